@@ -1,0 +1,32 @@
+# Wrappers that hide the noise of CMake: every target of ours gets the same
+# warnings, sanitizers and language mode.
+
+add_library(OptimusWarnings INTERFACE)
+target_compile_options(OptimusWarnings INTERFACE
+  -Wall -Wextra -Werror -Wno-unused-parameter)
+if(OPTIMUS_SANITIZER)
+  add_compile_options(-fsanitize=${OPTIMUS_SANITIZER} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${OPTIMUS_SANITIZER})
+endif()
+
+# A static library that needs neither MLIR nor CUDA.
+#   optimus_add_library(NAME SOURCES... [INCLUDES DIR...] [LINK LIB...])
+function(optimus_add_library name)
+  cmake_parse_arguments(ARG "" "" "INCLUDES;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC ${ARG_INCLUDES})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} PRIVATE OptimusWarnings)
+endfunction()
+
+# A GoogleTest program, its tests registered one by one with ctest.
+#   optimus_add_unittest(NAME SOURCES... [LINK LIB...])
+function(optimus_add_unittest name)
+  if(NOT OPTIMUS_ENABLE_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+endfunction()

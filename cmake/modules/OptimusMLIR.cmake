@@ -1,0 +1,43 @@
+# Finds MLIR and wraps its CMake functions.
+
+# The packaged MLIR is linked through libMLIR.so; the package does not export
+# how it was built, and static and shared MLIR in one process break type ids.
+set(MLIR_LINK_MLIR_DYLIB ON)
+set(LLVM_LINK_LLVM_DYLIB ON)
+find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# add_mlir_doc writes below this folder.
+set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR})
+set(LLVM_RUNTIME_OUTPUT_INTDIR ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+set(LLVM_LIBRARY_OUTPUT_INTDIR ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+set(LLVM_EXTERNAL_LIT ${LLVM_TOOLS_BINARY_DIR}/lit)
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+add_library(OptimusMLIRFlags INTERFACE)
+target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
+target_include_directories(OptimusMLIRFlags INTERFACE
+  ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
+target_include_directories(OptimusMLIRFlags SYSTEM INTERFACE
+  ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+
+# A library of the compiler.
+#   optimus_add_mlir_library(NAME SOURCES... [LINK LIB...] [DEPENDS TARGET...])
+function(optimus_add_mlir_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
+  add_dependencies(${name} OptimusTableGen ${ARG_DEPENDS})
+endfunction()
+
+# A program of the compiler, linked with the shared MLIR and LLVM.
+#   optimus_add_mlir_tool(NAME SOURCES... [LINK LIB...])
+function(optimus_add_mlir_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE OptimusMLIRFlags OptimusWarnings ${ARG_LINK} MLIR LLVM)
+  add_dependencies(${name} OptimusTableGen)
+endfunction()

@@ -1,0 +1,167 @@
+//===- model_abi.h - The binary interface of a model library -------*- C -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A model library is a shared object with one entry, `optimus_model_query`.
+// It imports no symbol of the runtime: everything it needs arrives in an
+// `optrt_api` table. The compiler emits accesses to these structures by field
+// index, so their order is part of the interface; OPTRT_ABI_VERSION changes
+// with it.
+//
+// Every matrix is row-major f32. Sizes and leading dimensions are counted in
+// elements. Functions return 0, or a non-zero status after which the generated
+// step returns that status at once; the text of the error stays in the rank.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_MODEL_ABI_H
+#define OPTIMUS_SUPPORT_MODEL_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OPTRT_ABI_VERSION 1
+
+/// One rank's execution state; owned by the runtime, opaque to the model.
+typedef struct optrt_rank optrt_rank;
+
+/// What happens to a product before it is stored.
+enum {
+  OPTRT_EPILOGUE_NONE = 0, ///< C = op(A) op(B)
+  OPTRT_EPILOGUE_ADD = 1,  ///< C = op(A) op(B) + extra
+  OPTRT_EPILOGUE_MUL = 2,  ///< C = (op(A) op(B)) * extra, elementwise
+};
+
+/// Which operand is a parameter that changes only between steps, so that a
+/// packed copy may be kept until the parameters' version changes.
+enum { OPTRT_WEIGHT_NONE = 0, OPTRT_WEIGHT_A = 1, OPTRT_WEIGHT_B = 2 };
+
+/// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n] + bias[n], then the
+/// epilogue. With trans_a, A is stored as [k,m]; with trans_b, B as [n,k].
+typedef struct optrt_gemm_desc {
+  int64_t m, n, k;
+  int64_t lda, ldb, ldc;
+  int64_t ld_extra; ///< leading dimension of `extra`
+  int32_t trans_a, trans_b;
+  int32_t accumulate;
+  int32_t epilogue; ///< OPTRT_EPILOGUE_*
+  int32_t has_bias;
+  int32_t weight; ///< OPTRT_WEIGHT_*
+} optrt_gemm_desc;
+
+/// The rows [begin, end) of a kernel. `args` holds one pointer a buffer, and
+/// for a scalar a pointer to it.
+typedef void (*optrt_kernel)(int64_t begin, int64_t end, void *const *args);
+
+/// A kernel's iteration space. Iterations are independent of each other, so
+/// any split among threads gives the same bits.
+typedef struct optrt_launch_desc {
+  const char *name;
+  int64_t extent; ///< iterations [0, extent)
+  int64_t grain;  ///< least number of iterations worth a task
+} optrt_launch_desc;
+
+enum {
+  OPTRT_BROADCAST = 0,
+  OPTRT_REDUCE = 1,
+  OPTRT_ALL_REDUCE = 2,
+  OPTRT_ALL_GATHER = 3,
+  OPTRT_REDUCE_SCATTER = 4,
+};
+enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
+
+/// A collective of f32 matrices over one mesh axis of n ranks. Reductions add
+/// in rank order (((x0 + x1) + x2) + ...), on every back-end.
+///
+///  broadcast       root's src [outer,inner] -> everyone's dst [outer,inner]
+///  reduce          everyone's src [outer,inner] -> root's dst
+///  all_reduce      everyone's src [outer,inner] -> everyone's dst
+///  all_gather      src [outer,inner] -> dst [outer,n*inner], rank r's block
+///                  at columns [r*inner, (r+1)*inner)
+///  reduce_scatter  src [outer,n*inner] -> dst [outer,inner], the inverse
+///
+/// src may equal dst for all_reduce (in place) and on the root of a broadcast
+/// or reduce (then its own data does not move). On ranks other than the root,
+/// src of a broadcast and dst of a reduce are ignored and may be null.
+typedef struct optrt_collective_desc {
+  int32_t kind;      ///< OPTRT_BROADCAST ...
+  int32_t reduction; ///< OPTRT_SUM or OPTRT_MAX
+  int32_t axis;      ///< index of the mesh axis in the manifest's order
+  int32_t root;      ///< index on that axis
+  int64_t outer, inner;
+  int64_t src_ld, dst_ld;
+} optrt_collective_desc;
+
+/// dst[r, 0:cols] = src[r, 0:cols]; with src null, zeros.
+typedef struct optrt_copy_desc {
+  int64_t rows, cols;
+  int64_t src_ld, dst_ld;
+} optrt_copy_desc;
+
+/// Causal (or full) multi-head attention with scale 1/sqrt(head_dim) on
+/// qkv [batch, seq, 3, heads, head_dim]; out and dout are [batch, seq, heads,
+/// head_dim]; lse, the logarithm of each row's sum of exponentials, is
+/// [batch, heads, seq].
+typedef struct optrt_attention_desc {
+  int64_t batch, seq, heads, head_dim;
+  int32_t causal;
+} optrt_attention_desc;
+
+/// What the runtime offers to a model library. `command` numbers the commands
+/// of the program; it is the same on every rank and stable between steps.
+typedef struct optrt_api {
+  uint32_t version; ///< OPTRT_ABI_VERSION
+  int32_t (*gemm)(optrt_rank *, uint32_t command, const optrt_gemm_desc *,
+                  const float *a, const float *b, float *c, const float *bias,
+                  const float *extra);
+  int32_t (*launch)(optrt_rank *, uint32_t command, const optrt_launch_desc *,
+                    optrt_kernel, void *const *args);
+  int32_t (*collective_start)(optrt_rank *, uint32_t command,
+                              const optrt_collective_desc *, const float *src,
+                              float *dst);
+  int32_t (*collective_wait)(optrt_rank *, uint32_t command);
+  int32_t (*copy)(optrt_rank *, uint32_t command, const optrt_copy_desc *,
+                  const float *src, float *dst);
+  int32_t (*attention)(optrt_rank *, uint32_t command,
+                       const optrt_attention_desc *, const float *qkv,
+                       float *out, float *lse);
+  int32_t (*attention_grad)(optrt_rank *, uint32_t command,
+                            const optrt_attention_desc *, const float *dout,
+                            const float *qkv, const float *out,
+                            const float *lse, float *dqkv);
+  /// This rank's index on a mesh axis.
+  int64_t (*axis_index)(optrt_rank *, int32_t axis);
+} optrt_api;
+
+/// An entry point: `arena` has the manifest's arena_bytes for it, aligned to
+/// 64 bytes; `args` follows the manifest's list of arguments.
+typedef struct optimus_function {
+  const char *name;
+  int32_t (*run)(optrt_rank *, void *arena, void *const *args);
+} optimus_function;
+
+typedef struct optimus_model {
+  uint32_t version; ///< OPTRT_ABI_VERSION
+  const char *manifest; ///< JSON, not null-terminated
+  uint64_t manifest_size;
+  uint32_t num_functions;
+  const optimus_function *functions;
+} optimus_model;
+
+/// The library's one entry. Returns null when it was built for another
+/// version. The table must outlive the library.
+typedef const optimus_model *(*optimus_model_query_fn)(uint32_t version,
+                                                       const optrt_api *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // OPTIMUS_SUPPORT_MODEL_ABI_H
