@@ -1,0 +1,294 @@
+# ===- ir.py - Writing programs of the optimus dialect ----------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Writes the textual IR of one `@loss` function in the `optimus` dialect.
+
+A `LossFunction` is filled in program order: parameters and inputs become
+arguments, and each operation's method returns the value it yields. Result
+shapes are inferred, so a model states only what it computes. Standard library
+only.
+"""
+
+import json
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+
+class TensorType(NamedTuple):
+    """A ranked tensor: `shape` in elements, `element` an MLIR type name."""
+
+    shape: Tuple[int, ...]
+    element: str = "f32"
+
+    def __str__(self) -> str:
+        return "tensor<%s>" % "x".join([*map(str, self.shape), self.element])
+
+
+class Value(NamedTuple):
+    """An SSA value; `name` is without its percent sign."""
+
+    name: str
+    type: TensorType
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return self.type.shape
+
+    def __str__(self) -> str:
+        return "%" + self.name
+
+
+class Raw(str):
+    """Attribute text that is written as it is."""
+
+
+UNIT = Raw("")
+"""The unit attribute, written as its name alone."""
+
+
+def float_text(value: float) -> str:
+    """The shortest text that reads back as `value`; MLIR wants a point."""
+    text = repr(float(value))
+    mantissa, exponent, power = text.partition("e")
+    return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power
+
+
+Attribute = Union[Raw, bool, int, float, str, Sequence, Dict[str, "Attribute"]]
+
+
+def attribute_text(value: Attribute) -> str:
+    """An attribute in MLIR's syntax: integers are i64, floats f64."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return "%d : i64" % value
+    if isinstance(value, float):
+        return float_text(value) + " : f64"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return dictionary_text(value)
+    return "[%s]" % ", ".join(map(attribute_text, value))
+
+
+def dictionary_text(attributes: Dict[str, Attribute]) -> str:
+    entries = []
+    for name, value in attributes.items():
+        unit = isinstance(value, Raw) and not value
+        entries.append(name if unit else "%s = %s" % (name, attribute_text(value)))
+    return "{%s}" % ", ".join(entries)
+
+
+def int_array(values: Sequence[int]) -> Raw:
+    return Raw("array<i64: %s>" % ", ".join(map(str, values)))
+
+
+class Init(NamedTuple):
+    """How a parameter starts: "normal" (mean 0), "zeros" or "ones"."""
+
+    kind: str
+    stddev: float = 0.0
+
+    @staticmethod
+    def normal(stddev: float) -> "Init":
+        return Init("normal", stddev)
+
+
+ZEROS = Init("zeros")
+ONES = Init("ones")
+
+
+class LossFunction:
+    """The function `@loss(params…, inputs…) -> (loss_sum, real_count)`."""
+
+    def __init__(self, model: Dict[str, Attribute]):
+        """`model` becomes the module's `optimus.model` attribute."""
+        self._model = model
+        self._parameters: List[Tuple[Value, Dict[str, Attribute]]] = []
+        self._inputs: List[Tuple[Value, Dict[str, Attribute]]] = []
+        self._body: List[str] = []
+        self._results: Tuple[Value, ...] = ()
+        self._names = set()
+        self._streams = 0
+
+    # ------------------------------------------------------------- arguments
+
+    def parameter(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dims: Sequence[str],
+        role: str,
+        init: Init,
+        hf_shape: Optional[Sequence[int]] = None,
+    ) -> Value:
+        """A trained tensor, under `name` in checkpoints.
+
+        `hf_shape` is its shape there if that differs: the same elements in the
+        same order. Random ones get the next stream of the counter-based
+        generator, so the order of calls decides the initial values.
+        """
+        assert len(shape) == len(dims), name
+        init_text = "#optimus.init<%s>" % init.kind
+        if init.kind == "normal":
+            init_text = "#optimus.init<normal, stddev = %s, stream = %d>" % (
+                float_text(init.stddev),
+                self._streams,
+            )
+            self._streams += 1
+        attributes: Dict[str, Attribute] = {"optimus.param": name}
+        if hf_shape is not None and tuple(hf_shape) != tuple(shape):
+            assert _product(hf_shape) == _product(shape), name
+            attributes["optimus.hf_shape"] = int_array(hf_shape)
+        attributes["optimus.init"] = Raw(init_text)
+        attributes["optimus.role"] = role
+        attributes["optimus.dims"] = list(dims)
+        value = self._define(name, TensorType(tuple(shape)))
+        self._parameters.append((value, attributes))
+        return value
+
+    def input(self, binding: str, shape: Sequence[int], dims: Sequence[str]) -> Value:
+        """An i32 tensor that the runtime passes at every step."""
+        attributes = {"optimus.binding": binding, "optimus.dims": list(dims)}
+        value = self._define(binding, TensorType(tuple(shape), "i32"))
+        self._inputs.append((value, attributes))
+        return value
+
+    # ------------------------------------------------------------ operations
+    #
+    # `name` names the result, `role` is what it is to a sharding strategy.
+
+    def embedding(self, name: str, role: str, table: Value, tokens: Value) -> Value:
+        """Rows of `table` [v, h] chosen by `tokens`."""
+        shape = tokens.shape + table.shape[1:]
+        return self._emit("embedding", [(name, shape)], [table, tokens], role)[0]
+
+    def add(self, name: str, role: str, lhs: Value, rhs: Value) -> Value:
+        """The sum, `rhs` repeated over leading dimensions."""
+        assert lhs.shape[len(lhs.shape) - len(rhs.shape) :] == rhs.shape, name
+        return self._emit("add", [(name, lhs.shape)], [lhs, rhs], role)[0]
+
+    def matmul(
+        self, name: str, role: str, a: Value, b: Value, contracting: int = 1
+    ) -> Value:
+        """[M…, K…] times [K…, N…] with `contracting` dimensions in K."""
+        rows = len(a.shape) - contracting
+        assert a.shape[rows:] == b.shape[:contracting], name
+        shape = a.shape[:rows] + b.shape[contracting:]
+        attributes = {"contracting": contracting} if contracting != 1 else {}
+        return self._emit("matmul", [(name, shape)], [a, b], role, attributes)[0]
+
+    def layer_norm(
+        self,
+        name: str,
+        role: str,
+        x: Value,
+        gamma: Value,
+        beta: Value,
+        epsilon: float,
+    ) -> Value:
+        """Layer normalisation over the last dimension."""
+        assert gamma.shape == beta.shape == x.shape[-1:], name
+        rows = x.shape[:-1]
+        results = [(name, x.shape), (name + "_mean", rows), (name + "_rstd", rows)]
+        attributes = {"epsilon": float(epsilon)}
+        return self._emit("layer_norm", results, [x, gamma, beta], role, attributes)[0]
+
+    def attention(self, name: str, role: str, qkv: Value, causal: bool) -> Value:
+        """Multi-head attention on [b, s, 3, n, d]; yields [b, s, n, d]."""
+        batch, sequence, three, heads, head_dim = qkv.shape
+        assert three == 3, name
+        results = [
+            (name, (batch, sequence, heads, head_dim)),
+            (name + "_lse", (batch, heads, sequence)),
+        ]
+        attributes = {"causal": UNIT} if causal else {}
+        return self._emit("attention", results, [qkv], role, attributes)[0]
+
+    def gelu(self, name: str, role: str, x: Value) -> Value:
+        """GELU in its tanh form."""
+        result = self._define(name, x.type)
+        attributes = dictionary_text({"optimus.role": role})
+        self._body.append(
+            "%s = optimus.gelu %s %s : %s" % (result, x, attributes, x.type)
+        )
+        return result
+
+    def head_loss(self, h: Value, table: Value, targets: Value, chunk: int) -> None:
+        """The tied head and its cross-entropy; ends the function."""
+        assert h.shape == targets.shape + table.shape[1:]
+        results = [("loss_sum", ()), ("real_count", ())]
+        self._results = tuple(
+            self._emit("head_loss", results, [h, table, targets], None, {"chunk": chunk})
+        )
+
+    # --------------------------------------------------------------- writing
+
+    def text(self) -> str:
+        """The whole module."""
+        assert self._results, "a loss ends the function"
+        arguments = ",\n".join(
+            "      %s: %s %s" % (value, value.type, dictionary_text(attributes))
+            for value, attributes in self._parameters + self._inputs
+        )
+        types = ", ".join(str(value.type) for value in self._results)
+        lines = [
+            "module attributes %s {" % dictionary_text({"optimus.model": self._model}),
+            "  func.func @loss(",
+            arguments,
+            "  ) -> (%s) {" % types,
+            *("    " + line for line in self._body),
+            "    return %s : %s" % (", ".join(map(str, self._results)), types),
+            "  }",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _define(self, name: str, type: TensorType) -> Value:
+        """A new value whose name is made from a dotted one."""
+        # "h.3.ln_1.weight" reads as %h3_ln_1_weight.
+        name = name.replace("h.", "h", 1) if name.startswith("h.") else name
+        name = name.replace(".", "_")
+        assert name not in self._names, "%s is defined twice" % name
+        self._names.add(name)
+        return Value(name, type)
+
+    def _emit(
+        self,
+        mnemonic: str,
+        results: Sequence[Tuple[str, Tuple[int, ...]]],
+        operands: Sequence[Value],
+        role: Optional[str],
+        attributes: Optional[Dict[str, Attribute]] = None,
+    ) -> List[Value]:
+        attributes = dict(attributes or {})
+        if role is not None:
+            attributes["optimus.role"] = role
+        values = [self._define(name, TensorType(shape)) for name, shape in results]
+        result_types = ", ".join(str(value.type) for value in values)
+        if len(values) != 1:
+            result_types = "(%s)" % result_types
+        self._body.append(
+            "%s = optimus.%s %s %s : (%s) -> %s"
+            % (
+                ", ".join(map(str, values)),
+                mnemonic,
+                ", ".join(map(str, operands)),
+                dictionary_text(attributes),
+                ", ".join(str(operand.type) for operand in operands),
+                result_types,
+            )
+        )
+        return values
+
+
+def _product(shape: Sequence[int]) -> int:
+    product = 1
+    for extent in shape:
+        product *= extent
+    return product
