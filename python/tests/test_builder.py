@@ -1,0 +1,246 @@
+# ===- test_builder.py - The model builders -------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The program that `python3 -m optimus.models` writes, and its errors."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpt2_reference import parameter_shapes
+from optimus import ir
+from optimus.models import ConfigError, gpt2
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+SMALL = gpt2.Config(
+    layers=2, hidden=12, heads=3, sequence=8, vocabulary=50, batch=4, chunk=16
+)
+
+
+def run(*arguments):
+    return subprocess.run(
+        # -S and -I leave nothing but the standard library to import.
+        [sys.executable, "-S", "-m", "optimus.models", *map(str, arguments)],
+        env={"PYTHONPATH": str(PACKAGE), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+
+
+def flags(**changes):
+    options = dict(layers=2, hidden=12, heads=3, seq=8, vocab=50, batch=4)
+    options.update(changes)
+    return [
+        part
+        for name, value in options.items()
+        if value is not None
+        for part in ("--" + name.replace("_", "-"), str(value))
+    ]
+
+
+def arguments_of(text):
+    """(name, tensor type, attribute text) of each argument of @loss."""
+    return re.findall(r"^ +%(\w+): tensor<(\S+)> \{(.*)\},?$", text, re.M)
+
+
+def operations_of(text):
+    """(mnemonic, line) of each operation of the body."""
+    return re.findall(r"^    %.* = optimus\.(\w+) (.*)$", text, re.M)
+
+
+def test_parameters_have_hugging_face_names_and_shapes():
+    found = []
+    for name, type, attributes in arguments_of(gpt2.build(SMALL).text())[:-2]:
+        shape = tuple(map(int, type.split("x")[:-1]))
+        hf = re.search(r"hf_shape = array<i64: ([\d, ]+)>", attributes)
+        if hf:
+            shape = tuple(map(int, hf.group(1).split(", ")))
+        found.append((re.search(r'param = "([^"]+)"', attributes).group(1), shape))
+    assert found == parameter_shapes(2, 12, 8, 50, 48)
+
+
+def test_heads_are_a_dimension_of_their_own():
+    types = {name: type for name, type, _ in arguments_of(gpt2.build(SMALL).text())}
+    assert types["h0_attn_c_attn_weight"] == "12x3x3x4xf32"
+    assert types["h0_attn_c_attn_bias"] == "3x3x4xf32"
+    assert types["h0_attn_c_proj_weight"] == "3x4x12xf32"
+
+
+def test_argument_attributes():
+    attributes = {
+        name: text for name, _, text in arguments_of(gpt2.build(SMALL).text())
+    }
+    assert attributes["wte_weight"] == (
+        'optimus.param = "wte.weight", '
+        "optimus.init = #optimus.init<normal, stddev = 0.02, stream = 0>, "
+        'optimus.role = "token_embedding", optimus.dims = ["vocabulary", "hidden"]'
+    )
+    assert attributes["h1_attn_c_attn_bias"] == (
+        'optimus.param = "h.1.attn.c_attn.bias", '
+        "optimus.hf_shape = array<i64: 36>, optimus.init = #optimus.init<zeros>, "
+        'optimus.role = "qkv.bias", optimus.dims = ["three", "heads", "head_dim"]'
+    )
+    assert "#optimus.init<ones>" in attributes["ln_f_weight"]
+    assert attributes["tokens"] == (
+        'optimus.binding = "tokens", optimus.dims = ["batch", "sequence"]'
+    )
+
+
+def test_residual_projections_start_smaller():
+    text = gpt2.build(SMALL._replace(init_std=0.5)).text()
+    drawn = re.findall(
+        r'param = "([^"]+)".*stddev = (\S+), stream = (\d+)>', text
+    )
+    # 0.5 / sqrt(2 * 2 layers) is exact.
+    for name, stddev, _ in drawn:
+        assert float(stddev) == (0.25 if "c_proj" in name else 0.5), name
+    assert [int(stream) for _, _, stream in drawn] == list(range(2 + 4 * 2))
+
+
+def test_body():
+    text = gpt2.build(SMALL._replace(layers=1)).text()
+    operations = operations_of(text)
+    assert [mnemonic for mnemonic, _ in operations] == (
+        "embedding add "
+        "layer_norm matmul add attention matmul add add "
+        "layer_norm matmul add gelu matmul add add "
+        "layer_norm head_loss"
+    ).split()
+    roles = [re.search(r'role = "(\w+)"', line) for _, line in operations]
+    assert [role and role.group(1) for role in roles] == (
+        ["residual"] * 2
+        + ["residual", "qkv", "qkv", "heads"]
+        + ["residual"] * 3
+        + ["residual"]
+        + ["mlp_hidden"] * 3
+        + ["residual"] * 3
+        + ["residual", None]
+    )
+    assert operations[6][1] == (
+        "%h0_heads, %h0_attn_c_proj_weight "
+        '{contracting = 2 : i64, optimus.role = "residual"} : '
+        "(tensor<4x8x3x4xf32>, tensor<3x4x12xf32>) -> tensor<4x8x12xf32>"
+    )
+    assert "{causal, " in operations[5][1]
+    assert "{epsilon = 1.0e-05 : f64, " in operations[2][1]
+    assert operations[-1][1].startswith(
+        "%ln_f, %wte_weight, %targets {chunk = 16 : i64} : "
+    )
+
+
+def test_every_value_is_defined_once_before_its_use():
+    text = gpt2.build(SMALL).text()
+    defined = {name for name, _, _ in arguments_of(text)}
+    assert len(defined) == len(arguments_of(text))
+    for line in text.splitlines():
+        results, equals, rest = line.strip().partition(" = optimus.")
+        if equals:
+            assert set(re.findall(r"%(\w+)", rest)) <= defined, line
+            for name in re.findall(r"%(\w+)", results):
+                assert name not in defined, line
+                defined.add(name)
+
+
+def test_module_describes_the_model():
+    first = gpt2.build(SMALL).text().splitlines()[0]
+    assert first == (
+        'module attributes {optimus.model = {kind = "gpt2", batch = 4 : i64, '
+        "sequence = 8 : i64, vocabulary = 50 : i64, layers = 2 : i64, "
+        "hidden = 12 : i64, heads = 3 : i64, ffn = 48 : i64}} {"
+    )
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0.02, "0.02"),
+        (1e-5, "1.0e-05"),
+        (2.5e-7, "2.5e-07"),
+        (1.0, "1.0"),
+        (1e22, "1.0e+22"),
+    ],
+)
+def test_floats_have_the_point_that_mlir_wants(value, text):
+    assert ir.float_text(value) == text
+    assert float(text) == value
+
+
+def test_file_and_standard_output_agree(tmp_path):
+    path = tmp_path / "gpt.mlir"
+    to_file = run("gpt2", *flags(), "-o", path)
+    assert (to_file.returncode, to_file.stdout, to_file.stderr) == (0, "", "")
+    to_output = run("gpt2", *flags(), "-o", "-")
+    assert to_output.returncode == 0
+    assert path.read_text() == to_output.stdout
+    assert to_output.stdout == gpt2.build(SMALL._replace(chunk=512)).text()
+    assert os.listdir(tmp_path) == ["gpt.mlir"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_output_may_be_a_device():
+    assert run("gpt2", *flags(), "-o", "/dev/null").returncode == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_output_through_a_link_keeps_the_link(tmp_path):
+    (tmp_path / "real.mlir").write_text("old")
+    (tmp_path / "link.mlir").symlink_to("real.mlir")
+    assert run("gpt2", *flags(), "-o", tmp_path / "link.mlir").returncode == 0
+    assert (tmp_path / "link.mlir").is_symlink()
+    assert (tmp_path / "real.mlir").read_text().startswith("module")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (flags(heads=5), "hidden (12) is not divisible by heads (5)"),
+        (flags(layers=0), "layers is 0; it must be at least 1"),
+        (flags(batch=-1), "batch is -1"),
+        (flags(vocab=2**31), "vocabulary is 2147483648"),
+        (flags(chunk=0), "chunk is 0"),
+        (flags(ffn=0), "ffn is 0"),
+        (flags(init_std=0), "init_std is 0.0; it must be a positive number"),
+        (flags(init_std="nan"), "init_std is nan"),
+        (flags(seq="long"), "argument --seq: invalid int value: 'long'"),
+        (flags(seq=None), "the following arguments are required: --seq"),
+        (flags(colour=1), "unrecognized arguments: --colour 1"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    result = run("gpt2", *arguments)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+def test_unknown_model():
+    result = run("gpt3", *flags())
+    assert result.returncode == 1
+    assert "'gpt3'" in result.stderr and "'gpt2'" in result.stderr
+
+
+@pytest.mark.parametrize("where", ["missing/gpt.mlir", "."])
+def test_unwritable_output(tmp_path, where):
+    result = run("gpt2", *flags(), "-o", tmp_path / where)
+    assert result.returncode == 1
+    assert "cannot write '%s'" % (tmp_path / where) in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_config_errors_reach_python_callers():
+    with pytest.raises(ConfigError, match="heads"):
+        gpt2.build(SMALL._replace(heads=5))
