@@ -1,0 +1,287 @@
+# ===- test_bad_input.py - Wrong input ------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Wrong input gets one clear message and exit code 1."""
+
+import re
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from tools import Model, call, mpirun
+
+MODEL = Model(layers=1, hidden=24, heads=3, sequence=16, vocabulary=256, batch=4)
+
+
+def refuse(result, *words):
+    """Asserts exit code 1 and a short message that names all `words`."""
+    message = result.stderr
+    assert result.returncode == 1, message
+    assert message.strip(), "no message"
+    for word in words:
+        assert str(word).lower() in message.lower(), message
+    # A diagnostic may quote the line it is about and carry a note.
+    assert len(message.strip().splitlines()) <= 8, message
+    for trace in ("Stack dump", "Assertion", "terminate called", "PLEASE submit"):
+        assert trace not in message
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(MODEL)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tools, library, text, tmp_path_factory):
+    return tools.initial(library, text, tmp_path_factory.mktemp("good") / "ckpt")
+
+
+@pytest.fixture
+def damaged(checkpoint, tmp_path):
+    """A copy of a good checkpoint, to be spoilt."""
+    return shutil.copytree(checkpoint.folder, tmp_path / "damaged")
+
+
+# ------------------------------------------------------------------- compiling
+
+
+def compile(tools, program, tmp_path, *flags):
+    output = tmp_path / "model.so"
+    result = tools.call("optimus-compile", program, "-o", output, *flags)
+    if result.returncode != 0:
+        assert not output.exists(), "a failed compilation left its output"
+    return result
+
+
+@pytest.mark.parametrize(
+    "spoil, word",
+    [
+        (lambda text: text[: len(text) // 2], "gpt.mlir"),
+        (lambda text: text.replace("optimus.gelu", "optimus.jelu"), "optimus.jelu"),
+        (lambda text: text.replace("epsilon = ", "epsilom = "), "epsilon"),
+        (lambda text: text.replace("@loss", "@lost"), "loss"),
+        (lambda text: text.replace("tensor<24x3x3x8xf32>", "tensor<24xf32>"), "matmul"),
+        (lambda text: "not a program", "gpt.mlir"),
+        (lambda text: "", "loss"),
+    ],
+    ids=["cut", "operation", "attribute", "entry", "shapes", "prose", "empty"],
+)
+def test_malformed_program(tools, tmp_path, spoil, word):
+    program = tmp_path / "gpt.mlir"
+    program.write_text(spoil(tools.program(MODEL).read_text()))
+    refuse(compile(tools, program, tmp_path), word)
+
+
+def test_missing_program(tools, tmp_path):
+    refuse(compile(tools, tmp_path / "absent.mlir", tmp_path), "absent.mlir")
+
+
+def test_unknown_strategy(tools, tmp_path):
+    flags = ["--mesh", "row:2,col:2", "--strategy", "sumo"]
+    refuse(compile(tools, tools.program(MODEL), tmp_path, *flags), "sumo", "summa")
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    ["row:0,col:2", "row:-1", "row:2,row:2", "row", "row:x", "row:2,,col:2", "row:2;"],
+)
+def test_bad_mesh(tools, tmp_path, mesh):
+    flags = ["--mesh", mesh, "--strategy", "summa"]
+    refuse(compile(tools, tools.program(MODEL), tmp_path, *flags), "mesh")
+
+
+def test_no_pad_names_what_does_not_divide(tools, tmp_path):
+    flags = ["--mesh", "row:1,col:4", "--strategy", "summa", "--no-pad"]
+    result = compile(tools, tools.program(MODEL), tmp_path, *flags)
+    refuse(result, "heads", "3", "col", "4")
+
+
+def test_no_pad_accepts_what_divides(tools, tmp_path):
+    model = MODEL._replace(heads=4)
+    flags = ["--mesh", "row:2,col:2", "--strategy", "summa", "--no-pad"]
+    result = compile(tools, tools.program(model), tmp_path, *flags)
+    assert result.returncode == 0, result.stderr
+
+
+def test_unwritable_library(tools, tmp_path):
+    output = tmp_path / "absent" / "model.so"
+    result = tools.call("optimus-compile", tools.program(MODEL), "-o", output)
+    refuse(result, output)
+
+
+def test_unknown_compiler_flag(tools, tmp_path):
+    refuse(compile(tools, tools.program(MODEL), tmp_path, "--colour=red"), "colour")
+
+
+# --------------------------------------------------------------------- running
+
+
+def train(tools, library, data, *flags, steps=1, prefix=()):
+    return call([*prefix, *tools.train_command(library, data, steps, *flags)])
+
+
+def test_missing_data(tools, library, tmp_path):
+    refuse(train(tools, library, tmp_path / "absent.txt"), "absent.txt")
+
+
+def test_no_data_given(tools, library):
+    refuse(tools.call("optimus-run", "train", library), "--data")
+
+
+@pytest.mark.parametrize(
+    "name, content, word",
+    [
+        ("short.txt", b"x" * 16, "17"),
+        ("empty.txt", b"", "17"),
+        ("odd.bin", b"\0" * 101, "odd.bin"),
+        ("tokens.csv", b"x" * 100, "tokens.csv"),
+        ("large.bin", struct.pack("<40H", *[7] * 39, 256), "256"),
+    ],
+)
+def test_bad_data(tools, library, tmp_path, name, content, word):
+    (tmp_path / name).write_bytes(content)
+    refuse(train(tools, library, tmp_path / name), name, word)
+    result = tools.call("optimus-run", "eval", library, "--data", tmp_path / name)
+    refuse(result, name, word)
+
+
+def test_byte_beyond_the_vocabulary(tools, tmp_path):
+    library = tools.library(MODEL._replace(vocabulary=100))
+    data = tmp_path / "text.txt"
+    data.write_bytes(b"A" * 50 + b"z" + b"A" * 50)
+    refuse(train(tools, library, data), "text.txt", "122", "100")
+
+
+def test_mesh_needs_as_many_processes(tools, text):
+    library = tools.library(MODEL, "row:2,col:2", "summa")
+    result = train(tools, library, text, prefix=mpirun(2))
+    # mpirun adds its own words on a process that failed.
+    assert result.returncode == 1
+    assert "4" in result.stderr and "2" in result.stderr
+    assert result.stderr.count("optimus-run: error") <= 1
+
+
+@pytest.mark.parametrize(
+    "flags, word",
+    [
+        (["--lr", "fast"], "--lr"),
+        (["--lr", "nan"], "--lr"),
+        (["--steps", "-1"], "--steps"),
+        (["--clip", "0"], "--clip"),
+        (["--order", "random"], "random"),
+        (["--schedule", "linear"], "linear"),
+        (["--backend", "pigeon"], "pigeon"),
+        (["--device", "abacus"], "abacus"),
+        (["--threads-per-rank", "0"], "--threads-per-rank"),
+        (["--save-every", "2"], "--save"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_bad_flag(tools, library, text, flags, word):
+    refuse(train(tools, library, text, *flags), word)
+
+
+def test_no_subcommand(tools):
+    refuse(tools.call("optimus-run"), "train")
+
+
+def test_unknown_subcommand(tools):
+    refuse(tools.call("optimus-run", "trian"), "trian")
+
+
+def test_library_is_not_a_library(tools, text, tmp_path):
+    (tmp_path / "text.so").write_text("not a library")
+    refuse(train(tools, tmp_path / "text.so", text), "text.so")
+
+
+def test_library_is_missing(tools, text, tmp_path):
+    refuse(train(tools, tmp_path / "absent.so", text), "absent.so")
+
+
+def test_library_is_cut_short(tools, library, text, tmp_path):
+    content = library.read_bytes()
+    (tmp_path / "cut.so").write_bytes(content[: len(content) // 2])
+    refuse(train(tools, tmp_path / "cut.so", text), "cut.so")
+
+
+def test_library_is_not_a_model(tools, text, tmp_path):
+    # This process's C library loads anywhere, but has no model's entry.
+    maps = Path("/proc/self/maps").read_text()
+    path = re.search(r"/\S*/libc[.-]\S*", maps)[0]
+    shutil.copy(path, tmp_path / "other.so")
+    refuse(train(tools, tmp_path / "other.so", text), "other.so")
+
+
+@pytest.mark.parametrize("flag", ["--save", "--log-json"])
+def test_unwritable_output(tools, library, text, tmp_path, flag):
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / "below"
+    refuse(train(tools, library, text, flag, target), "below")
+
+
+def test_save_does_not_replace_a_folder_of_other_files(tools, library, text, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    refuse(train(tools, library, text, "--save", tmp_path / "thesis"), "thesis")
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
+# ----------------------------------------------------------------- checkpoints
+
+
+def load(tools, library, text, folder):
+    return train(tools, library, text, "--load", folder)
+
+
+def test_missing_checkpoint(tools, library, text, tmp_path):
+    refuse(load(tools, library, text, tmp_path / "absent"), "absent")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "optimizer.safetensors", "state.json"]
+)
+def test_missing_file_of_a_checkpoint(tools, library, text, damaged, name):
+    (damaged / name).unlink()
+    refuse(load(tools, library, text, damaged), name)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 200, -1])
+@pytest.mark.parametrize("name", ["model.safetensors", "state.json"])
+def test_truncated_checkpoint(tools, library, text, damaged, name, keep):
+    content = (damaged / name).read_bytes()
+    (damaged / name).write_bytes(content[:keep])
+    refuse(load(tools, library, text, damaged), name)
+
+
+@pytest.mark.parametrize("where", [0.0, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+def test_flipped_bit(tools, library, text, damaged, name, where):
+    content = bytearray((damaged / name).read_bytes())
+    content[int(where * (len(content) - 1))] ^= 0x10
+    (damaged / name).write_bytes(content)
+    refuse(load(tools, library, text, damaged), name)
+
+
+def test_checkpoint_of_another_model(tools, text, checkpoint):
+    other = tools.library(MODEL._replace(hidden=36))
+    refuse(load(tools, other, text, checkpoint.folder), "model")
+
+
+def test_evaluation_checks_what_it_loads(tools, library, text, damaged):
+    content = bytearray((damaged / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (damaged / "model.safetensors").write_bytes(content)
+    flags = ["--data", text, "--load", damaged]
+    result = tools.call("optimus-run", "eval", library, *flags)
+    refuse(result, "model.safetensors")
+
+
+def test_good_checkpoint_is_accepted(tools, library, text, damaged):
+    # The copy itself spoils nothing: what the tests above refuse is the damage.
+    assert load(tools, library, text, damaged).returncode == 0

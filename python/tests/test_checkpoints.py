@@ -1,0 +1,165 @@
+# ===- test_checkpoints.py - Killed, moved and resumed runs ---------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Checkpoints of runs that are killed, and that go on elsewhere."""
+
+import json
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+import safetensors_file
+from tools import TIMEOUT_SECONDS, Model, call, losses, mpirun, succeed
+
+MODEL = Model(layers=1, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
+FLAGS = ["--lr", 3e-3, "--seed", 1]
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(MODEL, "row:2,col:2", "summa")
+
+
+def saved_step(folder):
+    """The step of a whole checkpoint, or None while there is none."""
+    try:
+        return json.loads((folder / "state.json").read_text())["step"]
+    except FileNotFoundError:
+        return None
+
+
+def run_and_kill(command, folder, after_step, delay):
+    """Starts a run and kills it `delay` seconds after it saved a step.
+
+    True if it was killed, False if it ended before.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while process.poll() is None and (saved_step(folder) or 0) < after_step:
+            assert time.monotonic() < deadline, "no step was saved"
+            time.sleep(0.0005)
+        time.sleep(delay)
+    finally:
+        process.kill()
+        _, errors = process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL), errors
+    return process.returncode != 0
+
+
+def lines_of_killed_run(log):
+    """The whole lines of a log whose last may be cut short."""
+    text = log.read_text() if log.exists() else ""
+    return [json.loads(line) for line in text.split("\n")[:-1] if line]
+
+
+def test_killed_runs_resume_on_the_same_curve(tools, library, text, tmp_path):
+    steps, kills = 60, 10
+    expected = tools.train(library, text, steps, *FLAGS, log=tmp_path / "whole")
+    expected = {line["step"]: line["loss"] for line in expected}
+    folder = tmp_path / "checkpoint"
+    choose = random.Random(11)
+    killed = reached = 0
+    for round in range(kills):
+        log = tmp_path / ("log-%d" % round)
+        load = ["--load", folder] if reached else []
+        save = ["--save", folder, "--save-every", 1]
+        command = tools.train_command(
+            library, text, steps, *FLAGS, *save, *load, log=log
+        )
+        # From the very moment of a write to some steps later.
+        target = reached + choose.randint(1, 3)
+        killed += run_and_kill(command, folder, target, choose.uniform(0, 0.02))
+        for line in lines_of_killed_run(log):
+            assert line["step"] > reached
+            assert line["loss"] == expected[line["step"]]
+        now = saved_step(folder)
+        assert now is not None and now >= target
+        reached = now
+    assert killed >= kills // 2, "the runs ended before they could be killed"
+    log = tmp_path / "log-last"
+    rest = tools.train(
+        library, text, steps, *FLAGS, "--load", folder, "--save", folder, log=log
+    )
+    assert {line["step"]: line["loss"] for line in rest} == {
+        step: loss for step, loss in expected.items() if step > reached
+    }
+    assert saved_step(folder) == steps
+    # What the killed writers left was cleaned up.
+    hidden = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert hidden == []
+
+
+@pytest.fixture(scope="module")
+def halfway(tools, library, text, tmp_path_factory):
+    """The log of 20 steps on 2x2, and the checkpoint after the tenth."""
+    folder = tmp_path_factory.mktemp("halfway")
+    whole = tools.train(library, text, 20, *FLAGS, log=folder / "whole")
+    save = ["--save", folder / "checkpoint"]
+    tools.train(library, text, 10, *FLAGS, *save, log=folder / "half")
+    return whole, folder / "checkpoint"
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [
+        ("row:2,col:2", "summa"),
+        ("row:1,col:1", "summa"),
+        ("row:1,col:4", "summa"),
+        ("row:1,col:2", "megatron"),
+    ],
+)
+def test_resume_on_another_mesh(
+    tools, text, halfway, tmp_path, mesh, strategy, library
+):
+    whole, checkpoint = halfway
+    other = tools.library(MODEL, mesh, strategy)
+    load = ["--load", checkpoint]
+    log = tools.train(other, text, 20, *FLAGS, *load, log=tmp_path / "log")
+    assert [line["step"] for line in log] == list(range(11, 21))
+    if other == library:
+        assert losses(log).tolist() == losses(whole)[10:].tolist()
+    np.testing.assert_allclose(losses(log), losses(whole)[10:], rtol=1e-4)
+
+
+def test_resume_under_mpi_is_bit_identical(tools, library, text, halfway, tmp_path):
+    whole, checkpoint = halfway
+    flags = [*FLAGS, "--load", checkpoint, "--save", tmp_path / "final"]
+    log = tools.train(
+        library, text, 20, *flags, log=tmp_path / "log", prefix=mpirun(4)
+    )
+    assert losses(log).tolist() == losses(whole)[10:].tolist()
+    assert saved_step(tmp_path / "final") == 20
+
+
+def test_loading_and_saving_changes_nothing(tools, text, halfway, tmp_path):
+    _, checkpoint = halfway
+    library = tools.library(MODEL, "row:1,col:4", "summa")
+    flags = [*FLAGS, "--load", checkpoint, "--save", tmp_path / "copy"]
+    succeed(call(tools.train_command(library, text, 10, *flags)))
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        before = safetensors_file.read(checkpoint / name)
+        after = safetensors_file.read(tmp_path / "copy" / name)
+        assert before.keys() == after.keys()
+        for tensor, values in before.items():
+            assert after[tensor].tobytes() == values.tobytes(), tensor
+
+
+def test_saving_every_few_steps_and_at_the_end(tools, library, text, tmp_path):
+    save = ["--save", tmp_path / "checkpoint", "--save-every", 4]
+    tools.train(library, text, 6, *FLAGS, *save, log=tmp_path / "log")
+    assert saved_step(tmp_path / "checkpoint") == 6

@@ -1,0 +1,175 @@
+# ===- test_meshes.py - One program on many meshes ------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The same training run on every mesh and strategy."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tools import Model, losses, mpirun
+
+# Six heads do not divide by 4 columns, nor a batch of 4 by 3 rows.
+EVEN = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
+# Nothing divides by 2 or 3, but the head's width.
+RAGGED = Model(
+    layers=1, hidden=70, heads=7, sequence=16, vocabulary=251, batch=5, ffn=101
+)
+STEPS = 50
+
+MESHES = [
+    *[
+        ("row:%d,col:%d" % shape, "summa")
+        for shape in [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (2, 3), (3, 2)]
+    ],
+    ("row:1,col:2", "megatron"),
+    ("row:1,col:4", "megatron"),
+    ("row:2,col:2", "summa-paper"),
+    ("row:2,col:3", "summa-paper"),
+]
+
+
+class Run:
+    """What one library does with one text."""
+
+    def __init__(self, tools, library, data, folder, steps):
+        self.library = library
+        self.initial = tools.initial(library, data, folder / "initial").parameters
+        flags = ["--lr", 3e-3, "--seed", 1, "--save", folder / "final"]
+        self.log = tools.train(library, data, steps, *flags, log=folder / "log")
+
+
+@pytest.fixture(scope="module")
+def serial(tools, text, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serial")
+    return Run(tools, tools.library(EVEN), text, folder, STEPS)
+
+
+@pytest.fixture(scope="module")
+def ragged_text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ragged") / "text.txt"
+    tokens = np.random.default_rng(9).integers(0, 251, 2000)
+    path.write_bytes(tokens.astype(np.uint8).tobytes())
+    return path
+
+
+@pytest.fixture(scope="module")
+def ragged_serial(tools, ragged_text, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ragged-serial")
+    return Run(tools, tools.library(RAGGED), ragged_text, folder, 10)
+
+
+def agree(run, serial):
+    for name, p in serial.initial.items():
+        assert run.initial[name].shape == p.shape
+        assert run.initial[name].tobytes() == p.tobytes(), name
+    np.testing.assert_allclose(losses(run.log), losses(serial.log), rtol=1e-4)
+    norms = [[line["grad_norm"] for line in each.log] for each in (run, serial)]
+    np.testing.assert_allclose(*norms, rtol=1e-2)
+
+
+@pytest.mark.parametrize("mesh, strategy", MESHES)
+def test_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy):
+    run = Run(tools, tools.library(EVEN, mesh, strategy), text, tmp_path, STEPS)
+    assert losses(serial.log)[-1] < losses(serial.log)[0] - 1
+    agree(run, serial)
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [
+        ("row:2,col:2", "summa"),
+        ("row:2,col:3", "summa"),
+        ("row:3,col:2", "summa-paper"),
+        ("row:1,col:2", "megatron"),
+    ],
+)
+def test_dimensions_that_do_not_divide(
+    tools, ragged_text, ragged_serial, tmp_path, mesh, strategy
+):
+    library = tools.library(RAGGED, mesh, strategy)
+    agree(Run(tools, library, ragged_text, tmp_path, 10), ragged_serial)
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [("row:2,col:2", "summa"), ("row:2,col:3", "summa"), ("row:1,col:4", "megatron")],
+)
+def test_verify_compares_every_gradient(tools, text, serial, mesh, strategy):
+    library = tools.library(EVEN, mesh, strategy)
+    tools.run("optimus-run", "verify", serial.library, library, "--data", text)
+
+
+def test_verify_tells_models_apart(tools, text, serial):
+    other = tools.library(EVEN._replace(layers=1))
+    result = tools.call("optimus-run", "verify", serial.library, other, "--data", text)
+    assert result.returncode == 1
+    assert "model" in result.stderr
+
+
+def test_processes_and_threads_give_the_same_bits(tools, text, tmp_path):
+    library = tools.library(EVEN, "row:2,col:2", "summa")
+    flags = ["--lr", 3e-3, "--seed", 1, "--threads-per-rank", 1]
+    threads = tools.train(library, text, 10, *flags, log=tmp_path / "threads")
+    processes = tools.train(
+        library, text, 10, *flags, log=tmp_path / "mpi", prefix=mpirun(4)
+    )
+    for one, other in zip(threads, processes):
+        for key in ("step", "loss", "grad_norm", "comm_bytes"):
+            assert one[key] == other[key], key
+    assert len(threads) == len(processes) == 10
+
+
+def test_communication_is_what_the_manifest_says(tools, text, tmp_path):
+    for mesh, strategy in [("row:2,col:3", "summa"), ("row:1,col:4", "megatron")]:
+        library = tools.library(EVEN, mesh, strategy)
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
+        predicted = {c["axis"]: c for c in step["communication"]}
+        axes = dict(part.split(":") for part in mesh.split(","))
+        assert predicted.keys() == {axis for axis, n in axes.items() if int(n) > 1}
+        log = tools.train(library, text, 2, "--seed", 1, log=tmp_path / "log")
+        for line in log:
+            assert line["comm_bytes"] == sum(c["bytes"] for c in predicted.values())
+
+
+def test_megatron_moves_what_its_formula_says(tools):
+    # Forward, two all-reduces of [b, s, h] a layer over 4 ranks, 2 (4 - 1)
+    # times the tensor each; that is exact for the products' part, so a model
+    # with one layer more moves exactly twice that in forward and backward.
+    deeper = EVEN._replace(layers=3)
+    moved = []
+    for model in (EVEN, deeper):
+        library = tools.library(model, "row:1,col:4", "megatron")
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
+        moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
+    activation = EVEN.batch * EVEN.sequence * EVEN.hidden * 4
+    assert moved[1] - moved[0] == 4 * 2 * 3 * activation
+
+
+def test_inspect_is_readable(tools):
+    library = tools.library(EVEN, "row:2,col:2", "summa")
+    text = tools.run("optimus-run", "inspect", library)
+    assert "h.0.attn.c_attn.weight" in text
+    assert "summa" in text
+    assert re.search(r"row\D+2", text)
+
+
+def test_report_gives_arena_and_bound(tools, tmp_path):
+    result = tools.call(
+        "optimus-compile",
+        tools.program(EVEN),
+        *("--mesh", "row:2,col:2", "--strategy", "summa", "--report"),
+        *("-o", tmp_path / "model.so"),
+    )
+    assert result.returncode == 0
+    report = (result.stdout + result.stderr).lower()
+    assert "arena" in report
+    assert "bound" in report

@@ -1,0 +1,191 @@
+# ===- tools.py - Driving the built tools ---------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Runs the built tools as a user would, and reads what they write."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional
+
+import numpy as np
+
+import safetensors_file
+from gpt2_reference import Tensors
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# Long enough for any one command of these tests on two busy cores.
+TIMEOUT_SECONDS = 120
+
+
+class Model(NamedTuple):
+    """The arguments of the GPT-2 builder."""
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    ffn: Optional[int] = None
+    init_std: float = 0.02
+
+    def flags(self) -> List[str]:
+        flags = {
+            "--layers": self.layers,
+            "--hidden": self.hidden,
+            "--heads": self.heads,
+            "--seq": self.sequence,
+            "--vocab": self.vocabulary,
+            "--batch": self.batch,
+            "--ffn": self.ffn,
+            "--init-std": self.init_std,
+        }
+        return [
+            part
+            for flag, value in flags.items()
+            if value is not None
+            for part in (flag, str(value))
+        ]
+
+
+class Checkpoint:
+    """A checkpoint folder, read without the tools."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @property
+    def parameters(self) -> Tensors:
+        return safetensors_file.read(self.folder / "model.safetensors")
+
+    @property
+    def moments(self) -> Tensors:
+        return safetensors_file.read(self.folder / "optimizer.safetensors")
+
+    @property
+    def state(self) -> dict:
+        return json.loads((self.folder / "state.json").read_text())
+
+
+class Tools:
+    """The programs of one build, and what they made in this session."""
+
+    def __init__(self, binaries: Path, scratch: Path):
+        self.binaries = binaries
+        self._scratch = scratch
+        self._libraries: Dict[tuple, Path] = {}
+
+    def command(self, tool: str, *arguments) -> List[str]:
+        return [str(self.binaries / tool), *map(str, arguments)]
+
+    def call(self, tool: str, *arguments) -> subprocess.CompletedProcess:
+        return call(self.command(tool, *arguments))
+
+    def run(self, tool: str, *arguments) -> str:
+        """Standard output of a tool that must succeed."""
+        return succeed(self.call(tool, *arguments))
+
+    def program(self, model: Model) -> Path:
+        """The model's text IR."""
+        path = self._scratch / ("-".join(map(str, model)) + ".mlir")
+        if not path.exists():
+            build_program(model, path)
+        return path
+
+    def library(
+        self, model: Model, mesh: Optional[str] = None, strategy: str = "serial"
+    ) -> Path:
+        """The model compiled for a mesh such as "row:2,col:2"; made once."""
+        key = (model, mesh, strategy)
+        if key not in self._libraries:
+            path = self._scratch / ("model-%d.so" % len(self._libraries))
+            flags = ["--strategy", strategy] + (["--mesh", mesh] if mesh else [])
+            self.run("optimus-compile", self.program(model), *flags, "-o", path)
+            self._libraries[key] = path
+        return self._libraries[key]
+
+    def train_command(
+        self, library: Path, data: Path, steps: int, *flags, log: Optional[Path] = None
+    ) -> List[str]:
+        """A training run whose data and learning rate are easily followed."""
+        return self.command(
+            "optimus-run",
+            *("train", library, "--data", data, "--steps", steps),
+            *("--order", "sequential", "--schedule", "constant", "--warmup", 0),
+            *(["--log-json", log] if log else []),
+            *flags,
+        )
+
+    def train(self, *arguments, log: Path, prefix: List[str] = []) -> List[dict]:
+        """Trains to the end; the lines of the log."""
+        command = self.train_command(*arguments, log=log)
+        succeed(call([*prefix, *command]))
+        return read_log(log)
+
+    def initial(self, library: Path, data: Path, folder: Path, seed=1) -> Checkpoint:
+        """The state before the first step."""
+        flags = ["--seed", seed, "--save", folder]
+        succeed(call(self.train_command(library, data, 0, *flags)))
+        return Checkpoint(folder)
+
+
+def build_program(model: Model, path: Path) -> None:
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
+    builder = [sys.executable, "-m", "optimus.models", "gpt2"]
+    succeed(call([*builder, *model.flags(), "-o", str(path)], env=environment))
+
+
+def call(command: List[str], **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SECONDS,
+        **options,
+    )
+
+
+def succeed(result: subprocess.CompletedProcess) -> str:
+    assert result.returncode == 0, "exit code %d from: %s\n%s" % (
+        result.returncode,
+        " ".join(result.args),
+        result.stderr[-4000:],
+    )
+    return result.stdout
+
+
+def mpirun(ranks: int) -> List[str]:
+    """The start of a command line that runs `ranks` processes on this host."""
+    flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    return ["mpirun", *flags, "-n", str(ranks)]
+
+
+def read_log(path: Path) -> List[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(log: List[dict]) -> np.ndarray:
+    return np.array([line["loss"] for line in log])
+
+
+def prose(size: int, seed: int = 3) -> bytes:
+    """Made-up text with some structure to learn."""
+    random = np.random.default_rng(seed)
+    letters = np.array(list("etaoinshrdlucmfw"))
+    words = [
+        "".join(random.choice(letters, random.integers(2, 8))) for _ in range(60)
+    ]
+    rank = np.arange(1, len(words) + 1)
+    drawn = random.choice(words, size // 3, p=(1 / rank) / (1 / rank).sum())
+    return " ".join(drawn).encode()[:size]
