@@ -39,7 +39,7 @@ def tools(tmp_path_factory) -> Tools:
 def text(tmp_path_factory) -> Path:
     """About 20,000 bytes to train on."""
     path = tmp_path_factory.mktemp("data") / "text.txt"
-    path.write_bytes(prose(20_000))
+    path.write_bytes(prose(20_020))
     return path
 
 
