@@ -1,0 +1,94 @@
+# ===- test_lint.py - Mistakes that make tests pass in silence ------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Finds directives in lit tests that their tool would pass over."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import REPOSITORY
+
+LIT_TESTS = [
+    path
+    for path in sorted((REPOSITORY / "test").rglob("*.mlir"))
+    if "Inputs" not in path.parts
+]
+
+SUFFIXES = "NEXT|SAME|EMPTY|NOT|DAG|LABEL|COUNT-[0-9]+"
+
+
+def mistakes(text):
+    """What is wrong with a lit test, as (line number or 0, message)."""
+    run = " ".join(re.findall(r"RUN:(.*)", text))
+    given = re.findall(r"--?check-prefix(?:es)?[= ](\S+)", run)
+    prefixes = {prefix for names in given for prefix in names.split(",")} | {"CHECK"}
+    # A prefix with or without a suffix is a directive only before a colon.
+    directive = re.compile(
+        r"//\s*(?:%s)(?:-(?:%s))?(?P<rest>\S*)"
+        % ("|".join(map(re.escape, sorted(prefixes))), SUFFIXES)
+    )
+    found = []
+    directives = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        match = directive.match(line.strip())
+        if match and re.match(r"(\{LITERAL\})?:", match["rest"]):
+            directives += 1
+        elif match and not re.match(r"[a-z]", match["rest"]):
+            found.append((number, "no directive to FileCheck: %s" % line.strip()))
+    if not run:
+        found.append((0, "no RUN line"))
+    if directives and "FileCheck" not in run:
+        found.append((0, "has CHECK lines but does not run FileCheck"))
+    if "FileCheck" in run and not directives:
+        found.append((0, "runs FileCheck without CHECK lines"))
+    if re.search(r"expected-(error|warning|remark)", text) and not re.search(
+        r"-verify-diagnostics", run
+    ):
+        found.append((0, "expects diagnostics without -verify-diagnostics"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", LIT_TESTS, ids=[str(p.relative_to(REPOSITORY)) for p in LIT_TESTS]
+)
+def test_lit_test(path: Path):
+    assert mistakes(path.read_text()) == []
+
+
+RUN = "// RUN: optimus-opt %s | FileCheck %s\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RUN + "// CHECK-LABEL: @f\n// CHECK-COUNT-2: add\n// CHECK-NOT: mul\n",
+        RUN + "// CHECK{LITERAL}: [[0]]\n// Checked above.\n",
+        "// RUN: optimus-opt %s | FileCheck %s --check-prefix=PAD\n// PAD-DAG: x\n",
+        "// RUN: optimus-opt %s -verify-diagnostics\n// expected-error {{no}}\n",
+    ],
+)
+def test_sound(text):
+    assert mistakes(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RUN + "// CHECK: x\n// CHECK-SAME y\n",
+        RUN + "// CHECK: x\n// CHECK y\n",
+        RUN + "// CHECK: x\n// CHECK-LABLE: y\n",
+        RUN,
+        "// CHECK: x\n",
+        "// RUN: optimus-opt %s\n// CHECK: x\n",
+        "// RUN: optimus-opt %s\n// expected-error {{no}}\n",
+        "// RUN: optimus-opt %s | FileCheck %s --check-prefix=PAD\n// PAD: x\n// PAD-DAG x\n",
+    ],
+)
+def test_mistaken(text):
+    assert mistakes(text) != []
