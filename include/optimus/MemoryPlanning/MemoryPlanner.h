@@ -1,0 +1,102 @@
+//===- MemoryPlanner.h - Offsets for live ranges in one arena ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Places buffers whose lifetimes are known into one arena, so that no two
+// buffers alive at the same time share a byte. Knows nothing of the IR: live
+// ranges in, offsets out. The same input gives the same plan on every machine
+// unless a time limit is asked for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_MEMORYPLANNING_MEMORYPLANNER_H
+#define OPTIMUS_MEMORYPLANNING_MEMORYPLANNER_H
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace optimus_planning {
+
+/// A buffer and the time it is alive.
+struct LiveRange {
+  /// A name for messages and for the caller; unique within one problem.
+  int64_t id = 0;
+  /// The buffer is alive at the times t with lower <= t < upper. Any unit: the
+  /// planner looks only at their order. With lower == upper it is never alive:
+  /// it conflicts with nothing, and its bytes need not lie in the arena.
+  int64_t lower = 0;
+  int64_t upper = 0;
+  /// Bytes asked for, >= 0. In the arena the buffer takes `size` rounded up to
+  /// a multiple of `alignment`, so its neighbour never shares its last line.
+  int64_t size = 0;
+  /// The offset is a multiple of this many bytes; a power of two.
+  int64_t alignment = 64;
+};
+
+/// `size` rounded up to `alignment`: the bytes the buffer takes in the arena.
+int64_t paddedSize(const LiveRange &range);
+
+/// What the planner aims for and how hard it works.
+struct Options {
+  /// Bytes the arena should fit in. The plan may still be larger: compare
+  /// Plan::arenaBytes.
+  std::optional<int64_t> budget;
+  /// An arena of at most this multiple of the lower bound is good enough: the
+  /// exact search runs only when the portfolio's arena is above it or above the
+  /// budget. With 1.0 the search goes on to an optimum.
+  double goodEnough = 1.01;
+  /// The exact search gives up after placing this many buffers, of the order of
+  /// 100,000 a second (where a step is dear it counts for more). 0: no search.
+  int64_t nodeLimit = 1'000'000;
+  /// Seconds after which the exact search gives up. With a time limit the plan
+  /// depends on the speed of the machine; the default is none.
+  std::optional<double> timeLimit;
+};
+
+/// Where every buffer lies.
+struct Plan {
+  /// Byte offset of each range, in the order of the input.
+  std::vector<int64_t> offsets;
+  /// The largest offset + paddedSize.
+  int64_t arenaBytes = 0;
+  /// Of the problem, see lowerBound().
+  int64_t lowerBound = 0;
+  /// The method that decided the size of the arena: an order of the portfolio
+  /// with its fit ("size/first-fit"), or "search".
+  std::string order;
+  /// Buffers the exact search placed, over all its attempts.
+  int64_t searchNodes = 0;
+  /// No plan has a smaller arena: it equals the lower bound, or the search has
+  /// ruled out every smaller one.
+  bool optimal = false;
+};
+
+/// The problem with the ranges as the caller gave them, if any: a negative
+/// size, an upper before the lower, an alignment that is no power of two, an id
+/// given twice, sizes that overflow. plan() and lowerBound() need ranges that
+/// pass.
+std::optional<std::string> checkRanges(std::span<const LiveRange> ranges);
+
+/// The most bytes alive at one time, counted in padded sizes. No arena can be
+/// smaller.
+int64_t lowerBound(std::span<const LiveRange> ranges);
+
+/// Plans an arena. Ranges must pass checkRanges().
+Plan plan(std::span<const LiveRange> ranges, const Options &options = {});
+
+/// The first mistake found in a plan, if any: an offset missing, negative or
+/// misaligned, a buffer past the end of the arena, or two buffers (named by id)
+/// that are alive together and overlap.
+std::optional<std::string> validate(std::span<const LiveRange> ranges,
+                                    const Plan &plan);
+
+} // namespace optimus_planning
+
+#endif // OPTIMUS_MEMORYPLANNING_MEMORYPLANNER_H

@@ -1,0 +1,279 @@
+//===- MemoryPlanner.cpp - Offsets for live ranges in one arena -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/MemoryPlanning/MemoryPlanner.h"
+
+#include "Portfolio.h"
+#include "Problem.h"
+#include "SkylineSearch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <unordered_set>
+
+using namespace optimus_planning;
+
+int64_t optimus_planning::paddedSize(const LiveRange &range) {
+  return alignUp(range.size, range.alignment);
+}
+
+std::optional<std::string>
+optimus_planning::checkRanges(std::span<const LiveRange> ranges) {
+  // Offsets are sums of padded sizes and of gaps below an alignment. A quarter
+  // of the 64-bit numbers leaves room for both.
+  constexpr int64_t kMaxTotal = std::numeric_limits<int64_t>::max() / 4;
+  int64_t total = 0;
+  std::unordered_set<int64_t> ids;
+  for (const LiveRange &range : ranges) {
+    std::string buffer = "buffer " + std::to_string(range.id);
+    if (!ids.insert(range.id).second)
+      return buffer + ": the id is given twice; ids must be unique";
+    if (range.upper < range.lower)
+      return buffer + ": upper " + std::to_string(range.upper) +
+             " is before lower " + std::to_string(range.lower) +
+             "; expected lower <= upper";
+    if (range.size < 0)
+      return buffer + ": size " + std::to_string(range.size) +
+             " is negative; expected a number of bytes";
+    if (range.alignment <= 0 ||
+        !std::has_single_bit(static_cast<uint64_t>(range.alignment)))
+      return buffer + ": alignment " + std::to_string(range.alignment) +
+             " is not a power of two";
+    if (range.alignment > kMaxTotal || range.size > kMaxTotal - total ||
+        range.alignment > kMaxTotal - total - range.size)
+      return buffer +
+             ": the sizes and alignments up to here add up to more "
+             "than " +
+             std::to_string(kMaxTotal) + " bytes";
+    total += range.size + range.alignment;
+  }
+  return std::nullopt;
+}
+
+int64_t optimus_planning::lowerBound(std::span<const LiveRange> ranges) {
+  assert(!checkRanges(ranges) && "bad ranges");
+  std::vector<Component> components = splitInTime(ranges);
+  return components.empty() ? 0 : components.front().lowerBound;
+}
+
+/// All arenas are multiples of this: the greatest common divisor of the sizes
+/// where that satisfies every alignment, of sizes and alignments otherwise.
+static int64_t arenaStep(const std::vector<Component> &components) {
+  int64_t sizes = 0, alignments = 0, maxAlignment = 1;
+  for (const Component &component : components)
+    for (const Buffer &buffer : component.buffers) {
+      sizes = std::gcd(sizes, buffer.size);
+      alignments = std::gcd(alignments, buffer.alignment);
+      maxAlignment = std::max(maxAlignment, buffer.alignment);
+    }
+  return sizes % maxAlignment == 0 ? sizes : std::gcd(sizes, alignments);
+}
+
+namespace {
+
+/// The search over arena sizes, each asked of every component that is larger.
+class ArenaSearch {
+public:
+  ArenaSearch(const std::vector<Component> &components,
+              std::vector<Placement> &placements, int64_t bound,
+              const Options &options)
+      : components(components), placements(placements),
+        step(arenaStep(components)), proven(bound),
+        nodesLeft(options.nodeLimit) {
+    if (options.timeLimit)
+      deadline =
+          std::chrono::steady_clock::now() +
+          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+              std::chrono::duration<double>(*options.timeLimit));
+  }
+
+  int64_t arena() const {
+    int64_t largest = 0;
+    for (const Placement &placement : placements)
+      largest = std::max(largest, placement.arenaBytes);
+    return largest;
+  }
+
+  /// Brings the arena down to at most `goal`, or as near as the allowance of
+  /// nodes goes: tries the goal itself, then bisects between the sizes that
+  /// were met and those that were not.
+  void bringDownTo(int64_t goal, int64_t allowance) {
+    int64_t end = nodesLeft - std::min(nodesLeft, allowance);
+    goal = std::max(goal, proven) / step * step;
+    int64_t unmet = goal - step;
+    int64_t capacity = goal;
+    while (arena() > goal && nodesLeft > end) {
+      // The goal itself is worth more than what lies above it.
+      int64_t left = nodesLeft - end;
+      int64_t share = capacity == goal ? left - left / 4 : left - left / 2;
+      if (!fit(capacity, share))
+        unmet = capacity;
+      int64_t between = (arena() - unmet) / step;
+      if (between <= 1)
+        return;
+      capacity = unmet + between / 2 * step;
+    }
+  }
+
+  int64_t provenBound() const { return proven; }
+  int64_t nodesLeftOver() const { return nodesLeft; }
+
+private:
+  /// Whether every component was placed within `capacity`.
+  bool fit(int64_t capacity, int64_t nodes) {
+    SearchBudget budget{nodes, deadline};
+    bool fits = true;
+    for (size_t i = 0; i < components.size() && fits; ++i) {
+      if (placements[i].arenaBytes <= capacity)
+        continue;
+      std::vector<int64_t> offsets;
+      SearchResult result =
+          searchPlacement(components[i], capacity, budget, offsets);
+      fits = result == SearchResult::Fits;
+      if (result == SearchResult::DoesNotFit)
+        proven = std::max(proven, (capacity / step + 1) * step);
+      if (!fits)
+        break;
+      int64_t arenaBytes = 0;
+      for (size_t j = 0; j < offsets.size(); ++j)
+        arenaBytes =
+            std::max(arenaBytes, offsets[j] + components[i].buffers[j].size);
+      placements[i] = {std::move(offsets), arenaBytes, "search"};
+    }
+    nodesLeft -= nodes - budget.nodes;
+    if (deadline && std::chrono::steady_clock::now() >= *deadline)
+      nodesLeft = 0;
+    return fits;
+  }
+
+  const std::vector<Component> &components;
+  std::vector<Placement> &placements;
+  const int64_t step;
+  /// No arena is smaller.
+  int64_t proven;
+  int64_t nodesLeft;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+} // namespace
+
+Plan optimus_planning::plan(std::span<const LiveRange> ranges,
+                            const Options &options) {
+  assert(!checkRanges(ranges) && "bad ranges");
+  Plan plan;
+  plan.offsets.assign(ranges.size(), 0);
+  std::vector<Component> components = splitInTime(ranges);
+  if (components.empty()) {
+    plan.order = "empty";
+    plan.optimal = true;
+    return plan;
+  }
+  int64_t bound = components.front().lowerBound;
+  plan.lowerBound = bound;
+
+  // About half a second of looking at placed buffers.
+  int64_t work = 250'000'000;
+  std::vector<Placement> placements;
+  int64_t arena = bound;
+  for (const Component &component : components) {
+    // A component need not be smaller than the largest one.
+    placements.push_back(placeByPortfolio(component, arena, work));
+    arena = std::max(arena, placements.back().arenaBytes);
+  }
+
+  auto goodEnough = static_cast<int64_t>(
+      std::floor(static_cast<double>(bound) * options.goodEnough));
+  goodEnough = std::max(goodEnough, bound);
+  ArenaSearch search(components, placements, bound, options);
+  if (options.budget && arena > *options.budget)
+    search.bringDownTo(std::max(*options.budget, bound),
+                       options.nodeLimit - options.nodeLimit / 4);
+  search.bringDownTo(goodEnough, options.nodeLimit);
+
+  for (size_t i = 0; i < components.size(); ++i) {
+    const std::vector<Buffer> &buffers = components[i].buffers;
+    for (size_t j = 0; j < buffers.size(); ++j)
+      plan.offsets[buffers[j].range] = placements[i].offsets[j];
+    if (placements[i].arenaBytes > plan.arenaBytes) {
+      plan.arenaBytes = placements[i].arenaBytes;
+      plan.order = placements[i].order;
+    }
+  }
+  plan.searchNodes = options.nodeLimit - search.nodesLeftOver();
+  plan.optimal = plan.arenaBytes <= search.provenBound();
+  return plan;
+}
+
+std::optional<std::string>
+optimus_planning::validate(std::span<const LiveRange> ranges,
+                           const Plan &plan) {
+  if (plan.offsets.size() != ranges.size())
+    return "the plan has " + std::to_string(plan.offsets.size()) +
+           " offsets for " + std::to_string(ranges.size()) + " buffers";
+  std::vector<size_t> byStart;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    int64_t offset = plan.offsets[i];
+    std::string buffer = "buffer " + std::to_string(ranges[i].id) +
+                         " at offset " + std::to_string(offset);
+    if (offset < 0)
+      return buffer + ": the offset is negative";
+    if (offset % ranges[i].alignment != 0)
+      return buffer + ": not a multiple of its alignment " +
+             std::to_string(ranges[i].alignment);
+    int64_t padded = paddedSize(ranges[i]);
+    if (padded == 0 || ranges[i].lower == ranges[i].upper)
+      continue;
+    if (padded > plan.arenaBytes || offset > plan.arenaBytes - padded)
+      return buffer + ": its " + std::to_string(padded) +
+             " bytes pass the end of the arena of " +
+             std::to_string(plan.arenaBytes) + " bytes";
+    byStart.push_back(i);
+  }
+
+  // Sweep over time. The live buffers, by offset, are disjoint until one starts
+  // that is not, and it then overlaps one of its two neighbours.
+  std::stable_sort(byStart.begin(), byStart.end(), [&](size_t a, size_t b) {
+    return ranges[a].lower < ranges[b].lower;
+  });
+  std::vector<size_t> byEnd = byStart;
+  std::stable_sort(byEnd.begin(), byEnd.end(), [&](size_t a, size_t b) {
+    return ranges[a].upper < ranges[b].upper;
+  });
+  std::set<std::pair<int64_t, size_t>> live;
+  auto nextEnd = byEnd.begin();
+  for (size_t i : byStart) {
+    for (; ranges[*nextEnd].upper <= ranges[i].lower; ++nextEnd)
+      live.erase({plan.offsets[*nextEnd], *nextEnd});
+    auto [here, inserted] = live.insert({plan.offsets[i], i});
+    auto overlaps = [&](size_t low, size_t high) {
+      return plan.offsets[low] + paddedSize(ranges[low]) > plan.offsets[high];
+    };
+    std::optional<size_t> other;
+    if (here != live.begin() && overlaps(std::prev(here)->second, i))
+      other = std::prev(here)->second;
+    else if (std::next(here) != live.end() &&
+             overlaps(i, std::next(here)->second))
+      other = std::next(here)->second;
+    if (other) {
+      auto describe = [&](size_t k) {
+        return "buffer " + std::to_string(ranges[k].id) + " (bytes [" +
+               std::to_string(plan.offsets[k]) + ", " +
+               std::to_string(plan.offsets[k] + paddedSize(ranges[k])) +
+               "), times [" + std::to_string(ranges[k].lower) + ", " +
+               std::to_string(ranges[k].upper) + "))";
+      };
+      return describe(*other) + " and " + describe(i) + " overlap";
+    }
+  }
+  return std::nullopt;
+}

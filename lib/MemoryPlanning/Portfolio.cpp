@@ -1,0 +1,287 @@
+//===- Portfolio.cpp - Placing buffers one by one --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Portfolio.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+using namespace optimus_planning;
+
+namespace {
+
+enum class Fit { First, Best };
+
+/// A placed buffer.
+struct Placed {
+  int64_t offset;
+  int64_t end;
+  int32_t first;
+  int32_t last;
+};
+
+/// Finds the offset of a buffer among placed ones fed to it by rising offset.
+class GapFinder {
+public:
+  GapFinder(const Buffer &buffer, Fit fit) : buffer(buffer), fit(fit) {}
+
+  /// Returns true when the offset is decided.
+  bool visit(const Placed &placed) {
+    int64_t start = alignUp(top, buffer.alignment);
+    int64_t slack = placed.offset - start - buffer.size;
+    if (slack >= 0 && slack < bestSlack) {
+      bestSlack = slack;
+      bestOffset = start;
+      if (fit == Fit::First || slack == 0)
+        return true;
+    }
+    top = std::max(top, placed.end);
+    return false;
+  }
+
+  int64_t offset() const {
+    return bestOffset >= 0 ? bestOffset : alignUp(top, buffer.alignment);
+  }
+
+private:
+  const Buffer &buffer;
+  Fit fit;
+  int64_t top = 0;
+  int64_t bestOffset = -1;
+  int64_t bestSlack = std::numeric_limits<int64_t>::max();
+};
+
+/// Placed buffers by rising offset, in blocks, so that inserting one moves few.
+class PlacedList {
+public:
+  void insert(const Placed &placed) {
+    auto after =
+        std::upper_bound(blocks.begin(), blocks.end(), placed.offset,
+                         [](int64_t offset, const std::vector<Placed> &block) {
+                           return offset < block.front().offset;
+                         });
+    if (blocks.empty()) {
+      blocks.push_back({placed});
+      return;
+    }
+    std::vector<Placed> &block =
+        after == blocks.begin() ? *after : *std::prev(after);
+    block.insert(std::upper_bound(block.begin(), block.end(), placed.offset,
+                                  [](int64_t offset, const Placed &entry) {
+                                    return offset < entry.offset;
+                                  }),
+                 placed);
+    if (block.size() < kBlockSize)
+      return;
+    std::vector<Placed> upperHalf(block.begin() + kBlockSize / 2, block.end());
+    block.resize(kBlockSize / 2);
+    blocks.insert(blocks.begin() + (&block - blocks.data()) + 1,
+                  std::move(upperHalf));
+  }
+
+  /// Feeds the buffers alive in [first, last) to the finder; returns how many
+  /// were looked at.
+  int64_t scan(int32_t first, int32_t last, GapFinder &finder) const {
+    int64_t looks = 0;
+    for (const std::vector<Placed> &block : blocks) {
+      looks += block.size();
+      for (const Placed &entry : block)
+        if (entry.first < last && first < entry.last && finder.visit(entry))
+          return looks;
+    }
+    return looks;
+  }
+
+private:
+  static constexpr size_t kBlockSize = 512;
+  std::vector<std::vector<Placed>> blocks;
+};
+
+/// For each buffer the others alive at the same time, one after the other in
+/// one array. Built only when there are few pairs.
+class Neighbours {
+public:
+  /// `maxPairs`: gives up, leaving itself empty, when there are more.
+  Neighbours(const Component &component, int64_t maxPairs) {
+    // Buffers come by rising first section: a sweep over the live ones.
+    const std::vector<Buffer> &buffers = component.buffers;
+    std::vector<int32_t> live;
+    std::vector<std::pair<int32_t, int32_t>> pairs;
+    for (int32_t i = 0; i < static_cast<int32_t>(buffers.size()); ++i) {
+      std::erase_if(live, [&](int32_t other) {
+        return buffers[other].last <= buffers[i].first;
+      });
+      if (static_cast<int64_t>(pairs.size() + live.size()) > maxPairs)
+        return;
+      for (int32_t other : live)
+        pairs.emplace_back(other, i);
+      live.push_back(i);
+    }
+    begins.assign(buffers.size() + 1, 0);
+    for (auto [a, b] : pairs) {
+      ++begins[a + 1];
+      ++begins[b + 1];
+    }
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    members.resize(begins.back());
+    std::vector<int64_t> next(begins.begin(), begins.end() - 1);
+    for (auto [a, b] : pairs) {
+      members[next[a]++] = b;
+      members[next[b]++] = a;
+    }
+  }
+
+  bool empty() const { return begins.empty(); }
+  std::span<const int32_t> of(int32_t buffer) const {
+    return std::span<const int32_t>(members).subspan(
+        begins[buffer], begins[buffer + 1] - begins[buffer]);
+  }
+
+private:
+  std::vector<int64_t> begins;
+  std::vector<int32_t> members;
+};
+
+class Portfolio {
+public:
+  Portfolio(const Component &component, int64_t &work)
+      : component(component), work(work),
+        neighbours(component, kPairsPerBuffer * static_cast<int64_t>(
+                                                    component.buffers.size())) {
+  }
+
+  /// Tries one order; `best` is replaced when the arena is smaller.
+  void attempt(std::span<const int32_t> order, Fit fit, const char *name,
+               Placement &best) {
+    std::vector<int64_t> offsets(component.buffers.size(), -1);
+    PlacedList list;
+    std::vector<Placed> around;
+    int64_t arena = 0;
+    for (int32_t index : order) {
+      const Buffer &buffer = component.buffers[index];
+      GapFinder finder(buffer, fit);
+      if (neighbours.empty()) {
+        work -= list.scan(buffer.first, buffer.last, finder);
+      } else {
+        around.clear();
+        for (int32_t other : neighbours.of(index))
+          if (offsets[other] >= 0)
+            around.push_back({offsets[other],
+                              offsets[other] + component.buffers[other].size, 0,
+                              0});
+        std::sort(around.begin(), around.end(),
+                  [](const Placed &a, const Placed &b) {
+                    return a.offset < b.offset;
+                  });
+        // Sorting a buffer costs a few looks.
+        work -= 4 * static_cast<int64_t>(around.size()) + 1;
+        for (const Placed &placed : around)
+          if (finder.visit(placed))
+            break;
+      }
+      int64_t offset = finder.offset();
+      offsets[index] = offset;
+      arena = std::max(arena, offset + buffer.size);
+      if (!best.offsets.empty() && (arena >= best.arenaBytes || work <= 0))
+        return;
+      if (neighbours.empty())
+        list.insert({offset, offset + buffer.size, buffer.first, buffer.last});
+    }
+    best = {std::move(offsets), arena,
+            std::string(name) +
+                (fit == Fit::First ? "/first-fit" : "/best-fit")};
+  }
+
+private:
+  /// Up to this many the array of neighbours beats scanning what is placed.
+  static constexpr int64_t kPairsPerBuffer = 200;
+  const Component &component;
+  int64_t &work;
+  Neighbours neighbours;
+};
+
+/// The indices of the buffers by falling key; equal keys keep time order.
+template <typename KeyFn>
+std::vector<int32_t> fallingOrder(const Component &component, KeyFn key) {
+  std::vector<int32_t> order(component.buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return key(a) > key(b); });
+  return order;
+}
+
+} // namespace
+
+Placement optimus_planning::placeByPortfolio(const Component &component,
+                                             int64_t target, int64_t &work) {
+  const std::vector<Buffer> &buffers = component.buffers;
+  auto size = [&](int32_t i) { return buffers[i].size; };
+  auto length = [&](int32_t i) {
+    return static_cast<int64_t>(buffers[i].last) - buffers[i].first;
+  };
+  // A product of bytes and sections may pass 64 bits; a key need not be exact.
+  auto area = [&](int32_t i) {
+    return static_cast<double>(size(i)) * static_cast<double>(length(i));
+  };
+
+  // The fullest section of each buffer: what is alive then is hardest to place.
+  std::vector<int64_t> loads = sectionLoads(component);
+  std::vector<std::vector<int64_t>> maxima{std::move(loads)};
+  for (size_t span = 1; 2 * span <= maxima[0].size(); span *= 2) {
+    const std::vector<int64_t> &half = maxima.back();
+    std::vector<int64_t> whole(half.size() - span);
+    for (size_t i = 0; i < whole.size(); ++i)
+      whole[i] = std::max(half[i], half[i + span]);
+    maxima.push_back(std::move(whole));
+  }
+  auto pressure = [&](int32_t i) {
+    int level = 0;
+    while ((int64_t{2} << level) <= length(i))
+      ++level;
+    return std::max(maxima[level][buffers[i].first],
+                    maxima[level][buffers[i].last - (int64_t{1} << level)]);
+  };
+
+  struct Order {
+    const char *name;
+    std::vector<int32_t> indices;
+  };
+  Order orders[] = {
+      {"size",
+       fallingOrder(component,
+                    [&](int32_t i) { return std::pair(size(i), length(i)); })},
+      {"size*length", fallingOrder(component, area)},
+      {"length",
+       fallingOrder(component,
+                    [&](int32_t i) { return std::pair(length(i), size(i)); })},
+      {"pressure", fallingOrder(component,
+                                [&](int32_t i) {
+                                  return std::pair(pressure(i), area(i));
+                                })},
+      {"start", fallingOrder(component,
+                             [&](int32_t i) {
+                               return std::tuple(-buffers[i].first, length(i));
+                             })},
+      {"end", fallingOrder(component,
+                           [&](int32_t i) {
+                             return std::tuple(buffers[i].last, length(i));
+                           })},
+  };
+
+  Portfolio portfolio(component, work);
+  Placement best;
+  for (Fit fit : {Fit::First, Fit::Best})
+    for (const Order &order : orders) {
+      if (!best.offsets.empty() && (best.arenaBytes <= target || work <= 0))
+        return best;
+      portfolio.attempt(order.indices, fit, order.name, best);
+    }
+  return best;
+}

@@ -1,0 +1,54 @@
+//===- Problem.h - Live ranges on a compressed time axis -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The planner's own form of its input: only the buffers that take space, their
+// times replaced by sections, the stretches of time in which the set of live
+// buffers does not change.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_MEMORYPLANNING_PROBLEM_H
+#define OPTIMUS_LIB_MEMORYPLANNING_PROBLEM_H
+
+#include "optimus/MemoryPlanning/MemoryPlanner.h"
+
+namespace optimus_planning {
+
+/// A buffer alive in the sections [first, last), which are never empty.
+struct Buffer {
+  int32_t first;
+  int32_t last;
+  /// Padded, > 0.
+  int64_t size;
+  int64_t alignment;
+  /// Its index in the caller's ranges.
+  size_t range;
+};
+
+/// Buffers that hang together in time: at each of the inner boundaries of its
+/// sections some buffer is alive on both sides. Sorted by first section.
+struct Component {
+  std::vector<Buffer> buffers;
+  int32_t numSections = 0;
+  int64_t lowerBound = 0;
+};
+
+inline int64_t alignUp(int64_t value, int64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/// The padded bytes alive in each section.
+std::vector<int64_t> sectionLoads(const Component &component);
+
+/// Splits the ranges at the times at which nothing is alive; the parts can be
+/// placed independently of each other. Largest lower bound first.
+std::vector<Component> splitInTime(std::span<const LiveRange> ranges);
+
+} // namespace optimus_planning
+
+#endif // OPTIMUS_LIB_MEMORYPLANNING_PROBLEM_H
