@@ -1,0 +1,78 @@
+//===- Passes.td - Passes on the optimus dialect -----------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_PASSES
+#define OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Adds @grad, the gradient of @loss for every parameter";
+  let description = [{
+    For `@loss(params…, tokens, targets) -> (loss_sum, real_count)` adds
+    `@grad`, with the same arguments and the results
+    `(loss_sum, real_count, one gradient for each parameter in order)`. The
+    gradients are those of `loss_sum`: a sum over tokens, not divided by their
+    number.
+
+    The body of `@loss` is cloned and walked backwards; each operation builds
+    the gradient of its operands through `DifferentiableOpInterface`. Every
+    operation that makes a gradient gets the role of the value it is the
+    gradient of, so that both are sharded alike. Operations with several
+    results carry `optimus.result_roles`, a name for each result, empty where
+    the result has no role.
+
+    Fails where `@loss` has not this form, where an operation between a
+    parameter and the loss is not differentiable, and where the loss does not
+    depend on a parameter.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numVisited", "operations-differentiated",
+              "Operations whose gradient was built">,
+    Statistic<"numErased", "operations-erased",
+              "Operations that nothing uses once gradients exist">
+  ];
+}
+
+def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
+  let summary = "Turns @loss and @grad into the functions a model library exports";
+  let description = [{
+    Leaves three functions in the module:
+
+    * `@train_step(params…, exp_avg…, exp_avg_sq…, tokens, targets, lr,
+      weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power) ->
+      (params…, exp_avg…, exp_avg_sq…, loss_sum, real_count, grad_norm)`: the
+      body of `@grad`, the norm of all gradients, the clipping factor and one
+      update for each parameter. The first three groups of arguments carry
+      `optimus.donates`, the number of the result that takes over the buffer.
+      `grad_norm` is that of the mean loss, before clipping. A parameter whose
+      Hugging Face shape has fewer than two dimensions does not decay.
+    * `@eval_step`: `@loss`.
+    * `@grad_step`: `@grad`.
+
+    Arguments and results carry `optimus.binding`, what the runtime passes or
+    receives there.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
+           "The optimizer: adamw">,
+    Option<"keepSources", "keep-sources", "bool", "false",
+           "Keep @loss and @grad beside the functions made of them">
+  ];
+  let dependentDialects = ["::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numUpdates", "parameters-updated",
+              "Parameters that the step updates">,
+    Statistic<"numDecayed", "parameters-decayed",
+              "Parameters that decay">
+  ];
+}
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_PASSES

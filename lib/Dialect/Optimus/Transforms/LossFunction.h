@@ -1,0 +1,37 @@
+//===- LossFunction.h - The function a model builder writes -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_LOSSFUNCTION_H
+#define OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_LOSSFUNCTION_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::optimus {
+
+/// `@loss(params…, tokens, targets) -> (loss_sum, real_count)`. The same
+/// arguments, with more results, are those of `@grad`.
+struct LossFunction {
+  /// What the arguments after the parameters are.
+  static constexpr StringLiteral kInputs[] = {"tokens", "targets"};
+
+  func::FuncOp function;
+  /// Arguments [0, numParams) are parameters, then come tokens and targets.
+  int64_t numParams;
+
+  /// The module's `@loss`. Where there is none or it has not this form, emits
+  /// an error that says what was expected.
+  static FailureOr<LossFunction> find(ModuleOp module);
+
+  /// The name that parameter `index` has in a checkpoint.
+  StringRef getParamName(int64_t index) const;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_LOSSFUNCTION_H

@@ -1,0 +1,48 @@
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=adamw --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=keep-sources | FileCheck %s --check-prefix=KEEP
+
+// CHECK-NOT: @loss
+// CHECK-NOT: @grad(
+// KEEP: func.func @loss
+// KEEP: func.func @grad(
+// KEEP: func.func @train_step
+func.func @loss(
+    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "token_embedding", optimus.dims = ["vocabulary", "hidden"]},
+    // A vector in the checkpoint, cut into two dimensions here: no decay.
+    %bias: tensor<4x4xf32> {optimus.param = "bias", optimus.hf_shape = array<i64: 16>, optimus.role = "bias"},
+    %w: tensor<4x4x16xf32> {optimus.param = "w", optimus.hf_shape = array<i64: 16, 16>, optimus.role = "weight"},
+    %v: tensor<16x4x4xf32> {optimus.param = "v", optimus.hf_shape = array<i64: 16, 16>, optimus.role = "weight"},
+    %tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {
+  %x = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
+  %y = optimus.matmul %x, %v : (tensor<8x16xf32>, tensor<16x4x4xf32>) -> tensor<8x4x4xf32>
+  %z = optimus.add %y, %bias : (tensor<8x4x4xf32>, tensor<4x4xf32>) -> tensor<8x4x4xf32>
+  %h = optimus.matmul %z, %w {contracting = 2 : i64} : (tensor<8x4x4xf32>, tensor<4x4x16xf32>) -> tensor<8x16xf32>
+  %loss, %count = optimus.head_loss %h, %table, %targets : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
+  return %loss, %count : tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL: func.func @train_step(
+// CHECK-SAME: %arg0: tensor<32x16xf32> {optimus.dims = ["vocabulary", "hidden"], optimus.donates = 0 : i64, optimus.param = "table"
+// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = "exp_avg:table", optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "token_embedding"}
+// CHECK-SAME: %arg8: tensor<32x16xf32> {optimus.binding = "exp_avg_sq:table", {{.*}}optimus.donates = 8 : i64
+// CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = "tokens"}, %arg13: tensor<8xi32> {optimus.binding = "targets"}
+// CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = "scalar:lr"}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = "scalar:weight_decay"}
+// CHECK-SAME: %[[CLIP:[^:]*]]: tensor<f32> {optimus.binding = "scalar:clip"}, %[[B1:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta1"}
+// CHECK-SAME: %[[B2:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta2"}, %[[EPS:[^:]*]]: tensor<f32> {optimus.binding = "scalar:epsilon"}
+// CHECK-SAME: %[[P1:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta1_power"}, %[[P2:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta2_power"})
+// CHECK-SAME: {optimus.binding = "param:table"}
+// CHECK-SAME: {optimus.binding = "grad_norm"}
+// CHECK: %[[LOSS:.*]], %[[COUNT:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
+// CHECK: %[[NORM:.*]] = optimus.global_norm
+// CHECK: %[[SCALE:.*]], %[[MEAN_NORM:.*]] = optimus.clip %[[NORM]], %[[COUNT]], %[[CLIP]]
+// CHECK: optimus.adamw %arg0, %{{[^,]*}}, %arg4, %arg8, %[[SCALE]], %[[LR]], %[[WD]], %[[B1]], %[[B2]], %[[EPS]], %[[P1]], %[[P2]] {decay, optimus.result_roles = ["token_embedding", "token_embedding", "token_embedding"], optimus.role = "token_embedding"}
+// CHECK: optimus.adamw %arg1, {{.*}} {optimus.result_roles = ["bias", "bias", "bias"]
+// CHECK: optimus.adamw %arg2, {{.*}} {decay
+// CHECK: optimus.adamw %arg3, {{.*}} {decay
+// CHECK: return {{.*}}%[[LOSS]], %[[COUNT]], %[[MEAN_NORM]] :
+
+// CHECK-LABEL: func.func @eval_step(
+// CHECK-SAME: -> (tensor<f32> {optimus.binding = "loss_sum"}, tensor<f32> {optimus.binding = "real_count"})
+// CHECK-LABEL: func.func @grad_step(
+// CHECK-SAME: tensor<32x16xf32> {optimus.binding = "grad:table"}, tensor<4x4xf32> {optimus.binding = "grad:bias"}
+// CHECK-NOT: func.func
