@@ -1,0 +1,62 @@
+//===- AttentionKernels.h - Attention of one head --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The same kernels are compiled for several instruction sets and chosen when
+// the program runs, so that one binary is fast on any machine. This header is
+// all that those translation units include: an inline function of a shared
+// header, compiled there, could be picked by the linker for every processor.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONKERNELS_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONKERNELS_H
+
+#include <stdint.h>
+
+namespace optrt {
+
+/// One head of one sequence. Rows are tokens; strides are in elements.
+struct AttentionHead {
+  int64_t seq, headDim;
+  int64_t qkvStride; ///< from a token's q (k, v, dq, dk, dv) to the next one's
+  int64_t outStride; ///< the same for out and dout
+  bool causal;
+};
+
+/// The kernels for one instruction set. Scratch is 64-byte aligned.
+struct AttentionKernels {
+  const char *name;
+  /// Elements of scratch that `forward` and `backward` need.
+  int64_t (*forwardScratch)(const AttentionHead &);
+  int64_t (*backwardScratch)(const AttentionHead &);
+  void (*forward)(const AttentionHead &, const float *q, const float *k,
+                  const float *v, float *out, float *lse, float *scratch);
+  void (*backward)(const AttentionHead &, const float *dout, const float *q,
+                   const float *k, const float *v, const float *out,
+                   const float *lse, float *dq, float *dk, float *dv,
+                   float *scratch);
+  /// y[i] = 2^x[i] for x[i] in [-126, 127]; below that, 2^-126.
+  void (*exp2)(const float *x, float *y, int64_t n);
+};
+
+extern const AttentionKernels attentionKernelsBaseline;
+#ifdef __x86_64__
+extern const AttentionKernels attentionKernelsV3;
+extern const AttentionKernels attentionKernelsV4;
+#endif
+
+/// The fastest kernels that this processor can run.
+const AttentionKernels &bestAttentionKernels();
+
+/// Every set of kernels, fastest first, that this processor can run: `count`
+/// of them are written to `sets` (room for 3).
+void supportedAttentionKernels(const AttentionKernels *sets[3], int &count);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONKERNELS_H

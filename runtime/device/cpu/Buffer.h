@@ -1,0 +1,55 @@
+//===- Buffer.h - Memory that a device keeps -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_BUFFER_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_BUFFER_H
+
+#include "optimus-runtime/Status.h"
+
+#include <cstdlib>
+#include <memory>
+
+namespace optrt {
+
+/// Memory aligned to cache lines, that grows and forgets what it held then.
+class Buffer {
+public:
+  /// Makes room for `bytes`; Unavailable when there is no memory.
+  Status reserve(size_t bytes) {
+    if (bytes <= held)
+      return okStatus();
+    memory.reset();
+    held = 0;
+    size_t rounded = (bytes + 63) / 64 * 64;
+    memory.reset(std::aligned_alloc(64, rounded));
+    if (!memory)
+      return unavailable(concat("the device needs ", rounded,
+                                " bytes of scratch memory, which the system "
+                                "does not have; use a smaller batch or fewer "
+                                "threads per rank"));
+    held = rounded;
+    return okStatus();
+  }
+
+  size_t size() const { return held; }
+  template <typename T>
+  T *as() const {
+    return static_cast<T *>(memory.get());
+  }
+
+private:
+  struct Free {
+    void operator()(void *p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory;
+  size_t held = 0;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_BUFFER_H

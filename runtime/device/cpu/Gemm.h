@@ -1,0 +1,40 @@
+//===- Gemm.h - Matrix products through oneDNN -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_GEMM_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_GEMM_H
+
+#include "Buffer.h"
+#include "Team.h"
+#include "optimus-support/model_abi.h"
+
+#include <memory>
+
+namespace optrt {
+
+/// Makes, keeps and runs the products of one device.
+class GemmEngine {
+public:
+  /// The team must outlive the engine. With `alwaysPack`, weights are copied
+  /// even where oneDNN has no layout of its own for them.
+  GemmEngine(const Team &team, bool alwaysPack);
+  ~GemmEngine();
+
+  void setParameterVersion(uint64_t version);
+  Status run(const optrt_gemm_desc &desc, const float *a, const float *b,
+             float *c, const float *bias, const float *extra);
+  size_t scratchBytes() const;
+
+private:
+  class Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_GEMM_H

@@ -1,0 +1,303 @@
+//===- GemmTest.cpp - Products against plain loops ------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/CpuDevice.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+#include <vector>
+
+using namespace optrt;
+
+namespace {
+
+struct Operands {
+  std::vector<float> a, b, c, bias, extra;
+};
+
+std::vector<float> randomValues(size_t count, std::mt19937 &random) {
+  std::uniform_real_distribution<float> uniform(-1.f, 1.f);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = uniform(random);
+  return values;
+}
+
+/// Vectors that end with the last element the descriptor reaches, so that a
+/// sanitizer sees every access beyond.
+Operands operandsFor(const optrt_gemm_desc &d, std::mt19937 &random) {
+  auto reach = [](int64_t rows, int64_t cols, int64_t ld) {
+    return (rows - 1) * ld + cols;
+  };
+  Operands x;
+  x.a = randomValues(
+      d.trans_a ? reach(d.k, d.m, d.lda) : reach(d.m, d.k, d.lda), random);
+  x.b = randomValues(
+      d.trans_b ? reach(d.n, d.k, d.ldb) : reach(d.k, d.n, d.ldb), random);
+  x.c = randomValues(reach(d.m, d.n, d.ldc), random);
+  x.bias = randomValues(d.n, random);
+  x.extra = randomValues(reach(d.m, d.n, d.ld_extra), random);
+  return x;
+}
+
+/// Compares `found` with loops in f64. A sum of t products in f32, in any
+/// order and with or without FMA, errs by at most gamma = t u / (1 - t u)
+/// times the sum of their magnitudes, u = 2^-24; here t = k + 4 counts the
+/// addition of C and bias and the epilogue's operation.
+void expectProduct(const optrt_gemm_desc &d, const Operands &x,
+                   const std::vector<float> &found) {
+  double u = std::ldexp(1., -24), gamma = (d.k + 4) * u / (1 - (d.k + 4) * u);
+  for (int64_t i = 0; i < d.m; ++i) {
+    for (int64_t j = 0; j < d.n; ++j) {
+      double sum = 0, magnitude = 0;
+      auto add = [&](double value) {
+        sum += value;
+        magnitude += std::abs(value);
+      };
+      if (d.accumulate)
+        add(x.c[i * d.ldc + j]);
+      for (int64_t l = 0; l < d.k; ++l)
+        add(double(x.a[d.trans_a ? l * d.lda + i : i * d.lda + l]) *
+            x.b[d.trans_b ? j * d.ldb + l : l * d.ldb + j]);
+      if (d.has_bias)
+        add(x.bias[j]);
+      double extra = x.extra[i * d.ld_extra + j];
+      if (d.epilogue == OPTRT_EPILOGUE_ADD)
+        add(extra);
+      if (d.epilogue == OPTRT_EPILOGUE_MUL) {
+        sum *= extra;
+        magnitude *= std::abs(extra);
+      }
+      ASSERT_NEAR(found[i * d.ldc + j], sum, gamma * magnitude + 1e-38)
+          << "at " << i << ", " << j << " of m " << d.m << " n " << d.n << " k "
+          << d.k << " lda " << d.lda << " ldb " << d.ldb << " ldc " << d.ldc
+          << " ta " << d.trans_a << " tb " << d.trans_b << " acc "
+          << d.accumulate << " epilogue " << d.epilogue << " bias "
+          << d.has_bias << " weight " << d.weight;
+    }
+    // Columns between n and the leading dimension are not C's.
+    for (int64_t j = d.n; i + 1 < d.m && j < d.ldc; ++j)
+      ASSERT_EQ(found[i * d.ldc + j], x.c[i * d.ldc + j]);
+  }
+}
+
+optrt_gemm_desc denseDesc(int64_t m, int64_t n, int64_t k, bool transA = false,
+                          bool transB = false) {
+  optrt_gemm_desc d = {};
+  d.m = m, d.n = n, d.k = k;
+  d.lda = transA ? m : k;
+  d.ldb = transB ? k : n;
+  d.ldc = d.ld_extra = n;
+  d.trans_a = transA, d.trans_b = transB;
+  return d;
+}
+
+void runAndCheck(CpuDevice &device, const optrt_gemm_desc &d,
+                 std::mt19937 &random) {
+  Operands x = operandsFor(d, random);
+  std::vector<float> c = x.c;
+  Status status = device.gemm(
+      d, x.a.data(), x.b.data(), c.data(), d.has_bias ? x.bias.data() : nullptr,
+      d.epilogue != OPTRT_EPILOGUE_NONE ? x.extra.data() : nullptr);
+  ASSERT_TRUE(status.ok()) << status.toString();
+  expectProduct(d, x, c);
+}
+
+/// Every combination of flags and operand layouts, on small sizes.
+void runEveryFlag(int threads, CpuDevice::Packing packing) {
+  std::mt19937 random(7);
+  CpuDevice device(threads, packing);
+  int64_t sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {33, 17, 40}, {64, 48, 32}};
+  for (auto [m, n, k] : sizes)
+    for (int flags = 0; flags < 16; ++flags)
+      for (int epilogue = 0; epilogue < 3; ++epilogue)
+        for (int weight = 0; weight < 3; ++weight)
+          for (int padding = 0; padding < 3; ++padding) {
+            optrt_gemm_desc d = denseDesc(m, n, k, flags & 1, flags & 2);
+            d.accumulate = (flags & 4) != 0;
+            d.has_bias = (flags & 8) != 0;
+            d.epilogue = epilogue;
+            d.weight = weight;
+            // Padded operands; then C's layout and extra's differ too.
+            if (padding > 0) {
+              d.lda += 3, d.ldb += 5, d.ldc += 7;
+              d.ld_extra = padding == 1 ? d.ldc : d.n + 2;
+            }
+            device.setParameterVersion(random());
+            ASSERT_NO_FATAL_FAILURE(runAndCheck(device, d, random));
+          }
+}
+
+TEST(Gemm, EveryFlagAndLayout) {
+  runEveryFlag(1, CpuDevice::Packing::WhereFaster);
+}
+TEST(Gemm, EveryFlagAndLayoutPacked) {
+  runEveryFlag(1, CpuDevice::Packing::Always);
+}
+TEST(Gemm, EveryFlagAndLayoutOnTwoThreads) {
+  runEveryFlag(2, CpuDevice::Packing::WhereFaster);
+}
+
+TEST(Gemm, ShapesOfATrainingStep) {
+  std::mt19937 random(11);
+  CpuDevice device(2);
+  struct Shape {
+    int64_t m, n, k;
+    bool transA, transB;
+    int weight, bias, epilogue, accumulate;
+  } shapes[] = {
+      {96, 288, 96, 0, 0, OPTRT_WEIGHT_B, 1, OPTRT_EPILOGUE_NONE, 0},
+      {96, 96, 384, 0, 0, OPTRT_WEIGHT_B, 1, OPTRT_EPILOGUE_ADD, 0},
+      {96, 384, 96, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_MUL, 0},
+      {96, 96, 288, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
+      {288, 96, 512, 1, 0, OPTRT_WEIGHT_NONE, 0, OPTRT_EPILOGUE_NONE, 0},
+      {64, 1031, 96, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
+      {64, 96, 1031, 0, 0, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
+      {1031, 96, 64, 1, 0, OPTRT_WEIGHT_NONE, 0, OPTRT_EPILOGUE_NONE, 1},
+  };
+  for (const Shape &s : shapes) {
+    optrt_gemm_desc d = denseDesc(s.m, s.n, s.k, s.transA, s.transB);
+    d.weight = s.weight, d.has_bias = s.bias, d.epilogue = s.epilogue;
+    d.accumulate = s.accumulate;
+    ASSERT_NO_FATAL_FAILURE(runAndCheck(device, d, random));
+  }
+}
+
+TEST(Gemm, EmptySums) {
+  std::mt19937 random(3);
+  CpuDevice device(1);
+  for (int accumulate : {0, 1}) {
+    optrt_gemm_desc d = denseDesc(3, 4, 0);
+    d.accumulate = accumulate;
+    d.has_bias = 1;
+    d.epilogue = OPTRT_EPILOGUE_MUL;
+    Operands x;
+    x.c = randomValues(12, random);
+    x.bias = randomValues(4, random);
+    x.extra = randomValues(12, random);
+    std::vector<float> c = x.c;
+    ASSERT_TRUE(
+        device
+            .gemm(d, nullptr, nullptr, c.data(), x.bias.data(), x.extra.data())
+            .ok());
+    expectProduct(d, x, c);
+  }
+}
+
+TEST(Gemm, ExtraAddendMayBeC) {
+  std::mt19937 random(5);
+  for (auto packing :
+       {CpuDevice::Packing::WhereFaster, CpuDevice::Packing::Always}) {
+    CpuDevice device(1, packing);
+    optrt_gemm_desc d = denseDesc(20, 30, 40);
+    d.epilogue = OPTRT_EPILOGUE_ADD;
+    d.has_bias = 1;
+    d.weight = OPTRT_WEIGHT_B;
+    Operands x = operandsFor(d, random);
+    std::vector<float> c = x.extra;
+    ASSERT_TRUE(
+        device
+            .gemm(d, x.a.data(), x.b.data(), c.data(), x.bias.data(), c.data())
+            .ok());
+    expectProduct(d, x, c);
+    d.epilogue = OPTRT_EPILOGUE_MUL;
+    EXPECT_EQ(
+        device
+            .gemm(d, x.a.data(), x.b.data(), c.data(), x.bias.data(), c.data())
+            .code(),
+        StatusCode::InvalidArgument);
+  }
+}
+
+/// A weight updated in place is seen under the next version, also when the
+/// version number was used before the one in between; and a packed copy is
+/// really kept under one version.
+TEST(Gemm, PackedWeightsFollowTheParameterVersion) {
+  std::mt19937 random(13);
+  for (int weight : {OPTRT_WEIGHT_A, OPTRT_WEIGHT_B}) {
+    CpuDevice device(1, CpuDevice::Packing::Always);
+    optrt_gemm_desc d = denseDesc(24, 40, 56, false, true);
+    d.weight = weight;
+    Operands x = operandsFor(d, random);
+    std::vector<float> &changing = weight == OPTRT_WEIGHT_A ? x.a : x.b;
+    auto run = [&] {
+      std::vector<float> c(d.m * d.n);
+      Status status =
+          device.gemm(d, x.a.data(), x.b.data(), c.data(), nullptr, nullptr);
+      EXPECT_TRUE(status.ok()) << status.toString();
+      return c;
+    };
+    uint64_t versions[] = {1, 2, 1, 3};
+    for (uint64_t version : versions) {
+      device.setParameterVersion(version);
+      changing = randomValues(changing.size(), random);
+      expectProduct(d, x, run());
+    }
+    size_t bytes = device.scratchBytes();
+    EXPECT_GE(bytes, changing.size() * sizeof(float));
+    std::vector<float> before = run();
+    changing.assign(changing.size(), 0.f);
+    EXPECT_EQ(run(), before) << "no packed copy was used";
+    EXPECT_EQ(device.scratchBytes(), bytes);
+  }
+}
+
+/// Two weights with one descriptor do not share a packed copy.
+TEST(Gemm, PackedWeightsAreKeptApart) {
+  std::mt19937 random(17);
+  CpuDevice device(1, CpuDevice::Packing::Always);
+  optrt_gemm_desc d = denseDesc(8, 16, 32);
+  d.weight = OPTRT_WEIGHT_B;
+  Operands x = operandsFor(d, random), y = operandsFor(d, random);
+  for (int repeat = 0; repeat < 2; ++repeat)
+    for (Operands *each : {&x, &y}) {
+      std::vector<float> c(d.m * d.n);
+      ASSERT_TRUE(device
+                      .gemm(d, each->a.data(), each->b.data(), c.data(),
+                            nullptr, nullptr)
+                      .ok());
+      expectProduct(d, *each, c);
+    }
+}
+
+TEST(Gemm, WrongDescriptorsAreRefused) {
+  CpuDevice device(1);
+  std::vector<float> x(64);
+  optrt_gemm_desc good = denseDesc(4, 4, 4);
+  auto refused = [&](optrt_gemm_desc d, const char *text) {
+    Status status = device.gemm(d, x.data(), x.data() + 16, x.data() + 32,
+                                nullptr, nullptr);
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(status.message().find(text), std::string::npos)
+        << status.message();
+  };
+  optrt_gemm_desc d = good;
+  d.m = -1;
+  refused(d, "sizes of at least 0");
+  d = good;
+  d.lda = 3;
+  refused(d, "leading dimension of A must be at least 4, found 3");
+  d = good;
+  d.ldc = 3;
+  refused(d, "leading dimension of C");
+  d = good;
+  d.epilogue = 9;
+  refused(d, "unknown epilogue 9");
+  d = good;
+  d.weight = 7;
+  refused(d, "unknown weight operand 7");
+  d = good;
+  d.has_bias = 1;
+  refused(d, "an operand is null");
+  d = good;
+  d.epilogue = OPTRT_EPILOGUE_ADD;
+  refused(d, "an operand is null");
+}
+
+} // namespace

@@ -1,0 +1,148 @@
+//===- LaunchAndCopyTest.cpp - Kernels and copies -------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/CpuDevice.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+using namespace optrt;
+
+namespace {
+
+struct Visits {
+  std::vector<std::atomic<int>> rows;
+  std::atomic<int> tasks = 0;
+  std::atomic<int64_t> least = INT64_MAX;
+};
+
+void countVisits(int64_t begin, int64_t end, void *const *args) {
+  Visits &visits = *static_cast<Visits *>(args[0]);
+  for (int64_t row = begin; row < end; ++row)
+    ++visits.rows[row];
+  ++visits.tasks;
+  int64_t least = visits.least;
+  while (end - begin < least &&
+         !visits.least.compare_exchange_weak(least, end - begin))
+    ;
+}
+
+TEST(Launch, EveryIterationOnceInTasksOfTheGrain) {
+  for (int threads : {1, 2, 3})
+    for (int64_t extent : {0, 1, 7, 64, 1000})
+      for (int64_t grain : {0, 1, 16, 2000}) {
+        CpuDevice device(threads);
+        Visits visits;
+        visits.rows = std::vector<std::atomic<int>>(extent);
+        void *args[] = {&visits};
+        ASSERT_TRUE(
+            device.launch({"count", extent, grain}, countVisits, args).ok());
+        for (auto &row : visits.rows)
+          ASSERT_EQ(row, 1);
+        int64_t tasks =
+            extent ? std::max<int64_t>(
+                         1, std::min<int64_t>(
+                                threads, extent / std::max<int64_t>(grain, 1)))
+                   : 0;
+        EXPECT_EQ(visits.tasks, tasks);
+        if (tasks > 1) {
+          EXPECT_GE(visits.least, grain);
+        }
+      }
+}
+
+void noteThread(int64_t, int64_t, void *const *args) {
+  *static_cast<std::thread::id *>(args[0]) = std::this_thread::get_id();
+}
+
+TEST(Launch, OneTaskRunsOnTheCaller) {
+  CpuDevice device(2);
+  std::thread::id where;
+  void *args[] = {&where};
+  ASSERT_TRUE(device.launch({"note", 3, 2}, noteThread, args).ok());
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+TEST(Launch, WrongDescriptorsAreRefused) {
+  CpuDevice device(1);
+  Status status = device.launch({"lost", -1, 1}, noteThread, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(status.message().find("'lost'"), std::string::npos);
+  EXPECT_FALSE(device.launch({nullptr, 1, 1}, nullptr, nullptr).ok());
+}
+
+TEST(Copy, StridedAndZeros) {
+  // The last two are big enough to be shared among threads.
+  struct Shape {
+    int64_t rows, cols, srcLd, dstLd;
+  } shapes[] = {{0, 5, 5, 5},
+                {5, 0, 5, 5},
+                {1, 7, 7, 7},
+                {3, 4, 6, 9},
+                {4, 8, 8, 8},
+                {1000, 300, 301, 303},
+                {2, 150000, 150000, 150000}};
+  for (int threads : {1, 2})
+    for (const Shape &s : shapes)
+      for (bool zeros : {false, true}) {
+        CpuDevice device(threads);
+        std::vector<float> src(s.rows * s.srcLd), dst(s.rows * s.dstLd, -1.f);
+        std::iota(src.begin(), src.end(), 1.f);
+        ASSERT_TRUE(device
+                        .copy({s.rows, s.cols, s.srcLd, s.dstLd},
+                              zeros ? nullptr : src.data(), dst.data())
+                        .ok());
+        for (int64_t r = 0; r < s.rows; ++r)
+          for (int64_t c = 0; c < s.dstLd; ++c)
+            ASSERT_EQ(dst[r * s.dstLd + c], c >= s.cols ? -1.f
+                                            : zeros     ? 0.f
+                                                        : src[r * s.srcLd + c])
+                << r << " " << c;
+      }
+}
+
+TEST(Copy, WrongDescriptorsAreRefused) {
+  CpuDevice device(1);
+  float x[8] = {}, y[8];
+  EXPECT_EQ(device.copy({2, 4, 3, 4}, x, y).code(),
+            StatusCode::InvalidArgument);
+  EXPECT_EQ(device.copy({2, -4, 4, 4}, x, y).code(),
+            StatusCode::InvalidArgument);
+  EXPECT_EQ(device.copy({2, 4, 4, 4}, x, nullptr).code(),
+            StatusCode::InvalidArgument);
+}
+
+/// Ranks that are threads of one process use their devices at the same time.
+TEST(Device, RanksAsThreads) {
+  auto rank = [](int threads, float value, bool &ok) {
+    CpuDevice device(threads);
+    std::vector<float> a(64 * 32, value), b(32 * 48, 1.f), c(64 * 48);
+    optrt_gemm_desc d = {};
+    d.m = 64, d.n = 48, d.k = 32, d.lda = 32, d.ldb = 48, d.ldc = 48;
+    ok = true;
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      ok &= device.gemm(d, a.data(), b.data(), c.data(), nullptr, nullptr).ok();
+      // A sum of equal powers of two is exact.
+      for (float x : c)
+        ok &= x == 32 * value;
+    }
+  };
+  bool ok[3];
+  std::thread first(rank, 1, 1.f, std::ref(ok[0]));
+  std::thread second(rank, 1, 2.f, std::ref(ok[1]));
+  std::thread third(rank, 2, 4.f, std::ref(ok[2]));
+  first.join();
+  second.join();
+  third.join();
+  EXPECT_TRUE(ok[0] && ok[1] && ok[2]);
+}
+
+} // namespace
