@@ -1,0 +1,244 @@
+//===- CheckpointFolder.cpp - Where a checkpoint lies on disk -------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointFolder.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace optrt;
+namespace fs = std::filesystem;
+
+std::string optrt::modelShardName(size_t index, size_t count) {
+  char name[64];
+  snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1,
+           count);
+  return name;
+}
+
+bool optrt::isModelFileName(std::string_view name) {
+  if (name == kModelFile)
+    return true;
+  // '#' stands for a digit.
+  constexpr std::string_view pattern = "model-#####-of-#####.safetensors";
+  if (name.size() != pattern.size())
+    return false;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (pattern[i] == '#' ? name[i] < '0' || name[i] > '9'
+                          : name[i] != pattern[i])
+      return false;
+  return true;
+}
+
+bool optrt::isCheckpointFileName(std::string_view name) {
+  return name == kStateFile || name == kOptimizerFile ||
+         name == kModelIndexFile || isModelFileName(name);
+}
+
+static std::string hiddenSibling(const fs::path &target, const char *kind) {
+  std::string name = concat(".", target.filename().string(), ".optimus-", kind);
+  return (target.parent_path() / name).string();
+}
+
+/// Deletes a checkpoint's files, and the folder if nothing else is in it.
+static void removeCheckpoint(const fs::path &folder) {
+  // Without its state, a folder half deleted cannot be taken for whole.
+  std::error_code ignored;
+  fs::remove(folder / kStateFile, ignored);
+  for (fs::directory_iterator entry(folder, ignored), end; entry != end;
+       entry.increment(ignored))
+    if (isCheckpointFileName(entry->path().filename().string()))
+      ::unlink(entry->path().c_str());
+  ::rmdir(folder.c_str());
+}
+
+static Status syncFolder(const fs::path &folder) {
+  int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool ok = descriptor >= 0 && fsync(descriptor) == 0;
+  int error = errno;
+  if (descriptor >= 0)
+    close(descriptor);
+  if (!ok)
+    return unavailable(concat("cannot sync the folder ", folder.string(),
+                              " to disk: ", strerror(error)));
+  return okStatus();
+}
+
+/// A folder that is replaced is deleted, so it must be ours through and
+/// through.
+static Status checkReplaceable(const std::string &target) {
+  struct stat info;
+  if (lstat(target.c_str(), &info) != 0)
+    return okStatus();
+  if (!S_ISDIR(info.st_mode))
+    return invalidArgument(concat("cannot save a checkpoint to ", target,
+                                  ": it exists and is not a folder"));
+  bool empty = true, hasState = false;
+  std::error_code error;
+  for (fs::directory_iterator entry(target, error), end; !error && entry != end;
+       entry.increment(error)) {
+    empty = false;
+    std::string name = entry->path().filename().string();
+    hasState |= name == kStateFile;
+    if (!isCheckpointFileName(name))
+      return invalidArgument(
+          concat("cannot save a checkpoint to ", target, ": it contains ", name,
+                 ", which is not of a checkpoint and would be deleted; choose "
+                 "another folder"));
+  }
+  if (error)
+    return invalidArgument(
+        concat("cannot save a checkpoint to ", target, ": ", error.message()));
+  if (!empty && !hasState)
+    return invalidArgument(
+        concat("cannot save a checkpoint to ", target,
+               ": it has files but no state.json, so it is not a checkpoint of "
+               "ours, and they would be deleted; choose another folder"));
+  return okStatus();
+}
+
+/// Puts back or removes what killed writers to `target` left.
+static void cleanUp(const fs::path &target) {
+  fs::path old = hiddenSibling(target, "old");
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(old, error))) {
+    if (fs::exists(fs::symlink_status(target, error)))
+      removeCheckpoint(old);
+    else
+      fs::rename(old, target, error);
+  }
+  std::string prefix = fs::path(hiddenSibling(target, "tmp-")).filename();
+  for (fs::directory_iterator entry(target.parent_path(), error), end;
+       entry != end; entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(prefix))
+      continue;
+    int descriptor = ::open(entry->path().c_str(),
+                            O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0)
+      continue;
+    bool inUse =
+        flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!inUse)
+      removeCheckpoint(entry->path());
+    close(descriptor);
+  }
+}
+
+StatusOr<std::string> optrt::findCheckpoint(const std::string &dir) {
+  std::error_code error;
+  if (fs::is_directory(dir, error))
+    return dir;
+  if (fs::exists(fs::symlink_status(dir, error)))
+    return invalidArgument(
+        concat("expected a checkpoint's folder, but ", dir, " is not one"));
+  fs::path target = fs::weakly_canonical(dir, error);
+  if (!target.has_filename())
+    target = target.parent_path();
+  std::string old = hiddenSibling(target, "old");
+  if (!dir.empty() && fs::is_directory(old, error))
+    return old;
+  return invalidArgument(concat("there is no checkpoint at \"", dir, "\""));
+}
+
+StatusOr<std::unique_ptr<StagingFolder>>
+StagingFolder::create(const std::string &dir) {
+  std::error_code error;
+  fs::path target;
+  if (!dir.empty())
+    target = fs::weakly_canonical(fs::absolute(dir, error), error);
+  if (!error && !target.has_filename())
+    target = target.parent_path();
+  if (error || !target.has_filename())
+    return invalidArgument(
+        concat("cannot save a checkpoint to \"", dir,
+               "\": ", error ? error.message() : "it does not name a folder"));
+  OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
+  fs::create_directories(target.parent_path(), error);
+  if (error)
+    return invalidArgument(concat("cannot make the folder ",
+                                  target.parent_path().string(), ": ",
+                                  error.message()));
+  cleanUp(target);
+
+  std::unique_ptr<StagingFolder> folder(new StagingFolder());
+  folder->target = target.string();
+  // What has this process's number and is still there is in use.
+  for (int attempt = 0; folder->staging.empty(); ++attempt) {
+    std::string path =
+        hiddenSibling(target, "tmp-") + concat(getpid(), "-", attempt);
+    if (mkdir(path.c_str(), 0777) == 0)
+      folder->staging = path;
+    else if (errno != EEXIST)
+      return invalidArgument(
+          concat("cannot save a checkpoint to ", folder->target,
+                 ": cannot make a folder in ", target.parent_path().string(),
+                 ": ", strerror(errno)));
+  }
+  folder->lock =
+      ::open(folder->staging.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder->lock >= 0)
+    flock(folder->lock, LOCK_EX | LOCK_NB);
+  return folder;
+}
+
+StagingFolder::~StagingFolder() {
+  if (!placed && !staging.empty())
+    removeCheckpoint(staging);
+  if (lock >= 0)
+    close(lock);
+}
+
+Status StagingFolder::place(bool useExchange) {
+  OPTRT_RETURN_IF_ERROR(syncFolder(staging));
+  // It may have changed since it was checked first.
+  OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
+  const fs::path parent = fs::path(target).parent_path();
+  auto failure = [&] {
+    return unavailable(concat("cannot put the checkpoint in place at ", target,
+                              ": ", strerror(errno)));
+  };
+
+  struct stat info;
+  if (lstat(target.c_str(), &info) != 0) {
+    if (rename(staging.c_str(), target.c_str()) != 0)
+      return failure();
+    placed = true;
+    return syncFolder(parent);
+  }
+
+  if (useExchange) {
+    if (renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, target.c_str(),
+                  RENAME_EXCHANGE) == 0) {
+      placed = true;
+      OPTRT_RETURN_IF_ERROR(syncFolder(parent));
+      removeCheckpoint(staging);
+      return okStatus();
+    }
+    if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP)
+      return failure();
+  }
+
+  std::string old = hiddenSibling(target, "old");
+  if (rename(target.c_str(), old.c_str()) != 0)
+    return failure();
+  if (rename(staging.c_str(), target.c_str()) != 0) {
+    Status status = failure();
+    rename(old.c_str(), target.c_str());
+    return status;
+  }
+  placed = true;
+  OPTRT_RETURN_IF_ERROR(syncFolder(parent));
+  removeCheckpoint(old);
+  return okStatus();
+}

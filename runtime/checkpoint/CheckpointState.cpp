@@ -1,0 +1,87 @@
+//===- CheckpointState.cpp - The state.json of a checkpoint ---------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointState.h"
+
+#include "CheckpointFolder.h"
+#include "core/JsonCursor.h"
+#include "optimus-support/Hash.h"
+
+using namespace optrt;
+using namespace optimus_support;
+using nlohmann::json;
+
+static constexpr const char *kChecksum = "xxh64";
+
+/// The checksum of all members but the checksum.
+static std::string checksumOf(json state) {
+  state.erase(kChecksum);
+  return hashToHex(hash64(state.dump()));
+}
+
+std::string optrt::formatState(const TrainingState &state,
+                               const std::vector<FileRecord> &files) {
+  json text;
+  text["format"] = 1;
+  text["step"] = state.step;
+  text["seed"] = state.seed;
+  text["data_position"] = state.dataPosition;
+  text["order"] = state.order;
+  text["model_hash"] = state.modelHash;
+  for (const FileRecord &file : files)
+    text["files"][file.name] = {{"size", file.size},
+                                {"xxh64", hashToHex(file.hash)}};
+  text[kChecksum] = checksumOf(text);
+  return text.dump(2) + "\n";
+}
+
+static FileRecord readRecord(const std::string &name,
+                             const JsonCursor &cursor) {
+  FileRecord record;
+  record.name = name;
+  // Also keeps names from leading out of the folder.
+  if (!isCheckpointFileName(name) || name == kStateFile)
+    cursor.fail("a checkpoint has no file of this name");
+  record.size = cursor["size"].integer(0, INT64_MAX);
+  std::string hash = cursor["xxh64"].string();
+  if (std::optional<uint64_t> value = hashFromHex(hash))
+    record.hash = *value;
+  else
+    cursor["xxh64"].fail(
+        concat("expected 16 hexadecimal digits, found \"", hash, "\""));
+  return record;
+}
+
+StatusOr<ParsedState> optrt::parseState(std::string_view text,
+                                        const std::string &path) {
+  JsonDocument document(text, concat(path, " is damaged"),
+                        StatusCode::DataLoss);
+  JsonCursor root = document.root();
+  int64_t format = root["format"].integer(0, INT64_MAX);
+  OPTRT_RETURN_IF_ERROR(document.status());
+  if (format != 1)
+    return invalidArgument(concat("the checkpoint ", path, " has format ",
+                                  format, ", this program reads format 1"));
+  std::string expected = root[kChecksum].string();
+  if (document.status().ok() && checksumOf(document.contents()) != expected)
+    root[kChecksum].fail(concat("the checksum is ",
+                                checksumOf(document.contents()),
+                                ", the file says \"", expected, "\""));
+
+  ParsedState parsed;
+  TrainingState &state = parsed.state;
+  state.step = root["step"].integer(0, INT64_MAX);
+  state.seed = root["seed"].unsignedInteger();
+  state.dataPosition = root["data_position"].integer(0, INT64_MAX);
+  state.order = root["order"].string();
+  state.modelHash = root["model_hash"].string();
+  for (const auto &[name, record] : root["files"].members())
+    parsed.files.push_back(readRecord(name, record));
+  OPTRT_RETURN_IF_ERROR(document.status());
+  return parsed;
+}

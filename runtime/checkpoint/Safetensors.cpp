@@ -1,0 +1,146 @@
+//===- Safetensors.cpp - The safetensors format ---------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Safetensors.h"
+
+#include "core/JsonCursor.h"
+#include "optimus-support/Shard.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+using namespace optrt;
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors is little-endian, and is mapped as it lies");
+
+// The format's own limit.
+static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+static constexpr int64_t kMaxBytes = int64_t(1) << 52;
+static constexpr size_t kLengthBytes = 8;
+static constexpr size_t kDataAlignment = 64;
+
+StatusOr<SafetensorsLayout>
+optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
+  SafetensorsLayout layout;
+  // Ordered, so that a header lists tensors as they lie.
+  nlohmann::ordered_json header;
+  header["__metadata__"]["format"] = "pt"; // what Hugging Face's loader wants
+  size_t dataBytes = 0;
+  for (const TensorInfo &tensor : tensors) {
+    size_t bytes = optimus_support::numElements(tensor.shape) * sizeof(float);
+    nlohmann::ordered_json &entry = header[tensor.name];
+    entry["dtype"] = "F32";
+    entry["shape"] = tensor.shape;
+    entry["data_offsets"] = {dataBytes, dataBytes + bytes};
+    layout.tensors.push_back({tensor, dataBytes, bytes});
+    dataBytes += bytes;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception &) {
+    return invalidArgument("a parameter's name is not valid UTF-8; a "
+                           "checkpoint cannot hold it");
+  }
+  size_t padding = -(kLengthBytes + text.size()) % kDataAlignment;
+  text.append(padding, ' ');
+  if (text.size() > kMaxHeaderBytes)
+    return invalidArgument(concat("too many parameters for one safetensors "
+                                  "file: its header would have ",
+                                  text.size(), " bytes, the format allows ",
+                                  kMaxHeaderBytes));
+
+  uint64_t length = text.size();
+  layout.header.resize(kLengthBytes);
+  std::memcpy(layout.header.data(), &length, kLengthBytes);
+  layout.header += text;
+  for (TensorExtent &tensor : layout.tensors)
+    tensor.offset += layout.header.size();
+  layout.fileBytes = layout.header.size() + dataBytes;
+  return layout;
+}
+
+/// Reads one entry of the header; offsets are counted from the file's start.
+static TensorExtent readEntry(const std::string &name, const JsonCursor &entry,
+                              size_t dataBegin, size_t dataBytes) {
+  TensorExtent tensor;
+  tensor.info.name = name;
+  std::string dtype = entry["dtype"].string();
+  if (dtype != "F32")
+    entry["dtype"].fail(concat("expected F32, found ", dtype));
+  tensor.info.shape = entry["shape"].integers(1, kMaxBytes);
+  std::vector<int64_t> offsets = entry["data_offsets"].integers(0, kMaxBytes);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] ||
+      size_t(offsets[1]) > dataBytes) {
+    entry["data_offsets"].fail(concat("expected [begin, end] within the ",
+                                      dataBytes, " bytes of data, found ",
+                                      optimus_support::shapeToString(offsets)));
+    return tensor;
+  }
+  tensor.offset = dataBegin + offsets[0];
+  tensor.bytes = offsets[1] - offsets[0];
+  // Divide, lest the product overflow.
+  size_t rest = tensor.bytes / sizeof(float);
+  bool fits = tensor.bytes % sizeof(float) == 0;
+  for (int64_t extent : tensor.info.shape) {
+    fits = fits && rest % extent == 0;
+    rest /= extent;
+  }
+  if (!fits || rest != 1)
+    entry["shape"].fail(
+        concat("the shape ", optimus_support::shapeToString(tensor.info.shape),
+               " does not have the ", tensor.bytes, " bytes of data_offsets"));
+  if (tensor.offset % alignof(float) != 0)
+    entry["data_offsets"].fail("the data is not aligned to four bytes");
+  return tensor;
+}
+
+StatusOr<std::vector<TensorExtent>>
+optrt::readSafetensors(const uint8_t *data, size_t size,
+                       const std::string &path) {
+  uint64_t headerBytes = 0;
+  if (size >= kLengthBytes)
+    std::memcpy(&headerBytes, data, kLengthBytes);
+  if (size < kLengthBytes || headerBytes > kMaxHeaderBytes ||
+      headerBytes > size - kLengthBytes)
+    return dataLoss(concat(path,
+                           " is damaged or not a safetensors file: it "
+                           "has ",
+                           size, " bytes and announces a header of ",
+                           headerBytes));
+  std::string_view text(reinterpret_cast<const char *>(data) + kLengthBytes,
+                        headerBytes);
+  JsonDocument document(text, concat("the header of ", path),
+                        StatusCode::DataLoss);
+  const size_t dataBegin = kLengthBytes + headerBytes;
+  std::vector<TensorExtent> tensors;
+  for (const auto &[name, entry] : document.root().members())
+    if (name != "__metadata__")
+      tensors.push_back(readEntry(name, entry, dataBegin, size - dataBegin));
+  OPTRT_RETURN_IF_ERROR(document.status());
+
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorExtent &a, const TensorExtent &b) {
+              return a.offset < b.offset;
+            });
+  size_t expected = dataBegin;
+  for (const TensorExtent &tensor : tensors) {
+    if (tensor.offset != expected)
+      return dataLoss(concat(path, " is damaged: tensor ", tensor.info.name,
+                             " begins at byte ", tensor.offset,
+                             ", but the one before it ends at ", expected));
+    expected += tensor.bytes;
+  }
+  if (expected != size)
+    return dataLoss(concat(path, " is damaged: its tensors end at byte ",
+                           expected, ", the file at ", size));
+  return tensors;
+}

@@ -1,0 +1,52 @@
+//===- Safetensors.h - The safetensors format -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A file is eight bytes N, little-endian; a JSON header of N bytes that maps
+// names to dtype, shape and data_offsets in the bytes that follow; the bytes of
+// the tensors, without gaps. Only F32 is written and accepted here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CHECKPOINT_SAFETENSORS_H
+#define OPTIMUS_RUNTIME_CHECKPOINT_SAFETENSORS_H
+
+#include "optimus-runtime/Checkpoint.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace optrt {
+
+/// A tensor's bytes in a file, counted from the file's start.
+struct TensorExtent {
+  TensorInfo info;
+  size_t offset = 0; ///< multiple of alignof(float)
+  size_t bytes = 0;
+};
+
+/// The bytes before the tensors' data, and where each tensor lies, in the given
+/// order and gapless. The data begins at a multiple of 64 bytes. Fails with
+/// InvalidArgument for a name that is not valid UTF-8.
+struct SafetensorsLayout {
+  std::string header;
+  std::vector<TensorExtent> tensors;
+  size_t fileBytes = 0;
+};
+StatusOr<SafetensorsLayout>
+layOutSafetensors(const std::vector<TensorInfo> &tensors);
+
+/// Reads the header of a file in memory and checks it against the file's size.
+/// The tensors come in the order of their offsets. Fails with DataLoss; `path`
+/// is for messages.
+StatusOr<std::vector<TensorExtent>>
+readSafetensors(const uint8_t *data, size_t size, const std::string &path);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CHECKPOINT_SAFETENSORS_H

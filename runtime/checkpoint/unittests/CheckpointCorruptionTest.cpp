@@ -1,0 +1,314 @@
+//===- CheckpointCorruptionTest.cpp - Files that are damaged --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointFixture.h"
+
+#include "../Safetensors.h"
+#include "optimus-support/Hash.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+
+using namespace optrt;
+using namespace optimus_support;
+using nlohmann::json;
+
+namespace {
+class Corruption : public CheckpointTest {
+protected:
+  void SetUp() override {
+    CheckpointTest::SetUp();
+    CheckpointWriterOptions options;
+    options.shardLimitBytes = 400; // so that there is an index to damage
+    ASSERT_TRUE(save(dir, 4, options).ok());
+  }
+
+  void expectDamage(const std::string &message,
+                    CheckpointReaderOptions options = {}) {
+    auto checkpoint = Checkpoint::open(dir, options);
+    ASSERT_FALSE(checkpoint.ok());
+    EXPECT_EQ(checkpoint.status().code(), StatusCode::DataLoss);
+    EXPECT_NE(checkpoint.status().message().find(message), std::string::npos)
+        << checkpoint.status().message();
+  }
+
+  /// Makes state.json agree with the files again, so that what is wrong with
+  /// them is found by its meaning and not by the checksum.
+  void restate() {
+    json state = json::parse(readFile(dir + "/state.json"));
+    for (auto &[name, record] : state["files"].items()) {
+      std::string bytes = readFile(dir + "/" + name);
+      record["size"] = bytes.size();
+      record["xxh64"] = hashToHex(hash64(bytes));
+    }
+    restate(state);
+  }
+  void restate(json state) {
+    state.erase("xxh64");
+    state["xxh64"] = hashToHex(hash64(state.dump()));
+    writeFile(dir + "/state.json", state.dump());
+  }
+};
+} // namespace
+
+TEST_F(Corruption, AnyFlippedBitOfATensorFileIsFound) {
+  for (const char *name :
+       {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json", "optimizer.safetensors"}) {
+    std::string path = dir + "/" + name;
+    std::string bytes = readFile(path);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      std::string damaged = bytes;
+      damaged[i] ^= 1 << (i % 8);
+      writeFile(path, damaged);
+      auto checkpoint = Checkpoint::open(dir);
+      ASSERT_FALSE(checkpoint.ok()) << name << " byte " << i;
+      ASSERT_EQ(checkpoint.status().code(), StatusCode::DataLoss);
+      ASSERT_NE(checkpoint.status().message().find(name), std::string::npos);
+    }
+    writeFile(path, bytes);
+  }
+  EXPECT_TRUE(Checkpoint::open(dir).ok());
+}
+
+TEST_F(Corruption, AnyFlippedBitOfTheStateIsFoundOrWithoutMeaning) {
+  std::string path = dir + "/state.json";
+  std::string bytes = readFile(path);
+  int harmless = 0;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = bytes;
+      damaged[i] ^= 1 << bit;
+      writeFile(path, damaged);
+      auto checkpoint = Checkpoint::open(dir);
+      if (!checkpoint.ok())
+        continue;
+      // White space that became other white space.
+      ++harmless;
+      ASSERT_TRUE(isspace(bytes[i])) << "byte " << i << " bit " << bit;
+      expectWhole(**checkpoint);
+    }
+  EXPECT_LT(harmless, int(bytes.size()));
+}
+
+TEST_F(Corruption, TruncatedAndLengthenedFilesAreFound) {
+  for (const std::string &name : list(dir)) {
+    std::string path = dir + "/" + name;
+    std::string bytes = readFile(path);
+    for (size_t size : {size_t(0), size_t(1), size_t(7), size_t(8), size_t(9),
+                        bytes.size() / 2, bytes.size() - 2}) {
+      writeFile(path, bytes.substr(0, size));
+      expectDamage(name);
+    }
+    if (name != "state.json") {
+      writeFile(path, bytes + " ");
+      expectDamage("bytes, state.json says");
+    }
+    writeFile(path, bytes);
+  }
+}
+
+TEST_F(Corruption, MissingFilesAreFound) {
+  for (const std::string &name : list(dir)) {
+    if (name == "state.json")
+      continue;
+    std::filesystem::rename(dir + "/" + name, root + "/away");
+    expectDamage("cannot open " + dir + "/" + name);
+    std::filesystem::create_directory(dir + "/" + name);
+    expectDamage("is a folder");
+    std::filesystem::remove(dir + "/" + name);
+    std::filesystem::rename(root + "/away", dir + "/" + name);
+  }
+}
+
+TEST_F(Corruption, ChecksumsAreOptionalButSizesAreNot) {
+  std::string path = dir + "/optimizer.safetensors";
+  std::string bytes = readFile(path);
+  bytes.back() ^= 1;
+  writeFile(path, bytes);
+  expectDamage("its checksum is");
+  CheckpointReaderOptions options;
+  options.verifyChecksums = false;
+  EXPECT_TRUE(Checkpoint::open(dir, options).ok());
+  bytes.pop_back();
+  writeFile(path, bytes);
+  expectDamage("bytes, state.json says", options);
+}
+
+TEST_F(Corruption, StateThatLiesIsFound) {
+  const json good = json::parse(readFile(dir + "/state.json"));
+  auto expectLie = [&](const char *pointer, json value,
+                       const std::string &message) {
+    json state = good;
+    state[json::json_pointer(pointer)] = value;
+    restate(state);
+    expectDamage(message);
+  };
+  expectLie("/step", -1, "step: expected an integer from 0");
+  expectLie("/seed", "1", "seed: expected a non-negative integer");
+  expectLie("/files", 3, "files: expected an object");
+  expectLie("/files", json::object(), "lists no file with parameters");
+  expectLie("/files/..~1..~1secret", good["files"]["optimizer.safetensors"],
+            "no file of this name");
+  expectLie("/files/state.json", good["files"]["optimizer.safetensors"],
+            "no file of this name");
+  expectLie("/files/optimizer.safetensors/xxh64", "abc",
+            "expected 16 hexadecimal digits");
+  json state = good;
+  state["step"] = 5; // without a new checksum
+  writeFile(dir + "/state.json", state.dump());
+  expectDamage("the checksum is");
+  state = good;
+  state["format"] = 2;
+  restate(state);
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_EQ(checkpoint.status().code(), StatusCode::InvalidArgument);
+}
+
+TEST_F(Corruption, IndexThatLiesIsFound) {
+  std::string path = dir + "/model.safetensors.index.json";
+  const json good = json::parse(readFile(path));
+  auto expectLie = [&](const json &index, const std::string &message) {
+    writeFile(path, index.dump());
+    restate();
+    expectDamage(message);
+  };
+  json index = good;
+  index["weight_map"]["h.0.w"] = "model-00001-of-00002.safetensors";
+  expectLie(index, "the tensor is not in "
+                   "\"model-00001-of-00002.safetensors\"");
+  index = good;
+  index["weight_map"].erase("h.0.w");
+  expectLie(index, "it lists 2 tensors, the files have 3");
+  index = good;
+  index.erase("weight_map");
+  expectLie(index, "no member \"weight_map\"");
+}
+
+TEST_F(Corruption, TensorInTwoFilesIsFound) {
+  std::filesystem::copy_file(dir + "/model-00001-of-00002.safetensors",
+                             dir + "/model-00002-of-00002.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  restate();
+  expectDamage("wte.weight is also in another file");
+}
+
+//===----------------------------------------------------------------------===//
+// The safetensors header
+//===----------------------------------------------------------------------===//
+
+/// A file with this header and `dataBytes` bytes of data.
+static std::string makeFile(std::string header, size_t dataBytes) {
+  header.append(-(8 + header.size()) % 8, ' ');
+  uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + std::string(dataBytes, '\0');
+}
+
+static Status read(const std::string &bytes) {
+  // A copy of exactly this size lets the address sanitizer see overruns.
+  std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+  std::memcpy(copy.get(), bytes.data(), bytes.size());
+  return readSafetensors(copy.get(), bytes.size(), "FILE").status();
+}
+
+static void expectBad(const std::string &bytes, const std::string &message) {
+  Status status = read(bytes);
+  EXPECT_EQ(status.code(), StatusCode::DataLoss);
+  EXPECT_NE(status.message().find(message), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("FILE"), std::string::npos);
+}
+
+TEST(SafetensorsHeader, AcceptsWhatTheFormatAllows) {
+  EXPECT_TRUE(read(makeFile("{}", 0)).ok());
+  EXPECT_TRUE(read(makeFile(R"({"__metadata__":{"x":"y"}})", 0)).ok());
+  // Tensors in any order of the header; a scalar has an empty shape.
+  EXPECT_TRUE(
+      read(makeFile(R"({"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]},)"
+                    R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                    12))
+          .ok());
+}
+
+TEST(SafetensorsHeader, NamesWhatIsWrong) {
+  expectBad("", "it has 0 bytes");
+  expectBad("1234567", "it has 7 bytes");
+  expectBad(std::string(8, '\xff'), "announces a header of "
+                                    "18446744073709551615");
+  expectBad(std::string("\x09\0\0\0\0\0\0\0{}      ", 16),
+            "announces a header of 9");
+  expectBad(makeFile("", 0), "not valid JSON");
+  expectBad(makeFile("[]", 0), "expected an object");
+  expectBad(makeFile("{\"a\":", 0), "not valid JSON");
+  expectBad(makeFile("{}", 4), "its tensors end at byte 16, the file at 20");
+
+  auto one = [](const std::string &entry, size_t dataBytes = 8) {
+    return makeFile("{\"a\":" + entry + "}", dataBytes);
+  };
+  EXPECT_TRUE(
+      read(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})")).ok());
+  expectBad(one(R"({"dtype":"F16","shape":[2],"data_offsets":[0,8]})"),
+            "a.dtype: expected F32, found F16");
+  expectBad(one(R"({"shape":[2],"data_offsets":[0,8]})"), "no member \"dtype");
+  expectBad(one(R"({"dtype":"F32","data_offsets":[0,8]})"),
+            "no member \"shape\"");
+  expectBad(one(R"({"dtype":"F32","shape":[2]})"),
+            "no member \"data_offsets\"");
+  expectBad(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
+            "a.shape: the shape [3] does not have the 8 bytes");
+  expectBad(one(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"),
+            "a.shape[0]: expected an integer from 1");
+  expectBad(one(R"({"dtype":"F32","shape":[0],"data_offsets":[0,0]})", 0),
+            "a.shape[0]: expected an integer from 1");
+  // A product of 2^65 elements wraps to 0 in 64 bits.
+  expectBad(one(R"({"dtype":"F32","shape":[4294967296,4294967296,2],)"
+                R"("data_offsets":[0,8]})"),
+            "does not have the 8 bytes");
+  expectBad(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,12]})"),
+            "a.data_offsets: expected [begin, end] within the 8 bytes");
+  expectBad(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"),
+            "a.data_offsets");
+  expectBad(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"),
+            "a.data_offsets");
+  expectBad(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,1e30]})"),
+            "a.data_offsets[1]: expected an integer");
+  expectBad(one(R"({"dtype":"F32","shape":[1],"data_offsets":[2,6]})"),
+            "a.data_offsets: the data is not aligned");
+  expectBad(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,8]})"),
+            "tensor a begins at byte");
+  expectBad(
+      makeFile(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+               R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+               12),
+      "tensor b begins at byte");
+  expectBad(makeFile(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                     R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                     8),
+            "the key \"a\" twice");
+}
+
+TEST(SafetensorsHeader, SurvivesEveryDamagedByte) {
+  std::string good =
+      makeFile(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+               R"("b":{"dtype":"F32","shape":[1,3],"data_offsets":[8,20]}})",
+               20);
+  ASSERT_TRUE(read(good).ok());
+  for (size_t i = 0; i < good.size(); ++i)
+    for (int value = 0; value < 256; value += 5) {
+      std::string damaged = good;
+      damaged[i] = char(value);
+      Status status = read(damaged);
+      ASSERT_TRUE(status.ok() || status.code() == StatusCode::DataLoss);
+    }
+  for (size_t size = 0; size < good.size(); ++size)
+    ASSERT_EQ(read(good.substr(0, size)).code(), StatusCode::DataLoss);
+}

@@ -1,0 +1,181 @@
+//===- Dataset.cpp - Tokens of a training or evaluation file --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Dataset.h"
+
+#include "core/MappedFile.h"
+#include "optimus-support/Permutation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <mutex>
+#include <vector>
+
+using namespace optrt;
+
+using WindowOrder = std::vector<uint64_t>;
+
+struct Dataset::Impl {
+  std::string path;
+  MappedFile file;
+  int64_t tokenBytes = 1; ///< 1 in .txt, 2 in .bin
+  int64_t tokens = 0;
+  int64_t sequence = 0;
+  int64_t windows = 0;
+  DataOrder order = DataOrder::Shuffled;
+  uint64_t seed = 0;
+
+  // A batch may reach from one epoch into the next, and ranks may be a step
+  // apart: the permutations of two epochs are kept.
+  std::mutex mutex;
+  std::shared_ptr<const WindowOrder> epochOrders[2];
+  int64_t epochs[2] = {-1, -1};
+
+  int32_t token(int64_t index) const {
+    const uint8_t *at = file.data() + index * tokenBytes;
+    return tokenBytes == 1 ? at[0] : at[0] | at[1] << 8;
+  }
+  int64_t findTokenFrom(int64_t vocabulary) const;
+  std::shared_ptr<const WindowOrder> orderOf(int64_t epoch);
+  void fillRow(int64_t window, int32_t *tokens, int32_t *targets) const;
+  void fillPadding(int32_t *tokens, int32_t *targets) const;
+};
+
+/// The first token that is at or above `vocabulary`, or -1.
+int64_t Dataset::Impl::findTokenFrom(int64_t vocabulary) const {
+  if (vocabulary >= int64_t(1) << (8 * tokenBytes))
+    return -1;
+  constexpr int64_t chunk = 1 << 16;
+  for (int64_t begin = 0; begin < tokens; begin += chunk) {
+    int64_t end = std::min(begin + chunk, tokens);
+    // Almost always no token is too large: a maximum without branches first.
+    int32_t largest = 0;
+    for (int64_t i = begin; i < end; ++i)
+      largest = std::max(largest, token(i));
+    if (largest < vocabulary)
+      continue;
+    while (token(begin) < vocabulary)
+      ++begin;
+    return begin;
+  }
+  return -1;
+}
+
+std::shared_ptr<const WindowOrder> Dataset::Impl::orderOf(int64_t epoch) {
+  std::lock_guard<std::mutex> lock(mutex);
+  int slot = epoch % 2;
+  if (epochs[slot] != epoch) {
+    epochOrders[slot] = std::make_shared<const WindowOrder>(
+        optimus_support::permutation(windows, seed, epoch));
+    epochs[slot] = epoch;
+  }
+  return epochOrders[slot];
+}
+
+void Dataset::Impl::fillRow(int64_t window, int32_t *tokens,
+                            int32_t *targets) const {
+  int64_t begin = window * sequence;
+  for (int64_t i = 0; i < sequence; ++i)
+    tokens[i] = token(begin + i);
+  std::copy(tokens + 1, tokens + sequence, targets);
+  targets[sequence - 1] = token(begin + sequence);
+}
+
+void Dataset::Impl::fillPadding(int32_t *tokens, int32_t *targets) const {
+  std::fill_n(tokens, sequence, 0);
+  std::fill_n(targets, sequence, -1);
+}
+
+Dataset::Dataset(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Dataset::~Dataset() = default;
+
+StatusOr<std::unique_ptr<Dataset>>
+Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
+              DataOrder order, uint64_t seed) {
+  if (sequence < 1 || vocabulary < 1)
+    return internal(concat("a data set needs a positive sequence length and "
+                           "vocabulary, not ",
+                           sequence, " and ", vocabulary));
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  impl->sequence = sequence;
+  impl->order = order;
+  impl->seed = seed;
+  if (path.ends_with(".bin"))
+    impl->tokenBytes = 2;
+  else if (!path.ends_with(".txt"))
+    return invalidArgument(
+        concat("the data file ", path,
+               " must end in .txt (one token a byte) or .bin (little-endian "
+               "16-bit tokens)"));
+
+  OPTRT_ASSIGN_OR_RETURN(impl->file,
+                         MappedFile::open(path, StatusCode::InvalidArgument));
+  int64_t bytes = impl->file.size();
+  if (bytes % impl->tokenBytes != 0)
+    return invalidArgument(
+        concat("the data file ", path, " has ", bytes,
+               " bytes, an odd number; a .bin file has two bytes a token"));
+  impl->tokens = bytes / impl->tokenBytes;
+  // sequence + 1 would overflow for the largest sequence.
+  if (impl->tokens - 1 < sequence)
+    return invalidArgument(concat("the data file ", path, " has ", impl->tokens,
+                                  " tokens, but one sequence of ", sequence,
+                                  " needs one token more than its length"));
+  impl->windows = (impl->tokens - 1) / sequence;
+
+  int64_t bad = impl->findTokenFrom(vocabulary);
+  if (bad >= 0)
+    return invalidArgument(
+        concat("the data file ", path, " has token ", impl->token(bad),
+               " at offset ", bad, " (byte ", bad * impl->tokenBytes,
+               "), but the model's vocabulary has ", vocabulary,
+               " tokens; compile the model for a larger vocabulary or convert "
+               "the file"));
+  return std::unique_ptr<Dataset>(new Dataset(std::move(impl)));
+}
+
+const std::string &Dataset::path() const { return impl->path; }
+int64_t Dataset::sequence() const { return impl->sequence; }
+int64_t Dataset::numTokens() const { return impl->tokens; }
+int64_t Dataset::numWindows() const { return impl->windows; }
+
+int64_t Dataset::windowAt(int64_t position) const {
+  assert(position >= 0);
+  int64_t within = position % impl->windows;
+  if (impl->order == DataOrder::Sequential)
+    return within;
+  return (*impl->orderOf(position / impl->windows))[within];
+}
+
+void Dataset::fillBatch(int64_t step, int64_t globalBatch, int64_t rowsBegin,
+                        int64_t rowsCount, int32_t *tokens,
+                        int32_t *targets) const {
+  for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
+    if (row < globalBatch)
+      impl->fillRow(windowAt(step * globalBatch + row), tokens, targets);
+    else
+      impl->fillPadding(tokens, targets);
+    tokens += impl->sequence;
+    targets += impl->sequence;
+  }
+}
+
+void Dataset::fillEvalBatch(int64_t index, int64_t globalBatch,
+                            int64_t rowsBegin, int64_t rowsCount,
+                            int32_t *tokens, int32_t *targets) const {
+  for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
+    int64_t window = index * globalBatch + row;
+    if (row < globalBatch && window < impl->windows)
+      impl->fillRow(window, tokens, targets);
+    else
+      impl->fillPadding(tokens, targets);
+    tokens += impl->sequence;
+    targets += impl->sequence;
+  }
+}

@@ -1,0 +1,247 @@
+//===- DatasetTest.cpp - Tokens of a training or evaluation file ----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Dataset.h"
+
+#include "optimus-support/Permutation.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace optrt;
+
+namespace {
+
+class DatasetTest : public testing::Test {
+protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "optimus-dataset-" +
+             testing::UnitTest::GetInstance()->current_test_info()->name() +
+             "-" + std::to_string(getpid());
+    std::filesystem::create_directories(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  std::string write(const std::string &name, const std::string &bytes) {
+    std::string path = folder + "/" + name;
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+  /// A .txt of `count` tokens; token i is i * 7 % 101.
+  std::string writeText(int64_t count) {
+    std::string bytes;
+    for (int64_t i = 0; i < count; ++i)
+      bytes += char(tokenAt(i));
+    return write("data.txt", bytes);
+  }
+  /// A .bin of `count` tokens; token i is i * 7919 % 50021.
+  std::string writeBinary(int64_t count) {
+    std::string bytes;
+    for (int64_t i = 0; i < count; ++i) {
+      int32_t token = wideTokenAt(i);
+      bytes += char(token & 255);
+      bytes += char(token >> 8);
+    }
+    return write("data.bin", bytes);
+  }
+  static int32_t tokenAt(int64_t i) { return i * 7 % 101; }
+  static int32_t wideTokenAt(int64_t i) { return i * 7919 % 50021; }
+
+  void expectError(const std::string &path, int64_t sequence,
+                   int64_t vocabulary, const std::string &message) {
+    auto dataset = Dataset::open(path, sequence, vocabulary);
+    ASSERT_FALSE(dataset.ok());
+    EXPECT_EQ(dataset.status().code(), StatusCode::InvalidArgument);
+    EXPECT_NE(dataset.status().message().find(message), std::string::npos)
+        << dataset.status().message();
+    // The file is named.
+    EXPECT_NE(dataset.status().message().find(path), std::string::npos)
+        << dataset.status().message();
+  }
+
+  std::string folder;
+};
+
+} // namespace
+
+TEST_F(DatasetTest, DropsTheTailThatIsTooShort) {
+  // The last window needs the token after it as its last target.
+  for (auto [tokens, windows] :
+       {std::pair(5, 1), {8, 1}, {9, 2}, {12, 2}, {13, 3}}) {
+    auto dataset = Dataset::open(writeText(tokens), 4, 256);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    EXPECT_EQ((*dataset)->numWindows(), windows);
+    EXPECT_EQ((*dataset)->numTokens(), tokens);
+  }
+}
+
+TEST_F(DatasetTest, SequentialReadsWindowsAsTheyLieAndWraps) {
+  constexpr int64_t s = 4, b = 3, count = 23; // 5 windows
+  auto dataset = Dataset::open(writeText(count), s, 256, DataOrder::Sequential);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  ASSERT_EQ((*dataset)->numWindows(), 5);
+  std::vector<int32_t> tokens(b * s), targets(b * s);
+  for (int64_t k = 0; k < 7; ++k) {
+    (*dataset)->fillBatch(k, b, 0, b, tokens.data(), targets.data());
+    for (int64_t j = 0; j < b; ++j)
+      for (int64_t i = 0; i < s; ++i) {
+        int64_t window = (k * b + j) % 5;
+        ASSERT_EQ(tokens[j * s + i], tokenAt(window * s + i));
+        ASSERT_EQ(targets[j * s + i], tokenAt(window * s + i + 1));
+      }
+  }
+}
+
+TEST_F(DatasetTest, ReadsSixteenBitTokensInLittleEndian) {
+  constexpr int64_t s = 5, b = 2;
+  auto dataset =
+      Dataset::open(writeBinary(41), s, 50021, DataOrder::Sequential);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  std::vector<int32_t> tokens(b * s), targets(b * s);
+  (*dataset)->fillBatch(1, b, 0, b, tokens.data(), targets.data());
+  for (int64_t i = 0; i < b * s; ++i) {
+    EXPECT_EQ(tokens[i], wideTokenAt(2 * s + i));
+    EXPECT_EQ(targets[i], wideTokenAt(2 * s + i + 1));
+  }
+}
+
+TEST_F(DatasetTest, BytesAboveAsciiAreNotNegative) {
+  auto dataset = Dataset::open(write("high.txt", "\xff\x80\x7f"), 2, 256,
+                               DataOrder::Sequential);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  std::vector<int32_t> tokens(2), targets(2);
+  (*dataset)->fillBatch(0, 1, 0, 1, tokens.data(), targets.data());
+  EXPECT_EQ(tokens, (std::vector<int32_t>{255, 128}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{128, 127}));
+}
+
+TEST_F(DatasetTest, ShuffledConcatenatesTheEpochsPermutations) {
+  // 5 windows, so that batches of 3 and of 7 reach over ends of epochs.
+  auto dataset = Dataset::open(writeText(21), 4, 256, DataOrder::Shuffled, 17);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  std::vector<uint64_t> order;
+  for (uint64_t epoch = 0; epoch < 12; ++epoch)
+    for (uint64_t window : optimus_support::permutation(5, 17, epoch))
+      order.push_back(window);
+  for (int64_t b : {1, 3, 7}) {
+    std::vector<int32_t> tokens(b * 4), targets(b * 4);
+    for (int64_t k = 0; (k + 1) * b <= int64_t(order.size()); ++k) {
+      (*dataset)->fillBatch(k, b, 0, b, tokens.data(), targets.data());
+      for (int64_t j = 0; j < b; ++j)
+        for (int64_t i = 0; i < 4; ++i) {
+          int64_t at = order[k * b + j] * 4 + i;
+          ASSERT_EQ(tokens[j * 4 + i], tokenAt(at));
+          ASSERT_EQ(targets[j * 4 + i], tokenAt(at + 1));
+        }
+    }
+  }
+  // Going back, as after loading a checkpoint, gives the same.
+  for (int64_t position : {59, 0, 31, 7})
+    EXPECT_EQ((*dataset)->windowAt(position), int64_t(order[position]));
+}
+
+TEST_F(DatasetTest, RanksRowsMakeUpTheGlobalBatch) {
+  constexpr int64_t s = 4, b = 7, local = 4; // 2 ranks, one row of padding
+  auto dataset = Dataset::open(writeText(100), s, 256);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  std::vector<int32_t> whole(b * s), wholeTargets(b * s);
+  (*dataset)->fillBatch(2, b, 0, b, whole.data(), wholeTargets.data());
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::vector<int32_t> tokens(local * s, 77), targets(local * s, 77);
+    (*dataset)->fillBatch(2, b, rank * local, local, tokens.data(),
+                          targets.data());
+    for (int64_t i = 0; i < local * s; ++i) {
+      int64_t at = rank * local * s + i;
+      EXPECT_EQ(tokens[i], at < b * s ? whole[at] : 0);
+      EXPECT_EQ(targets[i], at < b * s ? wholeTargets[at] : -1);
+    }
+  }
+}
+
+TEST_F(DatasetTest, EvaluationCoversEveryWindowOnce) {
+  constexpr int64_t s = 4, b = 3;
+  auto dataset = Dataset::open(writeText(30), s, 256); // 7 windows, shuffled
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  ASSERT_EQ((*dataset)->numEvalBatches(b), 3);
+  std::vector<int32_t> tokens(4 * s), targets(4 * s);
+  for (int64_t k = 0; k < 3; ++k) {
+    // A fourth row is beyond the batch, and always padding.
+    (*dataset)->fillEvalBatch(k, b, 0, 4, tokens.data(), targets.data());
+    for (int64_t j = 0; j < 4; ++j)
+      for (int64_t i = 0; i < s; ++i) {
+        int64_t window = k * b + j;
+        bool real = j < b && window < 7;
+        EXPECT_EQ(tokens[j * s + i], real ? tokenAt(window * s + i) : 0);
+        EXPECT_EQ(targets[j * s + i], real ? tokenAt(window * s + i + 1) : -1);
+      }
+  }
+}
+
+TEST_F(DatasetTest, ServesSeveralThreads) {
+  constexpr int64_t s = 8, b = 16, threads = 4, steps = 40;
+  auto opened = Dataset::open(writeText(1000), s, 256);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const Dataset &dataset = **opened;
+  std::vector<std::vector<int32_t>> parts(threads);
+  std::vector<std::thread> workers;
+  for (int64_t t = 0; t < threads; ++t)
+    workers.emplace_back([&, t] {
+      std::vector<int32_t> targets(b / threads * s);
+      parts[t].resize(steps * b / threads * s);
+      for (int64_t k = 0; k < steps; ++k)
+        dataset.fillBatch(k, b, t * b / threads, b / threads,
+                          &parts[t][k * b / threads * s], targets.data());
+    });
+  for (std::thread &worker : workers)
+    worker.join();
+  std::vector<int32_t> tokens(b * s), targets(b * s);
+  for (int64_t k = 0; k < steps; ++k) {
+    dataset.fillBatch(k, b, 0, b, tokens.data(), targets.data());
+    for (int64_t i = 0; i < b * s; ++i) {
+      int64_t share = b / threads * s;
+      ASSERT_EQ(tokens[i], parts[i / share][k * share + i % share]);
+    }
+  }
+}
+
+TEST_F(DatasetTest, NamesWhatIsWrongWithTheFile) {
+  expectError(folder + "/none.txt", 4, 256, "No such file");
+  std::filesystem::create_directory(folder + "/folder.txt");
+  expectError(folder + "/folder.txt", 4, 256, "is a folder");
+  expectError(write("data.csv", "a,b,c,d,e,f"), 4, 256, ".txt");
+  expectError(write("odd.bin", "abcdefghijklm"), 4, 256, "13 bytes, an odd");
+  expectError(write("empty.txt", ""), 4, 256, "has 0 tokens");
+  expectError(write("short.txt", "abcd"), 4, 256,
+              "has 4 tokens, but one sequence of 4");
+  expectError(write("short.bin", "abcdefgh"), 4, 65536,
+              "has 4 tokens, but one sequence of 4");
+  expectError(write("short.txt", "abcd"), INT64_MAX, 256, "has 4 tokens");
+}
+
+TEST_F(DatasetTest, NamesTheFirstTokenOutsideTheVocabulary) {
+  std::string bytes(200000, 'a');
+  bytes[150001] = 'c';
+  bytes[150000] = 'b';
+  std::string path = write("data.txt", bytes);
+  EXPECT_TRUE(Dataset::open(path, 4, 'c' + 1).ok());
+  expectError(path, 4, 'c', "token 99 at offset 150001 (byte 150001)");
+  expectError(path, 4, 'b', "token 98 at offset 150000");
+  expectError(path, 4, 'a', "token 97 at offset 0");
+  // The last token is only a target, and is checked too.
+  expectError(write("last.txt", "aaaab"), 4, 'b', "token 98 at offset 4");
+
+  std::string wide("\x01\x00\x01\x01\x01\x00\x01\x00", 8);
+  path = write("data.bin", wide);
+  EXPECT_TRUE(Dataset::open(path, 2, 258).ok());
+  expectError(path, 2, 257, "token 257 at offset 1 (byte 2)");
+}

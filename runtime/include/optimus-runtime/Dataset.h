@@ -1,0 +1,79 @@
+//===- Dataset.h - Tokens of a training or evaluation file ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Window w of a file, with sequences of length s, has tokens [w*s, w*s + s) as
+// inputs and the same shifted by one as targets; a tail too short for a window
+// and its last target is dropped.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DATASET_H
+#define OPTIMUS_RUNTIME_DATASET_H
+
+#include "optimus-runtime/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace optrt {
+
+enum class DataOrder {
+  Sequential, ///< windows as they lie, wrapping at the end
+  Shuffled, ///< permuted each epoch: optimus_support::permutation(seed, epoch)
+};
+
+/// An open, checked file of tokens, mapped into memory. All functions may be
+/// called from several threads at once. The file must not shrink meanwhile.
+class Dataset {
+public:
+  /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian uint16) and
+  /// checks every token against `vocabulary`. Fails with InvalidArgument for
+  /// a missing or unreadable file, another extension, a .bin of odd size,
+  /// fewer than sequence + 1 tokens, and a token at or above `vocabulary`.
+  static StatusOr<std::unique_ptr<Dataset>>
+  open(const std::string &path, int64_t sequence, int64_t vocabulary,
+       DataOrder order = DataOrder::Shuffled, uint64_t seed = 0);
+  ~Dataset();
+  Dataset(const Dataset &) = delete;
+  Dataset &operator=(const Dataset &) = delete;
+
+  const std::string &path() const;
+  int64_t sequence() const;
+  int64_t numTokens() const;
+  int64_t numWindows() const;
+
+  /// The window at position `position` >= 0 of the endless sequence of epochs.
+  /// Sequence j of step k (from 0) with global batch b is position k*b + j.
+  int64_t windowAt(int64_t position) const;
+
+  /// Rows [rowsBegin, rowsBegin + rowsCount) of step `step` (from 0) of the
+  /// global batch, into row-major [rowsCount, sequence] matrices. Rows at or
+  /// beyond `globalBatch` are padding: token 0, target -1.
+  void fillBatch(int64_t step, int64_t globalBatch, int64_t rowsBegin,
+                 int64_t rowsCount, int32_t *tokens, int32_t *targets) const;
+
+  /// Batches of an evaluation over all windows, as they lie.
+  int64_t numEvalBatches(int64_t globalBatch) const {
+    return (numWindows() + globalBatch - 1) / globalBatch;
+  }
+  /// As fillBatch, for batch `index` < numEvalBatches: row j has window
+  /// index*globalBatch + j; rows past the last window are padding too.
+  void fillEvalBatch(int64_t index, int64_t globalBatch, int64_t rowsBegin,
+                     int64_t rowsCount, int32_t *tokens,
+                     int32_t *targets) const;
+
+private:
+  struct Impl;
+  explicit Dataset(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DATASET_H

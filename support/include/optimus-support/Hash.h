@@ -1,0 +1,38 @@
+//===- Hash.h - 64-bit hashes and their text --------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// XXH64 with seed 0: of programs, models and checkpoint files. Not
+// cryptographic: it finds accidents, not attacks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_HASH_H
+#define OPTIMUS_SUPPORT_HASH_H
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace optimus_support {
+
+uint64_t hash64(const void *data, size_t size);
+inline uint64_t hash64(std::string_view text) {
+  return hash64(text.data(), text.size());
+}
+
+/// 16 lower-case hexadecimal digits.
+std::string hashToHex(uint64_t hash);
+
+/// The inverse; nothing for any other text.
+std::optional<uint64_t> hashFromHex(std::string_view text);
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_HASH_H

@@ -1,0 +1,37 @@
+//===- Initialize.h - Initial values of parameters --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_INITIALIZE_H
+#define OPTIMUS_SUPPORT_INITIALIZE_H
+
+#include "optimus-support/Shard.h"
+
+namespace optimus_support {
+
+enum class InitKind { Normal, Zeros, Ones };
+
+/// The initial value of a parameter. `stddev` and `stream` are those of Normal:
+/// element e, in row-major order of the whole tensor, is stddev times the
+/// normal number of (seed, stream, step 0, e).
+struct Initializer {
+  InitKind kind = InitKind::Zeros;
+  double stddev = 0;
+  uint32_t stream = 0;
+
+  bool operator==(const Initializer &) const = default;
+};
+
+/// Fills the shard of `rank` (numLocalElements floats): real elements with the
+/// same bits on every mesh, padding with zeros.
+void initializeShard(const Initializer &init, uint64_t seed,
+                     const ShardLayout &layout, const Mesh &mesh, int64_t rank,
+                     float *local);
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_INITIALIZE_H
