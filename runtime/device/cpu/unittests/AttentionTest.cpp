@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../AttentionKernels.h"
+#include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
 
 #include <algorithm>
@@ -235,7 +236,7 @@ TEST(Attention, DeviceCoversEveryHeadOnAnyThreads) {
     CpuDevice one(1);
     Result expected = runDevice(one, x);
     ASSERT_NO_FATAL_FAILURE(expectAll(x, expected));
-    for (int threads : {2, 3, 5}) {
+    for (int threads = 2; threads <= maxThreads; ++threads) {
       CpuDevice device(threads);
       Result r = runDevice(device, x);
       EXPECT_EQ(r.out, expected.out) << threads << " threads";
@@ -269,7 +270,7 @@ TEST(Attention, NotANumberShows) {
 
 TEST(Attention, ReservedScratchIsEnough) {
   Case x = makeCase(2, 90, 2, 40, true);
-  CpuDevice device(2);
+  CpuDevice device(maxThreads);
   EXPECT_EQ(device.scratchBytes(), 0u);
   ASSERT_TRUE(device.reserveAttention(x.desc).ok());
   size_t reserved = device.scratchBytes();

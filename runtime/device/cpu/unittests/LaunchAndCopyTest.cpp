@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
 
 #include <atomic>
@@ -36,7 +37,7 @@ void countVisits(int64_t begin, int64_t end, void *const *args) {
 }
 
 TEST(Launch, EveryIterationOnceInTasksOfTheGrain) {
-  for (int threads : {1, 2, 3})
+  for (int threads = 1; threads <= maxThreads; ++threads)
     for (int64_t extent : {0, 1, 7, 64, 1000})
       for (int64_t grain : {0, 1, 16, 2000}) {
         CpuDevice device(threads);
@@ -64,7 +65,7 @@ void noteThread(int64_t, int64_t, void *const *args) {
 }
 
 TEST(Launch, OneTaskRunsOnTheCaller) {
-  CpuDevice device(2);
+  CpuDevice device(maxThreads);
   std::thread::id where;
   void *args[] = {&where};
   ASSERT_TRUE(device.launch({"note", 3, 2}, noteThread, args).ok());
@@ -90,7 +91,7 @@ TEST(Copy, StridedAndZeros) {
                 {4, 8, 8, 8},
                 {1000, 300, 301, 303},
                 {2, 150000, 150000, 150000}};
-  for (int threads : {1, 2})
+  for (int threads : {1, maxThreads})
     for (const Shape &s : shapes)
       for (bool zeros : {false, true}) {
         CpuDevice device(threads);
@@ -138,7 +139,7 @@ TEST(Device, RanksAsThreads) {
   bool ok[3];
   std::thread first(rank, 1, 1.f, std::ref(ok[0]));
   std::thread second(rank, 1, 2.f, std::ref(ok[1]));
-  std::thread third(rank, 2, 4.f, std::ref(ok[2]));
+  std::thread third(rank, maxThreads, 4.f, std::ref(ok[2]));
   first.join();
   second.join();
   third.join();
