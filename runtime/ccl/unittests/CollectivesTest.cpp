@@ -1,0 +1,334 @@
+//===- CollectivesTest.cpp - What every back-end must do ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One suite for all back-ends. Run as it is, it tests thread ranks; under
+// mpirun, the MPI back-end, with the meshes that have as many ranks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/World.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+using namespace optrt;
+
+namespace {
+
+struct Backend {
+  std::string name;
+  std::unique_ptr<World> (*create)();
+};
+
+std::unique_ptr<World> createMpiOrDie() {
+  StatusOr<std::unique_ptr<World>> world = createMpiWorld();
+  if (!world.ok()) {
+    std::fprintf(stderr, "%s\n", world.status().message().c_str());
+    std::exit(1);
+  }
+  return std::move(world).value();
+}
+
+std::vector<Backend> backends() {
+  if (startedByMpirun())
+    return {{"mpi", createMpiOrDie}};
+  return {{"local", createLocalWorld}};
+}
+
+struct Mesh {
+  std::vector<int64_t> sizes;
+  int axis; ///< the one that is tested
+};
+
+/// 1 to 6 ranks on the tested axis, beside, before and behind another axis.
+std::vector<Mesh> meshes() {
+  return {{{1}, 0},       {{2}, 0},    {{3}, 0},    {{4}, 0},    {{5}, 0},
+          {{6}, 0},       {{2, 2}, 0}, {{2, 2}, 1}, {{2, 3}, 0}, {{2, 3}, 1},
+          {{1, 2, 3}, 1}, {{1, 4}, 1}, {{4, 1}, 0}, {{4, 1}, 1}};
+}
+
+std::vector<Mesh> meshesOfThisJob() {
+  const char *ranks = std::getenv("OMPI_COMM_WORLD_SIZE");
+  std::vector<Mesh> chosen;
+  for (Mesh &mesh : meshes()) {
+    int64_t product = 1;
+    for (int64_t size : mesh.sizes)
+      product *= size;
+    if (!ranks || product == std::atoi(ranks))
+      chosen.push_back(mesh);
+  }
+  return chosen;
+}
+
+struct Kind {
+  std::string name;
+  int32_t kind, reduction;
+};
+
+struct Shape {
+  int64_t outer, inner;
+};
+
+/// A number that depends on who holds it where. The magnitudes differ by up to
+/// 2^20, so that a sum in any other order rounds differently.
+float element(int rank, int64_t row, int64_t column) {
+  uint32_t h = 2166136261u;
+  for (uint32_t word : {uint32_t(rank), uint32_t(row), uint32_t(column)})
+    for (int byte = 0; byte != 4; ++byte)
+      h = (h ^ (word >> (8 * byte) & 255)) * 16777619u;
+  float mantissa = static_cast<float>(h >> 8) / (1 << 23) - 1.0f;
+  return std::ldexp(mantissa, static_cast<int>(h % 20));
+}
+
+constexpr float kUntouched = -12345.0f;
+
+std::unique_ptr<World> theWorld;
+
+class Collectives
+    : public testing::TestWithParam<std::tuple<Backend, Mesh, Kind, Shape>> {
+protected:
+  void SetUp() override {
+    // MPI can be started once a process only, and ends before main does.
+    if (!theWorld)
+      theWorld = std::get<0>(GetParam()).create();
+    world = theWorld.get();
+    const Mesh &mesh = std::get<1>(GetParam());
+    axis = mesh.axis;
+    Status status = world->configure(mesh.sizes);
+    ASSERT_TRUE(status.ok()) << status.message();
+    stride = 1;
+    for (std::size_t i = axis + 1; i != mesh.sizes.size(); ++i)
+      stride *= static_cast<int>(mesh.sizes[i]);
+    n = static_cast<int>(mesh.sizes[axis]);
+  }
+
+  /// Runs body(rank) for every rank of this process.
+  void onRanks(const std::function<void(int)> &body) {
+    std::vector<std::thread> threads;
+    for (int i = 1; i < world->numLocalRanks(); ++i)
+      threads.emplace_back(body, world->firstRank() + i);
+    body(world->firstRank());
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  /// Fills a rank's buffers, runs the collective and compares every element
+  /// bit by bit.
+  void check(int rank, uint32_t id, int root, int64_t srcGap, int64_t dstGap,
+             bool inPlace) {
+    startOne(rank, id, root, srcGap, dstGap, inPlace).finish();
+  }
+
+  struct Running {
+    Collectives *test;
+    int rank, index, root;
+    uint32_t id;
+    optrt_collective_desc desc;
+    std::vector<float> source, destination;
+    int64_t srcColumns, dstColumns;
+    bool inPlace;
+
+    void finish() {
+      Communicator &comm = test->world->communicator(rank, test->axis);
+      Status status = comm.wait(id);
+      ASSERT_TRUE(status.ok()) << status.message();
+      int n = test->n;
+      const std::vector<float> &result = inPlace ? source : destination;
+      int64_t ld = inPlace ? desc.src_ld : desc.dst_ld;
+      bool receives = desc.kind != OPTRT_REDUCE || index == root;
+      for (int64_t row = 0; row != desc.outer; ++row)
+        for (int64_t column = 0; column != ld; ++column) {
+          float found = result[row * ld + column];
+          float expected = column < dstColumns && receives
+                               ? test->expected(*this, row, column)
+                               : kUntouched;
+          if (inPlace && !receives && column < srcColumns)
+            expected = element(rank, row, column);
+          ASSERT_EQ(std::memcmp(&found, &expected, sizeof(float)), 0)
+              << "rank " << rank << " row " << row << " column " << column
+              << ": expected " << expected << ", found " << found << ", n " << n
+              << ", root " << root;
+        }
+      if (inPlace)
+        return;
+      for (int64_t row = 0; row != desc.outer; ++row)
+        for (int64_t column = 0; column != srcColumns; ++column)
+          ASSERT_EQ(source[row * desc.src_ld + column],
+                    element(rank, row, column))
+              << "the source was changed";
+    }
+  };
+
+  Running startOne(int rank, uint32_t id, int root, int64_t srcGap,
+                   int64_t dstGap, bool inPlace) {
+    const Kind &kind = std::get<2>(GetParam());
+    const Shape &shape = std::get<3>(GetParam());
+    Running run{};
+    run.test = this;
+    run.rank = rank;
+    run.index = rank / stride % n;
+    run.root = root;
+    run.id = id;
+    run.inPlace = inPlace;
+    run.srcColumns =
+        kind.kind == OPTRT_REDUCE_SCATTER ? n * shape.inner : shape.inner;
+    run.dstColumns =
+        kind.kind == OPTRT_ALL_GATHER ? n * shape.inner : shape.inner;
+    run.desc = {kind.kind,
+                kind.reduction,
+                axis,
+                root,
+                shape.outer,
+                shape.inner,
+                run.srcColumns + srcGap,
+                inPlace ? run.srcColumns + srcGap : run.dstColumns + dstGap};
+    run.source.assign(shape.outer * run.desc.src_ld, kUntouched);
+    for (int64_t row = 0; row != shape.outer; ++row)
+      for (int64_t column = 0; column != run.srcColumns; ++column)
+        run.source[row * run.desc.src_ld + column] = element(rank, row, column);
+    run.destination.assign(shape.outer * run.desc.dst_ld, kUntouched);
+
+    // What model_abi.h allows to be null is null.
+    bool isRoot = run.index == root;
+    const float *src = run.source.data();
+    float *dst = inPlace ? run.source.data() : run.destination.data();
+    if (kind.kind == OPTRT_BROADCAST && !isRoot)
+      src = nullptr;
+    if (kind.kind == OPTRT_REDUCE && !isRoot)
+      dst = nullptr;
+    Status status =
+        world->communicator(rank, axis).start(id, run.desc, src, dst);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return run;
+  }
+
+  /// The element that the definition in model_abi.h gives.
+  float expected(const Running &run, int64_t row, int64_t column) const {
+    int first = run.rank - run.index * stride;
+    auto from = [&](int index, int64_t col) {
+      return element(first + index * stride, row, col);
+    };
+    int64_t inner = run.desc.inner;
+    switch (run.desc.kind) {
+    case OPTRT_BROADCAST:
+      return from(run.root, column);
+    case OPTRT_ALL_GATHER:
+      return from(static_cast<int>(column / inner), column % inner);
+    case OPTRT_REDUCE_SCATTER:
+      column += run.index * inner;
+      break;
+    default:
+      break;
+    }
+    float result = from(0, column);
+    for (int index = 1; index != n; ++index)
+      result = run.desc.reduction == OPTRT_SUM
+                   ? result + from(index, column)
+                   : std::max(result, from(index, column));
+    return result;
+  }
+
+  World *world;
+  int axis, stride, n;
+};
+
+TEST_P(Collectives, ContiguousFromEveryRoot) {
+  onRanks([&](int rank) {
+    for (int root = 0; root != n; ++root)
+      check(rank, 1, root, 0, 0, false);
+  });
+}
+
+TEST_P(Collectives, StridedWithDifferentStridesOnEachRank) {
+  onRanks([&](int rank) { check(rank, 1, n - 1, 3 + rank, 7 - rank, false); });
+}
+
+/// For the kinds that model_abi.h allows in place.
+class CollectivesInPlace : public Collectives {};
+
+TEST_P(CollectivesInPlace, SourceIsDestination) {
+  int32_t kind = std::get<2>(GetParam()).kind;
+  onRanks([&](int rank) {
+    int root = n / 2;
+    bool isRoot = rank / stride % n == root;
+    check(rank, 1, root, 5, 0, kind == OPTRT_ALL_REDUCE || isRoot);
+  });
+}
+
+TEST_P(Collectives, ManyInFlightOneAfterAnother) {
+  onRanks([&](int rank) {
+    // More than the slots of a communicator, up to three at a time.
+    uint32_t id = 0;
+    for (int round = 0; round != 30; ++round) {
+      std::vector<Running> running;
+      for (int i = 0; i != 3; ++i)
+        running.push_back(
+            startOne(rank, id++, (round + i) % n, i, round % 2, false));
+      for (Running &run : running)
+        run.finish();
+    }
+  });
+}
+
+std::vector<Kind> kindsInPlace() {
+  return {{"Broadcast", OPTRT_BROADCAST, OPTRT_SUM},
+          {"Reduce", OPTRT_REDUCE, OPTRT_SUM},
+          {"ReduceMax", OPTRT_REDUCE, OPTRT_MAX},
+          {"AllReduce", OPTRT_ALL_REDUCE, OPTRT_SUM},
+          {"AllReduceMax", OPTRT_ALL_REDUCE, OPTRT_MAX}};
+}
+
+std::vector<Kind> allKinds() {
+  std::vector<Kind> kinds = kindsInPlace();
+  kinds.push_back({"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM});
+  kinds.push_back({"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM});
+  kinds.push_back({"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX});
+  return kinds;
+}
+
+// One element; rows of odd length; enough that every rank reduces a part.
+const auto kShapes = testing::Values(Shape{1, 1}, Shape{3, 7}, Shape{33, 65},
+                                     Shape{1, 4099}, Shape{0, 4});
+
+std::string
+describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
+             &info) {
+  const auto &[backend, mesh, kind, shape] = info.param;
+  std::string text = backend.name + "_";
+  for (int64_t size : mesh.sizes)
+    text += std::to_string(size) + "x";
+  text.back() = '_';
+  return text + "axis" + std::to_string(mesh.axis) + "_" + kind.name + "_" +
+         std::to_string(shape.outer) + "x" + std::to_string(shape.inner);
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, Collectives,
+                         testing::Combine(testing::ValuesIn(backends()),
+                                          testing::ValuesIn(meshesOfThisJob()),
+                                          testing::ValuesIn(allKinds()),
+                                          kShapes),
+                         describe);
+INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesInPlace,
+                         testing::Combine(testing::ValuesIn(backends()),
+                                          testing::ValuesIn(meshesOfThisJob()),
+                                          testing::ValuesIn(kindsInPlace()),
+                                          kShapes),
+                         describe);
+
+/// Ends MPI while it can still be ended.
+class WorldEnvironment : public testing::Environment {
+  void TearDown() override { theWorld.reset(); }
+};
+testing::Environment *const worldEnvironment =
+    testing::AddGlobalTestEnvironment(new WorldEnvironment);
+
+} // namespace

@@ -1,0 +1,116 @@
+//===- HostFeatures.cpp - What this processor can do ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HostFeatures.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace optrt {
+namespace {
+
+/// Linux's names of LLVM's features, where they differ by more than
+/// punctuation.
+const std::map<std::string_view, std::string_view> &linuxNames() {
+  static const std::map<std::string_view, std::string_view> names = {
+      {"sse3", "pni"},
+      {"bmi", "bmi1"},
+      {"lzcnt", "abm"},
+      {"cx16", "cx16"},
+      {"pclmul", "pclmulqdq"},
+      {"rdrnd", "rdrand"},
+      {"sha", "sha_ni"},
+      {"avxvnni", "avx_vnni"},
+      {"avxifma", "avx_ifma"},
+      {"avxvnniint8", "avx_vnni_int8"},
+      {"popcnt", "popcnt"},
+      {"bmi2", "bmi2"},
+      {"movbe", "movbe"},
+      {"f16c", "f16c"},
+      {"fma", "fma"},
+      {"fma4", "fma4"},
+      {"aes", "aes"},
+      {"vaes", "vaes"},
+      {"adx", "adx"},
+      {"rdseed", "rdseed"},
+      {"gfni", "gfni"},
+      {"vpclmulqdq", "vpclmulqdq"},
+      {"xop", "xop"},
+      {"tbm", "tbm"},
+      {"sse4a", "sse4a"},
+      {"ssse3", "ssse3"},
+      {"avx512vbmi", "avx512vbmi"},
+      {"avx512ifma", "avx512ifma"},
+  };
+  return names;
+}
+
+bool startsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+/// The spellings under which /proc/cpuinfo may list a feature; none when its
+/// lack does no harm.
+std::vector<std::string> spellings(std::string_view feature) {
+  auto it = linuxNames().find(feature);
+  if (it != linuxNames().end())
+    return {std::string(it->second)};
+  if (!startsWith(feature, "avx") && !startsWith(feature, "amx") &&
+      !startsWith(feature, "sse"))
+    return {};
+  // sse4.1 is sse4_1, amx-tile is amx_tile, and avx512vnni is avx512_vnni, but
+  // avx512vl is avx512vl.
+  std::string name(feature);
+  std::replace(name.begin(), name.end(), '.', '_');
+  std::replace(name.begin(), name.end(), '-', '_');
+  std::vector<std::string> all = {name};
+  if (startsWith(name, "avx512"))
+    all.push_back("avx512_" + name.substr(6));
+  return all;
+}
+
+} // namespace
+
+std::vector<std::string> missingFeatures(std::span<const std::string> features,
+                                         std::string_view cpuInfo) {
+  std::size_t begin = cpuInfo.find("\nflags");
+  if (begin == std::string_view::npos)
+    return {};
+  begin = cpuInfo.find(':', begin);
+  std::size_t end = std::min(cpuInfo.find('\n', begin), cpuInfo.size());
+  std::istringstream words(
+      std::string(cpuInfo.substr(begin + 1, end - begin - 1)));
+  std::set<std::string> present{std::istream_iterator<std::string>(words), {}};
+
+  std::vector<std::string> missing;
+  for (std::string_view feature : features) {
+    // LLVM's lists mark features that are on with a plus.
+    if (startsWith(feature, "-"))
+      continue;
+    if (startsWith(feature, "+"))
+      feature.remove_prefix(1);
+    std::vector<std::string> names = spellings(feature);
+    if (!names.empty() &&
+        std::none_of(names.begin(), names.end(), [&](const std::string &name) {
+          return present.count(name) != 0;
+        }))
+      missing.emplace_back(feature);
+  }
+  return missing;
+}
+
+std::string readCpuInfo() {
+  std::ifstream file("/proc/cpuinfo");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace optrt

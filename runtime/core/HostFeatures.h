@@ -1,0 +1,31 @@
+//===- HostFeatures.h - What this processor can do --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H
+#define OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrt {
+
+/// Those of `features` (LLVM's names) without which compiled code fails on a
+/// processor whose /proc/cpuinfo is `cpuInfo`. Names that do not concern
+/// instructions a compiler emits by itself, such as tuning flags, never count
+/// as missing; nor does anything on a processor that is not x86.
+std::vector<std::string> missingFeatures(std::span<const std::string> features,
+                                         std::string_view cpuInfo);
+
+/// The text of /proc/cpuinfo; empty if there is none.
+std::string readCpuInfo();
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H

@@ -1,0 +1,163 @@
+//===- Rank.cpp - The functions that a model library calls ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Rank.h"
+
+#include "optimus-runtime/ModelLibrary.h"
+
+using namespace optrt;
+
+optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank, int threads)
+    : mesh(mesh), rank(rank), device(threads), traffic(mesh.numAxes()) {
+  for (int axis = 0; axis != mesh.numAxes(); ++axis)
+    communicators.push_back(&world.communicator(rank, axis));
+}
+
+int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
+  int64_t blockBytes =
+      desc.outer * desc.inner * static_cast<int64_t>(sizeof(float));
+  switch (desc.kind) {
+  case OPTRT_ALL_REDUCE:
+    return 2 * (n - 1) * blockBytes;
+  case OPTRT_ALL_GATHER:
+  case OPTRT_REDUCE_SCATTER:
+    return (n - 1) * n * blockBytes;
+  default:
+    return (n - 1) * blockBytes;
+  }
+}
+
+namespace {
+
+/// Keeps the first failure in the rank and tells the model whether to go on.
+/// A library's table of descriptors is ours: what is wrong in it is Internal.
+int32_t report(optrt_rank *rank, uint32_t command, const char *what,
+               Status status) {
+  if (status.ok())
+    return 0;
+  if (rank->status.ok()) {
+    StatusCode code = status.code() == StatusCode::InvalidArgument
+                          ? StatusCode::Internal
+                          : status.code();
+    rank->status =
+        Status(code, concat("rank ", rank->rank, ", command ", command, " (",
+                            what, "): ", status.message()));
+  }
+  return 1;
+}
+
+int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
+             const float *a, const float *b, float *c, const float *bias,
+             const float *extra) {
+  return report(rank, command, "gemm",
+                rank->device.gemm(*desc, a, b, c, bias, extra));
+}
+
+int32_t launch(optrt_rank *rank, uint32_t command,
+               const optrt_launch_desc *desc, optrt_kernel kernel,
+               void *const *args) {
+  return report(rank, command, desc->name ? desc->name : "launch",
+                rank->device.launch(*desc, kernel, args));
+}
+
+Status checkCollective(const optrt_rank &rank,
+                       const optrt_collective_desc &desc, const float *src,
+                       const float *dst) {
+  if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_REDUCE_SCATTER)
+    return internal(concat("unknown kind of collective ", desc.kind));
+  if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
+    return internal(concat("unknown reduction ", desc.reduction));
+  if (desc.axis < 0 || desc.axis >= rank.mesh.numAxes())
+    return internal(concat("mesh axis ", desc.axis, " of a mesh with ",
+                           rank.mesh.numAxes(), " axes"));
+  int64_t n = rank.mesh.axisSize(desc.axis);
+  if (desc.root < 0 || desc.root >= n)
+    return internal(concat("root ", desc.root, " on an axis of ", n));
+  if (desc.outer < 0 || desc.inner < 0)
+    return internal(concat("negative size ", desc.outer, "x", desc.inner));
+  bool isRoot = rank.mesh.coordinate(rank.rank, desc.axis) == desc.root;
+  bool reads = desc.kind != OPTRT_BROADCAST || isRoot;
+  bool writes = desc.kind != OPTRT_REDUCE || isRoot;
+  int64_t srcColumns =
+      desc.kind == OPTRT_REDUCE_SCATTER ? n * desc.inner : desc.inner;
+  int64_t dstColumns =
+      desc.kind == OPTRT_ALL_GATHER ? n * desc.inner : desc.inner;
+  if (reads && (!src || desc.src_ld < srcColumns))
+    return internal(concat("source is null or its leading dimension ",
+                           desc.src_ld, " is below ", srcColumns));
+  if (writes && (!dst || desc.dst_ld < dstColumns))
+    return internal(concat("destination is null or its leading dimension ",
+                           desc.dst_ld, " is below ", dstColumns));
+  return okStatus();
+}
+
+int32_t collectiveStart(optrt_rank *rank, uint32_t command,
+                        const optrt_collective_desc *desc, const float *src,
+                        float *dst) {
+  Status status = checkCollective(*rank, *desc, src, dst);
+  if (status.ok()) {
+    int64_t n = rank->mesh.axisSize(desc->axis);
+    Traffic &traffic = rank->traffic[desc->axis];
+    ++traffic.messages;
+    if (rank->mesh.coordinate(rank->rank, desc->axis) == 0)
+      traffic.bytes += collectiveBytes(*desc, n);
+    status = rank->communicators[desc->axis]->start(command, *desc, src, dst);
+    if (status.ok())
+      rank->startedCollectives.push_back({command, desc->axis});
+  }
+  return report(rank, command, "collective start", std::move(status));
+}
+
+int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
+  // Few are in flight at a time.
+  auto &started = rank->startedCollectives;
+  for (std::size_t i = 0; i != started.size(); ++i) {
+    if (started[i].command != command)
+      continue;
+    int32_t axis = started[i].axis;
+    started[i] = started.back();
+    started.pop_back();
+    return report(rank, command, "collective wait",
+                  rank->communicators[axis]->wait(command));
+  }
+  return report(rank, command, "collective wait",
+                internal("no collective was started under this number"));
+}
+
+int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
+             const float *src, float *dst) {
+  return report(rank, command, "copy", rank->device.copy(*desc, src, dst));
+}
+
+int32_t attention(optrt_rank *rank, uint32_t command,
+                  const optrt_attention_desc *desc, const float *qkv,
+                  float *out, float *lse) {
+  return report(rank, command, "attention",
+                rank->device.attention(*desc, qkv, out, lse));
+}
+
+int32_t attentionGrad(optrt_rank *rank, uint32_t command,
+                      const optrt_attention_desc *desc, const float *dout,
+                      const float *qkv, const float *out, const float *lse,
+                      float *dqkv) {
+  return report(rank, command, "attention_grad",
+                rank->device.attentionGrad(*desc, dout, qkv, out, lse, dqkv));
+}
+
+int64_t axisIndex(optrt_rank *rank, int32_t axis) {
+  return rank->mesh.coordinate(rank->rank, axis);
+}
+
+} // namespace
+
+const optrt_api &optrt::runtimeApi() {
+  static const optrt_api api = {OPTRT_ABI_VERSION, gemm,           launch,
+                                collectiveStart,   collectiveWait, copy,
+                                attention,         attentionGrad,  axisIndex};
+  return api;
+}

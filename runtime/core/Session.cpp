@@ -1,0 +1,487 @@
+//===- Session.cpp - A model in memory, ready to run ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Session.h"
+
+#include "HostMemory.h"
+#include "optimus-runtime/RankTeam.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <sched.h>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+namespace optrt {
+
+/// One rank's memory. Everything but the arena lies in `storage`.
+struct Session::LocalRank {
+  LocalRank(const Mesh &mesh, World &world, int rank, int threads)
+      : context(mesh, world, rank, threads) {}
+
+  optrt_rank context;
+  HostMemory storage, arena;
+  std::vector<float *> params, expAvg, expAvgSq, grads;
+  int32_t *tokens = nullptr, *targets = nullptr;
+  /// Rows of the batch before a sharded sequence is cut out of them.
+  std::vector<int32_t> rowTokens, rowTargets;
+  std::array<float, kNumScalars> scalars{};
+  std::array<float, kNumOutputs> outputs{};
+  std::map<std::string, std::vector<void *>, std::less<>> args;
+  RankMemory memory;
+};
+
+namespace {
+
+/// The cores that this process may use.
+int usableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+int defaultThreads(const World &world) {
+  int cores = usableCores();
+  // mpirun may have bound each process to cores of its own.
+  if (world.numLocalRanks() == 1 && world.ranksOnThisHost() > 1 &&
+      cores < sysconf(_SC_NPROCESSORS_ONLN))
+    return cores;
+  return std::max(1, cores / world.ranksOnThisHost());
+}
+
+} // namespace
+
+std::vector<TensorInfo> tensorInfos(const Manifest &manifest) {
+  std::vector<TensorInfo> infos;
+  for (const Param &param : manifest.params)
+    infos.push_back({param.name, param.hfShape});
+  return infos;
+}
+
+Session::Session(const ModelLibrary &library, World &world)
+    : library(library), world(world) {}
+
+Session::~Session() = default;
+
+StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
+                                                   World &world,
+                                                   SessionOptions options) {
+  std::unique_ptr<Session> session(new Session(library, world));
+  OPTRT_RETURN_IF_ERROR(world.agree(session->build(std::move(options))));
+  return session;
+}
+
+Status Session::build(SessionOptions options) {
+  const Manifest &manifest = library.manifest();
+
+  std::vector<std::string> hashes = world.allGather(manifest.sourceHash);
+  for (std::size_t r = 0; r != hashes.size(); ++r)
+    if (hashes[r] != hashes[0])
+      return invalidArgument(
+          concat("rank ", r,
+                 " has opened another model library than rank 0 (source "
+                 "hash ",
+                 hashes[r], " and ", hashes[0],
+                 "): copy the same file to every host"));
+
+  std::vector<int64_t> sizes;
+  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
+    sizes.push_back(axis.size);
+  OPTRT_RETURN_IF_ERROR(world.configure(sizes));
+
+  for (const std::string &name : options.functions) {
+    const Function *function = manifest.findFunction(name);
+    if (!function)
+      return invalidArgument("model library `" + library.path() +
+                             "` has no function " + name);
+    for (const Arg &arg : function->args)
+      keepsMoments |= arg.kind == ArgKind::ExpAvg;
+  }
+  threads = options.threadsPerRank > 0 ? options.threadsPerRank
+                                       : defaultThreads(world);
+  team = std::make_unique<RankTeam>(world.numLocalRanks(),
+                                    [this] { world.abort(); });
+  ranks.resize(world.numLocalRanks());
+  return team->run([&](int i) {
+    ranks[i] = std::make_unique<LocalRank>(manifest.mesh, world,
+                                           world.firstRank() + i, threads);
+    return buildRank(*ranks[i], options);
+  });
+}
+
+Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
+  const Manifest &manifest = library.manifest();
+  bool keepsGradients = false;
+  int64_t arenaBytes = 0;
+  for (const std::string &name : options.functions) {
+    const Function &function = *manifest.findFunction(name);
+    arenaBytes = std::max(arenaBytes, function.arenaBytes);
+    for (const Arg &arg : function.args)
+      keepsGradients |= arg.kind == ArgKind::Grad;
+  }
+
+  RankMemory &memory = rank.memory;
+  int64_t perTensorSet = 0;
+  for (const Param &param : manifest.params)
+    perTensorSet += alignedSize(param.layout.numLocalElements() * 4);
+  memory.parameters = perTensorSet;
+  memory.moments = keepsMoments ? 2 * perTensorSet : 0;
+  memory.gradients = keepsGradients ? perTensorSet : 0;
+  int64_t tokenBytes = alignedSize(manifest.tokens.numLocalElements() * 4);
+  int64_t targetBytes = alignedSize(manifest.targets.numLocalElements() * 4);
+  memory.inputs = tokenBytes + targetBytes;
+  memory.arena = alignedSize(arenaBytes);
+
+  OPTRT_ASSIGN_OR_RETURN(
+      rank.storage,
+      HostMemory::create(memory.total(), "the parameters of a rank"));
+  OPTRT_ASSIGN_OR_RETURN(
+      rank.arena, HostMemory::create(memory.arena, "the arena of a rank"));
+
+  char *next = rank.storage.data();
+  auto take = [&](int64_t bytes) {
+    char *here = next;
+    next += alignedSize(bytes);
+    return here;
+  };
+  auto takeTensors = [&](std::vector<float *> &tensors) {
+    for (const Param &param : manifest.params)
+      tensors.push_back(
+          reinterpret_cast<float *>(take(param.layout.numLocalElements() * 4)));
+  };
+  takeTensors(rank.params);
+  if (keepsMoments) {
+    takeTensors(rank.expAvg);
+    takeTensors(rank.expAvgSq);
+  }
+  if (keepsGradients)
+    takeTensors(rank.grads);
+  rank.tokens = reinterpret_cast<int32_t *>(take(tokenBytes));
+  rank.targets = reinterpret_cast<int32_t *>(take(targetBytes));
+
+  for (const std::string &name : options.functions) {
+    std::vector<void *> &args = rank.args[name];
+    for (const Arg &arg : manifest.findFunction(name)->args) {
+      switch (arg.kind) {
+      case ArgKind::Param:
+        args.push_back(rank.params[arg.index]);
+        break;
+      case ArgKind::ExpAvg:
+        args.push_back(rank.expAvg[arg.index]);
+        break;
+      case ArgKind::ExpAvgSq:
+        args.push_back(rank.expAvgSq[arg.index]);
+        break;
+      case ArgKind::Tokens:
+        args.push_back(rank.tokens);
+        break;
+      case ArgKind::Targets:
+        args.push_back(rank.targets);
+        break;
+      case ArgKind::Scalar:
+        args.push_back(&rank.scalars[static_cast<int>(arg.scalar)]);
+        break;
+      case ArgKind::Grad:
+        args.push_back(rank.grads[arg.index]);
+        break;
+      case ArgKind::Output:
+        args.push_back(&rank.outputs[static_cast<int>(arg.output)]);
+        break;
+      }
+    }
+  }
+  return okStatus();
+}
+
+void Session::parametersChanged(LocalRank &rank) {
+  rank.context.device.setParameterVersion(parameterVersion);
+}
+
+Status Session::initialize(uint64_t seed) {
+  const Manifest &manifest = library.manifest();
+  ++parameterVersion;
+  return team->run([&](int i) {
+    LocalRank &rank = *ranks[i];
+    for (std::size_t p = 0; p != manifest.params.size(); ++p) {
+      const Param &param = manifest.params[p];
+      optimus_support::initializeShard(param.init, seed, param.layout,
+                                       manifest.mesh, rank.context.rank,
+                                       rank.params[p]);
+      if (keepsMoments) {
+        std::fill_n(rank.expAvg[p], param.layout.numLocalElements(), 0.0f);
+        std::fill_n(rank.expAvgSq[p], param.layout.numLocalElements(), 0.0f);
+      }
+    }
+    parametersChanged(rank);
+    return okStatus();
+  });
+}
+
+Status Session::load(const Checkpoint &checkpoint) {
+  const Manifest &manifest = library.manifest();
+  ++parameterVersion;
+  return team->run([&](int i) -> Status {
+    LocalRank &rank = *ranks[i];
+    auto take = [&](const Param &param, const std::string &name,
+                    float *shard) -> Status {
+      OPTRT_ASSIGN_OR_RETURN(std::span<const float> whole,
+                             checkpoint.readTensor(name));
+      param.layout.slice(manifest.mesh, rank.context.rank, whole.data(), shard);
+      return okStatus();
+    };
+    for (std::size_t p = 0; p != manifest.params.size(); ++p) {
+      const Param &param = manifest.params[p];
+      OPTRT_RETURN_IF_ERROR(take(param, param.name, rank.params[p]));
+      if (!keepsMoments)
+        continue;
+      OPTRT_RETURN_IF_ERROR(
+          take(param, expAvgName(param.name), rank.expAvg[p]));
+      OPTRT_RETURN_IF_ERROR(
+          take(param, expAvgSqName(param.name), rank.expAvgSq[p]));
+    }
+    parametersChanged(rank);
+    return okStatus();
+  });
+}
+
+Status Session::gatherShards(
+    const ShardLayout &layout, const std::function<float *(LocalRank &)> &shard,
+    const std::function<void(int64_t, const float *)> &place) {
+  const Mesh &mesh = library.manifest().mesh;
+  std::size_t count = layout.numLocalElements();
+  std::vector<float> received;
+  for (int rank = 0; rank != world.size(); ++rank) {
+    if (!layout.isCanonicalOwner(mesh, rank))
+      continue;
+    int local = rank - world.firstRank();
+    float *data = nullptr;
+    if (local >= 0 && local < world.numLocalRanks()) {
+      data = shard(*ranks[local]);
+    } else if (world.isRoot()) {
+      received.resize(count);
+      data = received.data();
+    }
+    OPTRT_RETURN_IF_ERROR(world.sendToRoot(rank, data, count));
+    if (world.isRoot())
+      place(rank, data);
+  }
+  return okStatus();
+}
+
+Status Session::save(const std::string &dir, const TrainingState &state) {
+  const Manifest &manifest = library.manifest();
+  std::unique_ptr<CheckpointWriter> writer;
+  auto prepare = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir));
+    for (const Param &param : manifest.params)
+      OPTRT_RETURN_IF_ERROR(
+          writer->addTensor(CheckpointFile::Model, param.name, param.hfShape));
+    if (keepsMoments)
+      for (const Param &param : manifest.params) {
+        OPTRT_RETURN_IF_ERROR(writer->addTensor(
+            CheckpointFile::Optimizer, expAvgName(param.name), param.hfShape));
+        OPTRT_RETURN_IF_ERROR(writer->addTensor(CheckpointFile::Optimizer,
+                                                expAvgSqName(param.name),
+                                                param.hfShape));
+      }
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(world.agree(world.isRoot() ? prepare() : okStatus()));
+
+  // After a failure the root goes on receiving, or the others would wait.
+  Status written;
+  auto saveTensor = [&](const Param &param, const std::string &name,
+                        const std::function<float *(LocalRank &)> &shard) {
+    std::span<float> whole;
+    if (world.isRoot() && written.ok()) {
+      StatusOr<std::span<float>> buffer = writer->buffer(name);
+      if (buffer.ok())
+        whole = *buffer;
+      else
+        written = buffer.status();
+    }
+    Status gathered =
+        gatherShards(param.layout, shard, [&](int64_t rank, const float *data) {
+          if (written.ok())
+            param.layout.place(manifest.mesh, rank, data, whole.data());
+        });
+    if (written.ok())
+      written = gathered;
+  };
+  for (std::size_t p = 0; p != manifest.params.size(); ++p) {
+    const Param &param = manifest.params[p];
+    saveTensor(param, param.name, [p](LocalRank &r) { return r.params[p]; });
+    if (!keepsMoments)
+      continue;
+    saveTensor(param, expAvgName(param.name),
+               [p](LocalRank &r) { return r.expAvg[p]; });
+    saveTensor(param, expAvgSqName(param.name),
+               [p](LocalRank &r) { return r.expAvgSq[p]; });
+  }
+  if (world.isRoot() && written.ok())
+    written = writer->commit(state);
+  return world.agree(written);
+}
+
+void Session::setScalar(Scalar scalar, float value) {
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    rank->scalars[static_cast<int>(scalar)] = value;
+}
+
+Status Session::fillInputs(LocalRank &rank, const FillRows &fill) {
+  const Manifest &manifest = library.manifest();
+  const Mesh &mesh = manifest.mesh;
+  int64_t r = rank.context.rank;
+  auto begin = [&](const ShardLayout &layout, int dim) {
+    return mesh.combinedIndex(r, layout.axes[dim]) * layout.localShape[dim];
+  };
+  // Tokens and targets may lie differently.
+  auto rowsOf = [&](const ShardLayout &layout, bool wantTokens, int32_t *to) {
+    int64_t rows = layout.localShape[0];
+    int64_t sequence = manifest.sequence;
+    rank.rowTokens.resize(rows * sequence);
+    rank.rowTargets.resize(rows * sequence);
+    fill(begin(layout, 0), rows, rank.rowTokens.data(), rank.rowTargets.data());
+    const std::vector<int32_t> &from =
+        wantTokens ? rank.rowTokens : rank.rowTargets;
+    int64_t columns = layout.localShape[1], first = begin(layout, 1);
+    int64_t real = std::clamp<int64_t>(sequence - first, 0, columns);
+    int32_t padding = wantTokens ? 0 : -1;
+    for (int64_t row = 0; row != rows; ++row) {
+      std::copy_n(from.data() + row * sequence + (real ? first : 0), real,
+                  to + row * columns);
+      std::fill_n(to + row * columns + real, columns - real, padding);
+    }
+  };
+  rowsOf(manifest.tokens, true, rank.tokens);
+  rowsOf(manifest.targets, false, rank.targets);
+  return okStatus();
+}
+
+StatusOr<StepOutputs> Session::run(std::string_view name,
+                                   const FillRows &fill) {
+  const optimus_function &function = *library.findFunction(name);
+  const Function &described = *library.manifest().findFunction(name);
+  bool updates =
+      std::any_of(described.args.begin(), described.args.end(),
+                  [](const Arg &arg) { return arg.kind == ArgKind::ExpAvg; });
+  if (updates)
+    ++parameterVersion;
+  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
+    LocalRank &rank = *ranks[i];
+    std::fill(rank.context.traffic.begin(), rank.context.traffic.end(),
+              Traffic());
+    OPTRT_RETURN_IF_ERROR(fillInputs(rank, fill));
+    int32_t result = function.run(&rank.context, rank.arena.data(),
+                                  rank.args.find(name)->second.data());
+    if (!rank.context.status.ok())
+      return rank.context.status;
+    if (result != 0)
+      return internal(concat("rank ", rank.context.rank, ": ", name,
+                             " returned ", result, " without a message"));
+    if (updates)
+      parametersChanged(rank);
+    return okStatus();
+  }));
+  const std::array<float, kNumOutputs> &outputs = ranks[0]->outputs;
+  return StepOutputs{outputs[static_cast<int>(Output::LossSum)],
+                     outputs[static_cast<int>(Output::RealCount)],
+                     outputs[static_cast<int>(Output::GradNorm)]};
+}
+
+StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
+  const Mesh &mesh = library.manifest().mesh;
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (const Traffic &traffic : rank->context.traffic)
+      own << traffic.bytes << ' ' << traffic.messages << ' ';
+  std::string all;
+  for (const std::string &text : world.allGather(own.str()))
+    all += text;
+  std::istringstream numbers(all);
+  std::vector<Traffic> total(mesh.numAxes());
+  for (int rank = 0; rank != world.size(); ++rank)
+    for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+      Traffic one;
+      numbers >> one.bytes >> one.messages;
+      total[axis].bytes += one.bytes;
+      if (rank == 0)
+        total[axis].messages = one.messages;
+      if (one.messages != total[axis].messages)
+        return internal(concat("rank ", rank, " started ", one.messages,
+                               " collectives on mesh axis ",
+                               mesh.axes()[axis].name, ", rank 0 started ",
+                               total[axis].messages));
+    }
+  return total;
+}
+
+Status Session::checkTraffic(std::string_view name) {
+  const Mesh &mesh = library.manifest().mesh;
+  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
+  std::vector<Traffic> predicted(mesh.numAxes());
+  for (const AxisTraffic &axis :
+       library.manifest().findFunction(name)->communication)
+    predicted[axis.axis] = {axis.bytes, axis.messages};
+  for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+    // The manifest lists axes with more than one rank only.
+    if (mesh.axisSize(axis) == 1)
+      continue;
+    if (counted[axis].bytes != predicted[axis].bytes ||
+        counted[axis].messages != predicted[axis].messages)
+      return internal(concat(
+          name, " communicated ", counted[axis].bytes, " bytes in ",
+          counted[axis].messages, " messages on mesh axis ",
+          mesh.axes()[axis].name, ", but the manifest predicts ",
+          predicted[axis].bytes, " bytes in ", predicted[axis].messages));
+  }
+  return okStatus();
+}
+
+RankMemory Session::largestRankMemory() {
+  RankMemory largest;
+  auto consider = [&](const RankMemory &memory) {
+    if (memory.total() > largest.total())
+      largest = memory;
+  };
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    RankMemory memory = rank->memory;
+    memory.device = static_cast<int64_t>(rank->context.device.scratchBytes());
+    consider(memory);
+  }
+  std::ostringstream own;
+  own << largest.parameters << ' ' << largest.moments << ' '
+      << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
+      << ' ' << largest.device;
+  for (const std::string &text : world.allGather(own.str())) {
+    std::istringstream numbers(text);
+    RankMemory memory;
+    numbers >> memory.parameters >> memory.moments >> memory.gradients >>
+        memory.inputs >> memory.arena >> memory.device;
+    consider(memory);
+  }
+  return largest;
+}
+
+StatusOr<std::vector<float>> Session::gatherGradient(int64_t param) {
+  const ShardLayout &layout = library.manifest().params[param].layout;
+  std::vector<float> whole;
+  if (world.isRoot())
+    whole.resize(layout.numElements());
+  OPTRT_RETURN_IF_ERROR(gatherShards(
+      layout, [param](LocalRank &rank) { return rank.grads[param]; },
+      [&](int64_t rank, const float *data) {
+        layout.place(library.manifest().mesh, rank, data, whole.data());
+      }));
+  return whole;
+}
+
+} // namespace optrt

@@ -1,0 +1,119 @@
+//===- RankTest.cpp - The functions that a model library calls ------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Rank.h"
+#include "optimus-runtime/ModelLibrary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optrt;
+using testing::HasSubstr;
+
+namespace {
+
+// The rule of docs/manifest.md, S being the bytes of the whole tensor.
+TEST(CollectiveBytes, FollowTheRule) {
+  optrt_collective_desc desc{};
+  desc.outer = 3;
+  desc.inner = 5;
+  constexpr int64_t kBlock = 3 * 5 * 4;
+  desc.kind = OPTRT_BROADCAST;
+  EXPECT_EQ(collectiveBytes(desc, 4), 3 * kBlock);
+  desc.kind = OPTRT_REDUCE;
+  EXPECT_EQ(collectiveBytes(desc, 4), 3 * kBlock);
+  desc.kind = OPTRT_ALL_REDUCE;
+  EXPECT_EQ(collectiveBytes(desc, 4), 2 * 3 * kBlock);
+  desc.kind = OPTRT_ALL_GATHER;
+  EXPECT_EQ(collectiveBytes(desc, 4), 3 * 4 * kBlock);
+  desc.kind = OPTRT_REDUCE_SCATTER;
+  EXPECT_EQ(collectiveBytes(desc, 4), 3 * 4 * kBlock);
+  EXPECT_EQ(collectiveBytes(desc, 1), 0);
+}
+
+/// One rank of a mesh row:1,col:1.
+class RankTest : public testing::Test {
+protected:
+  RankTest() : mesh({{"row", 1}, {"col", 1}}), world(createLocalWorld()) {
+    EXPECT_TRUE(world->configure(std::vector<int64_t>{1, 1}).ok());
+    rank = std::make_unique<optrt_rank>(mesh, *world, 0, 1);
+  }
+
+  int32_t start(optrt_collective_desc desc) {
+    return api.collective_start(rank.get(), 5, &desc, values, values + 8);
+  }
+
+  Mesh mesh;
+  std::unique_ptr<World> world;
+  std::unique_ptr<optrt_rank> rank;
+  const optrt_api &api = runtimeApi();
+  float values[16] = {1, 2, 3};
+};
+
+TEST_F(RankTest, CountsByAxis) {
+  ASSERT_EQ(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 1, 0, 1, 4, 4, 4}), 0);
+  ASSERT_EQ(api.collective_wait(rank.get(), 5), 0);
+  EXPECT_EQ(values[8 + 2], 3);
+  EXPECT_EQ(rank->traffic[0].messages, 0);
+  EXPECT_EQ(rank->traffic[1].messages, 1);
+}
+
+TEST_F(RankTest, TheFirstFailureStays) {
+  EXPECT_NE(start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
+  EXPECT_NE(api.collective_wait(rank.get(), 6), 0);
+  EXPECT_EQ(rank->status.code(), StatusCode::Internal);
+  EXPECT_THAT(rank->status.message(),
+              HasSubstr("rank 0, command 5 (collective start): unknown kind"));
+}
+
+struct BadDescriptor {
+  const char *name;
+  optrt_collective_desc desc;
+  const char *message;
+};
+class RankDescriptors : public RankTest,
+                        public testing::WithParamInterface<BadDescriptor> {};
+
+TEST_P(RankDescriptors, AreChecked) {
+  EXPECT_NE(start(GetParam().desc), 0);
+  EXPECT_THAT(rank->status.message(), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bad, RankDescriptors,
+    testing::Values(
+        BadDescriptor{"Axis",
+                      {OPTRT_BROADCAST, OPTRT_SUM, 2, 0, 1, 4, 4, 4},
+                      "mesh axis 2"},
+        BadDescriptor{
+            "Root", {OPTRT_BROADCAST, OPTRT_SUM, 0, 1, 1, 4, 4, 4}, "root 1"},
+        BadDescriptor{"Reduction",
+                      {OPTRT_REDUCE, 9, 0, 0, 1, 4, 4, 4},
+                      "unknown reduction 9"},
+        BadDescriptor{"Size",
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, -4, 4, 4},
+                      "negative size"},
+        BadDescriptor{"Source",
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 3, 4},
+                      "source is null or its leading dimension 3"},
+        BadDescriptor{"Destination",
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 3},
+                      "destination is null or its leading dimension 3"}),
+    [](const auto &info) { return info.param.name; });
+
+TEST_F(RankTest, AFailingKernelCallNamesItsCommand) {
+  optrt_gemm_desc desc{};
+  desc.m = -1;
+  EXPECT_NE(
+      api.gemm(rank.get(), 12, &desc, values, values, values, nullptr, nullptr),
+      0);
+  EXPECT_EQ(rank->status.code(), StatusCode::Internal);
+  EXPECT_THAT(rank->status.message(), HasSubstr("command 12 (gemm)"));
+}
+
+} // namespace

@@ -1,0 +1,142 @@
+//===- Session.h - A model in memory, ready to run --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A session joins a model library with the ranks of a job: it owns the memory
+// of this process's ranks and runs the library's functions on all of them.
+// Functions marked collective are called by every process of the job at the
+// same point, from its main thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_SESSION_H
+#define OPTIMUS_RUNTIME_SESSION_H
+
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/Manifest.h"
+#include "optimus-runtime/ModelLibrary.h"
+#include "optimus-runtime/Rank.h"
+#include "optimus-runtime/Status.h"
+#include "optimus-runtime/World.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrt {
+
+struct SessionOptions {
+  /// Those that will be run; memory is made for them only.
+  std::vector<std::string> functions;
+  /// 0: the machine's cores divided among its ranks, at least 1.
+  int threadsPerRank = 0;
+};
+
+/// What a function reports of the global batch.
+struct StepOutputs {
+  float lossSum = 0;
+  float realCount = 0;
+  float gradNorm = 0; ///< train_step only: of the mean loss, before clipping
+};
+
+/// Bytes one rank holds.
+struct RankMemory {
+  int64_t parameters = 0;
+  int64_t moments = 0;
+  int64_t gradients = 0; ///< buffers for grad_step's results only
+  int64_t inputs = 0;
+  int64_t arena = 0;
+  int64_t device = 0; ///< packed weights and scratch
+  int64_t total() const {
+    return parameters + moments + gradients + inputs + arena + device;
+  }
+};
+
+/// Names and shapes of the parameters, for Checkpoint::checkModel.
+std::vector<TensorInfo> tensorInfos(const Manifest &manifest);
+
+class Session {
+public:
+  /// Configures `world` for the library's mesh and makes the memory of this
+  /// process's ranks, zeroed. Both must outlive the session. Collective.
+  ///
+  /// Errors: InvalidArgument when the library lacks a function, or the job has
+  /// another number of ranks than the mesh, or processes have opened different
+  /// libraries; Unavailable when memory is short.
+  static StatusOr<std::unique_ptr<Session>>
+  create(const ModelLibrary &library, World &world, SessionOptions options);
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  const Manifest &manifest() const { return library.manifest(); }
+  int threadsPerRank() const { return threads; }
+  /// Whether the chosen functions keep the optimizer's moments.
+  bool hasMoments() const { return keepsMoments; }
+
+  /// Draws the parameters from the manifest's initial values; moments are 0.
+  Status initialize(uint64_t seed);
+  /// Takes parameters, and moments if it has any, from a checkpoint that was
+  /// checked with checkModel().
+  Status load(const Checkpoint &checkpoint);
+  /// Writes a checkpoint from the root process. Collective.
+  Status save(const std::string &dir, const TrainingState &state);
+
+  void setScalar(Scalar scalar, float value);
+
+  /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
+  /// [rowsCount, sequence] matrices. Called by several threads at once.
+  using FillRows = std::function<void(int64_t rowsBegin, int64_t rowsCount,
+                                      int32_t *tokens, int32_t *targets)>;
+
+  /// Runs a function on all ranks. A failure is final for the session.
+  StatusOr<StepOutputs> run(std::string_view function, const FillRows &fill);
+
+  /// What the last run communicated, one entry a mesh axis: bytes summed over
+  /// all ranks, messages of one rank. Internal when ranks differ in messages.
+  /// Collective.
+  StatusOr<std::vector<Traffic>> trafficOfLastRun();
+  /// Compares that with the manifest's prediction; Internal when they differ.
+  /// Collective.
+  Status checkTraffic(std::string_view function);
+
+  /// The rank of the job that holds most. Collective.
+  RankMemory largestRankMemory();
+
+  /// The whole gradient of a parameter after a grad_step, in the root process;
+  /// elsewhere empty. Collective.
+  StatusOr<std::vector<float>> gatherGradient(int64_t param);
+
+private:
+  struct LocalRank;
+  Session(const ModelLibrary &library, World &world);
+
+  Status build(SessionOptions options);
+  Status buildRank(LocalRank &rank, const SessionOptions &options);
+  Status fillInputs(LocalRank &rank, const FillRows &fill);
+  void parametersChanged(LocalRank &rank);
+  /// Hands the root the shard of every canonical owner of a tensor with this
+  /// layout: place(rank, shard).
+  Status gatherShards(const ShardLayout &layout,
+                      const std::function<float *(LocalRank &)> &shard,
+                      const std::function<void(int64_t, const float *)> &place);
+
+  const ModelLibrary &library;
+  World &world;
+  int threads = 1;
+  bool keepsMoments = false;
+  uint64_t parameterVersion = 0;
+  std::vector<std::unique_ptr<LocalRank>> ranks;
+  std::unique_ptr<class RankTeam> team;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_SESSION_H

@@ -1,0 +1,129 @@
+//===- World.h - The ranks of a job and their communicators -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A World is one process's view of a job. With the `local` back-end a process
+// runs every rank as a thread; with `mpi` it runs one. A back-end implements
+// the collectives of model_abi.h and a little control plane; everything above
+// it is written once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_WORLD_H
+#define OPTIMUS_RUNTIME_WORLD_H
+
+#include "optimus-runtime/Status.h"
+#include "optimus-support/model_abi.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrt {
+
+/// One rank's end of the ranks that differ only in one mesh axis. Created
+/// once, used by one thread. All members start the same collectives in the
+/// same order and wait for them in the same order; the back-end checks what it
+/// can and names the command where they differ.
+///
+/// Between start and wait the source must not be written and the destination
+/// must not be touched. At most kMaxInFlight collectives may be started and
+/// not yet waited for.
+class Communicator {
+public:
+  static constexpr uint32_t kMaxInFlight = 64;
+
+  virtual ~Communicator() = default;
+
+  /// Number of members, and this rank's index among them: its index on the
+  /// mesh axis.
+  virtual int size() const = 0;
+  virtual int index() const = 0;
+
+  /// Starts the collective `id`. The descriptor is copied, the buffers are
+  /// borrowed until the wait returns.
+  virtual Status start(uint32_t id, const optrt_collective_desc &desc,
+                       const float *src, float *dst) = 0;
+
+  /// Waits for the collective that was started under `id`: its destination is
+  /// complete and its source may be reused. Fails when another rank failed.
+  virtual Status wait(uint32_t id) = 0;
+};
+
+/// The ranks of one job.
+class World {
+public:
+  virtual ~World() = default;
+
+  /// The back-end's name, as on the command line.
+  virtual std::string_view name() const = 0;
+
+  /// Lays the ranks out on a mesh (first axis slowest) and creates one
+  /// communicator for every axis and rank of this process; those of an earlier
+  /// call are gone. Fails when the job has another number of ranks than the
+  /// mesh.
+  virtual Status configure(std::span<const int64_t> axisSizes) = 0;
+
+  /// Number of ranks of the job; for thread ranks 1 until configured.
+  virtual int size() const = 0;
+
+  /// This process runs the ranks [firstRank(), firstRank() + numLocalRanks()).
+  virtual int firstRank() const = 0;
+  virtual int numLocalRanks() const = 0;
+
+  /// How many of the job's ranks run on this machine.
+  virtual int ranksOnThisHost() const = 0;
+
+  /// The communicator of a rank of this process on a mesh axis.
+  virtual Communicator &communicator(int rank, int axis) = 0;
+
+  /// Makes every rank that waits, now or later, leave its wait with an error.
+  /// Called by a rank that cannot go on, from any thread.
+  virtual void abort() = 0;
+
+  /// Control plane, called by the main thread of every process at the same
+  /// point: the strings of all processes, in rank order.
+  virtual std::vector<std::string> allGather(const std::string &own) = 0;
+
+  /// Control plane: moves rank `rank`'s `count` floats to the root process.
+  /// `data` is read on the process of `rank` and written on the root process,
+  /// and ignored elsewhere. Nothing happens when they are the same process.
+  virtual Status sendToRoot(int rank, float *data, std::size_t count) = 0;
+
+  /// Ends the whole job at once with an exit code, without waiting for the
+  /// other processes.
+  [[noreturn]] virtual void exitJob(int code) = 0;
+
+  /// True in the process that speaks to the user.
+  bool isRoot() const { return firstRank() == 0; }
+
+  /// Control plane: success if every process brings success, otherwise the
+  /// error of the lowest rank that brings one, in every process.
+  Status agree(Status own);
+};
+
+/// All ranks as threads of this process.
+std::unique_ptr<World> createLocalWorld();
+
+/// One rank a process, over MPI: opens the plugin liboptimus_ccl_mpi.so in
+/// `../lib` beside the executable, or the file in $OPTIMUS_CCL_MPI_LIBRARY.
+StatusOr<std::unique_ptr<World>> createMpiWorld();
+
+/// What a back-end plugin exports as `optimus_ccl_create`: makes a World, or
+/// returns null and writes why into `error`.
+using CreateWorldFn = World *(*)(char *error, std::size_t errorSize);
+
+/// True when this process was started by mpirun.
+bool startedByMpirun();
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_WORLD_H

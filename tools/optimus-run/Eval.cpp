@@ -1,0 +1,78 @@
+//===- Eval.cpp - optimus-run eval ----------------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Evaluation.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+using namespace optrt;
+
+namespace optimus_run {
+
+StatusOr<Evaluation> evaluate(Session &session, const Dataset &data) {
+  int64_t batch = session.manifest().batch;
+  double lossSum = 0, realCount = 0;
+  for (int64_t index = 0; index != data.numEvalBatches(batch); ++index) {
+    OPTRT_ASSIGN_OR_RETURN(
+        StepOutputs outputs,
+        session.run("eval_step", [&](int64_t begin, int64_t count,
+                                     int32_t *tokens, int32_t *targets) {
+          data.fillEvalBatch(index, batch, begin, count, tokens, targets);
+        }));
+    lossSum += outputs.lossSum;
+    realCount += outputs.realCount;
+  }
+  return Evaluation{lossSum / realCount, static_cast<int64_t>(realCount)};
+}
+
+Status eval(const EvalOptions &options, World &world) {
+  std::unique_ptr<ModelLibrary> library;
+  std::unique_ptr<Dataset> data;
+  std::unique_ptr<Checkpoint> checkpoint;
+  auto open = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    const Manifest &manifest = library->manifest();
+    OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
+                                               manifest.vocabulary,
+                                               DataOrder::Sequential));
+    if (options.load.empty())
+      return okStatus();
+    OPTRT_ASSIGN_OR_RETURN(checkpoint,
+                           Checkpoint::open(options.load, {world.isRoot()}));
+    return checkpoint->checkModel(manifest.modelHash, tensorInfos(manifest),
+                                  /*withMoments=*/false);
+  };
+  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::create(*library, world,
+                      {{"eval_step"}, options.threadsPerRank}));
+  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint
+                                        ? session->load(*checkpoint)
+                                        : session->initialize(options.seed)));
+
+  StatusOr<Evaluation> result = evaluate(*session, *data);
+  if (!result.ok())
+    return failJob(world, result.status());
+  if (!world.isRoot())
+    return okStatus();
+  if (options.json) {
+    nlohmann::ordered_json line;
+    line["loss"] = result->loss;
+    line["tokens"] = result->tokens;
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("loss %.6f nats over %lld tokens\n", result->loss,
+                static_cast<long long>(result->tokens));
+  }
+  return okStatus();
+}
+
+} // namespace optimus_run

@@ -1,0 +1,28 @@
+//===- Evaluation.h - The mean loss over a file -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_EVALUATION_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_EVALUATION_H
+
+#include "optimus-runtime/Dataset.h"
+#include "optimus-runtime/Session.h"
+
+namespace optimus_run {
+
+struct Evaluation {
+  double loss = 0; ///< mean cross-entropy in nats
+  int64_t tokens = 0;
+};
+
+/// Runs eval_step over all windows of the file.
+optrt::StatusOr<Evaluation> evaluate(optrt::Session &session,
+                                     const optrt::Dataset &data);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_EVALUATION_H

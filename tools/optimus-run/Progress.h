@@ -1,0 +1,49 @@
+//===- Progress.h - What training shows while it runs -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_PROGRESS_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_PROGRESS_H
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace optimus_run {
+
+struct StepReport {
+  int64_t step = 0; ///< from 1
+  double loss = 0;  ///< mean over the batch's real tokens
+  double gradNorm = 0;
+  double lr = 0;
+  double milliseconds = 0;
+  double tokensPerSecond = 0;
+};
+
+/// On a terminal one line that is rewritten, with a bar; elsewhere a line for
+/// the first and the last step and now and then between. Silent when `speaks`
+/// is false.
+class Progress {
+public:
+  Progress(bool speaks, int64_t firstStep, int64_t lastStep);
+  ~Progress();
+
+  void step(const StepReport &report);
+  /// A line of its own.
+  void note(const std::string &text);
+
+private:
+  const bool speaks, terminal;
+  const int64_t firstStep, lastStep;
+  const std::chrono::steady_clock::time_point start;
+  std::chrono::steady_clock::time_point lastLine;
+  bool lineIsOpen = false;
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_PROGRESS_H

@@ -1,0 +1,339 @@
+//===- Train.cpp - optimus-run train --------------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Evaluation.h"
+#include "Format.h"
+#include "Progress.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+/// One training run: what it reads, what it writes, and where it stands.
+class Training {
+public:
+  Training(const TrainOptions &options, World &world)
+      : options(options), world(world) {}
+
+  Status run();
+
+private:
+  Status open();
+  Status openCheckpoint(const Manifest &manifest);
+  Status openOutputs();
+  Status prepareSession();
+  void announce() const;
+  Status steps();
+  Status oneStep(int64_t step, Progress &progress);
+  Status observeFirstStep();
+  Status save(int64_t step);
+  void summarize() const;
+
+  int64_t batchTokens() const {
+    return library->manifest().batch * library->manifest().sequence;
+  }
+
+  const TrainOptions &options;
+  World &world;
+  std::unique_ptr<ModelLibrary> library;
+  std::unique_ptr<Dataset> data, evalData;
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::ofstream log;
+  std::unique_ptr<Session> session;
+
+  uint64_t seed = 0;
+  std::string order = "shuffled";
+  int64_t firstStep = 1;
+  /// The data's position before the first step, in sequences.
+  int64_t firstPosition = 0;
+
+  std::vector<Traffic> traffic;
+  int64_t bytesOfAStep = 0;
+  RankMemory largestRank;
+  StepReport last;
+  double secondsAfterFirst = 0;
+  std::string warning;
+};
+
+Status Training::run() {
+  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_RETURN_IF_ERROR(prepareSession());
+  if (world.isRoot())
+    announce();
+  OPTRT_RETURN_IF_ERROR(steps());
+  if (world.isRoot())
+    summarize();
+  return okStatus();
+}
+
+Status Training::open() {
+  OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+  const Manifest &manifest = library->manifest();
+  if (!options.load.empty())
+    OPTRT_RETURN_IF_ERROR(openCheckpoint(manifest));
+  if (options.seed)
+    seed = *options.seed;
+  if (options.order)
+    order = *options.order;
+
+  DataOrder dataOrder =
+      order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
+  OPTRT_ASSIGN_OR_RETURN(data,
+                         Dataset::open(options.data, manifest.sequence,
+                                       manifest.vocabulary, dataOrder, seed));
+  if (!options.evalData.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(
+        evalData, Dataset::open(options.evalData, manifest.sequence,
+                                manifest.vocabulary, DataOrder::Sequential));
+  }
+  return world.isRoot() ? openOutputs() : okStatus();
+}
+
+Status Training::openCheckpoint(const Manifest &manifest) {
+  OPTRT_ASSIGN_OR_RETURN(checkpoint,
+                         Checkpoint::open(options.load, {world.isRoot()}));
+  OPTRT_RETURN_IF_ERROR(
+      checkpoint->checkModel(manifest.modelHash, tensorInfos(manifest)));
+  const TrainingState &state = checkpoint->state();
+  seed = state.seed;
+  order = state.order;
+  firstStep = state.step + 1;
+  firstPosition = state.dataPosition;
+  if (firstPosition % manifest.batch != 0)
+    warning =
+        concat("the checkpoint stopped after ", firstPosition,
+               " sequences, which is no multiple of this library's "
+               "batch of ",
+               manifest.batch, ": the last incomplete batch is read again");
+  return okStatus();
+}
+
+/// Finds out before training, not after, that something cannot be written.
+Status Training::openOutputs() {
+  if (!options.save.empty()) {
+    StatusOr<std::unique_ptr<CheckpointWriter>> writer =
+        CheckpointWriter::create(options.save);
+    if (!writer.ok())
+      return writer.status().withContext("--save");
+  }
+  if (!options.logJson.empty()) {
+    log.open(options.logJson);
+    if (!log)
+      return invalidArgument("--log-json: cannot write to `" + options.logJson +
+                             "`");
+  }
+  return okStatus();
+}
+
+Status Training::prepareSession() {
+  SessionOptions sessionOptions;
+  sessionOptions.functions = {"train_step"};
+  if (evalData)
+    sessionOptions.functions.push_back("eval_step");
+  sessionOptions.threadsPerRank = options.threadsPerRank;
+  OPTRT_ASSIGN_OR_RETURN(session,
+                         Session::create(*library, world, sessionOptions));
+  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint ? session->load(*checkpoint)
+                                               : session->initialize(seed)));
+  checkpoint.reset();
+  session->setScalar(Scalar::WeightDecay,
+                     static_cast<float>(options.weightDecay));
+  session->setScalar(Scalar::Clip, static_cast<float>(options.clip));
+  session->setScalar(Scalar::Beta1, static_cast<float>(options.beta1));
+  session->setScalar(Scalar::Beta2, static_cast<float>(options.beta2));
+  session->setScalar(Scalar::Epsilon, static_cast<float>(options.epsilon));
+  return okStatus();
+}
+
+void Training::announce() const {
+  const Manifest &manifest = library->manifest();
+  std::printf(
+      "%s: %s parameters, %s on %s; %d rank%s (%s), %d thread%s each\n",
+      options.library.c_str(), formatCount(manifest.numParamElements()).c_str(),
+      manifest.strategy.c_str(), manifest.mesh.toString().c_str(), world.size(),
+      world.size() == 1 ? "" : "s", std::string(world.name()).c_str(),
+      session->threadsPerRank(), session->threadsPerRank() == 1 ? "" : "s");
+  std::printf("%s: %s tokens, %lld windows of %lld; batch %lld, %s, seed "
+              "%llu\n",
+              options.data.c_str(), formatCount(data->numTokens()).c_str(),
+              static_cast<long long>(data->numWindows()),
+              static_cast<long long>(manifest.sequence),
+              static_cast<long long>(manifest.batch), order.c_str(),
+              static_cast<unsigned long long>(seed));
+  if (firstStep > 1)
+    std::printf("%s: going on after step %lld\n", options.load.c_str(),
+                static_cast<long long>(firstStep - 1));
+  if (!warning.empty())
+    std::printf("warning: %s\n", warning.c_str());
+  if (firstStep > options.steps && options.steps > 0)
+    std::printf("the checkpoint is at step %lld already: nothing to train "
+                "with --steps %lld\n",
+                static_cast<long long>(firstStep - 1),
+                static_cast<long long>(options.steps));
+  std::fflush(stdout);
+}
+
+Status Training::steps() {
+  {
+    Progress progress(world.isRoot(), firstStep, options.steps);
+    for (int64_t step = firstStep; step <= options.steps; ++step) {
+      OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
+      if (options.saveEvery > 0 && step % options.saveEvery == 0 &&
+          step != options.steps)
+        OPTRT_RETURN_IF_ERROR(save(step));
+    }
+  }
+  if (options.save.empty())
+    return okStatus();
+  return save(std::max(options.steps, firstStep - 1));
+}
+
+Status Training::oneStep(int64_t step, Progress &progress) {
+  int64_t batch = library->manifest().batch;
+  double lr = options.learningRate.at(step, options.steps);
+  session->setScalar(Scalar::Lr, static_cast<float>(lr));
+  session->setScalar(Scalar::Beta1Power,
+                     static_cast<float>(std::pow(options.beta1, step)));
+  session->setScalar(Scalar::Beta2Power,
+                     static_cast<float>(std::pow(options.beta2, step)));
+  int64_t dataStep = firstPosition / batch + (step - firstStep);
+
+  auto begin = std::chrono::steady_clock::now();
+  StatusOr<StepOutputs> outputs =
+      session->run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
+                                     int32_t *tokens, int32_t *targets) {
+        data->fillBatch(dataStep, batch, rowsBegin, rowsCount, tokens, targets);
+      });
+  if (!outputs.ok())
+    return failJob(world, outputs.status());
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+
+  last = {step,
+          static_cast<double>(outputs->lossSum) / outputs->realCount,
+          outputs->gradNorm,
+          lr,
+          1e3 * seconds,
+          static_cast<double>(batchTokens()) / seconds};
+  if (step == firstStep)
+    OPTRT_RETURN_IF_ERROR(observeFirstStep());
+  else
+    secondsAfterFirst += seconds;
+  // Packed weights may still appear in the second step.
+  if (step <= firstStep + 1 || step == options.steps)
+    largestRank = session->largestRankMemory();
+
+  progress.step(last);
+  std::optional<Evaluation> evaluation;
+  bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
+  if (finite && evalData &&
+      (step == options.steps ||
+       (options.evalEvery > 0 && step % options.evalEvery == 0))) {
+    StatusOr<Evaluation> result = evaluate(*session, *evalData);
+    if (!result.ok())
+      return failJob(world, result.status());
+    evaluation = *result;
+    progress.note(format("step %lld: loss %.6f on %s",
+                         static_cast<long long>(step), evaluation->loss,
+                         options.evalData.c_str()));
+  }
+
+  if (log.is_open()) {
+    nlohmann::ordered_json line;
+    line["step"] = step;
+    line["loss"] = last.loss;
+    line["grad_norm"] = last.gradNorm;
+    line["lr"] = lr;
+    line["ms"] = last.milliseconds;
+    line["tokens_per_s"] = last.tokensPerSecond;
+    line["comm_bytes"] = bytesOfAStep;
+    line["peak_bytes"] = largestRank.total();
+    if (evaluation)
+      line["eval_loss"] = evaluation->loss;
+    log << line.dump() << std::endl;
+  }
+  // Only the root writes the log; all processes must hear of a failure.
+  Status status = okStatus();
+  if (log.is_open() && !log)
+    return failJob(world,
+                   unavailable("--log-json: writing to `" + options.logJson +
+                               "` failed at step " + std::to_string(step)));
+  if (!finite)
+    status = invalidArgument(
+        concat("training diverged: at step ", step, " the loss is ", last.loss,
+               " and the gradient's norm ", last.gradNorm, "; lower --lr (",
+               options.learningRate.peak, "), raise --warmup or lower --clip"));
+  return status;
+}
+
+/// Every step runs the same commands, so one comparison with the manifest's
+/// prediction stands for all.
+Status Training::observeFirstStep() {
+  OPTRT_RETURN_IF_ERROR(session->checkTraffic("train_step"));
+  OPTRT_ASSIGN_OR_RETURN(traffic, session->trafficOfLastRun());
+  for (const Traffic &axis : traffic)
+    bytesOfAStep += axis.bytes;
+  return okStatus();
+}
+
+Status Training::save(int64_t step) {
+  TrainingState state;
+  state.step = step;
+  state.seed = seed;
+  state.dataPosition =
+      firstPosition +
+      std::max<int64_t>(0, step - firstStep + 1) * library->manifest().batch;
+  state.order = order;
+  state.modelHash = library->manifest().modelHash;
+  Status status = session->save(options.save, state);
+  return status.ok() ? status : status.withContext("--save");
+}
+
+void Training::summarize() const {
+  if (firstStep <= options.steps) {
+    int64_t timedSteps = options.steps - firstStep;
+    double rate = timedSteps > 0
+                      ? static_cast<double>(timedSteps * batchTokens()) /
+                            secondsAfterFirst
+                      : last.tokensPerSecond;
+    std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
+    const Mesh &mesh = library->manifest().mesh;
+    for (int axis = 0; axis != mesh.numAxes(); ++axis)
+      if (mesh.axisSize(axis) > 1)
+        std::printf("communication over %s: %s and %lld messages a step\n",
+                    mesh.axes()[axis].name.c_str(),
+                    formatBytes(traffic[axis].bytes).c_str(),
+                    static_cast<long long>(traffic[axis].messages));
+    std::printf("memory of the largest rank: %s (parameters %s, moments %s, "
+                "arena %s, device %s)\n",
+                formatBytes(largestRank.total()).c_str(),
+                formatBytes(largestRank.parameters).c_str(),
+                formatBytes(largestRank.moments).c_str(),
+                formatBytes(largestRank.arena).c_str(),
+                formatBytes(largestRank.device).c_str());
+  }
+  if (!options.save.empty())
+    std::printf("saved to %s\n", options.save.c_str());
+}
+
+} // namespace
+
+Status train(const TrainOptions &options, World &world) {
+  return Training(options, world).run();
+}
+
+} // namespace optimus_run

@@ -1,0 +1,161 @@
+//===- ErrorsTest.cpp - What users and we can do wrong --------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+
+#include <filesystem>
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+class Errors : public ProgramTest {
+protected:
+  /// Runs the program and expects one message with these texts.
+  void expect(int code, const std::string &arguments,
+              const std::vector<std::string> &texts) {
+    Outcome outcome = runProgram(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.out;
+    for (const std::string &text : texts)
+      EXPECT_THAT(outcome.out, HasSubstr(text));
+    EXPECT_THAT(outcome.out, Not(HasSubstr("terminate called")));
+  }
+  std::string train(const std::string &name) {
+    return "train " + toy(name) + data() + " --steps 5 ";
+  }
+};
+
+TEST_F(Errors, MissingLibrary) {
+  expect(1, "train " + path("none.so") + data(),
+         {"model library", "none.so", "does not exist"});
+}
+
+TEST_F(Errors, LibraryThatIsNoSharedObject) {
+  expect(1, "inspect " + path("text.txt"),
+         {"text.txt", "cannot be opened as a shared library"});
+}
+
+TEST_F(Errors, SharedObjectThatIsNoModel) {
+  // The program itself is at hand; a library that surely is there:
+  std::string libm = "libm.so.6";
+  for (const char *folder : {"/lib/x86_64-linux-gnu", "/lib64", "/usr/lib",
+                             "/lib/aarch64-linux-gnu", "/lib"})
+    if (std::filesystem::exists(std::string(folder) + "/libm.so.6")) {
+      libm = std::string(folder) + "/libm.so.6";
+      break;
+    }
+  expect(1, "inspect " + libm,
+         {"no model library", "no symbol optimus_model_query"});
+}
+
+TEST_F(Errors, LibraryOfAnotherVersion) {
+  expect(1, train("toy-abi"), {"compiled for another version"});
+}
+
+TEST_F(Errors, LibraryForAnotherProcessor) {
+  expect(1, train("toy-feature"), {"needs avx512nosuch", "lacks"});
+}
+
+TEST_F(Errors, MissingData) {
+  expect(1, "train " + toy("toy2") + " --data " + path("none.txt"),
+         {"none.txt"});
+}
+
+TEST_F(Errors, DataShorterThanAWindow) {
+  write("short.txt", "12345678");
+  expect(1, "eval " + toy("toy1") + " --data " + path("short.txt"),
+         {"short.txt", "8"});
+}
+
+TEST_F(Errors, TruncatedBinaryData) {
+  write("odd.bin", std::string(101, '\0'));
+  expect(1, "train " + toy("toy1") + " --data " + path("odd.bin"), {"odd.bin"});
+}
+
+TEST_F(Errors, TokenBeyondTheVocabulary) {
+  write("large.bin", std::string(100, '\1'));
+  expect(1, "train " + toy("toy1") + " --data " + path("large.bin"),
+         {"large.bin", "257"});
+}
+
+TEST_F(Errors, UnwritableSave) {
+  expect(1, train("toy2") + "--save /proc/none/here", {"--save", "/proc/none"});
+}
+
+TEST_F(Errors, SaveOverAFolderWithSomethingElse) {
+  std::filesystem::create_directory(path("precious"));
+  write("precious/thesis.tex", "x");
+  expect(1, train("toy2") + "--save " + path("precious"),
+         {"--save", "precious"});
+  EXPECT_EQ(read("precious/thesis.tex"), "x");
+}
+
+TEST_F(Errors, UnwritableLog) {
+  expect(1, train("toy2") + "--log-json " + path("no/such/folder"),
+         {"--log-json", "no/such/folder"});
+}
+
+TEST_F(Errors, MissingCheckpoint) {
+  expect(1, train("toy2") + "--load " + path("nothing"), {"nothing"});
+}
+
+TEST_F(Errors, DamagedCheckpoint) {
+  ASSERT_EQ(runProgram(train("toy1") + "--save " + path("saved")).code, 0);
+  std::string model = read("saved/model.safetensors");
+  model[model.size() / 2] ^= 1;
+  write("saved/model.safetensors", model);
+  expect(1, train("toy2") + "--load " + path("saved"), {"model.safetensors"});
+}
+
+TEST_F(Errors, UnknownOptionAndValues) {
+  expect(1, train("toy1") + "--no-such-option", {"--no-such-option"});
+  expect(1, train("toy1") + "--schedule linear", {"--schedule"});
+  expect(1, train("toy1") + "--beta1 1.5", {"--beta1"});
+  expect(1, train("toy1") + "--save-every 3", {"--save"});
+  expect(1, "", {"subcommand"});
+}
+
+TEST_F(Errors, Divergence) {
+  expect(1, "train " + toy("toy2") + data() + " --steps 40 --lr 1e38",
+         {"training diverged: at step", "lower --lr"});
+}
+
+TEST_F(Errors, ManifestThatPredictsOtherTraffic) {
+  expect(2, train("toy-traffic"),
+         {"internal error", "train_step communicated",
+          "but the manifest predicts"});
+}
+
+TEST_F(Errors, OneRankThatFailsEndsTheJob) {
+  expect(2, train("toy-rank"),
+         {"internal error", "rank 1, command 41",
+          "unknown kind of collective 99"});
+}
+
+TEST_F(Errors, LocalRanksUnderMpirun) {
+  Outcome outcome =
+      runProgram(train("toy2") + "--backend local", "OMPI_COMM_WORLD_SIZE=2 "
+                                                    "OMPI_COMM_WORLD_RANK=0");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("mpirun started 2 processes"));
+}
+
+TEST_F(Errors, DifferentModelsCannotBeCompared) {
+  expect(1, "verify " + toy("toy1") + " " + path("none.so") + data(),
+         {"none.so"});
+}
+
+TEST_F(Errors, HelpAndVersionSucceed) {
+  expect(0, "--version", {"optimus-run 0."});
+  expect(0, "--help", {"train", "eval", "inspect", "verify"});
+  expect(0, "train --help", {"--steps", "--save-every", "--threads-per-rank"});
+}
+
+} // namespace

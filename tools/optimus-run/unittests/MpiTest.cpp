@@ -1,0 +1,121 @@
+//===- MpiTest.cpp - One rank a process -----------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+
+#include <cstdlib>
+
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+class Mpi : public ProgramTest {
+protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+#ifndef OPTIMUS_HAVE_MPI
+    GTEST_SKIP() << "built without the MPI back-end";
+#endif
+    if (std::system("command -v mpirun > /dev/null") != 0)
+      GTEST_SKIP() << "mpirun is not installed";
+  }
+
+  static std::string mpirun(int ranks) {
+    return "mpirun --allow-run-as-root --oversubscribe -n " +
+           std::to_string(ranks);
+  }
+};
+
+TEST_F(Mpi, TrainsBitForBitLikeThreads) {
+  for (int ranks : {2, 3}) {
+    std::string name = "toy" + std::to_string(ranks);
+    std::string arguments =
+        "train " + toy(name) + data() +
+        " --steps 15 --lr 0.05 --threads-per-rank 1 --log-json ";
+    Outcome local = runProgram(arguments + path("local.log") + " --save " +
+                               path(name + "-local"));
+    ASSERT_EQ(local.code, 0) << local.out;
+    Outcome mpi = runProgram(arguments + path("mpi.log") + " --save " +
+                                 path(name + "-mpi"),
+                             mpirun(ranks));
+    ASSERT_EQ(mpi.code, 0) << mpi.out;
+    EXPECT_THAT(mpi.out, HasSubstr(std::to_string(ranks) + " ranks (mpi)"));
+    auto localLog = readLog("local.log"), mpiLog = readLog("mpi.log");
+    ASSERT_EQ(mpiLog.size(), 15u);
+    for (int i = 0; i != 15; ++i)
+      for (const char *key : {"loss", "grad_norm", "comm_bytes"})
+        EXPECT_EQ(mpiLog[i][key], localLog[i][key]) << key << " of " << i;
+    for (const char *file : {"model.safetensors", "optimizer.safetensors"}) {
+      std::string bytes = read(name + "-local/" + file);
+      EXPECT_GT(bytes.size(), 1000u);
+      EXPECT_TRUE(read(name + "-mpi/" + file) == bytes) << file;
+    }
+  }
+}
+
+TEST_F(Mpi, GoesOnFromACheckpointAndEvaluates) {
+  ASSERT_EQ(runProgram("train " + toy("toy1") + data() + " --steps 4 --save " +
+                       path("saved"))
+                .code,
+            0);
+  Outcome train =
+      runProgram("train " + toy("toy2") + data() + " --steps 6 --load " +
+                     path("saved") + " --save " + path("more"),
+                 mpirun(2));
+  ASSERT_EQ(train.code, 0) << train.out;
+  EXPECT_THAT(train.out, HasSubstr("going on after step 4"));
+  Outcome one = runProgram("eval " + toy("toy1") + data() + " --json --load " +
+                           path("more"));
+  Outcome two = runProgram("eval " + toy("toy2") + data() + " --json --load " +
+                               path("more"),
+                           mpirun(2));
+  ASSERT_EQ(two.code, 0) << two.out;
+  EXPECT_NEAR(nlohmann::json::parse(one.out)["loss"],
+              double(nlohmann::json::parse(two.out)["loss"]), 1e-5);
+}
+
+TEST_F(Mpi, NumberOfRanksMustBeTheMeshs) {
+  Outcome outcome = runProgram("train " + toy("toy3") + data(), mpirun(2));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("compiled for a mesh of 3 = 3 ranks, but "
+                                     "MPI started 2"));
+  // Said once, not by every rank.
+  std::size_t first = outcome.out.find("optimus-run: error");
+  EXPECT_EQ(outcome.out.find("optimus-run: error", first + 1),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Mpi, RanksMustOpenTheSameLibrary) {
+  Outcome outcome = runProgram(
+      "train " + toy("toy2") + data() + " : -n 1 " OPTIMUS_RUN " train " +
+          toy("toy-source") + data(),
+      "mpirun --allow-run-as-root --oversubscribe -n 1");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("another model library than rank 0"));
+}
+
+TEST_F(Mpi, OneRankThatFailsEndsTheJob) {
+  Outcome outcome =
+      runProgram("train " + toy("toy-rank") + data() + " --steps 5", mpirun(2));
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("rank 1, command 41"));
+}
+
+TEST_F(Mpi, MissingDataIsReportedOnce) {
+  Outcome outcome = runProgram(
+      "train " + toy("toy2") + " --data " + path("none.txt"), mpirun(2));
+  EXPECT_EQ(outcome.code, 1);
+  std::size_t first = outcome.out.find("none.txt");
+  ASSERT_NE(first, std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("optimus-run: error", first), std::string::npos)
+      << outcome.out;
+}
+
+} // namespace

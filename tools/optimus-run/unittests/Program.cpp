@@ -1,0 +1,75 @@
+//===- Program.cpp - Runs optimus-run and looks at the outcome ------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <sys/wait.h>
+
+Outcome runProgram(const std::string &arguments, const std::string &launcher) {
+  std::string command =
+      launcher + " " OPTIMUS_RUN " " + arguments + " 2>&1 </dev/null";
+  FILE *pipe = popen(command.c_str(), "r");
+  if (!pipe)
+    return {-1, "cannot start a shell"};
+  Outcome outcome{0, ""};
+  std::array<char, 4096> buffer;
+  while (std::size_t got = fread(buffer.data(), 1, buffer.size(), pipe))
+    outcome.out.append(buffer.data(), got);
+  int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return outcome;
+}
+
+std::string toy(const std::string &name) {
+  return OPTIMUS_TOYS "/" + name + ".so";
+}
+
+void ProgramTest::SetUp() {
+  std::string pattern =
+      (std::filesystem::temp_directory_path() / "optimus-run-XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  dir = pattern;
+  std::string text;
+  uint32_t state = 7;
+  // Letters that mostly follow one another in the alphabet: a bigram model
+  // learns them.
+  for (int i = 0; i != 1000; ++i) {
+    state = state * 1664525u + 1013904223u;
+    text += static_cast<char>(state >> 29 == 0 ? 'a' + (state >> 16) % 26
+                                               : 'a' + i % 26);
+  }
+  write("text.txt", text);
+}
+
+void ProgramTest::TearDown() { std::filesystem::remove_all(dir); }
+
+void ProgramTest::write(const std::string &name,
+                        const std::string &content) const {
+  std::ofstream(path(name), std::ios::binary) << content;
+}
+
+std::string ProgramTest::read(const std::string &name) const {
+  std::ifstream file(path(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<nlohmann::json>
+ProgramTest::readLog(const std::string &name) const {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(read(name));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}

@@ -1,0 +1,49 @@
+//===- Program.h - Runs optimus-run and looks at the outcome ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_UNITTESTS_PROGRAM_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_UNITTESTS_PROGRAM_H
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+struct Outcome {
+  int code;
+  std::string out; ///< standard output and error together
+};
+
+/// Runs `launcher` optimus-run `arguments` through the shell.
+Outcome runProgram(const std::string &arguments,
+                   const std::string &launcher = "");
+
+/// The path of a hand-written library: toy("toy2").
+std::string toy(const std::string &name);
+
+/// A test with a folder of its own, removed afterwards, and a text file of
+/// 1000 tokens that no model knows by heart.
+class ProgramTest : public testing::Test {
+protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  std::string path(const std::string &name) const { return dir + "/" + name; }
+  void write(const std::string &name, const std::string &content) const;
+  std::string read(const std::string &name) const;
+  /// The objects of a --log-json file.
+  std::vector<nlohmann::json> readLog(const std::string &name) const;
+  /// " --data FILE".
+  std::string data() const { return " --data " + path("text.txt"); }
+
+  std::string dir;
+};
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_UNITTESTS_PROGRAM_H

@@ -1,0 +1,199 @@
+//===- TrainTest.cpp - Training, saving, going on, evaluating -------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+#include "optimus-runtime/Checkpoint.h"
+
+#include <cmath>
+
+using testing::HasSubstr;
+
+namespace {
+
+using Train = ProgramTest;
+
+/// The elements of one tensor of a checkpoint.
+std::vector<float> tensorOf(const std::string &dir, const std::string &name) {
+  auto checkpoint = optrt::Checkpoint::open(dir);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  if (!checkpoint.ok())
+    return {};
+  auto values = (*checkpoint)->readTensor(name);
+  EXPECT_TRUE(values.ok()) << values.status().message();
+  if (!values.ok())
+    return {};
+  return {values->begin(), values->end()};
+}
+
+TEST_F(Train, LowersTheLossAndLogsEveryStep) {
+  Outcome outcome =
+      runProgram("train " + toy("toy1") + data() +
+                 " --steps 60 --lr 0.1 --log-json " + path("log"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("step  1/60 | loss 5.5"));
+  EXPECT_THAT(outcome.out, HasSubstr("step 60/60 | loss"));
+  EXPECT_THAT(outcome.out, HasSubstr("final loss"));
+  auto log = readLog("log");
+  ASSERT_EQ(log.size(), 60u);
+  // Nothing is known at first: ln 256 = 5.545, give or take the initial
+  // values' 0.02. Then all but one letter in eight can be predicted.
+  EXPECT_NEAR(log.front()["loss"], std::log(256.0), 0.05);
+  EXPECT_LT(log.back()["loss"], 2.0);
+  for (int i = 0; i != 60; ++i) {
+    EXPECT_EQ(log[i]["step"], i + 1);
+    EXPECT_GT(log[i]["grad_norm"], 0);
+    EXPECT_DOUBLE_EQ(log[i]["lr"], 0.1);
+    EXPECT_GT(log[i]["ms"], 0);
+    EXPECT_GT(log[i]["tokens_per_s"], 0);
+    EXPECT_EQ(log[i]["comm_bytes"], 0);
+    // Parameters and two moments, and the arena, at least.
+    EXPECT_GT(log[i]["peak_bytes"], 3 * 256 * 257 * 4);
+  }
+}
+
+// Meshes sum in another order: the gradient's relative difference is about
+// 1e-6 a step, and AdamW's update is at most lr an element whatever the
+// gradient, so that twenty steps of 0.01 keep the loss within 20 * 1e-2 * 1e-3;
+// padding, misplaced shards or a wrong norm change it by 1e-2 and more.
+TEST_F(Train, TrainsTheSameOnEveryMesh) {
+  std::string options = data() + " --steps 20 --lr 0.01 --seed 5 --log-json ";
+  std::vector<std::vector<nlohmann::json>> logs;
+  for (const char *name : {"toy1", "toy2", "toy3"}) {
+    Outcome outcome = runProgram("train " + toy(name) + options + path(name));
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    logs.push_back(readLog(name));
+  }
+  for (int i = 0; i != 20; ++i)
+    for (int mesh = 1; mesh != 3; ++mesh) {
+      EXPECT_NEAR(logs[mesh][i]["loss"], double(logs[0][i]["loss"]), 2e-4);
+      EXPECT_NEAR(logs[mesh][i]["grad_norm"], double(logs[0][i]["grad_norm"]),
+                  2e-4);
+    }
+  // all_gather and reduce_scatter of 256x256, and of 258x256 with padding; 2
+  // and 4 times all_reduces of 2, 256 and 1 elements.
+  EXPECT_EQ(logs[1][0]["comm_bytes"], 4 * (2 * 256 * 256 + 2 * 259));
+  EXPECT_EQ(logs[2][0]["comm_bytes"], 4 * (4 * 258 * 256 + 4 * 259));
+}
+
+TEST_F(Train, StepsZeroWritesTheSameInitialStateFromEveryMesh) {
+  for (const char *name : {"toy1", "toy2", "toy3"}) {
+    Outcome outcome = runProgram("train " + toy(name) + data() +
+                                 " --seed 9 --steps 0 --save " + path(name));
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+  }
+  std::vector<float> whole = tensorOf(path("toy1"), "table.weight");
+  ASSERT_EQ(whole.size(), 256u * 256u);
+  EXPECT_NE(whole[0], whole[1]);
+  EXPECT_EQ(tensorOf(path("toy2"), "table.weight"), whole);
+  EXPECT_EQ(tensorOf(path("toy3"), "table.weight"), whole);
+  EXPECT_EQ(tensorOf(path("toy3"), "exp_avg.table.weight"),
+            std::vector<float>(256 * 256, 0.0f));
+}
+
+TEST_F(Train, AResumedRunEqualsAnUninterruptedOne) {
+  // With a constant rate the length of the run does not matter.
+  std::string constant =
+      "train " + toy("toy2") + data() + " --lr 0.05 --seed 4";
+  ASSERT_EQ(runProgram(constant + " --steps 12 --save " + path("a") +
+                       " --log-json " + path("a.log"))
+                .code,
+            0);
+  ASSERT_EQ(runProgram(constant + " --steps 7 --save " + path("b")).code, 0);
+  Outcome resumed = runProgram(
+      "train " + toy("toy2") + data() + " --lr 0.05 --steps 12" + " --load " +
+      path("b") + " --save " + path("c") + " --log-json " + path("c.log"));
+  ASSERT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, HasSubstr("going on after step 7"));
+  auto uninterrupted = readLog("a.log"), rest = readLog("c.log");
+  ASSERT_EQ(rest.size(), 5u);
+  for (int i = 0; i != 5; ++i) {
+    EXPECT_EQ(rest[i]["step"], 8 + i);
+    EXPECT_EQ(rest[i]["loss"], uninterrupted[7 + i]["loss"]);
+  }
+  for (const char *name : {"table.weight", "exp_avg_sq.table.weight"})
+    EXPECT_EQ(tensorOf(path("c"), name), tensorOf(path("a"), name));
+
+  // And on another mesh, up to the order of sums.
+  Outcome elsewhere =
+      runProgram("train " + toy("toy3") + data() + " --lr 0.05 --steps 8" +
+                 " --load " + path("b") + " --log-json " + path("d.log"));
+  ASSERT_EQ(elsewhere.code, 0) << elsewhere.out;
+  EXPECT_NEAR(readLog("d.log")[0]["loss"], double(uninterrupted[7]["loss"]),
+              1e-5);
+}
+
+TEST_F(Train, ACheckpointBeyondTheLastStepLeavesNothingToTrain) {
+  ASSERT_EQ(runProgram("train " + toy("toy1") + data() + " --steps 7 --save " +
+                       path("saved"))
+                .code,
+            0);
+  Outcome outcome = runProgram("train " + toy("toy2") + data() +
+                               " --steps 7 --load " + path("saved"));
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("at step 7 already: nothing to train"));
+}
+
+TEST_F(Train, ADivergedRunLeavesItsLastCheckpoint) {
+  // It warms up to a rate that no model survives, and was saved before.
+  Outcome outcome = runProgram("train " + toy("toy1") + data() +
+                               " --steps 40 --warmup 39 --lr 1e38 --clip 1e30 "
+                               "--beta1 0.999999 --save-every 1 --save " +
+                               path("saved"));
+  ASSERT_EQ(outcome.code, 1) << outcome.out;
+  auto checkpoint = optrt::Checkpoint::open(path("saved"));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_GE((*checkpoint)->state().step, 1);
+  EXPECT_LT((*checkpoint)->state().step, 40);
+}
+
+TEST_F(Train, EvalIsTheMeanOverAllWindowsOnEveryMesh) {
+  // 1000 tokens make 124 windows of 8: 31 full batches of 4. 45 make 5, the
+  // last batch of which holds one.
+  write("short.txt", std::string(20, 'x') + std::string(25, 'y'));
+  for (const char *file : {"text.txt", "short.txt"}) {
+    std::vector<double> losses;
+    for (const char *name : {"toy1", "toy2", "toy3"}) {
+      Outcome outcome =
+          runProgram("eval " + toy(name) + " --json --data " + path(file));
+      ASSERT_EQ(outcome.code, 0) << outcome.out;
+      auto report = nlohmann::json::parse(outcome.out);
+      EXPECT_EQ(report["tokens"], file == std::string("text.txt") ? 992 : 40);
+      losses.push_back(report["loss"]);
+    }
+    EXPECT_NEAR(losses[0], std::log(256.0), 0.05);
+    EXPECT_NEAR(losses[1], losses[0], 1e-5);
+    EXPECT_NEAR(losses[2], losses[0], 1e-5);
+  }
+}
+
+TEST_F(Train, EvaluatesWhileTraining) {
+  Outcome outcome = runProgram(
+      "train " + toy("toy2") + data() + " --steps 25 --lr 0.05 --eval-data " +
+      path("text.txt") + " --eval-every 10 --log-json " + path("log") +
+      " --save " + path("end"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  auto log = readLog("log");
+  for (int i = 0; i != 25; ++i)
+    EXPECT_EQ(log[i].contains("eval_loss"), i == 9 || i == 19 || i == 24) << i;
+  Outcome eval = runProgram("eval " + toy("toy1") + data() + " --json --load " +
+                            path("end"));
+  ASSERT_EQ(eval.code, 0) << eval.out;
+  EXPECT_NEAR(nlohmann::json::parse(eval.out)["loss"],
+              double(log[24]["eval_loss"]), 1e-5);
+}
+
+TEST_F(Train, ThreadsAndOrdersAreChosen) {
+  Outcome outcome = runProgram("train " + toy("toy2") + data() +
+                               " --steps 1 --threads-per-rank 1 --order "
+                               "sequential --seed 3");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("2 ranks (local), 1 thread each"));
+  EXPECT_THAT(outcome.out, HasSubstr("sequential, seed 3"));
+}
+
+} // namespace
