@@ -1,0 +1,77 @@
+//===- Passes.td - From tensors to the device program ------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_CONVERSION_TOEXEC_PASSES
+#define OPTIMUS_CONVERSION_TOEXEC_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def FusePass : Pass<"optimus-fuse", "::mlir::func::FuncOp"> {
+  let summary = "Lets products and norm gradients take in the sums around them";
+  let description = [{
+    Runs on tensors, just before `--optimus-to-exec`. Where a value has one use,
+
+    * `optimus.add(matmul, bias)` becomes the product's `bias`;
+    * `optimus.add(matmul, x)` of one shape becomes its `residual`;
+    * `optimus.mul(matmul, x)` of one shape becomes its `scale`;
+    * `optimus.add(dx, x)`, with dx of `optimus.layer_norm_grad` or
+      `optimus.norm_grad_apply`, becomes its `residual`.
+
+    Only local products take part: the addends of a `ccl.matmul` belong to its
+    result, which is complete only after its last panel.
+
+    ```mlir
+    %0 = optimus.matmul %x, %w : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %1 = optimus.add %0, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+    // becomes
+    %1 = optimus.matmul %x, %w bias(%b) : (tensor<8x16xf32>, tensor<16x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numBiases", "biases", "Number of sums that became a bias">,
+    Statistic<"numResiduals", "residuals", "Number of sums that became a residual">,
+    Statistic<"numScales", "scales", "Number of products that became a scale">
+  ];
+}
+
+def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
+  let summary = "Lowers functions on local tensors to commands on flat buffers";
+  let description = [{
+    Every function whose signature has tensors becomes one on flat buffers: its
+    arguments stay in order, and after them comes an output argument for each
+    result that is not donated to. A result that an argument donates to
+    (`optimus.donates`) is written into that argument's buffer; where that would
+    need a copy, because the argument is used later or the operation cannot
+    work in place, it is an error. Attributes of arguments stay; those of a
+    result move to its output argument.
+
+    Each tensor gets a buffer: that of an operand where this is the operand's
+    last use and the operation can work in place, the output's if it is
+    returned, else a new `exec.alloc`. Operations become commands: products
+    `exec.gemm`, collectives an `exec.collective_start` followed at once by its `exec.wait`, and
+    the rest launches of kernels, which the pass adds to the module.
+    `ccl.matmul` is expanded into its panels here, and `optimus.head_loss` and its gradient
+    into their chunks. Commands are numbered from 0 in each function.
+
+    Buffers are of category "activation" up to the loss, "gradient" after it,
+    and "workspace" where an operation needs one for itself.
+  }];
+  let dependentDialects = [
+    "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+  let statistics = [
+    Statistic<"numCommands", "commands", "Number of commands">,
+    Statistic<"numAllocations", "allocations", "Number of buffers allocated">,
+    Statistic<"numInPlace", "in-place", "Number of results that took over an operand's buffer">
+  ];
+}
+
+#endif // OPTIMUS_CONVERSION_TOEXEC_PASSES

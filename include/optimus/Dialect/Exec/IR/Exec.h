@@ -1,0 +1,60 @@
+//===- Exec.h - The exec dialect --------------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_EXEC_IR_EXEC_H
+#define OPTIMUS_DIALECT_EXEC_IR_EXEC_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::exec {
+class WaitOp;
+class CollectiveStartOp;
+
+/// How a command touches one of its buffers.
+struct Access {
+  OpOperand *operand;
+  bool reads;
+  bool writes;
+};
+
+/// The memory effects that accesses amount to.
+void addAccessEffects(
+    ArrayRef<Access> accesses,
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects);
+
+/// The buffer that `buffer` is a view of: an argument, an allocation or an
+/// arena slot. A view by exec.select_rank has two.
+SmallVector<Value> getBases(Value buffer);
+
+} // namespace mlir::exec
+
+#include "optimus/Dialect/Exec/IR/ExecDialect.h.inc"
+#include "optimus/Dialect/Exec/IR/ExecEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "optimus/Dialect/Exec/IR/ExecAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "optimus/Dialect/Exec/IR/ExecTypes.h.inc"
+
+#include "optimus/Dialect/Exec/IR/ExecInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "optimus/Dialect/Exec/IR/ExecOps.h.inc"
+
+#endif // OPTIMUS_DIALECT_EXEC_IR_EXEC_H

@@ -1,0 +1,457 @@
+//===- ExecOps.td - The exec dialect: the device program ---*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_EXEC_OPS
+#define OPTIMUS_DIALECT_EXEC_OPS
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "optimus/Dialect/Exec/IR/ExecInterfaces.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::mlir::exec";
+  let summary = "The device program: commands on flat buffers";
+  let description = [{
+    The program of one rank as the runtime executes it. Every buffer is a flat
+    `memref<NxT>` of f32, f64 or i32 (a scalar has N = 1); the shapes and leading
+    dimensions of matrices are attributes of the commands, in elements, and
+    mean what `support/include/optimus-support/model_abi.h` says of the call
+    that a command becomes. One program serves all ranks.
+
+    A function of this level takes what the manifest lists as its arguments
+    and returns nothing. Buffers are `exec.alloc` until
+    `--optimus-place-buffers` gives each an `exec.arena_slot` of the arena, which is then
+    the function's first argument. The result of `exec.slice`, `exec.slice_rank`
+    and `exec.select_rank` is a view: it keeps its base alive.
+
+    `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
+    `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at the
+    time of the peak), `exec.communication` (per mesh axis, bytes and messages)
+    and `exec.commands`.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::mlir::memref::MemRefDialect"];
+  let extraClassDeclaration = [{
+    static constexpr llvm::StringLiteral kArenaBytes = "exec.arena_bytes";
+    static constexpr llvm::StringLiteral kLowerBoundBytes = "exec.lower_bound_bytes";
+    static constexpr llvm::StringLiteral kPeakBytes = "exec.peak_bytes";
+    static constexpr llvm::StringLiteral kCommunication = "exec.communication";
+    static constexpr llvm::StringLiteral kCommands = "exec.commands";
+  }];
+}
+
+def Exec_TokenType : TypeDef<Exec_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "A collective that has been started";
+}
+
+//===----------------------------------------------------------------------===//
+// Enumerations, with the values of the ABI
+//===----------------------------------------------------------------------===//
+
+class Exec_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::exec";
+  let genSpecializedAttr = 0;
+}
+class Exec_EnumAttr<EnumAttrInfo info, string attrMnemonic>
+    : EnumAttr<Exec_Dialect, info, attrMnemonic>;
+
+def Exec_Epilogue : Exec_I32Enum<"Epilogue", "what happens to a product before it is stored", [
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"Add", 1, "add">,
+  I32EnumAttrCase<"Mul", 2, "mul">
+]>;
+def Exec_EpilogueAttr : Exec_EnumAttr<Exec_Epilogue, "epilogue">;
+
+def Exec_Weight : Exec_I32Enum<"Weight", "which operand changes only between steps", [
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"A", 1, "a">,
+  I32EnumAttrCase<"B", 2, "b">
+]>;
+def Exec_WeightAttr : Exec_EnumAttr<Exec_Weight, "weight">;
+
+def Exec_CollectiveKind : Exec_I32Enum<"CollectiveKind", "a collective operation", [
+  I32EnumAttrCase<"Broadcast", 0, "broadcast">,
+  I32EnumAttrCase<"Reduce", 1, "reduce">,
+  I32EnumAttrCase<"AllReduce", 2, "all_reduce">,
+  I32EnumAttrCase<"AllGather", 3, "all_gather">,
+  I32EnumAttrCase<"ReduceScatter", 4, "reduce_scatter">
+]>;
+def Exec_CollectiveKindAttr : Exec_EnumAttr<Exec_CollectiveKind, "collective">;
+
+def Exec_Reduction : Exec_I32Enum<"Reduction", "how a collective combines elements", [
+  I32EnumAttrCase<"Sum", 0, "sum">,
+  I32EnumAttrCase<"Max", 1, "max">
+]>;
+def Exec_ReductionAttr : Exec_EnumAttr<Exec_Reduction, "reduction">;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// A flat buffer: one static dimension, the identity layout.
+class Exec_BufferOf<list<Type> elements, string what> : Type<
+    And<[MemRefRankOf<elements, [1]>.predicate, HasStaticShapePred,
+         CPred<"::llvm::cast<::mlir::MemRefType>($_self).getLayout().isIdentity()">]>,
+    "flat buffer of " # what, "::mlir::MemRefType">;
+
+def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "f32, f64 or i32">;
+def Exec_FloatBuffer : Exec_BufferOf<[F32], "f32">;
+def Exec_Arena : Exec_BufferOf<[I8], "bytes">;
+def Exec_Scalar : AnyTypeOf<[I64, F32]>;
+
+//===----------------------------------------------------------------------===//
+// Buffers and views
+//===----------------------------------------------------------------------===//
+
+class Exec_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Exec_Dialect, mnemonic, traits>;
+
+def Exec_AllocOp : Exec_Op<"alloc", [MemoryEffects<[MemAlloc<DefaultResource>]>]> {
+  let summary = "A buffer that has no place in the arena yet";
+  let description = [{
+    Uninitialised. `category` is what the planned peak is broken down by.
+    There is no deallocation: a buffer lives from the first to the last command
+    that uses it or a view of it.
+
+    ```mlir
+    %h = exec.alloc "activation" {name = "h.0.mlp"} : memref<16384xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$category, OptionalAttr<StrAttr>:$name);
+  let results = (outs Exec_Buffer:$buffer);
+  let assemblyFormat = "$category attr-dict `:` type($buffer)";
+}
+
+def Exec_ArenaSlotOp : Exec_Op<"arena_slot", [Pure]> {
+  let summary = "A buffer at a byte offset of the arena";
+  let description = [{
+    ```mlir
+    %h = exec.arena_slot %arena[1024] "activation" : memref<1048576xi8> to memref<16384xf32>
+    ```
+
+    Constraints: (C1) the offset is not negative and a multiple of 64; (C2) the
+    buffer ends inside the arena.
+  }];
+  let arguments = (ins Exec_Arena:$arena, I64Attr:$offset, StrAttr:$category,
+                       OptionalAttr<StrAttr>:$name);
+  let results = (outs Exec_Buffer:$buffer);
+  let assemblyFormat = [{
+    $arena `[` $offset `]` $category attr-dict `:` type($arena) `to` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_SliceOp : Exec_Op<"slice", [Pure]> {
+  let summary = "A part of a buffer";
+  let description = [{
+    ```mlir
+    %panel = exec.slice %buffer[4096] : memref<8192xf32> to memref<4096xf32>
+    ```
+
+    Constraints: (C1) the part lies inside the buffer; (C2) elements have one type.
+  }];
+  let arguments = (ins Exec_Buffer:$buffer, I64Attr:$offset);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_SliceRankOp : Exec_Op<"slice_rank", [Pure]> {
+  let summary = "The part of a buffer that belongs to this rank";
+  let description = [{
+    Starts at element `index·stride`, where index is this rank's combined
+    index on `axes`, slowest first.
+
+    ```mlir
+    %mine = exec.slice_rank %whole over ["row"] stride 4096 : memref<8192xf32> to memref<4096xf32>
+    ```
+
+    Constraints: (C1) the mesh has the axes; (C2) every rank's part lies inside
+    the buffer; (C3) elements have one type.
+  }];
+  let arguments = (ins Exec_Buffer:$buffer, StrArrayAttr:$axes, I64Attr:$stride);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = [{
+    $buffer `over` $axes `stride` $stride attr-dict `:` type($buffer) `to` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_SelectRankOp : Exec_Op<"select_rank", [Pure, AllTypesMatch<["mine", "other", "result"]>]> {
+  let summary = "One of two buffers, by this rank's index on an axis";
+  let description = [{
+    `mine` on the ranks whose index on `axis` is `index`, else `other`. So the
+    root of a broadcast uses its own panel where it lies.
+
+    ```mlir
+    %panel = exec.select_rank "col" is 1, %own, %received : memref<4096xf32>
+    ```
+
+    Constraints: (C1) the mesh has the axis and the index lies on it.
+  }];
+  let arguments = (ins StrAttr:$axis, I64Attr:$index, Exec_Buffer:$mine, Exec_Buffer:$other);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "$axis `is` $index `,` $mine `,` $other attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_RealExtentOp : Exec_Op<"real_extent", [Pure]> {
+  let summary = "How many elements of this rank's part of a dimension are real";
+  let description = [{
+    `clamp(total − index·local, 0, local)`, with this rank's combined index on
+    `axes`, slowest first.
+
+    ```mlir
+    %n = exec.real_extent 96 of 190 over ["col"]
+    ```
+
+    Constraints: (C1) the mesh has the axes; (C2) extents are positive and the
+    parts cover the whole.
+  }];
+  let arguments = (ins I64Attr:$local, I64Attr:$total, StrArrayAttr:$axes);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$local `of` $total `over` $axes attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_PartOffsetOp : Exec_Op<"part_offset", [Pure]> {
+  let summary = "Where this rank's part of a dimension begins";
+  let description = [{
+    `index·local`, with this rank's combined index on `axes`, slowest first.
+
+    ```mlir
+    %row = exec.part_offset 128 over ["col"]
+    ```
+
+    Constraints: (C1) the mesh has the axes.
+  }];
+  let arguments = (ins I64Attr:$local, StrArrayAttr:$axes);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$local `over` $axes attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+/// A command of the device program. Its memory effects follow from its accesses.
+class Exec_Command<string mnemonic, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat([
+        DeclareOpInterfaceMethods<CommandOpInterface, ["getAccesses"]>,
+        DeclareOpInterfaceMethods<MemoryEffectsOpInterface>], traits)> {
+  code accessDefinition = [{
+    void $cppClass::getEffects(::llvm::SmallVectorImpl<
+        ::mlir::SideEffects::EffectInstance<::mlir::MemoryEffects::Effect>> &effects) {
+      ::mlir::exec::addAccessEffects(getAccesses(), effects);
+    }
+  }];
+  let extraClassDefinition = accessDefinition;
+}
+
+/// The number of a command: the same on every rank, stable between steps.
+def Exec_CommandId : OptionalAttr<I32Attr>;
+
+def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
+  let summary = "A product of two matrices";
+  let description = [{
+    `C[m,n] = (accumulate ? C : 0) + op(A)[m,k]·op(B)[k,n] + bias[n]`, then
+    `epilogue`: with `add`, plus `extra`; with `mul`, times `extra`, which is [m,n].
+    With `trans_a`, A is stored as [k,m]; with `trans_b`, B as [n,k]. `weight` tells
+    which operand is a parameter that changes only between steps.
+
+    ```mlir
+    exec.gemm %a, %b, %c {m = 128, n = 64, k = 32, lda = 32, ldb = 64, ldc = 64}
+      : memref<4096xf32>, memref<2048xf32>, memref<8192xf32>
+    ```
+
+    Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
+    least the row's length; (C3) every buffer holds its matrix, bias n
+    elements; (C4) `extra` is there exactly if the epilogue is not `none`;
+    (C5) C is none of the inputs, except that it may be `extra`.
+  }];
+  let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
+                       Optional<Exec_FloatBuffer>:$bias,
+                       Optional<Exec_FloatBuffer>:$extra,
+                       I64Attr:$m, I64Attr:$n, I64Attr:$k,
+                       I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc,
+                       DefaultValuedAttr<I64Attr, "0">:$ld_extra,
+                       UnitAttr:$trans_a, UnitAttr:$trans_b, UnitAttr:$accumulate,
+                       DefaultValuedAttr<Exec_EpilogueAttr, "::mlir::exec::Epilogue::None">:$epilogue,
+                       DefaultValuedAttr<Exec_WeightAttr, "::mlir::exec::Weight::None">:$weight,
+                       Exec_CommandId:$id);
+  let assemblyFormat = [{
+    $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`extra` `(` $extra^ `:` type($extra) `)`)? attr-dict
+    `:` type($a) `,` type($b) `,` type($c)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_LaunchOp : Exec_Command<"launch", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Runs a compiled kernel over an iteration space";
+  let description = [{
+    Calls `kernel(begin, end, buffers…, scalars…)`, a function of the module,
+    on ranges that split [0, extent); iterations are independent, and fewer than
+    `grain` of them are not worth a task. Every buffer is marked `read`, `write` or
+    `update` (both); a buffer may appear twice, and then the kernel reads each
+    element only in the iteration that writes it.
+
+    ```mlir
+    exec.launch @gelu extent 64 grain 8
+      (read %x : memref<4096xf32>, write %y : memref<4096xf32>)
+    exec.launch @embedding extent 64 grain 8 (read %table : memref<4096xf32>,
+      read %tokens : memref<64xi32>, write %y : memref<4096xf32>) scalars (%offset : i64)
+    ```
+
+    Constraints: (C1) extent and grain are positive; (C2) there is one access
+    for each buffer; (C3) the kernel is a function whose arguments are
+    (index or i64) begin and end, then those of the buffers, then those of the scalars.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$extent, I64Attr:$grain,
+                       Variadic<Exec_Buffer>:$buffers,
+                       Variadic<Exec_Scalar>:$scalars,
+                       DenseI32ArrayAttr:$access,
+                       Exec_CommandId:$id);
+  let assemblyFormat = [{
+    $kernel `extent` $extent `grain` $grain
+    `(` custom<LaunchBuffers>($buffers, type($buffers), $access) `)`
+    (`scalars` `(` $scalars^ `:` type($scalars) `)`)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Bits of `access`.
+    enum : int32_t { Read = 1, Write = 2, Update = Read | Write };
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CopyOp : Exec_Command<"copy"> {
+  let summary = "Copies a matrix, or fills one with zeros";
+  let description = [{
+    `dst[r, 0:cols] = src[r, 0:cols]` for each of `rows` rows; without src, zeros.
+
+    ```mlir
+    exec.copy %dst from %src : memref<256xf32> {rows = 8, cols = 16, src_ld = 32, dst_ld = 16}
+      : memref<128xf32>
+    exec.copy %dst {rows = 1, cols = 128, src_ld = 0, dst_ld = 128} : memref<128xf32>
+    ```
+
+    Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
+    matrix, and leading dimensions are at least cols; (C3) src and dst differ.
+  }];
+  let arguments = (ins Optional<Exec_FloatBuffer>:$src, Exec_FloatBuffer:$dst,
+                       I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
+                       Exec_CommandId:$id);
+  let assemblyFormat = [{
+    $dst (`from` $src^ `:` type($src))? attr-dict `:` type($dst)
+  }];
+  let hasVerifier = 1;
+}
+
+class Exec_AttentionCommand<string mnemonic> : Exec_Command<mnemonic> {
+  let hasVerifier = 1;
+}
+
+def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
+  let summary = "Multi-head attention";
+  let description = [{
+    On qkv [batch, seq, 3, heads, head_dim]; out is [batch, seq, heads, head_dim],
+    lse [batch, heads, seq].
+
+    ```mlir
+    exec.attention %qkv, %out, %lse {batch = 1, seq = 8, heads = 2, head_dim = 4, causal}
+      : memref<192xf32>, memref<64xf32>, memref<16xf32>
+    ```
+
+    Constraints: (C1) extents are positive and the buffers hold them.
+  }];
+  let arguments = (ins Exec_FloatBuffer:$qkv, Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$head_dim,
+                       UnitAttr:$causal, Exec_CommandId:$id);
+  let assemblyFormat = [{
+    $qkv `,` $out `,` $lse attr-dict `:` type($qkv) `,` type($out) `,` type($lse)
+  }];
+}
+
+def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
+  let summary = "The gradient of multi-head attention";
+  let description = [{
+    Shapes are those of `exec.attention`; dout is like out and dqkv like qkv.
+
+    Constraints: (C1) extents are positive and the buffers hold them.
+  }];
+  let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$qkv, Exec_FloatBuffer:$out,
+                       Exec_FloatBuffer:$lse, Exec_FloatBuffer:$dqkv,
+                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$head_dim,
+                       UnitAttr:$causal, Exec_CommandId:$id);
+  let assemblyFormat = [{
+    $dout `,` $qkv `,` $out `,` $lse `,` $dqkv attr-dict `:`
+    type($dout) `,` type($qkv) `,` type($out) `,` type($lse) `,` type($dqkv)
+  }];
+}
+
+def Exec_CollectiveStartOp : Exec_Command<"collective_start"> {
+  let summary = "Starts a collective over a mesh axis";
+  let description = [{
+    A matrix [outer, inner] moves among the ranks that differ only in their
+    index on `axis`, as the ABI says of `kind`. `root` matters to broadcast and reduce
+    only. `src` may be `dst` for all_reduce, and on the root of a broadcast or reduce.
+    Between start and wait nothing may write `src` or touch `dst`. `src` of a broadcast
+    is read on the root only, `dst` of a reduce is written on the root only.
+
+    ```mlir
+    %t = exec.collective_start all_reduce sum over "col", %x to %x
+      {outer = 1, inner = 64, src_ld = 64, dst_ld = 64} : memref<64xf32>, memref<64xf32>
+    exec.wait %t
+    ```
+
+    Constraints: (C1) the mesh has the axis and the root lies on it; (C2) outer and inner are positive,
+    leading dimensions at least the row's length; (C3) both buffers hold their matrix; (C4) exactly
+    one command waits for the token; (C5) of the kinds without reduction, `reduction` is sum.
+  }];
+  let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_ReductionAttr:$reduction,
+                       StrAttr:$axis, DefaultValuedAttr<I64Attr, "0">:$root,
+                       Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
+                       I64Attr:$outer, I64Attr:$inner, I64Attr:$src_ld, I64Attr:$dst_ld,
+                       Exec_CommandId:$id);
+  let results = (outs Exec_TokenType:$token);
+  let assemblyFormat = [{
+    $kind $reduction `over` $axis `,` $src `to` $dst attr-dict
+    `:` type($src) `,` type($dst)
+  }];
+  let extraClassDeclaration = [{
+    /// The command that waits for this one, or null.
+    WaitOp getWait();
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_WaitOp : Exec_Command<"wait"> {
+  let summary = "Waits until a collective is done";
+  let description = [{
+    The ABI's `collective_wait` is given the number of the command that started the collective.
+
+    Constraints: (C1) the token is that of an `exec.collective_start`.
+  }];
+  let arguments = (ins Exec_TokenType:$token, Exec_CommandId:$id);
+  let assemblyFormat = "$token attr-dict";
+  let extraClassDeclaration = [{
+    CollectiveStartOp getStart();
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // OPTIMUS_DIALECT_EXEC_OPS

@@ -1,0 +1,295 @@
+//===- BufferAssignment.cpp - Which buffer each tensor lives in -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Buffers are chosen in three steps. Results that are returned get the buffer
+// of the argument that donates to them, or of their output. That choice goes
+// backwards through operations that can work in place, so that a value which
+// is updated before it is returned is made where it ends. What is left is
+// chosen forwards: an operand's buffer at its last use, or a new one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BufferAssignment.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+MemRefType mlir::optimus::getFlatType(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  return MemRefType::get({type.getNumElements()}, type.getElementType());
+}
+
+SmallVector<unsigned>
+mlir::optimus::getInPlaceOperands(Operation *op, unsigned result) {
+  using Operands = SmallVector<unsigned>;
+  return llvm::TypeSwitch<Operation *, Operands>(op)
+      .Case<AddOp, MulOp>([](auto) { return Operands{0, 1}; })
+      .Case<GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp, ccl::AllReduceOp>(
+          [](auto) { return Operands{0}; })
+      .Case([&](LayerNormOp) { return result == 0 ? Operands{0} : Operands{}; })
+      // The residual is where a product begins to accumulate.
+      .Case([](MatmulOp matmul) {
+        if (!matmul.getResidual())
+          return Operands{};
+        return Operands{matmul.getResidualMutable().begin()->getOperandNumber()};
+      })
+      .Case([&](LayerNormGradOp grad) {
+        if (result != 0)
+          return Operands{};
+        Operands operands = {0, 1};
+        if (grad.getResidual())
+          operands.push_back(
+              grad.getResidualMutable().begin()->getOperandNumber());
+        return operands;
+      })
+      .Case([](NormGradApplyOp grad) {
+        Operands operands = {0, 1};
+        if (grad.getResidual())
+          operands.push_back(
+              grad.getResidualMutable().begin()->getOperandNumber());
+        return operands;
+      })
+      .Case([](EmbeddingGradOp grad) {
+        if (!grad.getAccumulate())
+          return Operands{};
+        return Operands{
+            grad.getAccumulateMutable().begin()->getOperandNumber()};
+      })
+      // A chunk of h is done with when the chunk of dh is written.
+      .Case<HeadLossGradOp, ccl::HeadLossGradOp>([&](auto) {
+        return result == 2 ? Operands{0} : Operands{};
+      })
+      .Case([&](AdamWOp) {
+        constexpr unsigned sources[] = {0, 2, 3};
+        return Operands{sources[result]};
+      })
+      .Default([](auto) { return Operands{}; });
+}
+
+std::optional<int64_t> BufferAssignment::getOutput(unsigned result) const {
+  return outputs[result];
+}
+
+namespace mlir::optimus {
+class BufferAssigner {
+public:
+  explicit BufferAssigner(func::FuncOp function) : function(function) {}
+
+  FailureOr<BufferAssignment> run() {
+    numberOperations();
+    for (BlockArgument argument : function.getArguments())
+      assign(argument,
+             addBuffer(Buffer::Argument, argument.getArgNumber(),
+                       argument.getType()));
+    if (failed(assignResults()))
+      return failure();
+    for (Operation &op : llvm::reverse(getBody()))
+      spreadBackwards(&op);
+    for (Operation &op : getBody())
+      for (OpResult result : op.getResults())
+        if (!assignment.assigned.contains(result))
+          assignForwards(result);
+    return std::move(assignment);
+  }
+
+private:
+  Block &getBody() { return function.getBody().front(); }
+
+  void numberOperations() {
+    int64_t number = 0;
+    bool afterLoss = false;
+    for (Operation &op : getBody()) {
+      numbers[&op] = number++;
+      afterLosses[&op] = afterLoss;
+      if (isa<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp,
+              ccl::HeadLossGradOp>(op))
+        afterLoss = true;
+    }
+  }
+
+  int64_t addBuffer(Buffer::Kind kind, int64_t index, Type tensor) {
+    assignment.buffers.push_back({kind, index, getFlatType(tensor), "", ""});
+    return assignment.buffers.size() - 1;
+  }
+
+  void assign(Value value, int64_t buffer) {
+    assignment.assigned[value] = buffer;
+  }
+
+  /// The number of the operation that makes a value.
+  int64_t getStart(Value value) {
+    Operation *definition = value.getDefiningOp();
+    return definition ? numbers[definition] : -1;
+  }
+
+  /// The number of the last operation that uses a value; its own if none does.
+  int64_t getLastUse(Value value) {
+    int64_t last = getStart(value);
+    for (Operation *user : value.getUsers())
+      last = std::max(last, numbers[user]);
+    return last;
+  }
+
+  static bool haveOneBuffer(Value a, Value b) {
+    return getFlatType(a.getType()) == getFlatType(b.getType());
+  }
+
+  /// True if `op` can write `result` where `operand` lies, as far as the
+  /// operation goes.
+  static bool canWorkInPlace(Operation *op, OpResult result, Value operand) {
+    return llvm::count(op->getOperands(), operand) == 1 &&
+           haveOneBuffer(operand, result) &&
+           llvm::any_of(getInPlaceOperands(op, result.getResultNumber()),
+                        [&](unsigned number) {
+                          return op->getOperand(number) == operand;
+                        });
+  }
+
+  LogicalResult assignResults() {
+    auto terminator = cast<func::ReturnOp>(getBody().getTerminator());
+    unsigned numResults = terminator.getNumOperands();
+    SmallVector<std::optional<BlockArgument>> donors(numResults);
+    for (BlockArgument argument : function.getArguments()) {
+      auto donated = function.getArgAttrOfType<IntegerAttr>(
+          argument.getArgNumber(), OptimusDialect::kDonates);
+      if (!donated)
+        continue;
+      if (donated.getInt() < 0 || donated.getInt() >= numResults ||
+          donors[donated.getInt()])
+        return function.emitOpError()
+               << "argument " << argument.getArgNumber()
+               << " donates to result " << donated.getInt()
+               << ", which does not exist or has another donor";
+      donors[donated.getInt()] = argument;
+    }
+    for (unsigned result = 0; result < numResults; ++result) {
+      Value value = terminator.getOperand(result);
+      if (donors[result]) {
+        assignment.outputs.push_back(std::nullopt);
+        if (failed(assignDonated(value, *donors[result], result)))
+          return failure();
+        continue;
+      }
+      int64_t output = addBuffer(Buffer::Output, result, value.getType());
+      assignment.outputs.push_back(output);
+      if (assignment.assigned.contains(value))
+        assignment.copied.push_back(result);
+      else
+        assign(value, output);
+    }
+    return success();
+  }
+
+  /// Puts result `number`, `value`, into the buffer of the argument that
+  /// donates to it.
+  LogicalResult assignDonated(Value value, BlockArgument donor,
+                              unsigned number) {
+    if (value == donor)
+      return success();
+    auto fail = [&](StringRef why) -> LogicalResult {
+      Operation *definition = value.getDefiningOp();
+      InFlightDiagnostic error =
+          (definition ? definition : function.getOperation())->emitOpError();
+      error << "cannot write result " << number
+            << " of the function into the buffer that argument "
+            << donor.getArgNumber() << " donates: " << why;
+      return failure();
+    };
+    if (!haveOneBuffer(value, donor))
+      return fail("their types differ");
+    auto result = dyn_cast<OpResult>(value);
+    if (!result || assignment.assigned.contains(value))
+      return fail("the value already has another place");
+    Operation *op = result.getOwner();
+    if (getLastUse(donor) > numbers[op])
+      return fail("the argument is used later");
+    if (getLastUse(donor) == numbers[op] && !canWorkInPlace(op, result, donor))
+      return fail("the operation cannot work in place");
+    assign(value, assignment.assigned[donor]);
+    return success();
+  }
+
+  /// If a result of `op` has its place, gives an operand that ends here and can
+  /// be updated in place the same one.
+  void spreadBackwards(Operation *op) {
+    for (OpResult result : op->getResults()) {
+      auto found = assignment.assigned.find(result);
+      if (found == assignment.assigned.end())
+        continue;
+      int64_t buffer = found->second;
+      for (unsigned number : getInPlaceOperands(op, result.getResultNumber())) {
+        Value operand = op->getOperand(number);
+        if (assignment.assigned.contains(operand) ||
+            getLastUse(operand) != numbers[op] ||
+            !canWorkInPlace(op, result, operand) ||
+            !isFreeFrom(buffer, getStart(operand)))
+          continue;
+        assign(operand, buffer);
+        ++assignment.numInPlace;
+        break;
+      }
+    }
+  }
+
+  /// True if what a buffer holds at first is not used from some operation on.
+  bool isFreeFrom(int64_t buffer, int64_t start) {
+    const Buffer &info = assignment.buffers[buffer];
+    return info.kind == Buffer::Output ||
+           getLastUse(function.getArgument(info.index)) < start;
+  }
+
+  void assignForwards(OpResult result) {
+    Operation *op = result.getOwner();
+    for (unsigned number : getInPlaceOperands(op, result.getResultNumber())) {
+      Value operand = op->getOperand(number);
+      auto found = assignment.assigned.find(operand);
+      if (found == assignment.assigned.end() ||
+          assignment.buffers[found->second].kind != Buffer::Allocated ||
+          getLastUse(operand) != numbers[op] ||
+          !canWorkInPlace(op, result, operand) ||
+          llvm::any_of(op->getResults(), [&](OpResult other) {
+            auto taken = assignment.assigned.find(other);
+            return taken != assignment.assigned.end() &&
+                   taken->second == found->second;
+          }))
+        continue;
+      assign(result, found->second);
+      ++assignment.numInPlace;
+      return;
+    }
+    int64_t buffer =
+        addBuffer(Buffer::Allocated, numAllocated++, result.getType());
+    // The gradients that the loss itself makes are its last results.
+    bool isGradient = afterLosses[op] ||
+                      (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
+                       result.getResultNumber() >= 2);
+    assignment.buffers[buffer].category =
+        isGradient ? "gradient" : "activation";
+    StringRef role = getRole(result);
+    assignment.buffers[buffer].name =
+        role.empty() ? op->getName().stripDialect().str() : role.str();
+    assign(result, buffer);
+  }
+
+  func::FuncOp function;
+  BufferAssignment assignment;
+  llvm::DenseMap<Operation *, int64_t> numbers;
+  llvm::DenseMap<Operation *, bool> afterLosses;
+  int64_t numAllocated = 0;
+};
+} // namespace mlir::optimus
+
+FailureOr<BufferAssignment> BufferAssignment::compute(func::FuncOp function) {
+  return BufferAssigner(function).run();
+}

@@ -1,0 +1,217 @@
+//===- LowerHeadLoss.cpp - Head and loss in chunks of tokens ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// For each chunk of tokens: logits = h·tableᵀ; e = exp(logits − row maximum);
+// the loss from Σe and the target's logit; dlogits in place of e; then the
+// chunk's addend to dtable, and its rows of dh, which may replace those of h.
+// Where an axis cuts the vocabulary, maxima and sums are reduced over it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+/// The four operations in one form.
+struct HeadLoss {
+  Value h, table, targets, lossSum, realCount;
+  Value dh, dtable; ///< null without gradient
+  int64_t chunk;
+  StringRef axis; ///< empty where the vocabulary is whole
+};
+
+class HeadLossLowering {
+public:
+  HeadLossLowering(const HeadLoss &op, Lowering &lowering)
+      : op(op), lowering(lowering), kernels(lowering.getKernels()),
+        numTokens(getNumElements(op.targets)), vocab(getNumRows(op.table)),
+        hidden(getLastDim(op.table)), localHidden(getLastDim(op.h)),
+        isGathered(localHidden != hidden),
+        chunk(std::min(op.chunk, numTokens)) {}
+
+  void run() {
+    first = lowering.createPartOffset(op.table.getType(), 0);
+    real = lowering.createRealExtent(op.table.getType(), 0);
+    logits = lowering.allocateWorkspace(chunk * vocab, "logits");
+    sums = lowering.allocateWorkspace(chunk * 2, "softmax sums");
+    losses = lowering.allocateWorkspace(numTokens, "token losses");
+    if (!op.axis.empty())
+      maxima = lowering.allocateWorkspace(chunk, "softmax maxima");
+    if (isGathered) {
+      gathered = lowering.allocateWorkspace(chunk * hidden, "gathered h");
+      if (op.dh)
+        partial = lowering.allocateWorkspace(chunk * hidden, "partial dh");
+    }
+    for (int64_t begin = 0; begin < numTokens; begin += chunk)
+      lowerChunk(begin, std::min(chunk, numTokens - begin));
+    lowering.launch(kernels.sumTokens(numTokens),
+                    {read(losses), write(lowering.getBuffer(op.lossSum))});
+    lowering.launch(kernels.countReal(numTokens),
+                    {read(lowering.getBuffer(op.targets)),
+                     write(lowering.getBuffer(op.realCount))});
+  }
+
+private:
+  /// Rows [begin, begin + rows) of a tensor over tokens.
+  Value getRows(Value tensor, int64_t begin, int64_t rows, int64_t cols) {
+    return lowering.slice(lowering.getBuffer(tensor), begin * cols,
+                          rows * cols);
+  }
+
+  void lowerChunk(int64_t begin, int64_t rows) {
+    Value h = getRows(op.h, begin, rows, localHidden);
+    if (isGathered) {
+      Value whole = lowering.slice(gathered, 0, rows * hidden);
+      lowering.collective({exec::CollectiveKind::AllGather,
+                           op.axis,
+                           {h, localHidden},
+                           {whole, hidden},
+                           rows,
+                           localHidden});
+      h = whole;
+    }
+    Value table = lowering.getBuffer(op.table);
+    Value chunkLogits = lowering.slice(logits, 0, rows * vocab);
+    exec::Weight weight = Lowering::getWeight(op.h, op.table);
+    if (weight == exec::Weight::A)
+      weight = exec::Weight::None;
+    Gemm product{rows,          vocab,          hidden, {h, hidden},
+                 {table, hidden}, {chunkLogits, vocab}};
+    product.transB = true;
+    product.weight = weight;
+    lowering.gemm(product);
+
+    Value targets = getRows(op.targets, begin, rows, 1);
+    Value chunkSums = lowering.slice(sums, 0, rows * 2);
+    lowerSoftmax(chunkLogits, chunkSums, targets, rows);
+    lowering.launch(
+        kernels.tokenLoss(rows),
+        {read(chunkSums), read(targets),
+         write(lowering.slice(losses, begin, rows))});
+    if (op.dh)
+      lowerGradient(begin, rows, h, chunkLogits, chunkSums, targets, weight);
+  }
+
+  void allReduce(Value buffer, exec::Reduction reduction) {
+    int64_t extent = cast<MemRefType>(buffer.getType()).getNumElements();
+    Collective reduce{exec::CollectiveKind::AllReduce,
+                      op.axis,
+                      {buffer, extent},
+                      {buffer, extent},
+                      1,
+                      extent};
+    reduce.reduction = reduction;
+    lowering.collective(reduce);
+  }
+
+  void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
+                    int64_t rows) {
+    if (op.axis.empty()) {
+      lowering.launch(
+          kernels.softmaxSums(rows, vocab),
+          {update(chunkLogits), read(targets), write(chunkSums)},
+          {first, real});
+      return;
+    }
+    Value chunkMaxima = lowering.slice(maxima, 0, rows);
+    lowering.launch(kernels.rowMax(rows, vocab),
+                    {read(chunkLogits), write(chunkMaxima)}, real);
+    allReduce(chunkMaxima, exec::Reduction::Max);
+    lowering.launch(kernels.expSum(rows, vocab),
+                    {update(chunkLogits), read(chunkMaxima), read(targets),
+                     write(chunkSums)},
+                    {first, real});
+    allReduce(chunkSums, exec::Reduction::Sum);
+  }
+
+  void lowerGradient(int64_t begin, int64_t rows, Value h, Value chunkLogits,
+                     Value chunkSums, Value targets, exec::Weight weight) {
+    lowering.launch(kernels.logitsGrad(rows, vocab),
+                    {update(chunkLogits), read(chunkSums), read(targets)},
+                    first);
+    Gemm dtable{vocab,
+                hidden,
+                rows,
+                {chunkLogits, vocab},
+                {h, hidden},
+                {lowering.getBuffer(op.dtable), hidden}};
+    dtable.transA = true;
+    dtable.accumulate = begin > 0;
+    lowering.gemm(dtable);
+
+    Value dh = getRows(op.dh, begin, rows, localHidden);
+    Value wholeDh =
+        isGathered ? lowering.slice(partial, 0, rows * hidden) : dh;
+    Gemm product{rows,
+                 hidden,
+                 vocab,
+                 {chunkLogits, vocab},
+                 {lowering.getBuffer(op.table), hidden},
+                 {wholeDh, hidden}};
+    product.weight = weight;
+    lowering.gemm(product);
+    if (isGathered)
+      lowering.collective({exec::CollectiveKind::ReduceScatter,
+                           op.axis,
+                           {wholeDh, hidden},
+                           {dh, localHidden},
+                           rows,
+                           localHidden});
+    else if (!op.axis.empty())
+      allReduce(dh, exec::Reduction::Sum);
+  }
+
+  const HeadLoss &op;
+  Lowering &lowering;
+  KernelLibrary &kernels;
+  int64_t numTokens, vocab, hidden, localHidden;
+  bool isGathered;
+  int64_t chunk;
+  Value first, real;
+  Value logits, maxima, sums, losses, gathered, partial;
+};
+} // namespace
+
+LogicalResult mlir::optimus::lowerHeadLoss(Operation *op,
+                                           Lowering &lowering) {
+  HeadLoss form;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
+          [&](auto concrete) {
+            form.h = concrete.getH();
+            form.table = concrete.getTable();
+            form.targets = concrete.getTargets();
+            form.lossSum = concrete.getLossSum();
+            form.realCount = concrete.getRealCount();
+            form.chunk = concrete.getChunk();
+          });
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<HeadLossGradOp, ccl::HeadLossGradOp>([&](auto concrete) {
+        form.dh = concrete.getDh();
+        form.dtable = concrete.getDtable();
+      });
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ccl::HeadLossOp, ccl::HeadLossGradOp>(
+          [&](auto concrete) { form.axis = concrete.getAxis(); });
+  if (form.chunk <= 0)
+    return op->emitOpError() << "chunk must be positive, found " << form.chunk;
+  int64_t localHidden = getLastDim(form.h), hidden = getLastDim(form.table);
+  int64_t ranks =
+      form.axis.empty() ? 1 : *lowering.getMesh().getAxisSize(form.axis);
+  if (localHidden != hidden && localHidden * ranks != hidden)
+    return op->emitOpError()
+           << "parts of " << localHidden << " elements on " << ranks
+           << " ranks do not make up the " << hidden << " columns of the table";
+  HeadLossLowering(form, lowering).run();
+  return success();
+}

@@ -1,0 +1,235 @@
+//===- LowerLocalOps.cpp - Operations on local tensors that become launches *- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+/// The lowering of one operation, overloaded by its class.
+class LocalOpLowering {
+public:
+  explicit LocalOpLowering(Lowering &lowering)
+      : lowering(lowering), kernels(lowering.getKernels()) {}
+
+  //===--------------------------------------------------------------------===//
+  // Elementwise
+  //===--------------------------------------------------------------------===//
+
+  void lower(AddOp op) { lowerBroadcast(op, &KernelLibrary::add); }
+  void lower(MulOp op) { lowerBroadcast(op, &KernelLibrary::mul); }
+
+  void lower(SumLeadingOp op) {
+    int64_t cols = getNumElements(op.getResult());
+    int64_t rows = getNumElements(op.getInput()) / cols;
+    launch(kernels.sumLeading(rows, cols), op);
+  }
+
+  void lower(GeluOp op) {
+    launch(kernels.gelu(getNumElements(op.getResult())), op);
+  }
+  void lower(GeluWithSlopeOp op) {
+    launch(kernels.geluWithSlope(getNumElements(op.getResult())), op);
+  }
+  void lower(SqrtOp op) {
+    launch(kernels.sqrt(getNumElements(op.getResult())), op);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Normalisation
+  //===--------------------------------------------------------------------===//
+
+  void lower(LayerNormOp op) {
+    launch(kernels.layerNorm(getNumRows(op.getX()), getLastDim(op.getX()),
+                             op.getEpsilon().convertToDouble()),
+           op);
+  }
+
+  void lower(LayerNormGradOp op) {
+    int64_t rows = getNumRows(op.getX()), cols = getLastDim(op.getX());
+    // First the gradients of the parameters: dx may replace dy or x.
+    lowering.launch(kernels.normParamGrad(rows, cols),
+                    {in(op.getDy()), in(op.getX()), in(op.getMean()),
+                     in(op.getRstd()), out(op.getDgamma()),
+                     out(op.getDbeta())});
+    SmallVector<KernelBuffer> buffers;
+    for (Value operand : op->getOperands())
+      buffers.push_back(in(operand));
+    buffers.push_back(out(op.getDx()));
+    lowering.launch(
+        kernels.layerNormGrad(rows, cols, bool(op.getResidual())), buffers);
+  }
+
+  void lower(RowMomentsOp op) {
+    auto type = cast<RankedTensorType>(op.getX().getType());
+    Value real = lowering.createRealExtent(type, type.getRank() - 1);
+    launch(kernels.rowMoments(getNumRows(op.getX()), getLastDim(op.getX())),
+           op, real);
+  }
+
+  void lower(MergeMomentsOp op) {
+    launch(kernels.mergeMoments(getNumRows(op.getMoments()), op.getCounts(),
+                                op.getEpsilon().convertToDouble()),
+           op);
+  }
+
+  void lower(NormalizeOp op) {
+    launch(kernels.normalize(getNumRows(op.getX()), getLastDim(op.getX())),
+           op);
+  }
+
+  void lower(NormGradSumsOp op) {
+    launch(kernels.normGradSums(getNumRows(op.getX()), getLastDim(op.getX())),
+           op);
+  }
+
+  void lower(NormGradApplyOp op) {
+    auto type = cast<RankedTensorType>(op.getX().getType());
+    Value real = lowering.createRealExtent(type, type.getRank() - 1);
+    launch(kernels.normGradApply(getNumRows(op.getX()), getLastDim(op.getX()),
+                                 op.getSize(), bool(op.getResidual())),
+           op, real);
+  }
+
+  void lower(NormParamGradOp op) {
+    launch(kernels.normParamGrad(getNumRows(op.getX()), getLastDim(op.getX())),
+           op);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Attention and embedding
+  //===--------------------------------------------------------------------===//
+
+  void lower(AttentionOp op) {
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(op.getQkv().getType()).getShape();
+    exec::AttentionOp::create(
+        lowering.builder, lowering.location, lowering.getBuffer(op.getQkv()),
+        lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
+        shape[0], shape[1], shape[3], shape[4], op.getCausal(),
+        /*id=*/IntegerAttr());
+  }
+
+  void lower(AttentionGradOp op) {
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(op.getQkv().getType()).getShape();
+    exec::AttentionGradOp::create(
+        lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),
+        lowering.getBuffer(op.getQkv()), lowering.getBuffer(op.getOut()),
+        lowering.getBuffer(op.getLse()), lowering.getBuffer(op.getDqkv()),
+        shape[0], shape[1], shape[3], shape[4], op.getCausal(),
+        /*id=*/IntegerAttr());
+  }
+
+  void lower(EmbeddingOp op) {
+    launch(kernels.embedding(getNumElements(op.getTokens()),
+                             getNumRows(op.getTable()),
+                             getLastDim(op.getTable())),
+           op, lowering.createPartOffset(op.getTable().getType(), 0));
+  }
+
+  void lower(EmbeddingGradOp op) {
+    Value accumulate = op.getAccumulate();
+    Value result = lowering.getBuffer(op.getResult());
+    if (accumulate && !lowering.shareBuffer(accumulate, op.getResult()))
+      lowering.copy(lowering.getBuffer(accumulate), result);
+    lowering.launch(
+        kernels.embeddingGrad(getNumElements(op.getTokens()),
+                              getNumRows(op.getResult()),
+                              getLastDim(op.getResult()),
+                              /*zero=*/!accumulate),
+        {in(op.getDy()), in(op.getTokens()),
+         accumulate ? update(result) : write(result)},
+        lowering.createPartOffset(op.getResult().getType(), 0));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Optimizer
+  //===--------------------------------------------------------------------===//
+
+  void lower(SumSquaresOp op) { lowerSumSquares(op, op.getSum()); }
+
+  void lower(GlobalNormOp op) {
+    lowerSumSquares(op, op.getNorm());
+    Value norm = lowering.getBuffer(op.getNorm());
+    lowering.launch(kernels.sqrt(1), {read(norm), write(norm)});
+  }
+
+  void lower(ClipOp op) { launch(kernels.clip(), op); }
+
+  void lower(AdamWOp op) {
+    launch(kernels.adamw(getNumElements(op.getParam()), op.getDecay()), op);
+  }
+
+private:
+  KernelBuffer in(Value tensor) { return read(lowering.getBuffer(tensor)); }
+  KernelBuffer out(Value tensor) { return write(lowering.getBuffer(tensor)); }
+
+  /// Launches a kernel on all operands, then all results.
+  void launch(const KernelLaunch &kernel, Operation *op,
+              ArrayRef<Value> scalars = {}) {
+    SmallVector<KernelBuffer> buffers;
+    for (Value operand : op->getOperands())
+      buffers.push_back(in(operand));
+    for (Value result : op->getResults())
+      buffers.push_back(out(result));
+    lowering.launch(kernel, buffers, scalars);
+  }
+
+  template <typename Op>
+  void lowerBroadcast(Op op,
+                      KernelLaunch (KernelLibrary::*kernel)(int64_t, int64_t)) {
+    int64_t cols = getNumElements(op.getRhs());
+    int64_t rows = getNumElements(op.getLhs()) / cols;
+    launch((kernels.*kernel)(rows, cols), op);
+  }
+
+  /// Sums of squares of blocks of each operand, then their sum, all in f64.
+  void lowerSumSquares(Operation *op, Value sum) {
+    int64_t numPartials = 0;
+    for (Value operand : op->getOperands())
+      numPartials += KernelLibrary::getNumPartials(getNumElements(operand));
+    Value partials = lowering.allocateWorkspace(
+        numPartials, lowering.builder.getF64Type(), "partial sums");
+    int64_t offset = 0;
+    for (Value operand : op->getOperands()) {
+      int64_t extent = getNumElements(operand);
+      int64_t count = KernelLibrary::getNumPartials(extent);
+      lowering.launch(
+          kernels.sumSquares(extent),
+          {in(operand), write(lowering.slice(partials, offset, count))});
+      offset += count;
+    }
+    lowering.launch(kernels.sumPartials(numPartials),
+                    {read(partials), out(sum)});
+  }
+
+  Lowering &lowering;
+  KernelLibrary &kernels;
+};
+} // namespace
+
+LogicalResult mlir::optimus::lowerLocalOp(Operation *op, Lowering &lowering) {
+  LocalOpLowering local(lowering);
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<AddOp, MulOp, SumLeadingOp, GeluOp, GeluWithSlopeOp, SqrtOp,
+            LayerNormOp, LayerNormGradOp, RowMomentsOp, MergeMomentsOp,
+            NormalizeOp, NormGradSumsOp, NormGradApplyOp, NormParamGradOp,
+            AttentionOp, AttentionGradOp, EmbeddingOp, EmbeddingGradOp,
+            SumSquaresOp, GlobalNormOp, ClipOp, AdamWOp>([&](auto concrete) {
+        local.lower(concrete);
+        return success();
+      })
+      .Default([](Operation *unknown) {
+        return unknown->emitOpError(
+            "has no lowering to the device program");
+      });
+}

@@ -1,0 +1,141 @@
+//===- Lowering.cpp - What the lowering of every operation uses -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+int64_t mlir::optimus::getNumElements(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getNumElements();
+}
+
+int64_t mlir::optimus::getLastDim(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getShape().back();
+}
+
+int64_t mlir::optimus::getNumRows(Value tensor) {
+  return getNumElements(tensor) / getLastDim(tensor);
+}
+
+Value Lowering::getBufferAt(int64_t index) {
+  if (!values[index]) {
+    const Buffer &buffer = assignment.getBuffers()[index];
+    assert(buffer.kind == Buffer::Allocated && "arguments are there at first");
+    values[index] = exec::AllocOp::create(
+        builder, location, buffer.type, builder.getStringAttr(buffer.category),
+        builder.getStringAttr(buffer.name));
+  }
+  return values[index];
+}
+
+Value Lowering::allocateWorkspace(int64_t extent, Type elementType,
+                                  StringRef name) {
+  return exec::AllocOp::create(
+      builder, location, MemRefType::get({extent}, elementType),
+      builder.getStringAttr("workspace"), builder.getStringAttr(name));
+}
+
+Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
+  auto type = cast<MemRefType>(buffer.getType());
+  if (offset == 0 && extent == type.getNumElements())
+    return buffer;
+  return exec::SliceOp::create(
+      builder, location, MemRefType::get({extent}, type.getElementType()),
+      buffer, offset);
+}
+
+void Lowering::gemm(const Gemm &gemm) {
+  exec::GemmOp::create(builder, location, gemm.a.buffer, gemm.b.buffer,
+                       gemm.c.buffer, gemm.bias, gemm.extra.buffer, gemm.m,
+                       gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld,
+                       gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
+                       gemm.transB, gemm.accumulate, gemm.epilogue,
+                       gemm.weight, /*id=*/IntegerAttr());
+}
+
+void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
+  exec::CopyOp::create(builder, location, src.buffer, dst.buffer, rows, cols,
+                       src.ld, dst.ld, /*id=*/IntegerAttr());
+}
+
+void Lowering::copy(Value src, Value dst) {
+  int64_t extent = cast<MemRefType>(dst.getType()).getNumElements();
+  copy({src, extent}, {dst, extent}, /*rows=*/1, extent);
+}
+
+void Lowering::collective(const Collective &collective) {
+  auto start = exec::CollectiveStartOp::create(
+      builder, location, exec::TokenType::get(builder.getContext()),
+      collective.kind, collective.reduction, collective.axis, collective.root,
+      collective.src.buffer, collective.dst.buffer, collective.outer,
+      collective.inner, collective.src.ld, collective.dst.ld,
+      /*id=*/IntegerAttr());
+  exec::WaitOp::create(builder, location, start.getToken(),
+                       /*id=*/IntegerAttr());
+}
+
+void Lowering::launch(const KernelLaunch &kernel,
+                      ArrayRef<KernelBuffer> buffers,
+                      ArrayRef<Value> scalars) {
+  SmallVector<Value> operands;
+  SmallVector<int32_t> access;
+  for (const KernelBuffer &buffer : buffers) {
+    operands.push_back(buffer.buffer);
+    access.push_back(buffer.access);
+  }
+  exec::LaunchOp::create(builder, location, kernel.kernel.getValue(), kernel.extent,
+                         kernel.grain, operands, scalars, access,
+                         /*id=*/IntegerAttr());
+}
+
+Value Lowering::createConstant(int64_t value) {
+  return arith::ConstantIntOp::create(builder, location, value, /*width=*/64);
+}
+
+ArrayAttr Lowering::getAxes(Type type, int64_t dim) {
+  return builder.getStrArrayAttr(ccl::getDimAxes(type, dim));
+}
+
+Value Lowering::createRealExtent(Type type, int64_t dim) {
+  int64_t local = cast<RankedTensorType>(type).getDimSize(dim);
+  int64_t total = ccl::getGlobalShape(type)[dim];
+  ArrayAttr axes = getAxes(type, dim);
+  if (axes.empty())
+    return createConstant(std::min(local, total));
+  return exec::RealExtentOp::create(builder, location, builder.getI64Type(),
+                                    local, total, axes);
+}
+
+Value Lowering::createPartOffset(Type type, int64_t dim) {
+  ArrayAttr axes = getAxes(type, dim);
+  if (axes.empty())
+    return createConstant(0);
+  return exec::PartOffsetOp::create(
+      builder, location, builder.getI64Type(),
+      cast<RankedTensorType>(type).getDimSize(dim), axes);
+}
+
+/// Whether a tensor is a parameter. Its buffer is updated after its last use,
+/// so that within the function it never changes before.
+static bool isParameter(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  if (!argument)
+    return false;
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return static_cast<bool>(function.getArgAttr(argument.getArgNumber(),
+                                               OptimusDialect::kParam));
+}
+
+exec::Weight Lowering::getWeight(Value a, Value b) {
+  if (isParameter(b))
+    return exec::Weight::B;
+  return isParameter(a) ? exec::Weight::A : exec::Weight::None;
+}

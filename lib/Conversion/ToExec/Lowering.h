@@ -1,0 +1,148 @@
+//===- Lowering.h - What the lowering of every operation uses ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_CONVERSION_TOEXEC_LOWERING_H
+#define OPTIMUS_LIB_CONVERSION_TOEXEC_LOWERING_H
+
+#include "BufferAssignment.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Target/CPU/KernelLibrary.h"
+
+namespace mlir::optimus {
+
+/// A matrix in a buffer, row-major.
+struct Matrix {
+  Value buffer;
+  int64_t ld;
+};
+
+/// What exec.gemm computes; see its description.
+struct Gemm {
+  int64_t m, n, k;
+  Matrix a, b, c;
+  bool transA = false, transB = false, accumulate = false;
+  Value bias = {};
+  exec::Epilogue epilogue = exec::Epilogue::None;
+  Matrix extra = {};
+  exec::Weight weight = exec::Weight::None;
+};
+
+/// What exec.collective_start does; see its description.
+struct Collective {
+  exec::CollectiveKind kind;
+  StringRef axis;
+  Matrix src, dst;
+  int64_t outer, inner;
+  int64_t root = 0;
+  exec::Reduction reduction = exec::Reduction::Sum;
+};
+
+/// A buffer that a kernel is given, and how the kernel touches it.
+struct KernelBuffer {
+  Value buffer;
+  int32_t access;
+};
+inline KernelBuffer read(Value buffer) {
+  return {buffer, exec::LaunchOp::Read};
+}
+inline KernelBuffer write(Value buffer) {
+  return {buffer, exec::LaunchOp::Write};
+}
+inline KernelBuffer update(Value buffer) {
+  return {buffer, exec::LaunchOp::Update};
+}
+
+/// Emits the commands of one function.
+class Lowering {
+public:
+  Lowering(OpBuilder &builder, MeshOp mesh, KernelLibrary &kernels,
+           const BufferAssignment &assignment)
+      : builder(builder), mesh(mesh), kernels(kernels),
+        assignment(assignment), values(assignment.getBuffers().size()) {}
+
+  OpBuilder &builder;
+
+  /// The location that commands get.
+  Location location = builder.getUnknownLoc();
+
+  MeshOp getMesh() const { return mesh; }
+  KernelLibrary &getKernels() { return kernels; }
+
+  /// The buffer of a tensor; allocates it at first.
+  Value getBuffer(Value tensor) {
+    return getBufferAt(assignment.getBufferIndex(tensor));
+  }
+  Value getBufferAt(int64_t index);
+  void setBufferAt(int64_t index, Value buffer) { values[index] = buffer; }
+
+  /// True if two tensors live in one buffer.
+  bool shareBuffer(Value a, Value b) const {
+    return assignment.getBufferIndex(a) == assignment.getBufferIndex(b);
+  }
+
+  /// A buffer for an operation's own use.
+  Value allocateWorkspace(int64_t extent, Type elementType, StringRef name);
+  Value allocateWorkspace(int64_t extent, StringRef name) {
+    return allocateWorkspace(extent, builder.getF32Type(), name);
+  }
+
+  /// Elements [offset, offset + extent) of a buffer; the buffer if that is all.
+  Value slice(Value buffer, int64_t offset, int64_t extent);
+
+  void gemm(const Gemm &gemm);
+  void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
+  void copy(Value src, Value dst);
+  /// Starts a collective and waits for it.
+  void collective(const Collective &collective);
+  void launch(const KernelLaunch &kernel, ArrayRef<KernelBuffer> buffers,
+              ArrayRef<Value> scalars = {});
+
+  Value createConstant(int64_t value);
+  /// The number of real elements in a dimension of this rank's part.
+  Value createRealExtent(Type type, int64_t dim);
+  /// The first element of a dimension that this rank's part holds.
+  Value createPartOffset(Type type, int64_t dim);
+
+  /// Which operand of a product is a parameter.
+  static exec::Weight getWeight(Value a, Value b);
+
+private:
+  ArrayAttr getAxes(Type type, int64_t dim);
+
+  MeshOp mesh;
+  KernelLibrary &kernels;
+  const BufferAssignment &assignment;
+  SmallVector<Value> values;
+};
+
+/// The number of elements of a tensor.
+int64_t getNumElements(Value tensor);
+/// The last dimension of a tensor, and the product of the others.
+int64_t getLastDim(Value tensor);
+int64_t getNumRows(Value tensor);
+
+// The lowering of operations by kind; each returns failure with an error on
+// the operation.
+
+/// Elementwise operations, normalisation, attention, embedding, optimizer.
+LogicalResult lowerLocalOp(Operation *op, Lowering &lowering);
+/// optimus.matmul.
+LogicalResult lowerMatmul(MatmulOp op, Lowering &lowering);
+/// ccl.matmul, panel by panel.
+LogicalResult expandPanels(ccl::MatmulOp op, Lowering &lowering);
+/// ccl collectives that stand alone, and ccl.slice.
+LogicalResult lowerCollective(Operation *op, Lowering &lowering);
+/// head_loss and head_loss_grad of both dialects, chunk by chunk.
+LogicalResult lowerHeadLoss(Operation *op, Lowering &lowering);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_CONVERSION_TOEXEC_LOWERING_H

@@ -1,0 +1,188 @@
+//===- ToExec.cpp - Functions on tensors become device programs -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include "optimus/Conversion/ToExec/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_TOEXECPASS
+#include "optimus/Conversion/ToExec/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](MatmulOp matmul) { return lowerMatmul(matmul, lowering); })
+      .Case([&](ccl::MatmulOp matmul) { return expandPanels(matmul, lowering); })
+      .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
+          [&](auto) { return lowerHeadLoss(op, lowering); })
+      .Case<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp,
+            ccl::ConcatOp, ccl::SliceOp>(
+          [&](auto) { return lowerCollective(op, lowering); })
+      .Default([&](Operation *other) { return lowerLocalOp(other, lowering); });
+}
+
+static bool isTensor(Type type) { return isa<RankedTensorType>(type); }
+
+/// True if a function is to be converted.
+static bool hasTensors(func::FuncOp function) {
+  return !function.isExternal() &&
+         (llvm::any_of(function.getArgumentTypes(), isTensor) ||
+          llvm::any_of(function.getResultTypes(), isTensor));
+}
+
+namespace {
+/// Converts one function.
+class FunctionConverter {
+public:
+  FunctionConverter(func::FuncOp function, KernelLibrary &kernels)
+      : function(function), kernels(kernels) {}
+
+  LogicalResult run() {
+    if (failed(check()))
+      return failure();
+    FailureOr<BufferAssignment> computed = BufferAssignment::compute(function);
+    if (failed(computed))
+      return failure();
+    assignment = std::move(*computed);
+    createFunction();
+    if (failed(lowerBody()))
+      return failure();
+    numberCommands();
+    StringAttr name = function.getSymNameAttr();
+    function.erase();
+    converted.setSymNameAttr(name);
+    return success();
+  }
+
+  int64_t getNumInPlace() const { return assignment.getNumInPlace(); }
+  int64_t getNumCommands() const { return numCommands; }
+  int64_t getNumAllocations() {
+    int64_t count = 0;
+    converted.walk([&](exec::AllocOp) { ++count; });
+    return count;
+  }
+
+private:
+  LogicalResult check() {
+    if (!function.getBody().hasOneBlock())
+      return function.emitOpError("has more than one block; only straight-line "
+                                  "code has a device program");
+    auto checkTypes = [&](TypeRange types, StringRef what) -> LogicalResult {
+      for (auto [index, type] : llvm::enumerate(types)) {
+        auto tensor = dyn_cast<RankedTensorType>(type);
+        if (!tensor || !tensor.hasStaticShape() ||
+            tensor.getNumElements() == 0 ||
+            !(tensor.getElementType().isF32() ||
+              tensor.getElementType().isInteger(32)))
+          return function.emitOpError()
+                 << what << " " << index
+                 << " must be a tensor of f32 or i32 with static shape, but is "
+                 << type;
+      }
+      return success();
+    };
+    return success(
+        succeeded(checkTypes(function.getArgumentTypes(), "argument")) &&
+        succeeded(checkTypes(function.getResultTypes(), "result")));
+  }
+
+  /// Makes the new function, with an empty body.
+  void createFunction() {
+    OpBuilder builder(function);
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    StringAttr donates = builder.getStringAttr(OptimusDialect::kDonates);
+    for (BlockArgument argument : function.getArguments()) {
+      types.push_back(getFlatType(argument.getType()));
+      NamedAttrList list(function.getArgAttrDict(argument.getArgNumber()));
+      list.erase(donates);
+      attributes.push_back(list.getDictionary(builder.getContext()));
+    }
+    for (unsigned result = 0; result < function.getNumResults(); ++result) {
+      if (!assignment.getOutput(result))
+        continue;
+      types.push_back(getFlatType(function.getResultTypes()[result]));
+      NamedAttrList list(function.getResultAttrDict(result));
+      attributes.push_back(list.getDictionary(builder.getContext()));
+    }
+    SmallVector<NamedAttribute> functionAttributes(
+        function->getDiscardableAttrs());
+    converted = func::FuncOp::create(
+        builder, function.getLoc(), (function.getName() + ".exec").str(),
+        builder.getFunctionType(types, {}), functionAttributes, attributes);
+    converted.setVisibility(function.getVisibility());
+    converted.addEntryBlock();
+  }
+
+  LogicalResult lowerBody() {
+    OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
+    Lowering lowering(builder, optimus::getMesh(function), kernels, assignment);
+    unsigned next = function.getNumArguments();
+    for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
+      if (buffer.kind == Buffer::Argument)
+        lowering.setBufferAt(index, converted.getArgument(buffer.index));
+      else if (buffer.kind == Buffer::Output)
+        lowering.setBufferAt(index, converted.getArgument(next++));
+    }
+    for (Operation &op : function.getBody().front().without_terminator()) {
+      lowering.location = op.getLoc();
+      if (failed(lowerOp(&op, lowering)))
+        return failure();
+    }
+    Operation *terminator = function.getBody().front().getTerminator();
+    lowering.location = terminator->getLoc();
+    for (unsigned result : assignment.getCopiedResults())
+      lowering.copy(lowering.getBuffer(terminator->getOperand(result)),
+                    lowering.getBufferAt(*assignment.getOutput(result)));
+    func::ReturnOp::create(builder, terminator->getLoc());
+    return success();
+  }
+
+  void numberCommands() {
+    converted.walk([&](exec::CommandOpInterface command) {
+      command.setCommandId(numCommands++);
+    });
+  }
+
+  func::FuncOp function;
+  KernelLibrary &kernels;
+  BufferAssignment assignment;
+  func::FuncOp converted;
+  int64_t numCommands = 0;
+};
+
+class ToExecPass : public optimus::impl::ToExecPassBase<ToExecPass> {
+public:
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    KernelLibrary kernels(module);
+    SmallVector<func::FuncOp> functions = llvm::filter_to_vector(
+        module.getOps<func::FuncOp>(), hasTensors);
+    for (func::FuncOp function : functions) {
+      FunctionConverter converter(function, kernels);
+      if (failed(converter.run()))
+        return signalPassFailure();
+      numCommands += converter.getNumCommands();
+      numAllocations += converter.getNumAllocations();
+      numInPlace += converter.getNumInPlace();
+    }
+  }
+};
+} // namespace

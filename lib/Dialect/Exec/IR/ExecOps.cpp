@@ -1,0 +1,444 @@
+//===- ExecOps.cpp - Operations of the exec dialect -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+//===----------------------------------------------------------------------===//
+// What verifiers share
+//===----------------------------------------------------------------------===//
+
+static int64_t getExtent(Value buffer) {
+  return cast<MemRefType>(buffer.getType()).getNumElements();
+}
+
+static Type getElementType(Value buffer) {
+  return cast<MemRefType>(buffer.getType()).getElementType();
+}
+
+/// The last element of a matrix plus one.
+static int64_t getMatrixExtent(int64_t rows, int64_t cols, int64_t ld) {
+  return (rows - 1) * ld + cols;
+}
+
+/// Checks that leading dimension and buffer fit a matrix.
+static LogicalResult verifyMatrix(Operation *op, StringRef name, Value buffer,
+                                  int64_t rows, int64_t cols, int64_t ld,
+                                  StringRef ldName) {
+  if (rows > 1 && ld < cols)
+    return op->emitOpError()
+           << ldName << " is " << ld << ", less than the " << cols
+           << " columns of " << name;
+  int64_t expected = getMatrixExtent(rows, cols, ld);
+  if (getExtent(buffer) < expected)
+    return op->emitOpError() << name << " needs " << expected
+                             << " elements for [" << rows << ", " << cols
+                             << "] with leading dimension " << ld
+                             << ", but its buffer has " << getExtent(buffer);
+  return success();
+}
+
+/// Checks that the module's mesh has some axes; their sizes' product.
+static FailureOr<int64_t> verifyAxes(Operation *op, ArrayRef<Attribute> axes) {
+  optimus::MeshOp mesh = optimus::getMesh(op);
+  int64_t product = 1;
+  for (Attribute attribute : axes) {
+    StringRef axis = cast<StringAttr>(attribute).getValue();
+    std::optional<int64_t> size;
+    if (mesh)
+      size = mesh.getAxisSize(axis);
+    if (!size)
+      return op->emitOpError()
+             << "names axis \"" << axis << "\", which "
+             << (mesh ? "the mesh does not have" : "needs a mesh in the module");
+    product *= *size;
+  }
+  return product;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers and views
+//===----------------------------------------------------------------------===//
+
+LogicalResult ArenaSlotOp::verify() {
+  // C1
+  if (static_cast<int64_t>(getOffset()) < 0 || getOffset() % 64 != 0)
+    return emitOpError() << "offset " << static_cast<int64_t>(getOffset())
+                         << " is not a multiple of 64 bytes";
+  // C2
+  int64_t bytes = getExtent(getBuffer()) *
+                  getElementType(getBuffer()).getIntOrFloatBitWidth() / 8;
+  int64_t end = static_cast<int64_t>(getOffset()) + bytes;
+  if (end > getExtent(getArena()))
+    return emitOpError() << "ends at byte " << end << ", but the arena has "
+                         << getExtent(getArena());
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  int64_t offset = getOffset();
+  // C1
+  if (offset < 0 || offset + getExtent(getResult()) > getExtent(getBuffer()))
+    return emitOpError() << "elements [" << offset << ", "
+                         << offset + getExtent(getResult())
+                         << ") do not lie in a buffer of "
+                         << getExtent(getBuffer());
+  // C2
+  if (getElementType(getResult()) != getElementType(getBuffer()))
+    return emitOpError() << "makes " << getElementType(getResult()) << " of "
+                         << getElementType(getBuffer());
+  return success();
+}
+
+LogicalResult SliceRankOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
+  if (failed(ranks))
+    return failure();
+  // C2
+  int64_t stride = getStride();
+  int64_t end = (*ranks - 1) * stride + getExtent(getResult());
+  if (stride < 0 || end > getExtent(getBuffer()))
+    return emitOpError() << "the last rank's part ends at element " << end
+                         << ", but the buffer has " << getExtent(getBuffer());
+  // C3
+  if (getElementType(getResult()) != getElementType(getBuffer()))
+    return emitOpError() << "makes " << getElementType(getResult()) << " of "
+                         << getElementType(getBuffer());
+  return success();
+}
+
+LogicalResult SelectRankOp::verify() {
+  // C1
+  FailureOr<int64_t> size = verifyAxes(*this, getAxisAttr());
+  if (failed(size))
+    return failure();
+  int64_t index = getIndex();
+  if (index < 0 || index >= *size)
+    return emitOpError() << "index " << index << " does not lie on axis \""
+                         << getAxis() << "\" of " << *size << " ranks";
+  return success();
+}
+
+LogicalResult RealExtentOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
+  if (failed(ranks))
+    return failure();
+  // C2
+  int64_t local = getLocal(), total = getTotal();
+  if (local <= 0 || total <= 0 || local * *ranks < total)
+    return emitOpError() << *ranks << " parts of " << local
+                         << " do not cover an extent of " << total;
+  return success();
+}
+
+LogicalResult PartOffsetOp::verify() {
+  return verifyAxes(*this, getAxes().getValue());
+}
+
+//===----------------------------------------------------------------------===//
+// Gemm
+//===----------------------------------------------------------------------===//
+
+SmallVector<Access> GemmOp::getAccesses() {
+  SmallVector<Access> accesses = {{&getAMutable(), true, false},
+                                  {&getBMutable(), true, false},
+                                  {&getCMutable(), getAccumulate(), true}};
+  if (getBias())
+    accesses.push_back({&*getBiasMutable().begin(), true, false});
+  if (getExtra())
+    accesses.push_back({&*getExtraMutable().begin(), true, false});
+  return accesses;
+}
+
+LogicalResult GemmOp::verify() {
+  int64_t m = getM(), n = getN(), k = getK();
+  // C1
+  if (m <= 0 || n <= 0 || k <= 0)
+    return emitOpError() << "m, n and k must be positive, found " << m << ", "
+                         << n << ", " << k;
+  // C2, C3
+  if (failed(verifyMatrix(*this, "A", getA(), getTransA() ? k : m,
+                          getTransA() ? m : k, getLda(), "lda")) ||
+      failed(verifyMatrix(*this, "B", getB(), getTransB() ? n : k,
+                          getTransB() ? k : n, getLdb(), "ldb")) ||
+      failed(verifyMatrix(*this, "C", getC(), m, n, getLdc(), "ldc")))
+    return failure();
+  if (getExtra() && failed(verifyMatrix(*this, "extra", getExtra(), m, n,
+                                        getLdExtra(), "ld_extra")))
+    return failure();
+  if (getBias() && getExtent(getBias()) < n)
+    return emitOpError() << "bias needs " << n << " elements, but has "
+                         << getExtent(getBias());
+  // C4
+  if ((getEpilogue() != Epilogue::None) != static_cast<bool>(getExtra()))
+    return emitOpError() << "epilogue " << stringifyEpilogue(getEpilogue())
+                         << (getExtra() ? " takes no extra operand"
+                                        : " needs an extra operand");
+  // C5
+  if (getC() == getA() || getC() == getB() || getC() == getBias())
+    return emitOpError("writes the buffer of one of its factors");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Launch
+//===----------------------------------------------------------------------===//
+
+SmallVector<Access> LaunchOp::getAccesses() {
+  SmallVector<Access> accesses;
+  for (auto [operand, access] :
+       llvm::zip_equal(getBuffersMutable(), getAccess()))
+    accesses.push_back(
+        {&operand, (access & Read) != 0, (access & Write) != 0});
+  return accesses;
+}
+
+LogicalResult LaunchOp::verify() {
+  // C1
+  if (static_cast<int64_t>(getExtent()) <= 0 ||
+      static_cast<int64_t>(getGrain()) <= 0)
+    return emitOpError() << "extent and grain must be positive, found "
+                         << static_cast<int64_t>(getExtent()) << " and "
+                         << static_cast<int64_t>(getGrain());
+  // C2
+  if (getAccess().size() != getBuffers().size())
+    return emitOpError() << "has " << getAccess().size() << " accesses for "
+                         << getBuffers().size() << " buffers";
+  for (int32_t access : getAccess())
+    if (access < Read || access > Update)
+      return emitOpError() << "access " << access << " is none of 1 to 3";
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  // C3
+  auto kernel = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(
+      *this, getKernelAttr());
+  if (!kernel)
+    return emitOpError() << "there is no function " << getKernelAttr();
+  SmallVector<Type> expected(getBuffers().getTypes());
+  llvm::append_range(expected, getScalars().getTypes());
+  ArrayRef<Type> found = kernel.getArgumentTypes();
+  bool hasRange = found.size() >= 2 && found[0] == found[1] &&
+                  (found[0].isIndex() || found[0].isInteger(64));
+  if (!hasRange || found.drop_front(2) != ArrayRef<Type>(expected))
+    return emitOpError() << "kernel " << getKernelAttr()
+                         << " does not take a range and these operands: its "
+                            "type is "
+                         << kernel.getFunctionType();
+  return success();
+}
+
+static ParseResult
+parseLaunchBuffers(OpAsmParser &parser,
+                   SmallVectorImpl<OpAsmParser::UnresolvedOperand> &buffers,
+                   SmallVectorImpl<Type> &types, DenseI32ArrayAttr &access) {
+  SmallVector<int32_t> accesses;
+  auto parseBuffer = [&]() -> ParseResult {
+    StringRef keyword;
+    llvm::SMLoc location = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return failure();
+    int32_t bits = llvm::StringSwitch<int32_t>(keyword)
+                       .Case("read", LaunchOp::Read)
+                       .Case("write", LaunchOp::Write)
+                       .Case("update", LaunchOp::Update)
+                       .Default(0);
+    if (bits == 0)
+      return parser.emitError(location, "expected read, write or update");
+    accesses.push_back(bits);
+    return failure(parser.parseOperand(buffers.emplace_back()) ||
+                   parser.parseColonType(types.emplace_back()));
+  };
+  if (failed(parser.parseOptionalKeyword("none")) &&
+      parser.parseCommaSeparatedList(parseBuffer))
+    return failure();
+  access = DenseI32ArrayAttr::get(parser.getContext(), accesses);
+  return success();
+}
+
+static void printLaunchBuffers(OpAsmPrinter &printer, Operation *,
+                               OperandRange buffers, TypeRange types,
+                               DenseI32ArrayAttr access) {
+  if (buffers.empty())
+    printer << "none";
+  llvm::interleaveComma(
+      llvm::zip_equal(buffers, types, access.asArrayRef()), printer,
+      [&](auto entry) {
+        auto [buffer, type, bits] = entry;
+        printer << (bits == LaunchOp::Read    ? "read "
+                    : bits == LaunchOp::Write ? "write "
+                                              : "update ")
+                << buffer << " : " << type;
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Copy and attention
+//===----------------------------------------------------------------------===//
+
+SmallVector<Access> CopyOp::getAccesses() {
+  SmallVector<Access> accesses;
+  if (getSrc())
+    accesses.push_back({&*getSrcMutable().begin(), true, false});
+  accesses.push_back({&getDstMutable(), false, true});
+  return accesses;
+}
+
+LogicalResult CopyOp::verify() {
+  int64_t rows = getRows(), cols = getCols();
+  // C1
+  if (rows <= 0 || cols <= 0)
+    return emitOpError() << "rows and cols must be positive, found " << rows
+                         << " and " << cols;
+  // C2
+  if (getSrc() && failed(verifyMatrix(*this, "src", getSrc(), rows, cols,
+                                      getSrcLd(), "src_ld")))
+    return failure();
+  if (failed(verifyMatrix(*this, "dst", getDst(), rows, cols, getDstLd(),
+                          "dst_ld")))
+    return failure();
+  // C3
+  if (getSrc() == getDst())
+    return emitOpError("copies a buffer to itself");
+  return success();
+}
+
+/// Checks that extents are positive and that each buffer has the elements
+/// named beside it.
+static LogicalResult
+verifyAttention(Operation *op, ArrayRef<int64_t> extents,
+                ArrayRef<std::tuple<StringRef, Value, int64_t>> buffers) {
+  for (int64_t extent : extents)
+    if (extent <= 0)
+      return op->emitOpError() << "extents must be positive, found " << extent;
+  for (auto [name, buffer, expected] : buffers)
+    if (getExtent(buffer) < expected)
+      return op->emitOpError() << name << " needs " << expected
+                               << " elements, but its buffer has "
+                               << getExtent(buffer);
+  return success();
+}
+
+SmallVector<Access> AttentionOp::getAccesses() {
+  return {{&getQkvMutable(), true, false},
+          {&getOutMutable(), false, true},
+          {&getLseMutable(), false, true}};
+}
+
+LogicalResult AttentionOp::verify() {
+  int64_t rows = getBatch() * getSeq() * getHeads();
+  int64_t elements = rows * getHeadDim();
+  // C1
+  return verifyAttention(
+      *this,
+      {int64_t(getBatch()), int64_t(getSeq()), int64_t(getHeads()),
+       int64_t(getHeadDim())},
+      {{"qkv", getQkv(), 3 * elements},
+       {"out", getOut(), elements},
+       {"lse", getLse(), rows}});
+}
+
+SmallVector<Access> AttentionGradOp::getAccesses() {
+  return {{&getDoutMutable(), true, false},
+          {&getQkvMutable(), true, false},
+          {&getOutMutable(), true, false},
+          {&getLseMutable(), true, false},
+          {&getDqkvMutable(), false, true}};
+}
+
+LogicalResult AttentionGradOp::verify() {
+  int64_t rows = getBatch() * getSeq() * getHeads();
+  int64_t elements = rows * getHeadDim();
+  // C1
+  return verifyAttention(
+      *this,
+      {int64_t(getBatch()), int64_t(getSeq()), int64_t(getHeads()),
+       int64_t(getHeadDim())},
+      {{"dout", getDout(), elements},
+       {"qkv", getQkv(), 3 * elements},
+       {"out", getOut(), elements},
+       {"lse", getLse(), rows},
+       {"dqkv", getDqkv(), 3 * elements}});
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+SmallVector<Access> CollectiveStartOp::getAccesses() {
+  return {{&getSrcMutable(), true, false}, {&getDstMutable(), false, true}};
+}
+
+WaitOp CollectiveStartOp::getWait() {
+  for (Operation *user : getToken().getUsers())
+    return dyn_cast<WaitOp>(user);
+  return nullptr;
+}
+
+LogicalResult CollectiveStartOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxisAttr());
+  if (failed(ranks))
+    return failure();
+  int64_t root = getRoot(), outer = getOuter(), inner = getInner();
+  if (root < 0 || root >= *ranks)
+    return emitOpError() << "root " << root << " does not lie on axis \""
+                         << getAxis() << "\" of " << *ranks << " ranks";
+  // C2, C3
+  if (outer <= 0 || inner <= 0)
+    return emitOpError() << "outer and inner must be positive, found " << outer
+                         << " and " << inner;
+  bool gathers = getKind() == CollectiveKind::AllGather;
+  bool scatters = getKind() == CollectiveKind::ReduceScatter;
+  if (failed(verifyMatrix(*this, "src", getSrc(), outer,
+                          scatters ? inner * *ranks : inner, getSrcLd(),
+                          "src_ld")) ||
+      failed(verifyMatrix(*this, "dst", getDst(), outer,
+                          gathers ? inner * *ranks : inner, getDstLd(),
+                          "dst_ld")))
+    return failure();
+  // C4
+  if (!getToken().hasOneUse() || !getWait())
+    return emitOpError("needs exactly one exec.wait for its token");
+  // C5
+  bool reduces = getKind() == CollectiveKind::Reduce ||
+                 getKind() == CollectiveKind::AllReduce || scatters;
+  if (!reduces && getReduction() != Reduction::Sum)
+    return emitOpError() << stringifyCollectiveKind(getKind())
+                         << " combines nothing: reduction must be sum";
+  return success();
+}
+
+/// Waiting ends what the collective may still read and write.
+SmallVector<Access> WaitOp::getAccesses() { return {}; }
+
+CollectiveStartOp WaitOp::getStart() {
+  return getToken().getDefiningOp<CollectiveStartOp>();
+}
+
+LogicalResult WaitOp::verify() {
+  // C1
+  if (!getStart())
+    return emitOpError("waits for something that is no exec.collective_start");
+  return success();
+}
+
+#include "optimus/Dialect/Exec/IR/ExecInterfaces.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "optimus/Dialect/Exec/IR/ExecOps.cpp.inc"

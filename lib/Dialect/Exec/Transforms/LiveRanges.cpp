@@ -1,0 +1,40 @@
+//===- LiveRanges.cpp - When buffers of a device program are alive *- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LiveRanges.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+int64_t mlir::exec::getBufferBytes(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+llvm::MapVector<Value, LiveInterval>
+mlir::exec::computeLiveIntervals(func::FuncOp function) {
+  llvm::MapVector<Value, LiveInterval> intervals;
+  auto touch = [&](Operation *command, int64_t position) {
+    for (const Access &access :
+         cast<CommandOpInterface>(command).getAccesses())
+      for (Value base : getBases(access.operand->get())) {
+        LiveInterval &interval =
+            intervals.insert({base, {position, position}}).first->second;
+        interval.last = position;
+      }
+  };
+  int64_t position = 0;
+  function.walk([&](CommandOpInterface command) {
+    touch(command, position);
+    if (auto wait = dyn_cast<WaitOp>(*command))
+      if (CollectiveStartOp start = wait.getStart())
+        touch(start, position);
+    ++position;
+  });
+  return intervals;
+}

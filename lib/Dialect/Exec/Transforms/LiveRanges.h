@@ -1,0 +1,36 @@
+//===- LiveRanges.h - When buffers of a device program are alive *- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::exec {
+
+/// The commands [first, last] of a function, by position, that a buffer must
+/// be alive at.
+struct LiveInterval {
+  int64_t first;
+  int64_t last;
+};
+
+/// The live intervals of all buffers that commands of a function touch, bases
+/// only: a view counts for its bases, and what a collective touches is alive
+/// until its wait.
+llvm::MapVector<Value, LiveInterval> computeLiveIntervals(func::FuncOp function);
+
+/// The bytes of a buffer.
+int64_t getBufferBytes(Value buffer);
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H

@@ -1,0 +1,179 @@
+//===- PlaceBuffers.cpp - Places every buffer of a function in one arena *- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LiveRanges.h"
+
+#include "optimus/Dialect/Exec/Transforms/Communication.h"
+#include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/MemoryPlanning/MemoryPlanner.h"
+
+#include <map>
+
+namespace mlir::exec {
+#define GEN_PASS_DEF_PLACEBUFFERSPASS
+#include "optimus/Dialect/Exec/Transforms/Passes.h.inc"
+} // namespace mlir::exec
+
+using namespace mlir;
+using namespace mlir::exec;
+using optimus_planning::LiveRange;
+using optimus_planning::Plan;
+
+/// Bytes by category at the time when most are alive.
+static std::map<std::string, int64_t>
+getPeakByCategory(ArrayRef<AllocOp> allocations, ArrayRef<LiveRange> ranges) {
+  int64_t peakTime = 0, peak = -1;
+  auto forEachAlive = [&](int64_t time, auto visit) {
+    for (size_t i = 0; i < ranges.size(); ++i)
+      if (ranges[i].lower <= time && time < ranges[i].upper)
+        visit(i, optimus_planning::paddedSize(ranges[i]));
+  };
+  // What is alive grows only where a range begins.
+  for (const LiveRange &range : ranges) {
+    int64_t alive = 0;
+    forEachAlive(range.lower, [&](size_t, int64_t bytes) { alive += bytes; });
+    if (alive > peak)
+      std::tie(peak, peakTime) = std::make_pair(alive, range.lower);
+  }
+  std::map<std::string, int64_t> byCategory;
+  for (AllocOp allocation : allocations)
+    byCategory[allocation.getCategory().str()];
+  forEachAlive(peakTime, [&](size_t index, int64_t bytes) {
+    AllocOp allocation = allocations[index];
+    byCategory[allocation.getCategory().str()] += bytes;
+  });
+  return byCategory;
+}
+
+namespace {
+class PlaceBuffersPass
+    : public exec::impl::PlaceBuffersPassBase<PlaceBuffersPass> {
+public:
+  using PlaceBuffersPassBase::PlaceBuffersPassBase;
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal() || !isDeviceProgram(function))
+      return;
+    if (function->hasAttr(ExecDialect::kArenaBytes)) {
+      function.emitOpError("has an arena already");
+      return signalPassFailure();
+    }
+    SmallVector<AllocOp> allocations = collectAllocations(function);
+    SmallVector<LiveRange> ranges;
+    llvm::MapVector<Value, LiveInterval> intervals =
+        computeLiveIntervals(function);
+    int64_t numCommands = 0;
+    function.walk([&](CommandOpInterface) { ++numCommands; });
+    for (auto [index, allocation] : llvm::enumerate(allocations)) {
+      LiveInterval interval = intervals.lookup(allocation.getBuffer());
+      LiveRange range{static_cast<int64_t>(index), interval.first,
+                      interval.last + 1,
+                      getBufferBytes(allocation.getBuffer())};
+      if (noReuse)
+        std::tie(range.lower, range.upper) =
+            std::make_pair(int64_t{0}, numCommands);
+      ranges.push_back(range);
+    }
+    if (auto mistake = optimus_planning::checkRanges(ranges)) {
+      function.emitOpError() << "has live ranges that cannot be planned: "
+                             << *mistake;
+      return signalPassFailure();
+    }
+    Plan plan = optimus_planning::plan(ranges);
+    if (auto mistake = optimus_planning::validate(ranges, plan)) {
+      function.emitOpError() << "got a wrong arena plan: " << *mistake;
+      return signalPassFailure();
+    }
+    annotate(function, plan, getPeakByCategory(allocations, ranges),
+             numCommands);
+    replace(function, allocations, plan);
+    numBuffers += allocations.size();
+    numArenaBytes += plan.arenaBytes;
+    numLowerBoundBytes += plan.lowerBound;
+  }
+
+private:
+  /// Kernels are functions too, but hold no commands.
+  static bool isDeviceProgram(func::FuncOp function) {
+    return function
+        .walk([](Operation *op) {
+          return isa<CommandOpInterface, AllocOp>(op)
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  /// The allocations that commands use; the others are erased.
+  static SmallVector<AllocOp> collectAllocations(func::FuncOp function) {
+    SmallVector<AllocOp> allocations;
+    function.walk([&](AllocOp allocation) {
+      allocations.push_back(allocation);
+    });
+    llvm::MapVector<Value, LiveInterval> intervals =
+        computeLiveIntervals(function);
+    llvm::erase_if(allocations, [&](AllocOp allocation) {
+      if (intervals.contains(allocation.getBuffer()))
+        return false;
+      eraseWithViews(allocation);
+      return true;
+    });
+    return allocations;
+  }
+
+  /// Erases an operation and the views of its result, which nothing else uses.
+  static void eraseWithViews(Operation *op) {
+    while (!op->use_empty())
+      eraseWithViews(*op->user_begin());
+    op->erase();
+  }
+
+  void annotate(func::FuncOp function, const Plan &plan,
+                const std::map<std::string, int64_t> &peak,
+                int64_t numCommands) {
+    Builder builder(&getContext());
+    auto integer = [&](int64_t value) {
+      return builder.getI64IntegerAttr(value);
+    };
+    function->setAttr(ExecDialect::kArenaBytes, integer(plan.arenaBytes));
+    function->setAttr(ExecDialect::kLowerBoundBytes, integer(plan.lowerBound));
+    NamedAttrList categories;
+    for (const auto &[category, bytes] : peak)
+      categories.append(category, integer(bytes));
+    function->setAttr(ExecDialect::kPeakBytes,
+                      categories.getDictionary(&getContext()));
+    SmallVector<Attribute> axes;
+    for (const AxisCommunication &axis : countCommunication(function))
+      axes.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("axis", builder.getStringAttr(axis.axis)),
+           builder.getNamedAttr("bytes", integer(axis.bytes)),
+           builder.getNamedAttr("messages", integer(axis.messages))}));
+    function->setAttr(ExecDialect::kCommunication, builder.getArrayAttr(axes));
+    function->setAttr(ExecDialect::kCommands, integer(numCommands));
+  }
+
+  void replace(func::FuncOp function, ArrayRef<AllocOp> allocations,
+               const Plan &plan) {
+    OpBuilder builder(function);
+    auto type = MemRefType::get({plan.arenaBytes}, builder.getI8Type());
+    (void)function.insertArgument(0, type, {}, function.getLoc());
+    for (auto [allocation, offset] :
+         llvm::zip_equal(allocations, plan.offsets)) {
+      AllocOp op = allocation;
+      builder.setInsertionPoint(op);
+      Value slot = ArenaSlotOp::create(
+          builder, op.getLoc(), op.getBuffer().getType(),
+          function.getArgument(0), builder.getI64IntegerAttr(offset),
+          op.getCategoryAttr(), op.getNameAttr());
+      op.getBuffer().replaceAllUsesWith(slot);
+      op.erase();
+    }
+  }
+};
+} // namespace
