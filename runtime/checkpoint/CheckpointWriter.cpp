@@ -186,8 +186,8 @@ Status CheckpointWriter::write(const std::string &name, int64_t offset,
                                const float *data, int64_t count) {
   OPTRT_ASSIGN_OR_RETURN(Slot * slot, impl->findSlot(name));
   if (offset < 0 || count < 0 || offset > slot->elements - count)
-    return internal(concat("elements [", offset, ", ", offset + count,
-                           ") of the tensor ", name, ", which has ",
+    return internal(concat("cannot write ", count, " elements from ", offset,
+                           " on of the tensor ", name, ", which has ",
                            slot->elements));
   std::memcpy(slot->data + offset, data, count * sizeof(float));
   slot->written += count;
