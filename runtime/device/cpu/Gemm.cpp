@@ -163,7 +163,8 @@ bool GemmEngine::Impl::makePrimitive(const optrt_gemm_desc &d,
   plan.a = matrix(d.m, d.k, d.lda, d.trans_a);
   plan.b = matrix(d.k, d.n, d.ldb, d.trans_b);
   plan.c = matrix(d.m, d.n, d.ldc, false);
-  // oneDNN adds or multiplies a whole matrix only in C's own dense layout.
+  // Fused in the one layout that every implementation of oneDNN's is made for;
+  // otherwise the pass afterwards does it.
   bool dense = d.ldc == d.n && d.ld_extra == d.n;
   bool epilogue = d.epilogue != OPTRT_EPILOGUE_NONE;
   plan.passEpilogue = epilogue && !dense;

@@ -9,6 +9,7 @@
 #include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -239,13 +240,15 @@ TEST(Gemm, PackedWeightsFollowTheParameterVersion) {
     uint64_t versions[] = {1, 2, 1, 3};
     for (uint64_t version : versions) {
       device.setParameterVersion(version);
-      changing = randomValues(changing.size(), random);
+      // In place: the same pointer with other contents.
+      std::vector<float> next = randomValues(changing.size(), random);
+      std::copy(next.begin(), next.end(), changing.begin());
       expectProduct(d, x, run());
     }
     size_t bytes = device.scratchBytes();
     EXPECT_GE(bytes, changing.size() * sizeof(float));
     std::vector<float> before = run();
-    changing.assign(changing.size(), 0.f);
+    std::fill(changing.begin(), changing.end(), 0.f);
     EXPECT_EQ(run(), before) << "no packed copy was used";
     EXPECT_EQ(device.scratchBytes(), bytes);
   }
