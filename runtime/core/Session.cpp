@@ -66,6 +66,13 @@ std::vector<TensorInfo> tensorInfos(const Manifest &manifest) {
   return infos;
 }
 
+bool usesMoments(const Function &function) {
+  return std::any_of(
+      function.args.begin(), function.args.end(), [](const Arg &arg) {
+        return arg.kind == ArgKind::ExpAvg || arg.kind == ArgKind::ExpAvgSq;
+      });
+}
+
 Session::Session(const ModelLibrary &library, World &world)
     : library(library), world(world) {}
 
@@ -102,8 +109,7 @@ Status Session::build(SessionOptions options) {
     if (!function)
       return invalidArgument("model library `" + library.path() +
                              "` has no function " + name);
-    for (const Arg &arg : function->args)
-      keepsMoments |= arg.kind == ArgKind::ExpAvg;
+    keepsMoments |= usesMoments(*function);
   }
   threads = options.threadsPerRank > 0 ? options.threadsPerRank
                                        : defaultThreads(world);
@@ -370,9 +376,11 @@ StatusOr<StepOutputs> Session::run(std::string_view name,
                                    const FillRows &fill) {
   const optimus_function &function = *library.findFunction(name);
   const Function &described = *library.manifest().findFunction(name);
-  bool updates =
-      std::any_of(described.args.begin(), described.args.end(),
-                  [](const Arg &arg) { return arg.kind == ArgKind::ExpAvg; });
+  // Every optimizer has a learning rate.
+  bool updates = std::any_of(
+      described.args.begin(), described.args.end(), [](const Arg &arg) {
+        return arg.kind == ArgKind::Scalar && arg.scalar == Scalar::Lr;
+      });
   if (updates)
     ++parameterVersion;
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {

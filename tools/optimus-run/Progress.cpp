@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace optimus_run {
@@ -21,6 +22,13 @@ constexpr std::chrono::seconds kLineInterval(5);
 constexpr std::chrono::milliseconds kRedrawInterval(100);
 constexpr int kBarWidth = 20;
 constexpr const char *kEraseLine = "\r\x1b[K";
+
+std::size_t terminalColumns() {
+  winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return 80;
+  return size.ws_col - 1;
+}
 
 } // namespace
 
@@ -66,12 +74,18 @@ void Progress::step(const StepReport &report) {
   double elapsed = std::chrono::duration<double>(now - start).count();
   double left =
       elapsed / static_cast<double>(done) * static_cast<double>(all - done);
-  std::printf("%s[%s%s] %*lld/%lld | %s | ETA %s", kEraseLine,
-              std::string(filled, '#').c_str(),
-              std::string(kBarWidth - filled, '.').c_str(), width,
-              static_cast<long long>(report.step),
-              static_cast<long long>(lastStep), numbers.c_str(),
-              formatDuration(left).c_str());
+  std::string line = format(
+      "[%s%s] %*lld/%lld | %s | ETA %s", std::string(filled, '#').c_str(),
+      std::string(kBarWidth - filled, '.').c_str(), width,
+      static_cast<long long>(report.step), static_cast<long long>(lastStep),
+      numbers.c_str(), formatDuration(left).c_str());
+  // A line that wraps cannot be rewritten: the bar goes first.
+  std::size_t columns = terminalColumns();
+  if (line.size() > columns)
+    line.erase(0, kBarWidth + 3);
+  if (line.size() > columns)
+    line.resize(columns);
+  std::printf("%s%s", kEraseLine, line.c_str());
   std::fflush(stdout);
   lineIsOpen = true;
 }

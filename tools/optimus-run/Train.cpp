@@ -105,8 +105,9 @@ Status Training::open() {
 Status Training::openCheckpoint(const Manifest &manifest) {
   OPTRT_ASSIGN_OR_RETURN(checkpoint,
                          Checkpoint::open(options.load, {world.isRoot()}));
-  OPTRT_RETURN_IF_ERROR(
-      checkpoint->checkModel(manifest.modelHash, tensorInfos(manifest)));
+  const Function *step = manifest.findFunction("train_step");
+  OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
+      manifest.modelHash, tensorInfos(manifest), step && usesMoments(*step)));
   const TrainingState &state = checkpoint->state();
   seed = state.seed;
   order = state.order;

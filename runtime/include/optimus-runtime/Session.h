@@ -62,6 +62,9 @@ struct RankMemory {
 /// Names and shapes of the parameters, for Checkpoint::checkModel.
 std::vector<TensorInfo> tensorInfos(const Manifest &manifest);
 
+/// Whether a function updates the optimizer's moments.
+bool usesMoments(const Function &function);
+
 class Session {
 public:
   /// Configures `world` for the library's mesh and makes the memory of this
