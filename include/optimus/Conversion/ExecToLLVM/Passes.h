@@ -1,0 +1,27 @@
+//===- Passes.h - From the device program to LLVM ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
+#define OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::optimus {
+
+/// The module attribute that holds the text of the manifest.
+inline constexpr llvm::StringLiteral kManifestAttr = "exec.manifest";
+
+#define GEN_PASS_DECL
+#include "optimus/Conversion/ExecToLLVM/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "optimus/Conversion/ExecToLLVM/Passes.h.inc"
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H

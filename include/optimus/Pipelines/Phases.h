@@ -1,0 +1,67 @@
+//===- Phases.h - The phases of a compilation -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What optimus-compile runs, in order. Needs no MLIR context: phases are text.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PIPELINES_PHASES_H
+#define OPTIMUS_PIPELINES_PHASES_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlir::optimus {
+
+/// The mesh a program is compiled for.
+struct MeshOption {
+  /// Names and sizes, slowest first.
+  std::vector<std::pair<std::string, int64_t>> axes;
+
+  /// Reads "row:2,col:2". Names are letters, digits and underscores and
+  /// distinct, sizes positive, ranks no more than 2^24; an error quotes the
+  /// part it stumbled over.
+  static llvm::Expected<MeshOption> parse(StringRef text);
+  std::string toString() const;
+  int64_t getNumRanks() const;
+};
+
+/// The strategies that --strategy takes.
+ArrayRef<StringRef> getKnownStrategies();
+/// The optimizers that --optimizer takes.
+ArrayRef<StringRef> getKnownOptimizers();
+
+struct PhaseOptions {
+  MeshOption mesh;
+  std::string strategy;
+  std::string optimizer;
+  bool pad = true;
+};
+
+/// One step that --compile-to can stop after.
+struct Phase {
+  StringRef name;
+  /// The passes, in the syntax of --pass-pipeline, without the module around
+  /// them; empty where the driver does the work itself.
+  std::string passes;
+  /// Whether a failure means that the program cannot be compiled as asked, as
+  /// opposed to a fault of the compiler.
+  bool checksInput;
+};
+
+/// All phases, from "differentiate" to "llvm".
+std::vector<Phase> getPhases(const PhaseOptions &options);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_PIPELINES_PHASES_H

@@ -1,0 +1,50 @@
+//===- CodeGen.h - From the LLVM dialect to a shared library ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TARGET_CPU_CODEGEN_H
+#define OPTIMUS_TARGET_CPU_CODEGEN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir::optimus {
+
+/// The processor that code is for.
+struct CpuTarget {
+  /// LLVM's name, never "native".
+  std::string cpu;
+  /// As LLVM's target machines want it: "+avx2,-avx512f,…"; empty if the
+  /// processor's name says it all.
+  std::string features;
+  /// The features of the instruction set, by LLVM's names and sorted, without
+  /// which the code cannot run.
+  std::vector<std::string> required;
+
+  /// `name` is a processor that LLVM knows, or "native", this machine. The error
+  /// of an unknown one says how to list those known.
+  static llvm::Expected<CpuTarget> get(StringRef name);
+
+  /// A machine that writes position-independent code for this target.
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine() const;
+};
+
+/// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves it, to a
+/// shared library at `path`, which appears complete or not at all. Kernels are
+/// optimised for `target`; steps, which only call the runtime, are compiled as
+/// they are. Links with the C compiler, or else the linker, found in PATH.
+llvm::Error emitSharedLibrary(ModuleOp module, const CpuTarget &target,
+                              StringRef path);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TARGET_CPU_CODEGEN_H

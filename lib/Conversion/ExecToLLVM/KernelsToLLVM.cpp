@@ -1,0 +1,90 @@
+//===- KernelsToLLVM.cpp - Kernels and their wrappers -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Conversion.h"
+
+#include "optimus/Target/CPU/KernelLibrary.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+std::string mlir::optimus::getWrapperName(StringRef kernel) {
+  return ("optimus.kernel." + kernel).str();
+}
+
+/// void wrapper(i64 begin, i64 end, ptr args): calls the kernel with the pointers
+/// in args, and with what they point to for its scalars.
+static void createWrapper(ModuleOp module, LLVM::LLVMFuncOp kernel) {
+  MLIRContext *context = module.getContext();
+  Location loc = kernel.getLoc();
+  Type ptr = LLVM::LLVMPointerType::get(context);
+  Type i64 = IntegerType::get(context, 64);
+  OpBuilder b(context);
+  b.setInsertionPointAfter(kernel);
+  auto wrapper = LLVM::LLVMFuncOp::create(
+      b, loc, getWrapperName(kernel.getSymName()),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                  {i64, i64, ptr}),
+      LLVM::Linkage::Internal);
+  Block *entry = wrapper.addEntryBlock(b);
+  b.setInsertionPointToEnd(entry);
+  SmallVector<Value> operands{entry->getArgument(0), entry->getArgument(1)};
+  ArrayRef<Type> types = kernel.getArgumentTypes();
+  for (auto [i, type] : llvm::enumerate(types.drop_front(2))) {
+    Value slot =
+        LLVM::GEPOp::create(b, loc, ptr, ptr, entry->getArgument(2),
+                            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    Value operand = LLVM::LoadOp::create(b, loc, ptr, slot);
+    if (!isa<LLVM::LLVMPointerType>(type))
+      operand = LLVM::LoadOp::create(b, loc, type, operand);
+    operands.push_back(operand);
+  }
+  LLVM::CallOp::create(b, loc, kernel, operands);
+  LLVM::ReturnOp::create(b, loc, ValueRange());
+}
+
+LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  SmallVector<std::string> names;
+  for (auto kernel : module.getOps<func::FuncOp>())
+    names.push_back(kernel.getSymName().str());
+
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter converter(context, options);
+  RewritePatternSet patterns(context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  if (failed(applyFullConversion(module, target, std::move(patterns))))
+    return failure();
+
+  for (StringRef name : names) {
+    auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    kernel.setLinkage(LLVM::Linkage::Internal);
+    createWrapper(module, kernel);
+  }
+  return success();
+}

@@ -1,0 +1,252 @@
+//===- CodeGen.cpp - From the LLVM dialect to a shared library --*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/CPU/CodeGen.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+template <typename... Args>
+static llvm::Error makeError(const char *format, Args &&...args) {
+  return llvm::createStringError(
+      llvm::formatv(format, std::forward<Args>(args)...).str());
+}
+
+//===----------------------------------------------------------------------===//
+// The target
+//===----------------------------------------------------------------------===//
+
+static llvm::Triple getTriple() {
+  return llvm::Triple(llvm::sys::getDefaultTargetTriple());
+}
+
+static llvm::Expected<const llvm::Target *> lookupTarget() {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(getTriple(), message);
+  if (!target)
+    return makeError("LLVM has no code generator for {0}: {1}",
+                     getTriple().str(), message);
+  return target;
+}
+
+/// Whether a feature belongs to the instruction set that our code draws on;
+/// the others are of the operating system's business, or tune.
+static bool isCodeFeature(StringRef name) {
+  static constexpr StringLiteral exact[] = {"bmi",   "bmi2",   "f16c",
+                                            "fma",   "lzcnt",  "popcnt",
+                                            "neon",  "sve",    "sve2"};
+  return llvm::is_contained(exact, name) || name.starts_with("avx") ||
+         name.starts_with("sse4");
+}
+
+llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {
+  auto target = lookupTarget();
+  if (!target)
+    return target.takeError();
+  CpuTarget result;
+  if (name == "native") {
+    result.cpu = llvm::sys::getHostCPUName().str();
+    // A virtual machine may lack what its processor's name promises.
+    std::vector<std::string> features;
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+      features.push_back(
+          ((feature.second ? "+" : "-") + feature.first()).str());
+    llvm::sort(features);
+    result.features = llvm::join(features, ",");
+  } else {
+    result.cpu = name.str();
+  }
+  std::unique_ptr<llvm::MCSubtargetInfo> known(
+      (*target)->createMCSubtargetInfo(getTriple(), "", ""));
+  if (!known->isCPUStringValid(result.cpu))
+    return makeError("unknown processor '{0}' for {1}; --mcpu takes 'native' "
+                     "or a name that 'llc --mcpu=help' lists",
+                     name, getTriple().getArchName());
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
+      (*target)->createMCSubtargetInfo(getTriple(), result.cpu,
+                                       result.features));
+  for (const llvm::SubtargetFeatureKV &feature :
+       subtarget->getEnabledProcessorFeatures())
+    if (isCodeFeature(feature.Key))
+      result.required.push_back(feature.Key);
+  llvm::sort(result.required);
+  return result;
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+CpuTarget::createMachine() const {
+  auto target = lookupTarget();
+  if (!target)
+    return target.takeError();
+  std::unique_ptr<llvm::TargetMachine> machine((*target)->createTargetMachine(
+      getTriple(), cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return makeError("LLVM cannot make code for the processor '{0}'", cpu);
+  return machine;
+}
+
+//===----------------------------------------------------------------------===//
+// The object
+//===----------------------------------------------------------------------===//
+
+/// Steps are thousands of calls in a row: optimising them would take long and
+/// gain nothing.
+static bool isStep(const llvm::Function &function) {
+  return function.getName().starts_with("optimus.step.");
+}
+
+static void setAttributes(llvm::Module &module, const CpuTarget &target) {
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", target.cpu);
+    if (!target.features.empty())
+      function.addFnAttr("target-features", target.features);
+    function.addFnAttr("prefer-vector-width", "512");
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+    if (isStep(function)) {
+      function.addFnAttr(llvm::Attribute::OptimizeNone);
+      function.addFnAttr(llvm::Attribute::NoInline);
+    }
+  }
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+static llvm::Error writeObject(ModuleOp module, const CpuTarget &target,
+                               StringRef path) {
+  MLIRContext *context = module.getContext();
+  registerBuiltinDialectTranslation(*context);
+  registerLLVMDialectTranslation(*context);
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, llvmContext, "optimus-model");
+  if (!code)
+    return makeError("the module cannot be translated to LLVM IR");
+  auto machine = target.createMachine();
+  if (!machine)
+    return machine.takeError();
+  code->setTargetTriple(getTriple());
+  code->setDataLayout((*machine)->createDataLayout());
+  setAttributes(*code, target);
+
+  std::string problems;
+  llvm::raw_string_ostream problemStream(problems);
+  if (llvm::verifyModule(*code, &problemStream))
+    return makeError("the LLVM IR of the model is invalid: {0}", problems);
+  optimize(*code, **machine);
+
+  std::error_code failed;
+  llvm::raw_fd_ostream file(path, failed);
+  if (failed)
+    return makeError("cannot write '{0}': {1}", path, failed.message());
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, file, nullptr,
+                                      llvm::CodeGenFileType::ObjectFile))
+    return makeError("LLVM cannot write object files for {0}",
+                     getTriple().str());
+  passes.run(*code);
+  file.close();
+  if (file.has_error()) {
+    std::string message = file.error().message();
+    file.clear_error();
+    return makeError("cannot write '{0}': {1}", path, message);
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+static llvm::Error link(StringRef object, StringRef library) {
+  llvm::ErrorOr<std::string> program = std::make_error_code(
+      std::errc::no_such_file_or_directory);
+  for (StringRef name : {"cc", "gcc", "clang", "ld"})
+    if ((program = llvm::sys::findProgramByName(name)))
+      break;
+  if (!program)
+    return makeError("no linker found: optimus-compile needs 'cc', 'gcc', "
+                     "'clang' or 'ld' in PATH");
+  SmallString<128> log;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("optimus-link", "log", log))
+    return makeError("cannot create a temporary file: {0}", code.message());
+  llvm::scope_exit removeLog([&] { llvm::sys::fs::remove(log); });
+  std::string message;
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
+                                          StringRef(log)};
+  int status = llvm::sys::ExecuteAndWait(
+      *program, {*program, "-shared", "-o", library, object}, std::nullopt,
+      redirects, 0, 0, &message);
+  if (status == 0)
+    return llvm::Error::success();
+  if (auto text = llvm::MemoryBuffer::getFile(log))
+    message += (*text)->getBuffer();
+  return makeError("'{0} -shared' failed: {1}", *program, message);
+}
+
+llvm::Error mlir::optimus::emitSharedLibrary(ModuleOp module,
+                                             const CpuTarget &target,
+                                             StringRef path) {
+  SmallString<128> object, library;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("optimus-model", "o", object))
+    return makeError("cannot create a temporary file: {0}", code.message());
+  llvm::scope_exit removeObject(
+      [&] { llvm::sys::fs::remove(object); });
+  if (llvm::Error error = writeObject(module, target, object))
+    return error;
+  // Beside its final place, so that the renaming cannot cross file systems.
+  llvm::sys::fs::createUniquePath(path + ".%%%%%%%%.tmp", library,
+                                  /*MakeAbsolute=*/false);
+  llvm::scope_exit removeLibrary(
+      [&] { llvm::sys::fs::remove(library); });
+  if (llvm::Error error = link(object, library))
+    return error;
+  if (std::error_code code = llvm::sys::fs::rename(library, path))
+    return makeError("cannot write '{0}': {1}", path, code.message());
+  removeLibrary.release();
+  return llvm::Error::success();
+}

@@ -1,0 +1,338 @@
+//===- Manifest.cpp - Writes the manifest of a model library ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/CPU/Manifest.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Target/CPU/KernelLibrary.h"
+
+#include "optimus-support/Hash.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace json = llvm::json;
+
+void mlir::optimus::recordLayouts(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  module->setAttr(kSourceHashAttr,
+                  StringAttr::get(module.getContext(),
+                                  optimus_support::hashToHex(
+                                      optimus_support::hash64(text))));
+  for (auto function : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : function.getArguments())
+      if (isa<RankedTensorType>(argument.getType()))
+        function.setArgAttr(argument.getArgNumber(), kLocalTypeAttr,
+                            TypeAttr::get(argument.getType()));
+}
+
+static json::Array toJson(ArrayRef<int64_t> values) {
+  json::Array array;
+  for (int64_t value : values)
+    array.push_back(value);
+  return array;
+}
+
+static json::Array toJson(ArrayRef<StringRef> values) {
+  json::Array array;
+  for (StringRef value : values)
+    array.push_back(value);
+  return array;
+}
+
+namespace {
+class ManifestBuilder {
+public:
+  ManifestBuilder(ModuleOp module, const CpuTarget &target,
+                  const ManifestOptions &options)
+      : module(module), mesh(getMesh(module)), target(target),
+        options(options) {}
+
+  FailureOr<std::string> build();
+
+private:
+  LogicalResult addParams(func::FuncOp function);
+  LogicalResult addInputs(func::FuncOp function);
+  FailureOr<json::Object> getArg(func::FuncOp function, unsigned number);
+  FailureOr<json::Object> getFunction(func::FuncOp function);
+  /// shape, local_shape and sharding of an argument; notes its dimensions.
+  FailureOr<json::Object> getLayout(func::FuncOp function, unsigned number);
+  json::Array getDimensions();
+
+  struct Dimension {
+    std::string name;
+    int64_t size, padded;
+    llvm::SetVector<StringRef> axes;
+  };
+
+  ModuleOp module;
+  MeshOp mesh;
+  const CpuTarget &target;
+  const ManifestOptions &options;
+  json::Array params;
+  json::Object inputs;
+  llvm::StringMap<int64_t> paramIndices;
+  SmallVector<Dimension> dimensions;
+  /// What model_hash covers.
+  std::string identity;
+};
+} // namespace
+
+FailureOr<json::Object> ManifestBuilder::getLayout(func::FuncOp function,
+                                                   unsigned number) {
+  auto local = function.getArgAttrOfType<TypeAttr>(number, kLocalTypeAttr);
+  auto type = local ? dyn_cast<RankedTensorType>(local.getValue()) : nullptr;
+  if (!type)
+    return function.emitError("argument ")
+           << number << " has no '" << kLocalTypeAttr
+           << "'; layouts must be recorded before --optimus-to-exec";
+  SmallVector<int64_t> shape = ccl::getGlobalShape(type);
+  auto names =
+      function.getArgAttrOfType<ArrayAttr>(number, OptimusDialect::kDims);
+  json::Array sharding;
+  for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
+    SmallVector<StringRef> axes = ccl::getDimAxes(type, d);
+    sharding.push_back(toJson(ArrayRef<StringRef>(axes)));
+    int64_t padded = type.getDimSize(d);
+    for (StringRef axis : axes)
+      padded *= *mesh.getAxisSize(axis);
+    if (axes.empty() && padded == shape[d])
+      continue;
+    StringRef name = "dimension";
+    if (names && d < static_cast<int64_t>(names.size()))
+      if (auto text = dyn_cast<StringAttr>(names[d]))
+        name = text.getValue();
+    auto *known = llvm::find_if(dimensions, [&](const Dimension &other) {
+      return StringRef(other.name).split('#').first == name &&
+             other.size == shape[d] && other.padded == padded;
+    });
+    if (known == dimensions.end()) {
+      // One class of several sizes: tell them apart.
+      int64_t same = llvm::count_if(dimensions, [&](const Dimension &other) {
+        return StringRef(other.name).split('#').first == name;
+      });
+      std::string unique = name.str();
+      if (same > 0)
+        unique += ("#" + Twine(same + 1)).str();
+      dimensions.push_back({unique, shape[d], padded, {}});
+      known = &dimensions.back();
+    }
+    known->axes.insert_range(axes);
+  }
+  return json::Object{{"shape", toJson(ArrayRef<int64_t>(shape))},
+                      {"local_shape", toJson(type.getShape())},
+                      {"sharding", std::move(sharding)}};
+}
+
+json::Array ManifestBuilder::getDimensions() {
+  json::Array result;
+  for (Dimension &dimension : dimensions)
+    result.push_back(json::Object{
+        {"name", dimension.name},
+        {"size", dimension.size},
+        {"padded", dimension.padded},
+        {"axes", toJson(dimension.axes.getArrayRef())}});
+  return result;
+}
+
+LogicalResult ManifestBuilder::addParams(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name =
+        function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kParam);
+    if (!name)
+      continue;
+    FailureOr<json::Object> param = getLayout(function, i);
+    if (failed(param))
+      return failure();
+    json::Array shape = *param->getArray("shape");
+    if (auto hf = function.getArgAttrOfType<DenseI64ArrayAttr>(
+            i, OptimusDialect::kHfShape))
+      shape = toJson(hf.asArrayRef());
+    identity += name.getValue();
+    for (const json::Value &extent : shape)
+      identity += (":" + Twine(*extent.getAsInteger())).str();
+    identity += '\n';
+    auto init =
+        function.getArgAttrOfType<InitAttr>(i, OptimusDialect::kInit);
+    json::Object initializer{{"kind", init ? init.getKind() : "zeros"}};
+    if (init && init.getKind() == "normal") {
+      initializer["stddev"] = init.getStddev();
+      initializer["stream"] = init.getStream();
+    }
+    paramIndices[name.getValue()] = params.size();
+    (*param)["name"] = name.getValue();
+    (*param)["decay"] = shape.size() >= 2;
+    (*param)["hf_shape"] = std::move(shape);
+    (*param)["init"] = std::move(initializer);
+    params.push_back(std::move(*param));
+  }
+  return success();
+}
+
+LogicalResult ManifestBuilder::addInputs(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto binding =
+        function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kBinding);
+    if (!binding || (binding != "tokens" && binding != "targets"))
+      continue;
+    FailureOr<json::Object> input = getLayout(function, i);
+    if (failed(input))
+      return failure();
+    inputs[binding.getValue()] = std::move(*input);
+  }
+  return success();
+}
+
+FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
+                                                unsigned number) {
+  if (auto name =
+          function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kParam))
+    return json::Object{{"kind", "param"},
+                        {"index", paramIndices.lookup(name.getValue())}};
+  auto binding =
+      function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
+  if (!binding)
+    return function.emitError("argument ")
+           << number << " has neither '" << OptimusDialect::kParam << "' nor '"
+           << OptimusDialect::kBinding
+           << "', so the runtime would not know what to pass";
+  auto [kind, name] = binding.getValue().split(':');
+  if (kind == "tokens" || kind == "targets")
+    return json::Object{{"kind", kind}};
+  if (kind == "scalar")
+    return json::Object{{"kind", kind}, {"name", name}};
+  if (kind == "exp_avg" || kind == "exp_avg_sq" || kind == "grad") {
+    auto index = paramIndices.find(name);
+    if (index == paramIndices.end())
+      return function.emitError("argument ")
+             << number << " is bound to the unknown parameter '" << name << "'";
+    return json::Object{{"kind", kind}, {"index", index->second}};
+  }
+  return json::Object{{"kind", "output"}, {"name", binding.getValue()}};
+}
+
+FailureOr<json::Object> ManifestBuilder::getFunction(func::FuncOp function) {
+  using exec::ExecDialect;
+  json::Array args;
+  // The arena is not in the runtime's list.
+  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+    FailureOr<json::Object> arg = getArg(function, i);
+    if (failed(arg))
+      return failure();
+    args.push_back(std::move(*arg));
+  }
+  json::Object result{{"name", function.getSymName()},
+                      {"args", std::move(args)}};
+  for (auto [key, attr] :
+       {std::pair(StringLiteral("commands"), ExecDialect::kCommands),
+        std::pair(StringLiteral("arena_bytes"), ExecDialect::kArenaBytes),
+        std::pair(StringLiteral("lower_bound_bytes"),
+                  ExecDialect::kLowerBoundBytes)}) {
+    auto value = function->getAttrOfType<IntegerAttr>(attr);
+    if (!value)
+      return function.emitError("has no '")
+             << attr << "'; run --optimus-place-buffers first";
+    result[key] = value.getInt();
+  }
+  json::Object peak;
+  if (auto categories =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes))
+    for (NamedAttribute category : categories)
+      peak[category.getName().getValue()] =
+          cast<IntegerAttr>(category.getValue()).getInt();
+  result["peak_bytes"] = std::move(peak);
+  json::Array communication;
+  if (auto axes =
+          function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      communication.push_back(json::Object{
+          {"axis", axis.getAs<StringAttr>("axis").getValue()},
+          {"bytes", axis.getAs<IntegerAttr>("bytes").getInt()},
+          {"messages", axis.getAs<IntegerAttr>("messages").getInt()}});
+  result["communication"] = std::move(communication);
+  return result;
+}
+
+FailureOr<std::string> ManifestBuilder::build() {
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function->hasAttr(KernelLibrary::kKernelAttr))
+      functions.push_back(function);
+  if (functions.empty()) {
+    module.emitError("has no function to export");
+    return failure();
+  }
+  // Every function has all parameters and inputs; the first one's are listed.
+  if (failed(addParams(functions.front())) ||
+      failed(addInputs(functions.front())))
+    return failure();
+
+  json::Object model;
+  auto described = module->getAttrOfType<DictionaryAttr>("optimus.model");
+  for (StringRef key : {"batch", "sequence", "vocabulary"}) {
+    auto value = described ? described.getAs<IntegerAttr>(key) : nullptr;
+    if (!value) {
+      module.emitError("expected an integer '")
+          << key << "' in the module's attribute 'optimus.model'";
+      return failure();
+    }
+    model[key] = value.getInt();
+  }
+
+  json::Array axes;
+  if (mesh)
+    for (MeshAxisAttr axis : mesh.getAxisList())
+      axes.push_back(json::Object{{"axis", axis.getName().getValue()},
+                                  {"size", axis.getSize()}});
+  json::Array functionList;
+  for (func::FuncOp function : functions) {
+    FailureOr<json::Object> entry = getFunction(function);
+    if (failed(entry))
+      return failure();
+    functionList.push_back(std::move(*entry));
+  }
+  json::Array features;
+  for (const std::string &feature : target.required)
+    features.push_back(feature);
+  auto hash = module->getAttrOfType<StringAttr>(kSourceHashAttr);
+  json::Object manifest{
+      {"format", 1},
+      {"compiler",
+       "optimus " OPTIMUS_VERSION " (LLVM " LLVM_VERSION_STRING ")"},
+      {"source_hash", hash ? hash.getValue() : ""},
+      {"model_hash", optimus_support::hashToHex(optimus_support::hash64(
+                         identity + options.optimizer))},
+      {"target", json::Object{{"cpu", target.cpu},
+                              {"features", std::move(features)}}},
+      {"mesh", std::move(axes)},
+      {"strategy", options.strategy},
+      {"model", std::move(model)},
+      {"optimizer", options.optimizer},
+      {"dimensions", getDimensions()},
+      {"inputs", std::move(inputs)},
+      {"params", std::move(params)},
+      {"functions", std::move(functionList)}};
+  return llvm::formatv("{0:2}", json::Value(std::move(manifest))).str();
+}
+
+FailureOr<std::string>
+mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
+                             const ManifestOptions &options) {
+  return ManifestBuilder(module, target, options).build();
+}

@@ -1,0 +1,270 @@
+//===- optimus-compile.cpp - From a program to a model library --*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report.h"
+
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/InitOptimus.h"
+#include "optimus/Pipelines/Phases.h"
+#include "optimus/Target/CPU/CodeGen.h"
+#include "optimus/Target/CPU/Manifest.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace cl = llvm::cl;
+namespace fs = llvm::sys::fs;
+
+/// Exit codes.
+enum { kDone = 0, kBadInput = 1, kOurFault = 2 };
+
+static cl::OptionCategory category("optimus-compile options");
+static cl::opt<std::string> inputPath(cl::Positional, cl::Required,
+                                      cl::desc("<program.mlir>"),
+                                      cl::cat(category));
+static cl::opt<std::string>
+    outputPath("o", cl::value_desc("file"), cl::cat(category),
+               cl::desc("The model library, or the IR with --compile-to "
+                        "(default: standard output)"));
+static cl::opt<std::string>
+    meshText("mesh", cl::init("row:1,col:1"), cl::value_desc("axes"),
+             cl::cat(category), cl::desc("The mesh, as row:2,col:2"));
+static cl::opt<std::string>
+    strategy("strategy", cl::value_desc("name"), cl::cat(category),
+             cl::desc("serial, summa, summa-paper or megatron (default: summa, "
+                      "on one rank serial)"));
+static cl::opt<bool> noPad("no-pad", cl::cat(category),
+                           cl::desc("Refuse dimensions that the mesh does not "
+                                    "divide rather than pad them"));
+static cl::opt<std::string>
+    cpu("mcpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
+        cl::desc("The processor to compile for (default: this one)"));
+static cl::opt<std::string> optimizer("optimizer", cl::init("adamw"),
+                                      cl::value_desc("name"), cl::cat(category),
+                                      cl::desc("The optimizer: adamw"));
+static cl::opt<bool> report("report", cl::cat(category),
+                            cl::desc("Print memory and communication"));
+static cl::opt<std::string>
+    compileTo("compile-to", cl::value_desc("phase"), cl::cat(category),
+              cl::desc("Stop after a phase and write its IR: input, "
+                       "differentiate, step, shard, partition, fuse, exec, "
+                       "place or llvm"));
+static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
+                                       cl::cat(category),
+                                       cl::desc("Write the IR of every phase"));
+
+static int fail(const llvm::Twine &message, int code = kBadInput) {
+  llvm::WithColor::error(llvm::errs(), "optimus-compile") << message << "\n";
+  return code;
+}
+
+static std::string listed(ArrayRef<StringRef> names) {
+  return llvm::join(names, ", ");
+}
+
+/// Tells before any work whether the output can be written; empty if so.
+static std::string checkOutput(StringRef path) {
+  if (fs::is_directory(path))
+    return llvm::formatv("cannot write '{0}': it is a folder", path).str();
+  StringRef folder = llvm::sys::path::parent_path(path);
+  if (folder.empty())
+    folder = ".";
+  if (!fs::is_directory(folder))
+    return llvm::formatv("cannot write '{0}': there is no folder '{1}'", path,
+                         folder)
+        .str();
+  if (fs::access(folder, fs::AccessMode::Write))
+    return llvm::formatv("cannot write '{0}': no permission to write to '{1}'",
+                         path, folder)
+        .str();
+  return "";
+}
+
+static LogicalResult writeText(ModuleOp module, StringRef path) {
+  std::string message;
+  std::unique_ptr<llvm::ToolOutputFile> file = openOutputFile(path, &message);
+  if (!file) {
+    fail(message);
+    return failure();
+  }
+  module.print(file->os());
+  file->keep();
+  return success();
+}
+
+namespace {
+/// Runs the phases on one module.
+class Compilation {
+public:
+  Compilation(ModuleOp module, const PhaseOptions &options,
+              const CpuTarget &target)
+      : module(module), options(options), target(target) {}
+
+  /// Returns an exit code.
+  int run();
+
+private:
+  int runPhase(const Phase &phase);
+  LogicalResult dump(StringRef phase);
+
+  ModuleOp module;
+  const PhaseOptions &options;
+  const CpuTarget &target;
+  int numDumps = 0;
+};
+} // namespace
+
+LogicalResult Compilation::dump(StringRef phase) {
+  if (dumpFolder.empty())
+    return success();
+  SmallString<128> path(dumpFolder);
+  llvm::sys::path::append(
+      path, llvm::formatv("{0:02}-{1}.mlir", numDumps++, phase).str());
+  return writeText(module, path);
+}
+
+int Compilation::runPhase(const Phase &phase) {
+  int code = phase.checksInput ? kBadInput : kOurFault;
+  // BRIDGE: until the shard and partition passes are registered.
+  if (phase.name == "shard" || phase.name == "partition")
+    if (!PassInfo::lookup("optimus-" + phase.name.str()))
+      return kDone;
+  PassManager passes(module.getContext());
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (failed(parsePassPipeline(phase.passes, passes, stream)))
+    return fail(llvm::Twine("phase '") + phase.name + "': " + message, kOurFault);
+  if (failed(passes.run(module)))
+    return fail(llvm::Twine("phase '") + phase.name + "' failed", code);
+  return kDone;
+}
+
+int Compilation::run() {
+  if (failed(dump("input")))
+    return kBadInput;
+  if (compileTo == "input")
+    return kDone;
+  for (const Phase &phase : getPhases(options)) {
+    if (phase.name == "exec")
+      recordLayouts(module);
+    if (phase.name == "llvm") {
+      if (report)
+        printReport(module, outputPath == "-" ? llvm::errs() : llvm::outs());
+      auto manifest = buildManifest(
+          module, target, ManifestOptions{options.strategy, options.optimizer});
+      if (failed(manifest))
+        return fail("the manifest cannot be written", kOurFault);
+      module->setAttr(kManifestAttr,
+                      StringAttr::get(module.getContext(), *manifest));
+    }
+    if (int code = runPhase(phase))
+      return code;
+    if (failed(dump(phase.name)))
+      return kBadInput;
+    if (compileTo == phase.name)
+      return kDone;
+  }
+  if (llvm::Error error = emitSharedLibrary(module, target, outputPath))
+    return fail(llvm::toString(std::move(error)), kOurFault);
+  return kDone;
+}
+
+/// Reads the program, reporting mistakes by file, line and column.
+static OwningOpRef<ModuleOp> readProgram(MLIRContext &context,
+                                         llvm::SourceMgr &sources) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> file =
+      openInputFile(inputPath, &message);
+  if (!file) {
+    fail(message);
+    return nullptr;
+  }
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(sources, &context);
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(
+      argc, argv, "Compiles a program to a model library for optimus-run\n");
+
+  PhaseOptions options;
+  auto mesh = MeshOption::parse(meshText);
+  if (!mesh)
+    return fail(llvm::Twine("--mesh: ") + llvm::toString(mesh.takeError()));
+  options.mesh = *mesh;
+  options.strategy = strategy;
+  if (options.strategy.empty())
+    options.strategy = mesh->getNumRanks() == 1 ? "serial" : "summa";
+  if (!llvm::is_contained(getKnownStrategies(), options.strategy))
+    return fail(llvm::Twine("--strategy: unknown strategy '") + options.strategy +
+                "'; known are " + listed(getKnownStrategies()));
+  if (options.strategy == "serial" && mesh->getNumRanks() > 1)
+    return fail(llvm::Twine("--strategy: 'serial' is for one rank, but the mesh ") +
+                mesh->toString() + " has " +
+                llvm::Twine(mesh->getNumRanks()) +
+                "; choose another strategy or --mesh row:1,col:1");
+  options.optimizer = optimizer;
+  if (!llvm::is_contained(getKnownOptimizers(), options.optimizer))
+    return fail(llvm::Twine("--optimizer: unknown optimizer '") + options.optimizer +
+                "'; known are " + listed(getKnownOptimizers()));
+  options.pad = !noPad;
+
+  bool writesLibrary = compileTo.empty();
+  if (!writesLibrary) {
+    SmallVector<StringRef> names{"input"};
+    for (const Phase &phase : getPhases(options))
+      names.push_back(phase.name);
+    if (!llvm::is_contained(names, StringRef(compileTo)))
+      return fail(llvm::Twine("--compile-to: unknown phase '") + llvm::Twine(compileTo) +
+                  "'; known are " + listed(names));
+    if (outputPath.empty())
+      outputPath.assign(1, '-');
+  } else if (outputPath.empty() || outputPath == "-") {
+    return fail("give the model library a name with -o FILE");
+  }
+  if (outputPath != "-")
+    if (std::string problem = checkOutput(outputPath); !problem.empty())
+      return fail(problem);
+  if (!dumpFolder.empty())
+    if (std::error_code code = fs::create_directories(dumpFolder))
+      return fail(llvm::Twine("--dump-phases-to: cannot create '") +
+                  llvm::Twine(dumpFolder) + "': " + code.message());
+  auto target = CpuTarget::get(cpu);
+  if (!target)
+    return fail(llvm::Twine("--mcpu: ") + llvm::toString(target.takeError()));
+
+  registerAllPasses();
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry);
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  OwningOpRef<ModuleOp> module = readProgram(context, sources);
+  if (!module)
+    return kBadInput;
+
+  if (int code = Compilation(*module, options, *target).run())
+    return code;
+  if (!writesLibrary && failed(writeText(*module, outputPath)))
+    return kBadInput;
+  return kDone;
+}
