@@ -1,0 +1,36 @@
+// RUN: not optimus-compile %s -o %t.so 2>&1 | FileCheck %s --check-prefix=PARSE
+// PARSE: compile-errors.mlir:[[#@LINE+4]]:{{[0-9]+}}: error:
+
+func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
+  // The result of this operation has no type.
+  %0 = optimus.gelu %x
+  return %0 : tensor<f32>
+}
+
+// RUN: not optimus-compile %t.absent.mlir -o %t.so 2>&1 | FileCheck %s --check-prefix=ABSENT
+// ABSENT: error: {{.*}}absent.mlir
+
+// RUN: not optimus-compile %s --strategy=magic -o %t.so 2>&1 | FileCheck %s --check-prefix=STRATEGY
+// STRATEGY: error: --strategy: unknown strategy 'magic'; known are serial, summa, summa-paper, megatron
+
+// RUN: not optimus-compile %s --strategy=serial --mesh=row:2,col:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=SERIAL
+// SERIAL: error: --strategy: 'serial' is for one rank, but the mesh row:2,col:2 has 4
+
+// RUN: not optimus-compile %s --mesh=row:2,col -o %t.so 2>&1 | FileCheck %s --check-prefix=MESH
+// MESH: error: --mesh: bad mesh 'row:2,col': the size of axis 'col' is ''
+// RUN: not optimus-compile %s --mesh=row:0,col:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=ZERO
+// ZERO: error: --mesh: bad mesh 'row:0,col:2': the size of axis 'row' is '0'
+// RUN: not optimus-compile %s --mesh=row:2,row:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: --mesh: bad mesh 'row:2,row:2': axis 'row' is named twice
+
+// RUN: not optimus-compile %s -o %t.nowhere/model.so 2>&1 | FileCheck %s --check-prefix=FOLDER
+// FOLDER: error: cannot write '{{.*}}model.so': there is no folder
+// RUN: not optimus-compile %s 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// OUTPUT: error: give the model library a name with -o FILE
+
+// RUN: not optimus-compile %s --mcpu=abacus -o %t.so 2>&1 | FileCheck %s --check-prefix=CPU
+// CPU: error: --mcpu: unknown processor 'abacus'
+// RUN: not optimus-compile %s --optimizer=sgd -o %t.so 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
+// OPTIMIZER: error: --optimizer: unknown optimizer 'sgd'; known are adamw
+// RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE
+// PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
