@@ -189,8 +189,9 @@ LogicalResult GemmOp::verify() {
                          << (getExtra() ? " takes no extra operand"
                                         : " needs an extra operand");
   // C5
-  if (getC() == getA() || getC() == getB() || getC() == getBias())
-    return emitOpError("writes the buffer of one of its factors");
+  for (Value input : {getA(), getB(), getBias(), getExtra()})
+    if (input == getC())
+      return emitOpError("writes the buffer of one of its inputs");
   return success();
 }
 

@@ -280,7 +280,7 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
     Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
     least the row's length; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is not `none`;
-    (C5) C is none of the inputs, except that it may be `extra`.
+    (C5) C is none of the inputs.
   }];
   let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,

@@ -1,0 +1,272 @@
+// RUN: optimus-opt %s --split-input-file --verify-diagnostics
+
+func.func @arena_slot_c1(%arena: memref<1024xi8>) {
+  // expected-error @below {{offset 100 is not a multiple of 64 bytes}}
+  %0 = exec.arena_slot %arena[100] "activation" : memref<1024xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @arena_slot_c2(%arena: memref<1024xi8>) {
+  // expected-error @below {{ends at byte 1088, but the arena has 1024}}
+  %0 = exec.arena_slot %arena[1024] "activation" : memref<1024xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @strided(%b: memref<64xf32, strided<[2]>>) {
+  // expected-error @below {{must be flat buffer of f32, f64 or i32}}
+  %0 = "exec.slice"(%b) {offset = 0 : i64} : (memref<64xf32, strided<[2]>>) -> memref<32xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c1(%b: memref<64xf32>) {
+  // expected-error @below {{elements [40, 72) do not lie in a buffer of 64}}
+  %0 = exec.slice %b[40] : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c2(%b: memref<64xf32>) {
+  // expected-error @below {{makes 'i32' of 'f32'}}
+  %0 = exec.slice %b[0] : memref<64xf32> to memref<32xi32>
+  return
+}
+
+// -----
+
+func.func @slice_rank_c1(%b: memref<64xf32>) {
+  // expected-error @below {{names axis "row", which needs a mesh in the module}}
+  %0 = exec.slice_rank %b over ["row"] stride 8 : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @slice_rank_c2(%b: memref<64xf32>) {
+  // expected-error @below {{the last rank's part ends at element 80, but the buffer has 64}}
+  %0 = exec.slice_rank %b over ["row"] stride 16 : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @slice_rank_c3(%b: memref<64xf32>) {
+  // expected-error @below {{makes 'i32' of 'f32'}}
+  %0 = exec.slice_rank %b over ["row"] stride 16 : memref<64xf32> to memref<16xi32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @select_rank_c1(%b: memref<64xf32>) {
+  // expected-error @below {{index 4 does not lie on axis "row" of 4 ranks}}
+  %0 = exec.select_rank "row" is 4, %b, %b : memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @real_extent_c2() {
+  // expected-error @below {{4 parts of 2 do not cover an extent of 9}}
+  %0 = exec.real_extent 2 of 9 over ["row"]
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @part_offset_c1() {
+  // expected-error @below {{names axis "col", which the mesh does not have}}
+  %0 = exec.part_offset 2 over ["col"]
+  return
+}
+
+// -----
+
+func.func @gemm_c1(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{m, n and k must be positive, found 0, 8, 8}}
+  exec.gemm %a, %b, %c {m = 0 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c2(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{lda is 4, less than the 8 columns of A}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 4 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c3(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{B needs 128 elements for [16, 8] with leading dimension 8, but its buffer has 64}}
+  exec.gemm %a, %b, %c {m = 4 : i64, n = 8 : i64, k = 16 : i64, lda = 16 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c3_bias(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %bias: memref<4xf32>) {
+  // expected-error @below {{bias needs 8 elements, but has 4}}
+  exec.gemm %a, %b, %c bias(%bias : memref<4xf32>) {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c4(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{epilogue add needs an extra operand}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, epilogue = #exec<epilogue add>} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c5(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{writes the buffer of one of its inputs}}
+  exec.gemm %a, %b, %a {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<64xf32>)
+func.func @launch_c1(%a: memref<64xf32>) {
+  // expected-error @below {{extent and grain must be positive, found 0 and 1}}
+  exec.launch @kernel extent 0 grain 1 (update %a : memref<64xf32>)
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<64xf32>)
+func.func @launch_c2(%a: memref<64xf32>) {
+  // expected-error @below {{has 2 accesses for 1 buffers}}
+  "exec.launch"(%a) <{kernel = @kernel, extent = 1 : i64, grain = 1 : i64, access = array<i32: 1, 2>, operandSegmentSizes = array<i32: 1, 0>}> : (memref<64xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<32xf32>)
+func.func @launch_c3(%a: memref<64xf32>) {
+  // expected-error @below {{kernel @kernel does not take a range and these operands}}
+  exec.launch @kernel extent 1 grain 1 (update %a : memref<64xf32>)
+  return
+}
+
+// -----
+
+func.func @launch_c3_missing(%a: memref<64xf32>) {
+  // expected-error @below {{there is no function @kernel}}
+  exec.launch @kernel extent 1 grain 1 (update %a : memref<64xf32>)
+  return
+}
+
+// -----
+
+func.func @copy_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{rows and cols must be positive, found 0 and 64}}
+  exec.copy %a from %b : memref<64xf32> {rows = 0 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @copy_c2(%a: memref<64xf32>, %b: memref<32xf32>) {
+  // expected-error @below {{src needs 64 elements for [1, 64] with leading dimension 64, but its buffer has 32}}
+  exec.copy %a from %b : memref<32xf32> {rows = 1 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @copy_c3(%a: memref<64xf32>) {
+  // expected-error @below {{copies a buffer to itself}}
+  exec.copy %a from %a : memref<64xf32> {rows = 1 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c1(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<8xf32>) {
+  // expected-error @below {{lse needs 16 elements, but its buffer has 8}}
+  exec.attention %qkv, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64} : memref<192xf32>, memref<64xf32>, memref<8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_grad_c1(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{dqkv needs 192 elements, but its buffer has 64}}
+  exec.attention_grad %out, %qkv, %out, %lse, %out {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64} : memref<64xf32>, memref<192xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{root 2 does not lie on axis "row" of 2 ranks}}
+  %0 = exec.collective_start broadcast sum over "row", %a to %b {root = 2 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c2(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{outer and inner must be positive, found 0 and 64}}
+  %0 = exec.collective_start broadcast sum over "row", %a to %b {outer = 0 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c3(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{dst needs 128 elements for [1, 128] with leading dimension 128, but its buffer has 64}}
+  %0 = exec.collective_start all_gather sum over "row", %a to %b {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 128 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c4(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{needs exactly one exec.wait for its token}}
+  %0 = exec.collective_start broadcast sum over "row", %a to %b {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c5(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{broadcast combines nothing: reduction must be sum}}
+  %0 = exec.collective_start broadcast max over "row", %a to %b {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+func.func @wait_c1(%token: !exec.token) {
+  // expected-error @below {{waits for something that is no exec.collective_start}}
+  exec.wait %token
+  return
+}

@@ -1,0 +1,55 @@
+// RUN: optimus-opt %s --verify-roundtrip | FileCheck %s
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+
+func.func private @kernel(index, index, memref<64xf32>, memref<8xi32>, memref<64xf32>, i64, f32)
+
+// CHECK-LABEL: func.func @buffers
+func.func @buffers(%arena: memref<1024xi8>, %b: memref<64xf32>) {
+  // CHECK: exec.alloc "activation" {name = "x"} : memref<32xf32>
+  %0 = exec.alloc "activation" {name = "x"} : memref<32xf32>
+  // CHECK: exec.arena_slot %{{.*}}[128] "workspace" : memref<1024xi8> to memref<16xf64>
+  %1 = exec.arena_slot %arena[128] "workspace" : memref<1024xi8> to memref<16xf64>
+  // CHECK: exec.slice %{{.*}}[32] : memref<64xf32> to memref<32xf32>
+  %2 = exec.slice %b[32] : memref<64xf32> to memref<32xf32>
+  // CHECK: exec.slice_rank %{{.*}} over ["row", "col"] stride 8 : memref<64xf32> to memref<24xf32>
+  %3 = exec.slice_rank %b over ["row", "col"] stride 8 : memref<64xf32> to memref<24xf32>
+  // CHECK: exec.select_rank "col" is 2, %{{.*}}, %{{.*}} : memref<32xf32>
+  %4 = exec.select_rank "col" is 2, %0, %2 : memref<32xf32>
+  // CHECK: exec.real_extent 4 of 10 over ["col"]
+  %5 = exec.real_extent 4 of 10 over ["col"]
+  // CHECK: exec.part_offset 4 over ["row", "col"]
+  %6 = exec.part_offset 4 over ["row", "col"]
+  return
+}
+
+// CHECK-LABEL: func.func @commands
+func.func @commands(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %t: memref<8xi32>, %n: i64, %s: f32) {
+  // CHECK: exec.gemm %{{.*}}, %{{.*}}, %{{.*}} {id = 0 : i32, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, m = 8 : i64, n = 8 : i64}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, id = 0 : i32} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  // CHECK: exec.gemm {{.*}} bias(%{{.*}} : memref<8xf32>) extra(%{{.*}} : memref<64xf32>) {accumulate, epilogue = #exec<epilogue mul>, {{.*}}trans_a, trans_b, weight = #exec<weight b>}
+  %bias = exec.slice %b[0] : memref<64xf32> to memref<8xf32>
+  exec.gemm %a, %b, %c bias(%bias : memref<8xf32>) extra(%a : memref<64xf32>)
+    {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, ld_extra = 8 : i64,
+     accumulate, trans_a, trans_b, epilogue = #exec<epilogue mul>, weight = #exec<weight b>} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  // CHECK: exec.launch @kernel extent 8 grain 2(read %{{.*}} : memref<64xf32>, read %{{.*}} : memref<8xi32>, update %{{.*}} : memref<64xf32>) scalars(%{{.*}}, %{{.*}} : i64, f32)
+  exec.launch @kernel extent 8 grain 2 (read %a : memref<64xf32>, read %t : memref<8xi32>, update %c : memref<64xf32>) scalars(%n, %s : i64, f32)
+  // CHECK: exec.copy %{{.*}} from %{{.*}} : memref<64xf32> {cols = 4 : i64, dst_ld = 8 : i64, rows = 8 : i64, src_ld = 8 : i64} : memref<64xf32>
+  exec.copy %c from %a : memref<64xf32> {rows = 8 : i64, cols = 4 : i64, src_ld = 8 : i64, dst_ld = 8 : i64} : memref<64xf32>
+  // CHECK: exec.copy %{{.*}} {cols = 64
+  exec.copy %c {rows = 1 : i64, cols = 64 : i64, src_ld = 0 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  // CHECK: %[[TOKEN:.*]] = exec.collective_start all_reduce max over "col", %[[A:.*]] to %[[A]]
+  // CHECK: exec.wait %[[TOKEN]]
+  %token = exec.collective_start all_reduce max over "col", %a to %a {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %token
+  return
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>, %dqkv: memref<192xf32>) {
+  // CHECK: exec.attention {{.*}} {batch = 1 : i64, causal, head_dim = 4 : i64, heads = 2 : i64, seq = 8 : i64}
+  exec.attention %qkv, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64, causal} : memref<192xf32>, memref<64xf32>, memref<16xf32>
+  // CHECK: exec.attention_grad
+  exec.attention_grad %out, %qkv, %out, %lse, %dqkv {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64} : memref<64xf32>, memref<192xf32>, memref<64xf32>, memref<16xf32>, memref<192xf32>
+  return
+}
