@@ -30,11 +30,13 @@ MemRefType mlir::optimus::getFlatType(Type tensor) {
   return MemRefType::get({type.getNumElements()}, type.getElementType());
 }
 
-SmallVector<unsigned>
-mlir::optimus::getInPlaceOperands(Operation *op, unsigned result) {
+SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
+                                                        unsigned result) {
   using Operands = SmallVector<unsigned>;
   return llvm::TypeSwitch<Operation *, Operands>(op)
-      .Case<AddOp, MulOp>([](auto) { return Operands{0, 1}; })
+      .Case<AddOp, MulOp>([](auto) {
+        return Operands{0, 1};
+      })
       .Case<GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp, ccl::AllReduceOp>(
           [](auto) { return Operands{0}; })
       .Case([&](LayerNormOp) { return result == 0 ? Operands{0} : Operands{}; })
@@ -42,7 +44,8 @@ mlir::optimus::getInPlaceOperands(Operation *op, unsigned result) {
       .Case([](MatmulOp matmul) {
         if (!matmul.getResidual())
           return Operands{};
-        return Operands{matmul.getResidualMutable().begin()->getOperandNumber()};
+        return Operands{
+            matmul.getResidualMutable().begin()->getOperandNumber()};
       })
       .Case([&](LayerNormGradOp grad) {
         if (result != 0)
@@ -67,9 +70,8 @@ mlir::optimus::getInPlaceOperands(Operation *op, unsigned result) {
             grad.getAccumulateMutable().begin()->getOperandNumber()};
       })
       // A chunk of h is done with when the chunk of dh is written.
-      .Case<HeadLossGradOp, ccl::HeadLossGradOp>([&](auto) {
-        return result == 2 ? Operands{0} : Operands{};
-      })
+      .Case<HeadLossGradOp, ccl::HeadLossGradOp>(
+          [&](auto) { return result == 2 ? Operands{0} : Operands{}; })
       .Case([&](AdamWOp) {
         constexpr unsigned sources[] = {0, 2, 3};
         return Operands{sources[result]};
@@ -89,9 +91,8 @@ public:
   FailureOr<BufferAssignment> run() {
     numberOperations();
     for (BlockArgument argument : function.getArguments())
-      assign(argument,
-             addBuffer(Buffer::Argument, argument.getArgNumber(),
-                       argument.getType()));
+      assign(argument, addBuffer(Buffer::Argument, argument.getArgNumber(),
+                                 argument.getType()));
     if (failed(assignResults()))
       return failure();
     for (Operation &op : llvm::reverse(getBody()))
@@ -112,8 +113,8 @@ private:
     for (Operation &op : getBody()) {
       numbers[&op] = number++;
       afterLosses[&op] = afterLoss;
-      if (isa<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp,
-              ccl::HeadLossGradOp>(op))
+      if (isa<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
+              op))
         afterLoss = true;
     }
   }
@@ -271,9 +272,9 @@ private:
     int64_t buffer =
         addBuffer(Buffer::Allocated, numAllocated++, result.getType());
     // The gradients that the loss itself makes are its last results.
-    bool isGradient = afterLosses[op] ||
-                      (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
-                       result.getResultNumber() >= 2);
+    bool isGradient =
+        afterLosses[op] || (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
+                            result.getResultNumber() >= 2);
     assignment.buffers[buffer].category =
         isGradient ? "gradient" : "activation";
     StringRef role = getRole(result);

@@ -10,8 +10,8 @@
 // is streamed in panels, and each of the other two moves over the axis that
 // cuts this index in it: an operand's panel is broadcast by its owner, a
 // result's panel is reduced to its owner. A panel of a tensor is a matrix of
-// the tensor's memory, [outer, inner] with a leading dimension, where the dimensions
-// before the streamed one make up `outer`.
+// the tensor's memory, [outer, inner] with a leading dimension, where the
+// dimensions before the streamed one make up `outer`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,9 +45,7 @@ struct Operand {
   /// A panel that is one stretch of memory.
   bool isContiguous() const { return outer == 1 || inner == ld; }
   /// A panel that is a matrix [panelRows, panelCols] where it lies.
-  bool isMatrix() const {
-    return isContiguous() || outer == panelRows;
-  }
+  bool isMatrix() const { return isContiguous() || outer == panelRows; }
   int64_t getOwner(int64_t panel) const { return panel / numLocal; }
 };
 
@@ -70,9 +68,8 @@ private:
     Operand &operand = operands[tensor];
     int64_t rank = getType(tensor).getRank();
     int64_t contracting = op.getContracting();
-    int64_t sizes[3] = {
-        getType(0).getRank() - contracting, contracting,
-        getType(1).getRank() - contracting};
+    int64_t sizes[3] = {getType(0).getRank() - contracting, contracting,
+                        getType(1).getRank() - contracting};
     if (operand.rowGroup == group)
       return {0, sizes[group]};
     return {rank - sizes[group], rank};
@@ -114,8 +111,8 @@ private:
     int64_t position = 0;
     for (int tensor = 0; tensor < 3; ++tensor)
       if (tensor != stationary && axes->dims[tensor][streamed] >= 0)
-        position = axes->dims[tensor][streamed] -
-                   getDims(tensor, streamed).first;
+        position =
+            axes->dims[tensor][streamed] - getDims(tensor, streamed).first;
     for (int tensor = 0; tensor < 3; ++tensor) {
       Operand &operand = operands[tensor];
       operand.buffer = lowering.getBuffer(values[tensor]);
@@ -126,8 +123,8 @@ private:
       operand.panelRows = operand.rows;
       operand.panelCols = operand.cols;
       if (tensor != stationary &&
-          failed(describePanels(operand, tensor, position,
-                                form->moves[tensor])))
+          failed(
+              describePanels(operand, tensor, position, form->moves[tensor])))
         return failure();
     }
     return success();
@@ -145,11 +142,10 @@ private:
     operand.isStreamed = true;
     operand.streamsRows = operand.rowGroup == streamed;
     if (numPanels % ranks != 0 || shape[dim] % (numPanels / ranks) != 0)
-      return op.emitOpError()
-             << "cannot cut dimension " << dim << " of "
-             << StringRef("ABC").substr(tensor, 1) << ", " << shape[dim]
-             << " on each of " << ranks << " ranks, into " << numPanels
-             << " panels";
+      return op.emitOpError() << "cannot cut dimension " << dim << " of "
+                              << StringRef("ABC").substr(tensor, 1) << ", "
+                              << shape[dim] << " on each of " << ranks
+                              << " ranks, into " << numPanels << " panels";
     operand.numLocal = numPanels / ranks;
     operand.outer = getProduct(shape.take_front(dim));
     operand.ld = getProduct(shape.drop_front(dim));
@@ -258,10 +254,9 @@ private:
   /// Only an operand that stays is the same buffer in every step.
   exec::Weight getStationaryWeight() {
     exec::Weight weight = Lowering::getWeight(op.getA(), op.getB());
-    bool stays = (weight == exec::Weight::A &&
-                  stationary == ccl::ProductForm::A) ||
-                 (weight == exec::Weight::B &&
-                  stationary == ccl::ProductForm::B);
+    bool stays =
+        (weight == exec::Weight::A && stationary == ccl::ProductForm::A) ||
+        (weight == exec::Weight::B && stationary == ccl::ProductForm::B);
     return stays ? weight : exec::Weight::None;
   }
 

@@ -1,4 +1,5 @@
-//===- Fuse.cpp - Products and norm gradients take in the sums around them *- C++ -*-===//
+//===- Fuse.cpp - Products and norm gradients take in the sums around them *-
+//C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -112,8 +113,8 @@ private:
   template <typename Op>
   LogicalResult fuseResidual(AddOp add, Op grad, Value dx, Value part,
                              Value other) {
-    if (part != dx || grad.getResidual() ||
-        getShape(other) != getShape(part) || failed(moveTo(add, part)))
+    if (part != dx || grad.getResidual() || getShape(other) != getShape(part) ||
+        failed(moveTo(add, part)))
       return failure();
     grad.getResidualMutable().assign(other);
     ++numResiduals;

@@ -15,8 +15,7 @@ using namespace mlir::optimus;
 
 /// A tensor as [outer, inner], cut before dimension `dim`.
 static std::pair<int64_t, int64_t> splitBefore(Value tensor, int64_t dim) {
-  ArrayRef<int64_t> shape =
-      cast<RankedTensorType>(tensor.getType()).getShape();
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(tensor.getType()).getShape();
   int64_t outer = 1;
   for (int64_t extent : shape.take_front(dim))
     outer *= extent;
@@ -38,10 +37,9 @@ static LogicalResult lowerAlong(Operation *op, exec::CollectiveKind kind,
   int64_t part = gathers ? srcInner : dstInner;
   int64_t whole = gathers ? dstInner : srcInner;
   if (outer != dstOuter || part * ranks != whole)
-    return op->emitOpError()
-           << "dimension " << dim << " has parts of " << part
-           << " elements (with what follows) on " << ranks
-           << " ranks, which do not make up " << whole;
+    return op->emitOpError() << "dimension " << dim << " has parts of " << part
+                             << " elements (with what follows) on " << ranks
+                             << " ranks, which do not make up " << whole;
   lowering.collective({kind,
                        axis,
                        {lowering.getBuffer(getInput(op)), srcInner},
@@ -77,8 +75,9 @@ static LogicalResult lowerSlice(ccl::SliceOp op, Lowering &lowering) {
       MemRefType::get({(outer - 1) * srcInner + dstInner},
                       type.getElementType()),
       input, builder.getStrArrayAttr(op.getAxis()), dstInner);
-  lowering.copy({mine, srcInner}, {lowering.getBuffer(op.getResult()), dstInner},
-                outer, dstInner);
+  lowering.copy({mine, srcInner},
+                {lowering.getBuffer(op.getResult()), dstInner}, outer,
+                dstInner);
   return success();
 }
 
@@ -98,8 +97,8 @@ LogicalResult mlir::optimus::lowerCollective(Operation *op,
                           gather.getDim(), lowering);
       })
       .Case([&](ccl::ConcatOp concat) {
-        int64_t rank = cast<RankedTensorType>(concat.getInput().getType())
-                           .getRank();
+        int64_t rank =
+            cast<RankedTensorType>(concat.getInput().getType()).getRank();
         return lowerAlong(op, CollectiveKind::AllGather, concat.getAxis(),
                           rank - 1, lowering);
       })

@@ -85,8 +85,8 @@ private:
     exec::Weight weight = Lowering::getWeight(op.h, op.table);
     if (weight == exec::Weight::A)
       weight = exec::Weight::None;
-    Gemm product{rows,          vocab,          hidden, {h, hidden},
-                 {table, hidden}, {chunkLogits, vocab}};
+    Gemm product{rows,        vocab,           hidden,
+                 {h, hidden}, {table, hidden}, {chunkLogits, vocab}};
     product.transB = true;
     product.weight = weight;
     lowering.gemm(product);
@@ -94,10 +94,9 @@ private:
     Value targets = getRows(op.targets, begin, rows, 1);
     Value chunkSums = lowering.slice(sums, 0, rows * 2);
     lowerSoftmax(chunkLogits, chunkSums, targets, rows);
-    lowering.launch(
-        kernels.tokenLoss(rows),
-        {read(chunkSums), read(targets),
-         write(lowering.slice(losses, begin, rows))});
+    lowering.launch(kernels.tokenLoss(rows),
+                    {read(chunkSums), read(targets),
+                     write(lowering.slice(losses, begin, rows))});
     if (op.dh)
       lowerGradient(begin, rows, h, chunkLogits, chunkSums, targets, weight);
   }
@@ -117,10 +116,9 @@ private:
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
     if (op.axis.empty()) {
-      lowering.launch(
-          kernels.softmaxSums(rows, vocab),
-          {update(chunkLogits), read(targets), write(chunkSums)},
-          {first, real});
+      lowering.launch(kernels.softmaxSums(rows, vocab),
+                      {update(chunkLogits), read(targets), write(chunkSums)},
+                      {first, real});
       return;
     }
     Value chunkMaxima = lowering.slice(maxima, 0, rows);
@@ -139,19 +137,15 @@ private:
     lowering.launch(kernels.logitsGrad(rows, vocab),
                     {update(chunkLogits), read(chunkSums), read(targets)},
                     first);
-    Gemm dtable{vocab,
-                hidden,
-                rows,
-                {chunkLogits, vocab},
-                {h, hidden},
-                {lowering.getBuffer(op.dtable), hidden}};
+    Gemm dtable{vocab,       hidden,
+                rows,        {chunkLogits, vocab},
+                {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
     dtable.transA = true;
     dtable.accumulate = begin > 0;
     lowering.gemm(dtable);
 
     Value dh = getRows(op.dh, begin, rows, localHidden);
-    Value wholeDh =
-        isGathered ? lowering.slice(partial, 0, rows * hidden) : dh;
+    Value wholeDh = isGathered ? lowering.slice(partial, 0, rows * hidden) : dh;
     Gemm product{rows,
                  hidden,
                  vocab,
@@ -182,8 +176,7 @@ private:
 };
 } // namespace
 
-LogicalResult mlir::optimus::lowerHeadLoss(Operation *op,
-                                           Lowering &lowering) {
+LogicalResult mlir::optimus::lowerHeadLoss(Operation *op, Lowering &lowering) {
   HeadLoss form;
   llvm::TypeSwitch<Operation *>(op)
       .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
@@ -195,14 +188,13 @@ LogicalResult mlir::optimus::lowerHeadLoss(Operation *op,
             form.realCount = concrete.getRealCount();
             form.chunk = concrete.getChunk();
           });
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<HeadLossGradOp, ccl::HeadLossGradOp>([&](auto concrete) {
+  llvm::TypeSwitch<Operation *>(op).Case<HeadLossGradOp, ccl::HeadLossGradOp>(
+      [&](auto concrete) {
         form.dh = concrete.getDh();
         form.dtable = concrete.getDtable();
       });
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<ccl::HeadLossOp, ccl::HeadLossGradOp>(
-          [&](auto concrete) { form.axis = concrete.getAxis(); });
+  llvm::TypeSwitch<Operation *>(op).Case<ccl::HeadLossOp, ccl::HeadLossGradOp>(
+      [&](auto concrete) { form.axis = concrete.getAxis(); });
   if (form.chunk <= 0)
     return op->emitOpError() << "chunk must be positive, found " << form.chunk;
   int64_t localHidden = getLastDim(form.h), hidden = getLastDim(form.table);

@@ -1,4 +1,5 @@
-//===- LowerLocalOps.cpp - Operations on local tensors that become launches *- C++ -*-===//
+//===- LowerLocalOps.cpp - Operations on local tensors that become launches *-
+//C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -64,15 +65,15 @@ public:
     for (Value operand : op->getOperands())
       buffers.push_back(in(operand));
     buffers.push_back(out(op.getDx()));
-    lowering.launch(
-        kernels.layerNormGrad(rows, cols, bool(op.getResidual())), buffers);
+    lowering.launch(kernels.layerNormGrad(rows, cols, bool(op.getResidual())),
+                    buffers);
   }
 
   void lower(RowMomentsOp op) {
     auto type = cast<RankedTensorType>(op.getX().getType());
     Value real = lowering.createRealExtent(type, type.getRank() - 1);
-    launch(kernels.rowMoments(getNumRows(op.getX()), getLastDim(op.getX())),
-           op, real);
+    launch(kernels.rowMoments(getNumRows(op.getX()), getLastDim(op.getX())), op,
+           real);
   }
 
   void lower(MergeMomentsOp op) {
@@ -82,8 +83,7 @@ public:
   }
 
   void lower(NormalizeOp op) {
-    launch(kernels.normalize(getNumRows(op.getX()), getLastDim(op.getX())),
-           op);
+    launch(kernels.normalize(getNumRows(op.getX()), getLastDim(op.getX())), op);
   }
 
   void lower(NormGradSumsOp op) {
@@ -141,14 +141,13 @@ public:
     Value result = lowering.getBuffer(op.getResult());
     if (accumulate && !lowering.shareBuffer(accumulate, op.getResult()))
       lowering.copy(lowering.getBuffer(accumulate), result);
-    lowering.launch(
-        kernels.embeddingGrad(getNumElements(op.getTokens()),
-                              getNumRows(op.getResult()),
-                              getLastDim(op.getResult()),
-                              /*zero=*/!accumulate),
-        {in(op.getDy()), in(op.getTokens()),
-         accumulate ? update(result) : write(result)},
-        lowering.createPartOffset(op.getResult().getType(), 0));
+    lowering.launch(kernels.embeddingGrad(getNumElements(op.getTokens()),
+                                          getNumRows(op.getResult()),
+                                          getLastDim(op.getResult()),
+                                          /*zero=*/!accumulate),
+                    {in(op.getDy()), in(op.getTokens()),
+                     accumulate ? update(result) : write(result)},
+                    lowering.createPartOffset(op.getResult().getType(), 0));
   }
 
   //===--------------------------------------------------------------------===//
@@ -229,7 +228,6 @@ LogicalResult mlir::optimus::lowerLocalOp(Operation *op, Lowering &lowering) {
         return success();
       })
       .Default([](Operation *unknown) {
-        return unknown->emitOpError(
-            "has no lowering to the device program");
+        return unknown->emitOpError("has no lowering to the device program");
       });
 }

@@ -47,9 +47,9 @@ Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
   auto type = cast<MemRefType>(buffer.getType());
   if (offset == 0 && extent == type.getNumElements())
     return buffer;
-  return exec::SliceOp::create(
-      builder, location, MemRefType::get({extent}, type.getElementType()),
-      buffer, offset);
+  return exec::SliceOp::create(builder, location,
+                               MemRefType::get({extent}, type.getElementType()),
+                               buffer, offset);
 }
 
 void Lowering::gemm(const Gemm &gemm) {
@@ -57,8 +57,8 @@ void Lowering::gemm(const Gemm &gemm) {
                        gemm.c.buffer, gemm.bias, gemm.extra.buffer, gemm.m,
                        gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
-                       gemm.transB, gemm.accumulate, gemm.epilogue,
-                       gemm.weight, /*id=*/IntegerAttr());
+                       gemm.transB, gemm.accumulate, gemm.epilogue, gemm.weight,
+                       /*id=*/IntegerAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
@@ -83,16 +83,15 @@ void Lowering::collective(const Collective &collective) {
 }
 
 void Lowering::launch(const KernelLaunch &kernel,
-                      ArrayRef<KernelBuffer> buffers,
-                      ArrayRef<Value> scalars) {
+                      ArrayRef<KernelBuffer> buffers, ArrayRef<Value> scalars) {
   SmallVector<Value> operands;
   SmallVector<int32_t> access;
   for (const KernelBuffer &buffer : buffers) {
     operands.push_back(buffer.buffer);
     access.push_back(buffer.access);
   }
-  exec::LaunchOp::create(builder, location, kernel.kernel.getValue(), kernel.extent,
-                         kernel.grain, operands, scalars, access,
+  exec::LaunchOp::create(builder, location, kernel.kernel.getValue(),
+                         kernel.extent, kernel.grain, operands, scalars, access,
                          /*id=*/IntegerAttr());
 }
 
@@ -130,8 +129,8 @@ static bool isParameter(Value tensor) {
   if (!argument)
     return false;
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return static_cast<bool>(function.getArgAttr(argument.getArgNumber(),
-                                               OptimusDialect::kParam));
+  return static_cast<bool>(
+      function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam));
 }
 
 exec::Weight Lowering::getWeight(Value a, Value b) {

@@ -65,8 +65,8 @@ class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, KernelLibrary &kernels,
            const BufferAssignment &assignment)
-      : builder(builder), mesh(mesh), kernels(kernels),
-        assignment(assignment), values(assignment.getBuffers().size()) {}
+      : builder(builder), mesh(mesh), kernels(kernels), assignment(assignment),
+        values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 

@@ -29,7 +29,8 @@ using namespace mlir::optimus;
 static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](MatmulOp matmul) { return lowerMatmul(matmul, lowering); })
-      .Case([&](ccl::MatmulOp matmul) { return expandPanels(matmul, lowering); })
+      .Case(
+          [&](ccl::MatmulOp matmul) { return expandPanels(matmul, lowering); })
       .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
           [&](auto) { return lowerHeadLoss(op, lowering); })
       .Case<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp,
@@ -173,8 +174,8 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     KernelLibrary kernels(module);
-    SmallVector<func::FuncOp> functions = llvm::filter_to_vector(
-        module.getOps<func::FuncOp>(), hasTensors);
+    SmallVector<func::FuncOp> functions =
+        llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
       FunctionConverter converter(function, kernels);
       if (failed(converter.run()))

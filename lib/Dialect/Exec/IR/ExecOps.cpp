@@ -38,15 +38,14 @@ static LogicalResult verifyMatrix(Operation *op, StringRef name, Value buffer,
                                   int64_t rows, int64_t cols, int64_t ld,
                                   StringRef ldName) {
   if (rows > 1 && ld < cols)
-    return op->emitOpError()
-           << ldName << " is " << ld << ", less than the " << cols
-           << " columns of " << name;
+    return op->emitOpError() << ldName << " is " << ld << ", less than the "
+                             << cols << " columns of " << name;
   int64_t expected = getMatrixExtent(rows, cols, ld);
   if (getExtent(buffer) < expected)
-    return op->emitOpError() << name << " needs " << expected
-                             << " elements for [" << rows << ", " << cols
-                             << "] with leading dimension " << ld
-                             << ", but its buffer has " << getExtent(buffer);
+    return op->emitOpError()
+           << name << " needs " << expected << " elements for [" << rows << ", "
+           << cols << "] with leading dimension " << ld
+           << ", but its buffer has " << getExtent(buffer);
   return success();
 }
 
@@ -60,9 +59,9 @@ static FailureOr<int64_t> verifyAxes(Operation *op, ArrayRef<Attribute> axes) {
     if (mesh)
       size = mesh.getAxisSize(axis);
     if (!size)
-      return op->emitOpError()
-             << "names axis \"" << axis << "\", which "
-             << (mesh ? "the mesh does not have" : "needs a mesh in the module");
+      return op->emitOpError() << "names axis \"" << axis << "\", which "
+                               << (mesh ? "the mesh does not have"
+                                        : "needs a mesh in the module");
     product *= *size;
   }
   return product;
@@ -203,8 +202,7 @@ SmallVector<Access> LaunchOp::getAccesses() {
   SmallVector<Access> accesses;
   for (auto [operand, access] :
        llvm::zip_equal(getBuffersMutable(), getAccess()))
-    accesses.push_back(
-        {&operand, (access & Read) != 0, (access & Write) != 0});
+    accesses.push_back({&operand, (access & Read) != 0, (access & Write) != 0});
   return accesses;
 }
 
@@ -277,15 +275,14 @@ static void printLaunchBuffers(OpAsmPrinter &printer, Operation *,
                                DenseI32ArrayAttr access) {
   if (buffers.empty())
     printer << "none";
-  llvm::interleaveComma(
-      llvm::zip_equal(buffers, types, access.asArrayRef()), printer,
-      [&](auto entry) {
-        auto [buffer, type, bits] = entry;
-        printer << (bits == LaunchOp::Read    ? "read "
-                    : bits == LaunchOp::Write ? "write "
-                                              : "update ")
-                << buffer << " : " << type;
-      });
+  llvm::interleaveComma(llvm::zip_equal(buffers, types, access.asArrayRef()),
+                        printer, [&](auto entry) {
+                          auto [buffer, type, bits] = entry;
+                          printer << (bits == LaunchOp::Read    ? "read "
+                                      : bits == LaunchOp::Write ? "write "
+                                                                : "update ")
+                                  << buffer << " : " << type;
+                        });
 }
 
 //===----------------------------------------------------------------------===//
@@ -329,9 +326,9 @@ verifyAttention(Operation *op, ArrayRef<int64_t> extents,
       return op->emitOpError() << "extents must be positive, found " << extent;
   for (auto [name, buffer, expected] : buffers)
     if (getExtent(buffer) < expected)
-      return op->emitOpError() << name << " needs " << expected
-                               << " elements, but its buffer has "
-                               << getExtent(buffer);
+      return op->emitOpError()
+             << name << " needs " << expected
+             << " elements, but its buffer has " << getExtent(buffer);
   return success();
 }
 
@@ -345,13 +342,12 @@ LogicalResult AttentionOp::verify() {
   int64_t rows = getBatch() * getSeq() * getHeads();
   int64_t elements = rows * getHeadDim();
   // C1
-  return verifyAttention(
-      *this,
-      {int64_t(getBatch()), int64_t(getSeq()), int64_t(getHeads()),
-       int64_t(getHeadDim())},
-      {{"qkv", getQkv(), 3 * elements},
-       {"out", getOut(), elements},
-       {"lse", getLse(), rows}});
+  return verifyAttention(*this,
+                         {int64_t(getBatch()), int64_t(getSeq()),
+                          int64_t(getHeads()), int64_t(getHeadDim())},
+                         {{"qkv", getQkv(), 3 * elements},
+                          {"out", getOut(), elements},
+                          {"lse", getLse(), rows}});
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {
@@ -366,15 +362,14 @@ LogicalResult AttentionGradOp::verify() {
   int64_t rows = getBatch() * getSeq() * getHeads();
   int64_t elements = rows * getHeadDim();
   // C1
-  return verifyAttention(
-      *this,
-      {int64_t(getBatch()), int64_t(getSeq()), int64_t(getHeads()),
-       int64_t(getHeadDim())},
-      {{"dout", getDout(), elements},
-       {"qkv", getQkv(), 3 * elements},
-       {"out", getOut(), elements},
-       {"lse", getLse(), rows},
-       {"dqkv", getDqkv(), 3 * elements}});
+  return verifyAttention(*this,
+                         {int64_t(getBatch()), int64_t(getSeq()),
+                          int64_t(getHeads()), int64_t(getHeadDim())},
+                         {{"dout", getDout(), elements},
+                          {"qkv", getQkv(), 3 * elements},
+                          {"out", getOut(), elements},
+                          {"lse", getLse(), rows},
+                          {"dqkv", getDqkv(), 3 * elements}});
 }
 
 //===----------------------------------------------------------------------===//

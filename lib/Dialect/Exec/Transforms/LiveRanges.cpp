@@ -1,4 +1,5 @@
-//===- LiveRanges.cpp - When buffers of a device program are alive *- C++ -*-===//
+//===- LiveRanges.cpp - When buffers of a device program are alive *- C++
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -20,8 +21,7 @@ llvm::MapVector<Value, LiveInterval>
 mlir::exec::computeLiveIntervals(func::FuncOp function) {
   llvm::MapVector<Value, LiveInterval> intervals;
   auto touch = [&](Operation *command, int64_t position) {
-    for (const Access &access :
-         cast<CommandOpInterface>(command).getAccesses())
+    for (const Access &access : cast<CommandOpInterface>(command).getAccesses())
       for (Value base : getBases(access.operand->get())) {
         LiveInterval &interval =
             intervals.insert({base, {position, position}}).first->second;

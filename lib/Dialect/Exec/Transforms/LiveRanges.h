@@ -26,7 +26,8 @@ struct LiveInterval {
 /// The live intervals of all buffers that commands of a function touch, bases
 /// only: a view counts for its bases, and what a collective touches is alive
 /// until its wait.
-llvm::MapVector<Value, LiveInterval> computeLiveIntervals(func::FuncOp function);
+llvm::MapVector<Value, LiveInterval>
+computeLiveIntervals(func::FuncOp function);
 
 /// The bytes of a buffer.
 int64_t getBufferBytes(Value buffer);

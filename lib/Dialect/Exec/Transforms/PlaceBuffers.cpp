@@ -1,4 +1,5 @@
-//===- PlaceBuffers.cpp - Places every buffer of a function in one arena *- C++ -*-===//
+//===- PlaceBuffers.cpp - Places every buffer of a function in one arena *- C++
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -81,8 +82,8 @@ public:
       ranges.push_back(range);
     }
     if (auto mistake = optimus_planning::checkRanges(ranges)) {
-      function.emitOpError() << "has live ranges that cannot be planned: "
-                             << *mistake;
+      function.emitOpError()
+          << "has live ranges that cannot be planned: " << *mistake;
       return signalPassFailure();
     }
     Plan plan = optimus_planning::plan(ranges);
@@ -103,9 +104,8 @@ private:
   static bool isDeviceProgram(func::FuncOp function) {
     return function
         .walk([](Operation *op) {
-          return isa<CommandOpInterface, AllocOp>(op)
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
+          return isa<CommandOpInterface, AllocOp>(op) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
         })
         .wasInterrupted();
   }
@@ -113,9 +113,8 @@ private:
   /// The allocations that commands use; the others are erased.
   static SmallVector<AllocOp> collectAllocations(func::FuncOp function) {
     SmallVector<AllocOp> allocations;
-    function.walk([&](AllocOp allocation) {
-      allocations.push_back(allocation);
-    });
+    function.walk(
+        [&](AllocOp allocation) { allocations.push_back(allocation); });
     llvm::MapVector<Value, LiveInterval> intervals =
         computeLiveIntervals(function);
     llvm::erase_if(allocations, [&](AllocOp allocation) {

@@ -102,7 +102,8 @@ private:
       // V2
       if (wait->getBlock() != start->getBlock() ||
           wait->isBeforeInBlock(start)) {
-        start.emitOpError("V2: its exec.wait does not follow in the same block");
+        start.emitOpError(
+            "V2: its exec.wait does not follow in the same block");
         return WalkResult::interrupt();
       }
       // V1
