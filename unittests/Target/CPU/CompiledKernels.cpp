@@ -28,8 +28,13 @@ struct optrt_rank {
   int parts;
 };
 
+/// The status of a launch that was asked for no task.
+static constexpr int32_t kRefused = 77;
+
 static int32_t launch(optrt_rank *rank, uint32_t, const optrt_launch_desc *desc,
                       optrt_kernel kernel, void *const *args) {
+  if (rank->parts == 0)
+    return kRefused;
   int64_t parts = std::min<int64_t>(rank->parts, desc->extent);
   for (int64_t part = parts - 1; part >= 0; --part)
     kernel(desc->extent * part / parts, desc->extent * (part + 1) / parts,

@@ -38,7 +38,8 @@ public:
   /// Compiles and loads all that was added; returns an error, or nothing.
   std::string compile();
   /// Runs a launch on these buffers, its iterations split into `parts` tasks
-  /// that run last to first.
+  /// that run last to first; returns the status. With 0 parts the launch fails
+  /// with status 77.
   int32_t run(size_t number, std::vector<void *> buffers, int parts);
 
   const optimus_model *getModel() const { return model; }

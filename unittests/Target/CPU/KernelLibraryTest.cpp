@@ -138,6 +138,17 @@ TEST_F(KernelTest, OneFunctionForEqualKernels) {
   EXPECT_NE(library.adamw(8, true).kernel, library.adamw(8, false).kernel);
 }
 
+TEST_F(KernelTest, AStepReturnsTheStatusOfItsCommand) {
+  size_t number = kernels.add(library.gelu(8));
+  ASSERT_EQ(kernels.compile(), "");
+  ASSERT_EQ(kernels.getModel()->num_functions, 1u);
+  EXPECT_STREQ(kernels.getModel()->functions[0].name, "launch0");
+  Floats x = random(8), y(8, 5.0f);
+  EXPECT_EQ(kernels.run(number, {x.data(), y.data()}, 0), 77);
+  EXPECT_EQ(y, Floats(8, 5.0f));
+  EXPECT_EQ(kernels.run(number, {x.data(), y.data()}, 1), 0);
+}
+
 TEST_F(KernelTest, AddAndMulRepeatTheRightSide) {
   std::vector<size_t> products;
   forSizes(
