@@ -4,7 +4,10 @@
 # how it was built, and static and shared MLIR in one process break type ids.
 set(MLIR_LINK_MLIR_DYLIB ON)
 set(LLVM_LINK_LLVM_DYLIB ON)
-find_package(MLIR 22 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+find_package(MLIR REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "expected MLIR 22 (Debian: libmlir-22-dev), found ${LLVM_VERSION} in ${MLIR_DIR}")
+endif()
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 # add_mlir_doc writes below this folder.
 set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR})
@@ -15,13 +18,14 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 
+# TableGen reads the folder's include path, not a target's. SYSTEM, so that
+# warnings in MLIR's headers are not ours.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
+
 separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_library(OptimusMLIRFlags INTERFACE)
 target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
-target_include_directories(OptimusMLIRFlags INTERFACE
-  ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
-target_include_directories(OptimusMLIRFlags SYSTEM INTERFACE
-  ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 
 # A library of the compiler.
@@ -29,6 +33,10 @@ target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno
 function(optimus_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
+  # differ from libMLIR's and trait queries would answer no.
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
+    VISIBILITY_INLINES_HIDDEN OFF)
   target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
   add_dependencies(${name} OptimusTableGen ${ARG_DEPENDS})
 endfunction()
@@ -38,6 +46,10 @@ endfunction()
 function(optimus_add_mlir_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
+  # differ from libMLIR's and trait queries would answer no.
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
+    VISIBILITY_INLINES_HIDDEN OFF)
   target_link_libraries(${name} PRIVATE OptimusMLIRFlags OptimusWarnings ${ARG_LINK} MLIR LLVM)
   add_dependencies(${name} OptimusTableGen)
 endfunction()

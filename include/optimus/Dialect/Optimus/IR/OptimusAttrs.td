@@ -1,0 +1,76 @@
+//===- OptimusAttrs.td - Attributes of the optimus dialect --*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_ATTRS
+#define OPTIMUS_DIALECT_OPTIMUS_ATTRS
+
+include "optimus/Dialect/Optimus/IR/OptimusBase.td"
+
+def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
+  let summary = "A named mesh axis and its size";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
+  let assemblyFormat = "`<` $name `=` $size `>`";
+}
+
+def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
+  let summary = "Which mesh axes cut which dimension of a tensor";
+  let description = [{
+    For each dimension the list of mesh axes that cut it, slowest first; axes
+    that appear nowhere replicate. `unreduced` axes hold addends: the value is
+    the sum over them.
+
+    ```mlir
+    #optimus.sharding<@mesh, [{"row"}, {}, {"col"} ]>
+    #optimus.sharding<@mesh, [{"col"} ], unreduced = {"row"}>
+    ```
+
+    Constraints: (C1) no axis appears twice.
+  }];
+  let parameters = (ins
+    "::mlir::FlatSymbolRefAttr":$mesh,
+    "::mlir::ArrayAttr":$dims,
+    "::mlir::ArrayAttr":$unreduced
+  );
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let builders = [
+    AttrBuilderWithInferredContext<(ins "::mlir::FlatSymbolRefAttr":$mesh,
+      "::llvm::ArrayRef<::llvm::SmallVector<::llvm::StringRef>>":$dims,
+      CArg<"::llvm::ArrayRef<::llvm::StringRef>", "{}">:$unreduced)>
+  ];
+  let extraClassDeclaration = [{
+    /// The replicated sharding of a tensor of this rank.
+    static ShardingAttr getReplicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
+    int64_t getRank() const { return getDims().size(); }
+    /// The axes that cut a dimension, slowest first.
+    ::llvm::SmallVector<::llvm::StringRef> getDimAxes(int64_t dim) const;
+    ::llvm::SmallVector<::llvm::StringRef> getUnreducedAxes() const;
+    bool isUnreducedOver(::llvm::StringRef axis) const;
+    /// True when no axis cuts any dimension and nothing is unreduced.
+    bool isReplicated() const;
+    ShardingAttr withUnreduced(::llvm::ArrayRef<::llvm::StringRef> axes) const;
+    ShardingAttr withDimAxes(int64_t dim, ::llvm::ArrayRef<::llvm::StringRef> axes) const;
+  }];
+}
+
+def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
+  let summary = "The initial value of a parameter";
+  let description = [{
+    `#optimus.init<normal, stddev = 0.02, stream = 3>` (mean 0, drawn from a
+    counter-based stream by the element's index in the whole tensor),
+    `#optimus.init<zeros>` or `#optimus.init<ones>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$stddevAttr, "int64_t":$stream);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    double getStddev() const { return getStddevAttr().getValueAsDouble(); }
+  }];
+}
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_ATTRS

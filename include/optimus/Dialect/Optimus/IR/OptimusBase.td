@@ -1,0 +1,68 @@
+//===- OptimusBase.td - The optimus dialect ----------------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_BASE
+#define OPTIMUS_DIALECT_OPTIMUS_BASE
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpBase.td"
+
+def Optimus_Dialect : Dialect {
+  let name = "optimus";
+  let cppNamespace = "::mlir::optimus";
+  let summary = "Transformer programs on whole tensors, with sharding annotations";
+  let description = [{
+    The level at which a model is written: values are whole tensors and every
+    operation has its serial meaning, whatever mesh the program will run on.
+    Shardings are annotations that change where values live, never what they
+    are.
+
+    A builder writes one function,
+    `@loss(params…, tokens, targets) -> (loss_sum, real_count)`. Arguments that
+    are parameters carry
+
+    * `optimus.param`: the parameter's name in a checkpoint;
+    * `optimus.hf_shape`: its shape there, where that differs;
+    * `optimus.init`: an `#optimus.init` attribute;
+    * `optimus.role`: what the parameter is to a sharding strategy, as
+      `"mlp_up.weight"`;
+    * `optimus.dims`: the names of its dimensions, as `["hidden", "heads"]`.
+
+    Operations may carry `optimus.role` too, for their first result (or
+    `optimus.result_roles`, one for each result), and
+    `optimus.shardings`, one sharding for each result: absent means undecided.
+    Function arguments carry `optimus.sharding`. `optimus.donates = k` on an
+    argument promises that result k takes over its buffer.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    static constexpr llvm::StringLiteral kParam = "optimus.param";
+    static constexpr llvm::StringLiteral kHfShape = "optimus.hf_shape";
+    static constexpr llvm::StringLiteral kInit = "optimus.init";
+    static constexpr llvm::StringLiteral kRole = "optimus.role";
+    /// On an operation with several results: a role for each, empty where the
+    /// result has none. It comes before `optimus.role`.
+    static constexpr llvm::StringLiteral kResultRoles = "optimus.result_roles";
+    static constexpr llvm::StringLiteral kDims = "optimus.dims";
+    static constexpr llvm::StringLiteral kSharding = "optimus.sharding";
+    static constexpr llvm::StringLiteral kShardings = "optimus.shardings";
+    static constexpr llvm::StringLiteral kDonates = "optimus.donates";
+    /// On arguments and results of a built step: what the runtime passes or
+    /// receives there ("tokens", "targets", "scalar:lr", "exp_avg:NAME",
+    /// "exp_avg_sq:NAME"; "loss_sum", "real_count", "grad_norm", "grad:NAME").
+    static constexpr llvm::StringLiteral kBinding = "optimus.binding";
+  }];
+}
+
+class Optimus_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Optimus_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_BASE

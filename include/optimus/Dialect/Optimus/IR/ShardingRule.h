@@ -1,0 +1,54 @@
+//===- ShardingRule.h - How an operation's dimensions relate ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_SHARDINGRULE_H
+#define OPTIMUS_DIALECT_OPTIMUS_IR_SHARDINGRULE_H
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::optimus {
+
+/// What cutting a factor among ranks means to an operation.
+enum class FactorKind {
+  /// Each part of the result needs the same part of the operands.
+  Parallel,
+  /// Summed over: parts of the operands give addends of the result.
+  Contracted,
+  /// Reduced in the middle of the operation (a row of a norm, a vocabulary):
+  /// the operation must be decomposed where this factor is cut.
+  Reduced,
+  /// Never cut.
+  Whole,
+};
+
+struct Factor {
+  int64_t size;
+  FactorKind kind;
+};
+
+/// Each dimension of each operand and result belongs to one factor; dimensions
+/// of the same factor have the same extent and are cut alike.
+struct ShardingRule {
+  SmallVector<Factor> factors;
+  /// operands[i][d] is the factor of dimension d of operand i.
+  SmallVector<SmallVector<int64_t>> operands;
+  SmallVector<SmallVector<int64_t>> results;
+
+  /// Builds a rule from an einsum-like string, one letter a dimension:
+  /// `fromEinsum(op, "bsh,h->bsh,bs", {{'h', FactorKind::Reduced}})`. Factors
+  /// not named in `kinds` are Parallel. Extents are those of the types.
+  static ShardingRule
+  fromEinsum(Operation *op, StringRef spec,
+             ArrayRef<std::pair<char, FactorKind>> kinds = {});
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_IR_SHARDINGRULE_H

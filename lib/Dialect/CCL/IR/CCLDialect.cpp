@@ -1,0 +1,89 @@
+//===- CCLDialect.cpp - The ccl dialect -------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::ccl;
+using optimus::MeshOp;
+using optimus::ShardingAttr;
+
+#include "optimus/Dialect/CCL/IR/CCLDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "optimus/Dialect/CCL/IR/CCLAttrs.cpp.inc"
+
+void CCLDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "optimus/Dialect/CCL/IR/CCLAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "optimus/Dialect/CCL/IR/CCLOps.cpp.inc"
+      >();
+}
+
+LogicalResult LocalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                ArrayRef<int64_t> shape,
+                                ShardingAttr sharding) {
+  if (static_cast<int64_t>(shape.size()) != sharding.getRank())
+    return emitError() << "C1: expected a sharding of rank " << shape.size()
+                       << ", found " << sharding;
+  return success();
+}
+
+LogicalResult LocalAttr::verifyEncoding(
+    ArrayRef<int64_t> shape, Type,
+    function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != getShape().size())
+    return emitError() << "C1: expected a tensor of rank " << getShape().size()
+                       << " for its encoding, found rank " << shape.size();
+  for (auto [local, global] : llvm::zip(shape, getShape()))
+    if (local < 1 || global < 1)
+      return emitError() << "expected positive extents, found " << local
+                         << " of " << global;
+  return success();
+}
+
+LocalAttr ccl::getLocal(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? dyn_cast_or_null<LocalAttr>(tensor.getEncoding())
+                : LocalAttr();
+}
+
+SmallVector<int64_t> ccl::getGlobalShape(Type type) {
+  if (LocalAttr local = getLocal(type))
+    return SmallVector<int64_t>(local.getShape());
+  return SmallVector<int64_t>(cast<RankedTensorType>(type).getShape());
+}
+
+SmallVector<StringRef> ccl::getDimAxes(Type type, int64_t dim) {
+  LocalAttr local = getLocal(type);
+  return local ? local.getSharding().getDimAxes(dim) : SmallVector<StringRef>();
+}
+
+RankedTensorType ccl::getLocalType(ArrayRef<int64_t> shape,
+                                   ArrayRef<int64_t> paddedShape,
+                                   Type elementType, ShardingAttr sharding,
+                                   MeshOp mesh) {
+  SmallVector<int64_t> local;
+  for (auto [dim, padded] : llvm::enumerate(paddedShape)) {
+    int64_t parts = mesh.getProduct(sharding.getDimAxes(dim));
+    assert(padded % parts == 0 && "padding makes parts equal");
+    local.push_back(padded / parts);
+  }
+  if (sharding.isReplicated() && shape == paddedShape)
+    return RankedTensorType::get(local, elementType);
+  return RankedTensorType::get(
+      local, elementType,
+      LocalAttr::get(elementType.getContext(), shape, sharding));
+}

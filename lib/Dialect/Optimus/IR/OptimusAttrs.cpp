@@ -1,0 +1,223 @@
+//===- OptimusAttrs.cpp - Attributes of the optimus dialect -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+/// Parses `{"row", "col"}`.
+static FailureOr<ArrayAttr> parseAxes(AsmParser &parser) {
+  SmallVector<Attribute> axes;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    if (parser.parseString(&name))
+      return failure();
+    axes.push_back(StringAttr::get(parser.getContext(), name));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseAxis))
+    return failure();
+  return ArrayAttr::get(parser.getContext(), axes);
+}
+
+static void printAxes(AsmPrinter &printer, ArrayAttr axes) {
+  printer << '{';
+  llvm::interleaveComma(axes, printer, [&](Attribute axis) {
+    printer << '"' << cast<StringAttr>(axis).getValue() << '"';
+  });
+  printer << '}';
+}
+
+Attribute ShardingAttr::parse(AsmParser &parser, Type) {
+  FlatSymbolRefAttr mesh;
+  SmallVector<Attribute> dims;
+  ArrayAttr unreduced = ArrayAttr::get(parser.getContext(), {});
+  auto parseDim = [&]() -> ParseResult {
+    FailureOr<ArrayAttr> axes = parseAxes(parser);
+    if (failed(axes))
+      return failure();
+    dims.push_back(*axes);
+    return success();
+  };
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseAttribute(mesh) ||
+      parser.parseComma() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    if (parser.parseKeyword("unreduced") || parser.parseEqual())
+      return {};
+    FailureOr<ArrayAttr> axes = parseAxes(parser);
+    if (failed(axes))
+      return {};
+    unreduced = *axes;
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<ShardingAttr>(
+      loc, parser.getContext(), mesh,
+      ArrayAttr::get(parser.getContext(), dims), unreduced);
+}
+
+void ShardingAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getMesh() << ", [";
+  llvm::interleaveComma(getDims(), printer, [&](Attribute axes) {
+    printAxes(printer, cast<ArrayAttr>(axes));
+  });
+  printer << ']';
+  if (!getUnreduced().empty()) {
+    printer << ", unreduced = ";
+    printAxes(printer, getUnreduced());
+  }
+  printer << '>';
+}
+
+LogicalResult
+ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                     FlatSymbolRefAttr mesh, ArrayAttr dims,
+                     ArrayAttr unreduced) {
+  llvm::StringSet<> seen;
+  auto check = [&](Attribute list) -> LogicalResult {
+    auto axes = dyn_cast<ArrayAttr>(list);
+    if (!axes)
+      return emitError() << "expected a list of axes, found " << list;
+    for (Attribute axis : axes) {
+      auto name = dyn_cast<StringAttr>(axis);
+      if (!name)
+        return emitError() << "expected an axis name, found " << axis;
+      // C1
+      if (!seen.insert(name.getValue()).second)
+        return emitError() << "expected each axis once, found "
+                           << name << " twice";
+    }
+    return success();
+  };
+  for (Attribute list : dims)
+    if (failed(check(list)))
+      return failure();
+  return check(unreduced);
+}
+
+static ArrayAttr toAxes(MLIRContext *context, ArrayRef<StringRef> axes) {
+  SmallVector<Attribute> names;
+  for (StringRef axis : axes)
+    names.push_back(StringAttr::get(context, axis));
+  return ArrayAttr::get(context, names);
+}
+
+static SmallVector<StringRef> fromAxes(ArrayAttr axes) {
+  SmallVector<StringRef> names;
+  for (Attribute axis : axes)
+    names.push_back(cast<StringAttr>(axis).getValue());
+  return names;
+}
+
+ShardingAttr ShardingAttr::get(FlatSymbolRefAttr mesh,
+                               ArrayRef<SmallVector<StringRef>> dims,
+                               ArrayRef<StringRef> unreduced) {
+  MLIRContext *context = mesh.getContext();
+  SmallVector<Attribute> lists;
+  for (const SmallVector<StringRef> &axes : dims)
+    lists.push_back(toAxes(context, axes));
+  // One order of unreduced axes, so that equal states are equal attributes.
+  SmallVector<StringRef> sorted(unreduced);
+  llvm::sort(sorted);
+  return get(context, mesh, ArrayAttr::get(context, lists),
+             toAxes(context, sorted));
+}
+
+ShardingAttr ShardingAttr::getReplicated(FlatSymbolRefAttr mesh, int64_t rank) {
+  return get(mesh, SmallVector<SmallVector<StringRef>>(rank));
+}
+
+SmallVector<StringRef> ShardingAttr::getDimAxes(int64_t dim) const {
+  return fromAxes(cast<ArrayAttr>(getDims()[dim]));
+}
+
+SmallVector<StringRef> ShardingAttr::getUnreducedAxes() const {
+  return fromAxes(getUnreduced());
+}
+
+bool ShardingAttr::isUnreducedOver(StringRef axis) const {
+  return llvm::is_contained(getUnreducedAxes(), axis);
+}
+
+bool ShardingAttr::isReplicated() const {
+  return getUnreduced().empty() && llvm::all_of(getDims(), [](Attribute axes) {
+           return cast<ArrayAttr>(axes).empty();
+         });
+}
+
+ShardingAttr ShardingAttr::withUnreduced(ArrayRef<StringRef> axes) const {
+  SmallVector<StringRef> sorted(axes);
+  llvm::sort(sorted);
+  return get(getContext(), getMesh(), getDims(), toAxes(getContext(), sorted));
+}
+
+ShardingAttr ShardingAttr::withDimAxes(int64_t dim,
+                                       ArrayRef<StringRef> axes) const {
+  SmallVector<Attribute> dims(getDims().begin(), getDims().end());
+  dims[dim] = toAxes(getContext(), axes);
+  return get(getContext(), getMesh(), ArrayAttr::get(getContext(), dims),
+             getUnreduced());
+}
+
+//===----------------------------------------------------------------------===//
+// Init
+//===----------------------------------------------------------------------===//
+
+Attribute InitAttr::parse(AsmParser &parser, Type) {
+  StringRef kind;
+  double stddev = 0;
+  int64_t stream = 0;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&kind))
+    return {};
+  if (kind == "normal" &&
+      (parser.parseComma() || parser.parseKeyword("stddev") ||
+       parser.parseEqual() || parser.parseFloat(stddev) ||
+       parser.parseComma() || parser.parseKeyword("stream") ||
+       parser.parseEqual() || parser.parseInteger(stream)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<InitAttr>(loc, parser.getContext(), kind,
+                                     parser.getBuilder().getF64FloatAttr(stddev),
+                                     stream);
+}
+
+void InitAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getKind();
+  if (getKind() == "normal") {
+    printer << ", stddev = ";
+    printer.printFloat(APFloat(getStddev()));
+    printer << ", stream = " << getStream();
+  }
+  printer << '>';
+}
+
+LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               StringRef kind, FloatAttr stddevAttr,
+                               int64_t stream) {
+  double stddev = stddevAttr.getValueAsDouble();
+  if (kind != "normal" && kind != "zeros" && kind != "ones")
+    return emitError() << "expected normal, zeros or ones, found " << kind;
+  if (!(stddev >= 0) || stream < 0)
+    return emitError() << "expected a standard deviation and a stream of at "
+                          "least 0, found "
+                       << stddev << " and " << stream;
+  return success();
+}

@@ -1,0 +1,83 @@
+//===- OptimusDialect.cpp - The optimus dialect -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+#include "optimus/Dialect/Optimus/IR/OptimusDialect.cpp.inc"
+#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "optimus/Dialect/Optimus/IR/OptimusAttrs.cpp.inc"
+
+void OptimusDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "optimus/Dialect/Optimus/IR/OptimusAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "optimus/Dialect/Optimus/IR/OptimusOps.cpp.inc"
+      >();
+}
+
+LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
+                                                       NamedAttribute attr) {
+  if (attr.getName() != kShardings)
+    return success();
+  auto shardings = dyn_cast<ArrayAttr>(attr.getValue());
+  if (!shardings || shardings.size() != op->getNumResults())
+    return op->emitOpError("expected ")
+           << kShardings << " to be an array of one sharding for each of "
+           << op->getNumResults() << " results";
+  for (auto [type, value] : llvm::zip(op->getResultTypes(), shardings)) {
+    auto sharding = dyn_cast<ShardingAttr>(value);
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (isa<UnitAttr>(value))
+      continue;
+    if (!sharding || !tensor || sharding.getRank() != tensor.getRank())
+      return op->emitOpError("expected a sharding of the rank of ")
+             << type << ", found " << value;
+  }
+  return success();
+}
+
+MeshOp mlir::optimus::getMesh(Operation *op) {
+  ModuleOp module = isa<ModuleOp>(op) ? cast<ModuleOp>(op)
+                                      : op->getParentOfType<ModuleOp>();
+  if (!module)
+    return nullptr;
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? nullptr : *meshes.begin();
+}
+
+StringRef mlir::optimus::getRole(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function =
+        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    if (!function)
+      return {};
+    auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      OptimusDialect::kRole);
+    return role ? role.getValue() : StringRef();
+  }
+  auto result = cast<OpResult>(value);
+  Operation *op = result.getOwner();
+  if (auto roles = op->getAttrOfType<ArrayAttr>("optimus.result_roles"))
+    if (result.getResultNumber() < roles.size())
+      if (auto role = dyn_cast<StringAttr>(roles[result.getResultNumber()]))
+        return role.getValue();
+  auto role = op->getAttrOfType<StringAttr>(OptimusDialect::kRole);
+  return role && result.getResultNumber() == 0 ? role.getValue() : StringRef();
+}

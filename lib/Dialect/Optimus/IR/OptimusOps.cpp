@@ -1,0 +1,446 @@
+//===- OptimusOps.cpp - Operations of the optimus dialect -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+static std::string toString(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleaveComma(shape, os);
+  os << ']';
+  return text;
+}
+
+/// Checks that `name` has the shape that the constraint `label` asks for.
+static LogicalResult expectShape(Operation *op, StringRef label, StringRef name,
+                                 Value value, ArrayRef<int64_t> expected) {
+  if (shapeOf(value) == expected)
+    return success();
+  return op->emitOpError() << label << ": expected " << name << " of shape "
+                           << toString(expected) << ", found "
+                           << toString(shapeOf(value));
+}
+
+static SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t size) {
+  SmallVector<int64_t> result(shape);
+  result.push_back(size);
+  return result;
+}
+
+/// Checks that `x` has a row to normalise.
+static LogicalResult expectRow(Operation *op, Value x) {
+  if (!shapeOf(x).empty())
+    return success();
+  return op->emitOpError("expected x of rank 1 at least, found a scalar");
+}
+
+//===----------------------------------------------------------------------===//
+// Mesh
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes) {
+  SmallVector<Attribute> list;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    int64_t size = 0;
+    if (parser.parseString(&name) || parser.parseEqual() ||
+        parser.parseInteger(size))
+      return failure();
+    MLIRContext *context = parser.getContext();
+    list.push_back(
+        MeshAxisAttr::get(context, StringAttr::get(context, name), size));
+    return success();
+  };
+  if (parser.parseLess() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
+      parser.parseGreater())
+    return failure();
+  axes = ArrayAttr::get(parser.getContext(), list);
+  return success();
+}
+
+static void printMeshAxes(OpAsmPrinter &printer, MeshOp, ArrayAttr axes) {
+  printer << "<[";
+  llvm::interleaveComma(axes, printer, [&](Attribute attribute) {
+    auto axis = cast<MeshAxisAttr>(attribute);
+    printer << axis.getName() << " = " << axis.getSize();
+  });
+  printer << "]>";
+}
+
+LogicalResult MeshOp::verify() {
+  llvm::StringSet<> names;
+  for (Attribute attribute : getAxes()) {
+    auto axis = dyn_cast<MeshAxisAttr>(attribute);
+    if (!axis)
+      return emitOpError("expected axes, found ") << attribute;
+    if (axis.getSize() < 1)
+      return emitOpError("C1: expected axis ")
+             << axis.getName() << " of size 1 at least, found "
+             << axis.getSize();
+    if (!names.insert(axis.getName().getValue()).second)
+      return emitOpError("C2: expected distinct axes, found ")
+             << axis.getName() << " twice";
+  }
+  for (MeshOp other : (*this)->getParentOp()->getRegion(0).getOps<MeshOp>())
+    if (other != *this && other->isBeforeInBlock(*this))
+      return emitOpError("expected one mesh in a module, found @")
+             << other.getSymName() << " and @" << getSymName();
+  return success();
+}
+
+SmallVector<MeshAxisAttr> MeshOp::getAxisList() {
+  return llvm::map_to_vector(
+      getAxes(), [](Attribute axis) { return cast<MeshAxisAttr>(axis); });
+}
+
+std::optional<int64_t> MeshOp::getAxisIndex(StringRef axis) {
+  for (auto [index, candidate] : llvm::enumerate(getAxisList()))
+    if (candidate.getName().getValue() == axis)
+      return index;
+  return std::nullopt;
+}
+
+std::optional<int64_t> MeshOp::getAxisSize(StringRef axis) {
+  if (std::optional<int64_t> index = getAxisIndex(axis))
+    return getAxisList()[*index].getSize();
+  return std::nullopt;
+}
+
+int64_t MeshOp::getNumRanks() {
+  int64_t ranks = 1;
+  for (MeshAxisAttr axis : getAxisList())
+    ranks *= axis.getSize();
+  return ranks;
+}
+
+int64_t MeshOp::getProduct(ArrayRef<StringRef> axes) {
+  int64_t product = 1;
+  for (StringRef axis : axes) {
+    std::optional<int64_t> size = getAxisSize(axis);
+    assert(size && "the mesh has the axis");
+    product *= *size;
+  }
+  return product;
+}
+
+//===----------------------------------------------------------------------===//
+// Products and elementwise operations
+//===----------------------------------------------------------------------===//
+
+void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result,
+                     Value a, Value b, int64_t contracting, bool transposeA,
+                     bool transposeB) {
+  build(builder, state, result, a, b, /*bias=*/Value(), /*residual=*/Value(),
+        /*scale=*/Value(), builder.getI64IntegerAttr(contracting),
+        transposeA ? builder.getUnitAttr() : UnitAttr(),
+        transposeB ? builder.getUnitAttr() : UnitAttr());
+}
+
+static SmallVector<int64_t> range(int64_t begin, int64_t end) {
+  return llvm::to_vector(llvm::seq(begin, end));
+}
+
+int64_t MatmulOp::getNumM() { return shapeOf(getA()).size() - getNumK(); }
+int64_t MatmulOp::getNumN() { return shapeOf(getB()).size() - getNumK(); }
+
+SmallVector<int64_t> MatmulOp::getMDimsOfA() {
+  return getTransposeA() ? range(getNumK(), getNumK() + getNumM())
+                         : range(0, getNumM());
+}
+SmallVector<int64_t> MatmulOp::getKDimsOfA() {
+  return getTransposeA() ? range(0, getNumK())
+                         : range(getNumM(), getNumM() + getNumK());
+}
+SmallVector<int64_t> MatmulOp::getKDimsOfB() {
+  return getTransposeB() ? range(getNumN(), getNumN() + getNumK())
+                         : range(0, getNumK());
+}
+SmallVector<int64_t> MatmulOp::getNDimsOfB() {
+  return getTransposeB() ? range(0, getNumN())
+                         : range(getNumK(), getNumK() + getNumN());
+}
+
+LogicalResult MatmulOp::verify() {
+  ArrayRef<int64_t> a = shapeOf(getA()), b = shapeOf(getB());
+  int64_t k = getContracting();
+  int64_t rankA = a.size(), rankB = b.size();
+  if (k < 1 || rankA < k || rankB < k)
+    return emitOpError("C1: expected operands of at least `contracting` "
+                       "dimensions, and one contracted at least; found ")
+           << k << " contracted of " << toString(a) << " and " << toString(b);
+  auto pick = [](ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+    return llvm::map_to_vector(dims, [&](int64_t dim) { return shape[dim]; });
+  };
+  SmallVector<int64_t> ka = pick(a, getKDimsOfA()), kb = pick(b, getKDimsOfB());
+  if (ka != kb)
+    return emitOpError("C2: expected equal contracted dimensions, found ")
+           << toString(ka) << " of a and " << toString(kb) << " of b";
+  SmallVector<int64_t> expected = pick(a, getMDimsOfA());
+  SmallVector<int64_t> n = pick(b, getNDimsOfB());
+  expected.append(n);
+  if (failed(expectShape(*this, "C3", "a result", getResult(), expected)))
+    return failure();
+  if (getBias() && failed(expectShape(*this, "C4", "bias", getBias(), n)))
+    return failure();
+  if (getResidual() &&
+      failed(expectShape(*this, "C4", "residual", getResidual(), expected)))
+    return failure();
+  if (getScale() &&
+      failed(expectShape(*this, "C4", "scale", getScale(), expected)))
+    return failure();
+  return success();
+}
+
+static LogicalResult verifyBroadcasting(Operation *op) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  if (failed(expectShape(op, "C1", "a result", op->getResult(0), shapeOf(lhs))))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(lhs), suffix = shapeOf(rhs);
+  if (suffix.size() > shape.size() || shape.take_back(suffix.size()) != suffix)
+    return op->emitOpError("C2: expected rhs to have the last dimensions of ")
+           << toString(shape) << ", found " << toString(suffix);
+  return success();
+}
+
+LogicalResult AddOp::verify() { return verifyBroadcasting(*this); }
+LogicalResult MulOp::verify() { return verifyBroadcasting(*this); }
+
+LogicalResult SumLeadingOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getInput()), suffix = shapeOf(getResult());
+  if (suffix.size() > shape.size() || shape.take_back(suffix.size()) != suffix)
+    return emitOpError("C1: expected a result with the last dimensions of ")
+           << toString(shape) << ", found " << toString(suffix);
+  return success();
+}
+
+LogicalResult GeluOp::verify() { return success(); }
+LogicalResult GeluWithSlopeOp::verify() { return success(); }
+LogicalResult SqrtOp::verify() { return success(); }
+
+//===----------------------------------------------------------------------===//
+// Layer normalisation
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerNormOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
+      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())))
+    return failure();
+  return expectShape(*this, "C3", "beta", getBeta(), x.back());
+}
+
+LogicalResult LayerNormGradOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
+      failed(expectShape(*this, "C1", "dx", getDx(), x)) ||
+      (getResidual() &&
+       failed(expectShape(*this, "C1", "residual", getResidual(), x))) ||
+      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())) ||
+      failed(expectShape(*this, "C3", "dgamma", getDgamma(), x.back())))
+    return failure();
+  return expectShape(*this, "C3", "dbeta", getDbeta(), x.back());
+}
+
+LogicalResult RowMomentsOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  return expectShape(*this, "C1", "moments", getMoments(),
+                     append(shapeOf(getX()).drop_back(), 2));
+}
+
+LogicalResult MergeMomentsOp::verify() {
+  ArrayRef<int64_t> moments = shapeOf(getMoments());
+  int64_t expected = 2 * getCounts().size();
+  if (moments.empty() || moments.back() != expected)
+    return emitOpError("C1: expected ")
+           << expected << " elements a row for " << getCounts().size()
+           << " counts, found " << toString(moments);
+  if (failed(expectShape(*this, "C2", "mean", getMean(), moments.drop_back())))
+    return failure();
+  return expectShape(*this, "C2", "rstd", getRstd(), moments.drop_back());
+}
+
+LogicalResult NormalizeOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
+      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())))
+    return failure();
+  return expectShape(*this, "C3", "beta", getBeta(), x.back());
+}
+
+LogicalResult NormGradSumsOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)))
+    return failure();
+  return expectShape(*this, "C2", "sums", getSums(), append(x.drop_back(), 2));
+}
+
+LogicalResult NormGradApplyOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
+      failed(expectShape(*this, "C1", "dx", getDx(), x)) ||
+      (getResidual() &&
+       failed(expectShape(*this, "C1", "residual", getResidual(), x))))
+    return failure();
+  return expectShape(*this, "C2", "sums", getSums(), append(x.drop_back(), 2));
+}
+
+LogicalResult NormParamGradOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
+      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectShape(*this, "C3", "dgamma", getDgamma(), x.back())))
+    return failure();
+  return expectShape(*this, "C3", "dbeta", getDbeta(), x.back());
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+static LogicalResult expectQkv(Operation *op, Value qkv) {
+  ArrayRef<int64_t> shape = shapeOf(qkv);
+  if (shape.size() == 5 && shape[2] == 3)
+    return success();
+  return op->emitOpError(
+             "C1: expected qkv of shape [batch, sequence, 3, heads, head "
+             "dimension], found ")
+         << toString(shape);
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(expectQkv(*this, getQkv())))
+    return failure();
+  ArrayRef<int64_t> s = shapeOf(getQkv());
+  if (failed(expectShape(*this, "C2", "a result", getResult(),
+                         {s[0], s[1], s[3], s[4]})))
+    return failure();
+  return expectShape(*this, "C3", "lse", getLse(), {s[0], s[3], s[1]});
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(expectQkv(*this, getQkv())))
+    return failure();
+  ArrayRef<int64_t> s = shapeOf(getQkv());
+  SmallVector<int64_t> out = {s[0], s[1], s[3], s[4]};
+  if (failed(expectShape(*this, "C1", "dqkv", getDqkv(), s)) ||
+      failed(expectShape(*this, "C2", "dout", getDout(), out)) ||
+      failed(expectShape(*this, "C2", "out", getOut(), out)))
+    return failure();
+  return expectShape(*this, "C3", "lse", getLse(), {s[0], s[3], s[1]});
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding, head and loss
+//===----------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  ArrayRef<int64_t> table = shapeOf(getTable());
+  if (table.size() != 2)
+    return emitOpError("C1: expected a table of rank 2, found ")
+           << toString(table);
+  return expectShape(*this, "C2", "a result", getResult(),
+                     append(shapeOf(getTokens()), table[1]));
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  ArrayRef<int64_t> result = shapeOf(getResult());
+  if (result.size() != 2)
+    return emitOpError("C2: expected a result of rank 2, found ")
+           << toString(result);
+  if (failed(expectShape(*this, "C1", "dy", getDy(),
+                         append(shapeOf(getTokens()), result[1]))))
+    return failure();
+  if (!getAccumulate())
+    return success();
+  return expectShape(*this, "C3", "accumulate", getAccumulate(), result);
+}
+
+static LogicalResult verifyHead(Operation *op, Value h, Value table,
+                                Value targets, int64_t chunk) {
+  ArrayRef<int64_t> shape = shapeOf(table);
+  if (shape.size() != 2)
+    return op->emitOpError("C2: expected a table of rank 2, found ")
+           << toString(shape);
+  if (chunk < 1)
+    return op->emitOpError("expected a chunk of 1 token at least, found ")
+           << chunk;
+  return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
+}
+
+LogicalResult HeadLossOp::verify() {
+  return verifyHead(*this, getH(), getTable(), getTargets(), getChunk());
+}
+
+LogicalResult HeadLossGradOp::verify() {
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getChunk())) ||
+      failed(expectShape(*this, "C3", "dh", getDh(), shapeOf(getH()))))
+    return failure();
+  return expectShape(*this, "C3", "dtable", getDtable(), shapeOf(getTable()));
+}
+
+//===----------------------------------------------------------------------===//
+// The optimizer
+//===----------------------------------------------------------------------===//
+
+LogicalResult GlobalNormOp::verify() { return success(); }
+LogicalResult SumSquaresOp::verify() { return success(); }
+LogicalResult ClipOp::verify() { return success(); }
+
+LogicalResult AdamWOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getParam());
+  std::pair<StringRef, Value> values[] = {
+      {"grad", getGrad()},
+      {"exp_avg", getExpAvg()},
+      {"exp_avg_sq", getExpAvgSq()},
+      {"new_param", getNewParam()},
+      {"new_exp_avg", getNewExpAvg()},
+      {"new_exp_avg_sq", getNewExpAvgSq()}};
+  for (auto [name, value] : values)
+    if (failed(expectShape(*this, "C1", name, value, shape)))
+      return failure();
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "optimus/Dialect/Optimus/IR/OptimusOps.cpp.inc"

@@ -1,0 +1,43 @@
+//===- InitOptimus.cpp - Registers dialects and passes ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/InitOptimus.h"
+
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/ToExec/Passes.h"
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
+  registry.insert<OptimusDialect, ccl::CCLDialect, exec::ExecDialect, arith::ArithDialect,
+                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                  memref::MemRefDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
+}
+
+void mlir::optimus::registerAllPasses() {
+  registerTransformsPasses();
+  registerOptimusPasses();
+  registerExecToLLVMPasses();
+  registerToExecPasses();
+  exec::registerExecPasses();
+}

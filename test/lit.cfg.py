@@ -1,0 +1,17 @@
+import os
+
+import lit.formats
+
+config.name = "Optimus"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.optimus_binary_dir, "test")
+
+config.environment["PATH"] = os.pathsep.join(
+    [config.optimus_tools_dir, config.llvm_tools_dir, config.environment["PATH"]])
+config.environment["PYTHONPATH"] = os.path.join(config.optimus_source_dir, "python")
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope"
+# The packaged LLVM has its assertions off; what is printed must parse again.
+config.substitutions.append(("%optimus-opt", "optimus-opt --verify-roundtrip"))
