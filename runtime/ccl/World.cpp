@@ -8,10 +8,9 @@
 
 #include "optimus-runtime/World.h"
 
+#include "core/Plugin.h"
+
 #include <cstdlib>
-#include <dlfcn.h>
-#include <filesystem>
-#include <system_error>
 
 namespace optrt {
 
@@ -33,34 +32,20 @@ Status World::agree(Status own) {
   return okStatus();
 }
 
+// Open MPI opens parts of itself that look for its symbols.
+static constexpr Plugin kMpi = {
+    "the MPI back-end",
+    "liboptimus_ccl_mpi.so",
+    "OPTIMUS_CCL_MPI_LIBRARY",
+    "optimus_ccl_create",
+    "build with OPTIMUS_ENABLE_MPI=ON on a machine with Open MPI, or use "
+    "--backend local",
+    /*global=*/true};
+
 StatusOr<std::unique_ptr<World>> createMpiWorld() {
-  std::string path;
-  if (const char *chosen = std::getenv("OPTIMUS_CCL_MPI_LIBRARY")) {
-    path = chosen;
-  } else {
-    std::error_code error;
-    std::filesystem::path executable =
-        std::filesystem::read_symlink("/proc/self/exe", error);
-    if (error)
-      return unavailable("cannot find the folder of this program to look for "
-                         "the MPI back-end: " +
-                         error.message());
-    path = (executable.parent_path() / "../lib/liboptimus_ccl_mpi.so")
-               .lexically_normal();
-  }
-  // RTLD_GLOBAL: Open MPI opens parts of itself that look for its symbols.
-  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!handle)
-    return unavailable(concat("cannot open the MPI back-end: ", dlerror(),
-                              "; build with OPTIMUS_ENABLE_MPI=ON on a machine "
-                              "with Open MPI, or use --backend local"));
-  auto create =
-      reinterpret_cast<CreateWorldFn>(dlsym(handle, "optimus_ccl_create"));
-  if (!create)
-    return unavailable(path + " is no back-end: it has no symbol "
-                              "optimus_ccl_create");
+  OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(kMpi));
   char error[512] = "";
-  World *world = create(error, sizeof(error));
+  World *world = reinterpret_cast<CreateWorldFn>(entry)(error, sizeof(error));
   if (!world)
     return unavailable("cannot start the MPI back-end: " + std::string(error));
   return std::unique_ptr<World>(world);

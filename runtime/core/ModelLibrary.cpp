@@ -8,6 +8,7 @@
 
 #include "optimus-runtime/ModelLibrary.h"
 
+#include "ElfFile.h"
 #include "HostFeatures.h"
 
 #include <dlfcn.h>
@@ -34,6 +35,8 @@ ModelLibrary::open(const std::string &path, Use use) {
                            "` does not exist; optimus-compile makes one");
   if (!std::filesystem::is_regular_file(file))
     return invalidArgument("model library `" + path + "` is not a file");
+
+  OPTRT_RETURN_IF_ERROR(checkSharedObject(path));
 
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
   library->libraryPath = path;

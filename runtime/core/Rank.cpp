@@ -12,8 +12,10 @@
 
 using namespace optrt;
 
-optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank, int threads)
-    : mesh(mesh), rank(rank), device(threads), traffic(mesh.numAxes()) {
+optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank,
+                       std::unique_ptr<Device> device)
+    : mesh(mesh), rank(rank), device(std::move(device)),
+      traffic(mesh.numAxes()) {
   for (int axis = 0; axis != mesh.numAxes(); ++axis)
     communicators.push_back(&world.communicator(rank, axis));
 }
@@ -55,14 +57,14 @@ int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
              const float *a, const float *b, float *c, const float *bias,
              const float *extra) {
   return report(rank, command, "gemm",
-                rank->device.gemm(*desc, a, b, c, bias, extra));
+                rank->device->gemm(*desc, a, b, c, bias, extra));
 }
 
 int32_t launch(optrt_rank *rank, uint32_t command,
                const optrt_launch_desc *desc, optrt_kernel kernel,
                void *const *args) {
   return report(rank, command, desc->name ? desc->name : "launch",
-                rank->device.launch(*desc, kernel, args));
+                rank->device->launch(*desc, kernel, args));
 }
 
 Status checkCollective(const optrt_rank &rank,
@@ -131,14 +133,14 @@ int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
 
 int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
              const float *src, float *dst) {
-  return report(rank, command, "copy", rank->device.copy(*desc, src, dst));
+  return report(rank, command, "copy", rank->device->copy(*desc, src, dst));
 }
 
 int32_t attention(optrt_rank *rank, uint32_t command,
                   const optrt_attention_desc *desc, const float *qkv,
                   float *out, float *lse) {
   return report(rank, command, "attention",
-                rank->device.attention(*desc, qkv, out, lse));
+                rank->device->attention(*desc, qkv, out, lse));
 }
 
 int32_t attentionGrad(optrt_rank *rank, uint32_t command,
@@ -146,7 +148,7 @@ int32_t attentionGrad(optrt_rank *rank, uint32_t command,
                       const float *qkv, const float *out, const float *lse,
                       float *dqkv) {
   return report(rank, command, "attention_grad",
-                rank->device.attentionGrad(*desc, dout, qkv, out, lse, dqkv));
+                rank->device->attentionGrad(*desc, dout, qkv, out, lse, dqkv));
 }
 
 int64_t axisIndex(optrt_rank *rank, int32_t axis) {

@@ -23,8 +23,9 @@ namespace optrt {
 
 /// One rank's memory. Everything but the arena lies in `storage`.
 struct Session::LocalRank {
-  LocalRank(const Mesh &mesh, World &world, int rank, int threads)
-      : context(mesh, world, rank, threads) {}
+  LocalRank(const Mesh &mesh, World &world, int rank,
+            std::unique_ptr<Device> device)
+      : context(mesh, world, rank, std::move(device)) {}
 
   optrt_rank context;
   HostMemory storage, arena;
@@ -48,13 +49,13 @@ int usableCores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-int defaultThreads(const World &world) {
-  int cores = usableCores();
+/// The ranks that share the cores of usableCores().
+int ranksOnTheseCores(const World &world) {
   // mpirun may have bound each process to cores of its own.
   if (world.numLocalRanks() == 1 && world.ranksOnThisHost() > 1 &&
-      cores < sysconf(_SC_NPROCESSORS_ONLN))
-    return cores;
-  return std::max(1, cores / world.ranksOnThisHost());
+      usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
+    return 1;
+  return world.ranksOnThisHost();
 }
 
 } // namespace
@@ -111,16 +112,33 @@ Status Session::build(SessionOptions options) {
                              "` has no function " + name);
     keepsMoments |= usesMoments(*function);
   }
-  threads = options.threadsPerRank > 0 ? options.threadsPerRank
-                                       : defaultThreads(world);
+  threads = options.threadsPerRank > 0
+                ? options.threadsPerRank
+                : std::max(1, usableCores() / ranksOnTheseCores(world));
+  OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
+                         DeviceFactory::open(options.device));
   team = std::make_unique<RankTeam>(world.numLocalRanks(),
                                     [this] { world.abort(); });
   ranks.resize(world.numLocalRanks());
-  return team->run([&](int i) {
-    ranks[i] = std::make_unique<LocalRank>(manifest.mesh, world,
-                                           world.firstRank() + i, threads);
+  return team->run([&](int i) -> Status {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                           devices.create(threads));
+    ranks[i] = std::make_unique<LocalRank>(
+        manifest.mesh, world, world.firstRank() + i, std::move(device));
     return buildRank(*ranks[i], options);
   });
+}
+
+std::string Session::oversubscription() const {
+  int sharing = ranksOnTheseCores(world), cores = usableCores();
+  if (sharing * threads <= cores)
+    return "";
+  auto some = [](int count, const char *what) {
+    return concat(count, " ", what, count == 1 ? "" : "s");
+  };
+  return concat(some(sharing, "rank"), " with ", some(threads, "thread"),
+                sharing == 1 ? " shares " : " each share ",
+                some(cores, "core"));
 }
 
 Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
@@ -208,7 +226,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
 }
 
 void Session::parametersChanged(LocalRank &rank) {
-  rank.context.device.setParameterVersion(parameterVersion);
+  rank.context.device->setParameterVersion(parameterVersion);
 }
 
 Status Session::initialize(uint64_t seed) {
@@ -462,7 +480,7 @@ RankMemory Session::largestRankMemory() {
   };
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory memory = rank->memory;
-    memory.device = static_cast<int64_t>(rank->context.device.scratchBytes());
+    memory.device = static_cast<int64_t>(rank->context.device->scratchBytes());
     consider(memory);
   }
   std::ostringstream own;

@@ -36,12 +36,40 @@ TEST(CollectiveBytes, FollowTheRule) {
   EXPECT_EQ(collectiveBytes(desc, 1), 0);
 }
 
+/// Does nothing but fail.
+class BrokenDevice final : public Device {
+public:
+  void setParameterVersion(uint64_t) override {}
+  Status gemm(const optrt_gemm_desc &, const float *, const float *, float *,
+              const float *, const float *) override {
+    return invalidArgument("broken");
+  }
+  Status launch(const optrt_launch_desc &, optrt_kernel,
+                void *const *) override {
+    return unavailable("broken");
+  }
+  Status copy(const optrt_copy_desc &, const float *, float *) override {
+    return invalidArgument("broken");
+  }
+  Status attention(const optrt_attention_desc &, const float *, float *,
+                   float *) override {
+    return invalidArgument("broken");
+  }
+  Status attentionGrad(const optrt_attention_desc &, const float *,
+                       const float *, const float *, const float *,
+                       float *) override {
+    return invalidArgument("broken");
+  }
+  size_t scratchBytes() const override { return 0; }
+};
+
 /// One rank of a mesh row:1,col:1.
 class RankTest : public testing::Test {
 protected:
   RankTest() : mesh({{"row", 1}, {"col", 1}}), world(createLocalWorld()) {
     EXPECT_TRUE(world->configure(std::vector<int64_t>{1, 1}).ok());
-    rank = std::make_unique<optrt_rank>(mesh, *world, 0, 1);
+    rank = std::make_unique<optrt_rank>(mesh, *world, 0,
+                                        std::make_unique<BrokenDevice>());
   }
 
   int32_t start(optrt_collective_desc desc) {
@@ -106,14 +134,22 @@ INSTANTIATE_TEST_SUITE_P(
                       "destination is null or its leading dimension 3"}),
     [](const auto &info) { return info.param.name; });
 
+// A descriptor comes from the compiler: that it is wrong is our fault.
 TEST_F(RankTest, AFailingKernelCallNamesItsCommand) {
   optrt_gemm_desc desc{};
-  desc.m = -1;
   EXPECT_NE(
       api.gemm(rank.get(), 12, &desc, values, values, values, nullptr, nullptr),
       0);
   EXPECT_EQ(rank->status.code(), StatusCode::Internal);
-  EXPECT_THAT(rank->status.message(), HasSubstr("command 12 (gemm)"));
+  EXPECT_THAT(rank->status.message(),
+              HasSubstr("rank 0, command 12 (gemm): broken"));
+}
+
+TEST_F(RankTest, AFailingKernelIsNamed) {
+  optrt_launch_desc desc{"layer_norm", 1, 1};
+  EXPECT_NE(api.launch(rank.get(), 7, &desc, nullptr, nullptr), 0);
+  EXPECT_EQ(rank->status.code(), StatusCode::Unavailable);
+  EXPECT_THAT(rank->status.message(), HasSubstr("command 7 (layer_norm)"));
 }
 
 } // namespace

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_RANK_H
 #define OPTIMUS_RUNTIME_RANK_H
 
-#include "optimus-runtime/CpuDevice.h"
+#include "optimus-runtime/Device.h"
 #include "optimus-runtime/Manifest.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
@@ -37,11 +37,11 @@ int64_t collectiveBytes(const optrt_collective_desc &desc, int64_t n);
 struct optrt_rank {
   /// `mesh` and the world, which is configured, must outlive the rank.
   optrt_rank(const optrt::Mesh &mesh, optrt::World &world, int rank,
-             int threads);
+             std::unique_ptr<optrt::Device> device);
 
   const optrt::Mesh &mesh;
   const int rank;
-  optrt::CpuDevice device;
+  const std::unique_ptr<optrt::Device> device;
   /// One a mesh axis.
   std::vector<optrt::Communicator *> communicators;
   /// One a mesh axis. A collective's bytes are counted by the rank with index

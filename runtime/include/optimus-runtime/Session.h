@@ -37,6 +37,7 @@ struct SessionOptions {
   std::vector<std::string> functions;
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
+  std::string device = "cpu";
 };
 
 /// What a function reports of the global batch.
@@ -81,6 +82,9 @@ public:
 
   const Manifest &manifest() const { return library.manifest(); }
   int threadsPerRank() const { return threads; }
+  /// A sentence when this machine's ranks have more threads than cores;
+  /// otherwise empty.
+  std::string oversubscription() const;
   /// Whether the chosen functions keep the optimizer's moments.
   bool hasMoments() const { return keepsMoments; }
 

@@ -1,0 +1,50 @@
+//===- Device.cpp - Opens the device plugins ------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Device.h"
+
+#include "Plugin.h"
+
+#include <cstdlib>
+
+namespace optrt {
+
+static constexpr Plugin kCpu = {
+    "the processor's device", "liboptimus_device_cpu.so",
+    "OPTIMUS_DEVICE_CPU_LIBRARY", "optimus_device_create",
+    "it needs oneDNN and GNU OpenMP (Debian: libdnnl2, libgomp1)"};
+
+/// GNU OpenMP reads its settings when it is loaded. By default its threads spin
+/// for milliseconds before they block. A training step is hundreds of short
+/// parallel regions, and where another process takes a core for a moment, or
+/// ranks share cores, each of them then burns the time slice of the thread that
+/// it waits for: steps became twenty times slower on average. Blocking costs a
+/// few microseconds a region.
+static void chooseWaitPolicy() {
+  if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
+    setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
+}
+
+StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {
+  if (name != "cpu")
+    return invalidArgument(
+        concat("there is no device called ", name, "; this program has cpu"));
+  chooseWaitPolicy();
+  OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(kCpu));
+  return DeviceFactory(reinterpret_cast<CreateDeviceFn>(entry));
+}
+
+StatusOr<std::unique_ptr<Device>> DeviceFactory::create(int threads) const {
+  char error[512] = "";
+  Device *device = createDevice(threads, error, sizeof(error));
+  if (!device)
+    return unavailable(concat("cannot make a rank's device: ", error));
+  return std::unique_ptr<Device>(device);
+}
+
+} // namespace optrt

@@ -1,0 +1,80 @@
+//===- DeviceTest.cpp - Opens the device plugins --------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Device.h"
+
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optrt;
+using testing::HasSubstr;
+
+namespace {
+
+class DeviceTest : public testing::Test {
+protected:
+  void TearDown() override { unsetenv("OPTIMUS_DEVICE_CPU_LIBRARY"); }
+
+  static void expectUnavailable(const char *library, const char *message) {
+    setenv("OPTIMUS_DEVICE_CPU_LIBRARY", library, 1);
+    auto factory = DeviceFactory::open("cpu");
+    ASSERT_FALSE(factory.ok());
+    EXPECT_EQ(factory.status().code(), StatusCode::Unavailable);
+    EXPECT_THAT(factory.status().message(), HasSubstr(library));
+    EXPECT_THAT(factory.status().message(), HasSubstr(message));
+  }
+};
+
+TEST_F(DeviceTest, TheProcessorsComputes) {
+  auto factory = DeviceFactory::open("cpu");
+  ASSERT_TRUE(factory.ok()) << factory.status().message();
+  auto device = factory->create(1);
+  ASSERT_TRUE(device.ok()) << device.status().message();
+  const float a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8};
+  float c[4];
+  optrt_gemm_desc desc{};
+  desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = 2;
+  ASSERT_TRUE((*device)->gemm(desc, a, b, c, nullptr, nullptr).ok());
+  EXPECT_THAT(c, testing::ElementsAre(19, 22, 43, 50));
+}
+
+TEST_F(DeviceTest, AnUnknownNameIsTheUsersFault) {
+  auto factory = DeviceFactory::open("abacus");
+  ASSERT_FALSE(factory.ok());
+  EXPECT_EQ(factory.status().code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(factory.status().message(), HasSubstr("abacus"));
+}
+
+TEST_F(DeviceTest, AMissingPluginIsNamed) {
+  expectUnavailable("/nowhere/device.so", "oneDNN");
+}
+
+TEST_F(DeviceTest, ALibraryThatIsNoPluginIsNamed) {
+  expectUnavailable(OPTIMUS_TOY, "no symbol optimus_device_create");
+}
+
+// Only where the user has not chosen; libgomp reads it when it is loaded.
+TEST_F(DeviceTest, ThreadsWaitPassivelyUnlessToldOtherwise) {
+  setenv("OPTIMUS_DEVICE_CPU_LIBRARY", "/nowhere/device.so", 1);
+  unsetenv("OMP_WAIT_POLICY");
+  unsetenv("GOMP_SPINCOUNT");
+  EXPECT_FALSE(DeviceFactory::open("cpu").ok());
+  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "passive");
+
+  setenv("OMP_WAIT_POLICY", "active", 1);
+  EXPECT_FALSE(DeviceFactory::open("cpu").ok());
+  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "active");
+
+  unsetenv("OMP_WAIT_POLICY");
+  setenv("GOMP_SPINCOUNT", "5", 1);
+  EXPECT_FALSE(DeviceFactory::open("cpu").ok());
+  EXPECT_EQ(getenv("OMP_WAIT_POLICY"), nullptr);
+}
+
+} // namespace
