@@ -9,7 +9,9 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
+#include "Hyperparameters.h"
 #include "LearningRate.h"
+#include "optimus-runtime/Session.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
 
@@ -19,6 +21,12 @@
 
 namespace optimus_run {
 
+/// What each rank computes on.
+struct RankOptions {
+  int threadsPerRank = 0; ///< 0: cores / ranks
+  std::string device = "cpu";
+};
+
 struct TrainOptions {
   std::string library;
   std::string data;
@@ -27,12 +35,8 @@ struct TrainOptions {
   std::optional<uint64_t> seed;
   std::optional<std::string> order;
   LearningRate learningRate;
-  double weightDecay = 0.1;
-  double clip = 1.0;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  int threadsPerRank = 0;
+  Hyperparameters hyperparameters;
+  RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;
   std::string load;
@@ -46,7 +50,7 @@ struct EvalOptions {
   std::string data;
   std::string load;
   uint64_t seed = 0;
-  int threadsPerRank = 0;
+  RankOptions ranks;
   bool json = false;
 };
 
@@ -62,21 +66,43 @@ struct VerifyOptions {
   std::string order = "shuffled";
   uint64_t seed = 0;
   int64_t stepIndex = 0;
-  int threadsPerRank = 0;
+  RankOptions ranks;
+  bool json = false;
+};
+
+struct BenchOptions {
+  std::string library;
+  int64_t steps = 20;
+  int64_t warmup = 3; ///< steps before those that are timed
+  RankOptions ranks;
   bool json = false;
 };
 
 // A status that a command returns is the same in every process of the job;
 // what only one process knows ends the job there, see failJob().
 
-optrt::Status train(const TrainOptions &options, optrt::World &world);
+/// The number of the signal that ended the run early, or 0.
+optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
+/// Times training steps on random tokens.
+optrt::Status bench(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);
 
 /// Prints one line that says what went wrong.
 void printFailure(const optrt::Status &status);
+
+/// For instance "summa on row:2,col:2".
+std::string describeStrategy(const optrt::Manifest &manifest);
+
+/// For instance "4 ranks (local), 1 thread each".
+std::string describeRanks(const optrt::World &world,
+                          const optrt::Session &session);
+
+/// Says on standard error, from one process, when ranks share cores.
+void warnOfOversubscription(const optrt::World &world,
+                            const optrt::Session &session);
 
 /// Hands on the failure of some rank of this process. With several processes
 /// the others would wait for this one for ever: prints it and ends the job.

@@ -52,8 +52,9 @@ Status eval(const EvalOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(*library, world,
-                      {{"eval_step"}, options.threadsPerRank}));
+      Session::create(
+          *library, world,
+          {{"eval_step"}, options.ranks.threadsPerRank, options.ranks.device}));
   OPTRT_RETURN_IF_ERROR(world.agree(checkpoint
                                         ? session->load(*checkpoint)
                                         : session->initialize(options.seed)));

@@ -55,11 +55,11 @@ void printModel(const ModelLibrary &library) {
     features += (features.empty() ? " with " : ", ") + feature;
   std::cout << library.path() << "\n  compiled by " << manifest.compiler
             << " for " << manifest.targetCpu << features << "\n  strategy "
-            << manifest.strategy << " on mesh " << manifest.mesh.toString()
-            << " (" << manifest.mesh.numRanks() << " ranks), optimizer "
-            << manifest.optimizer << "\n  batch " << manifest.batch
-            << ", sequence " << manifest.sequence << ", vocabulary "
-            << manifest.vocabulary << "\n  hashes: source "
+            << describeStrategy(manifest) << ", " << manifest.mesh.numRanks()
+            << (manifest.mesh.numRanks() == 1 ? " rank" : " ranks")
+            << ", optimizer " << manifest.optimizer << "\n  batch "
+            << manifest.batch << ", sequence " << manifest.sequence
+            << ", vocabulary " << manifest.vocabulary << "\n  hashes: source "
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
 }
 

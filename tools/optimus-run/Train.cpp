@@ -10,6 +10,8 @@
 #include "Evaluation.h"
 #include "Format.h"
 #include "Progress.h"
+#include "Report.h"
+#include "StopSignals.h"
 
 #include <chrono>
 #include <cmath>
@@ -28,7 +30,8 @@ public:
   Training(const TrainOptions &options, World &world)
       : options(options), world(world) {}
 
-  Status run();
+  /// The signal that ended it early, or 0.
+  StatusOr<int> run();
 
 private:
   Status open();
@@ -66,17 +69,19 @@ private:
   StepReport last;
   double secondsAfterFirst = 0;
   std::string warning;
+  int signal = 0;
 };
 
-Status Training::run() {
+StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (world.isRoot())
     announce();
+  warnOfOversubscription(world, *session);
   OPTRT_RETURN_IF_ERROR(steps());
   if (world.isRoot())
     summarize();
-  return okStatus();
+  return signal;
 }
 
 Status Training::open() {
@@ -144,29 +149,22 @@ Status Training::prepareSession() {
   sessionOptions.functions = {"train_step"};
   if (evalData)
     sessionOptions.functions.push_back("eval_step");
-  sessionOptions.threadsPerRank = options.threadsPerRank;
+  sessionOptions.threadsPerRank = options.ranks.threadsPerRank;
+  sessionOptions.device = options.ranks.device;
   OPTRT_ASSIGN_OR_RETURN(session,
                          Session::create(*library, world, sessionOptions));
   OPTRT_RETURN_IF_ERROR(world.agree(checkpoint ? session->load(*checkpoint)
                                                : session->initialize(seed)));
   checkpoint.reset();
-  session->setScalar(Scalar::WeightDecay,
-                     static_cast<float>(options.weightDecay));
-  session->setScalar(Scalar::Clip, static_cast<float>(options.clip));
-  session->setScalar(Scalar::Beta1, static_cast<float>(options.beta1));
-  session->setScalar(Scalar::Beta2, static_cast<float>(options.beta2));
-  session->setScalar(Scalar::Epsilon, static_cast<float>(options.epsilon));
   return okStatus();
 }
 
 void Training::announce() const {
   const Manifest &manifest = library->manifest();
-  std::printf(
-      "%s: %s parameters, %s on %s; %d rank%s (%s), %d thread%s each\n",
-      options.library.c_str(), formatCount(manifest.numParamElements()).c_str(),
-      manifest.strategy.c_str(), manifest.mesh.toString().c_str(), world.size(),
-      world.size() == 1 ? "" : "s", std::string(world.name()).c_str(),
-      session->threadsPerRank(), session->threadsPerRank() == 1 ? "" : "s");
+  std::printf("%s: %s parameters, %s; %s\n", options.library.c_str(),
+              formatCount(manifest.numParamElements()).c_str(),
+              describeStrategy(manifest).c_str(),
+              describeRanks(world, *session).c_str());
   std::printf("%s: %s tokens, %lld windows of %lld; batch %lld, %s, seed "
               "%llu\n",
               options.data.c_str(), formatCount(data->numTokens()).c_str(),
@@ -188,28 +186,28 @@ void Training::announce() const {
 }
 
 Status Training::steps() {
+  // The step of the checkpoint that was written last.
+  int64_t saved = -1;
   {
+    StopSignals signals;
     Progress progress(world.isRoot(), firstStep, options.steps);
-    for (int64_t step = firstStep; step <= options.steps; ++step) {
+    for (int64_t step = firstStep; step <= options.steps && !signal; ++step) {
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
-      if (options.saveEvery > 0 && step % options.saveEvery == 0 &&
-          step != options.steps)
+      if (options.saveEvery > 0 && step % options.saveEvery == 0) {
         OPTRT_RETURN_IF_ERROR(save(step));
+        saved = step;
+      }
+      signal = signals.agreed(world);
     }
   }
-  if (options.save.empty())
-    return okStatus();
-  return save(std::max(options.steps, firstStep - 1));
+  int64_t end = std::max(last.step, firstStep - 1);
+  return options.save.empty() || end == saved ? okStatus() : save(end);
 }
 
 Status Training::oneStep(int64_t step, Progress &progress) {
   int64_t batch = library->manifest().batch;
   double lr = options.learningRate.at(step, options.steps);
-  session->setScalar(Scalar::Lr, static_cast<float>(lr));
-  session->setScalar(Scalar::Beta1Power,
-                     static_cast<float>(std::pow(options.beta1, step)));
-  session->setScalar(Scalar::Beta2Power,
-                     static_cast<float>(std::pow(options.beta2, step)));
+  options.hyperparameters.apply(*session, step, lr);
   int64_t dataStep = firstPosition / batch + (step - firstStep);
 
   auto begin = std::chrono::steady_clock::now();
@@ -305,35 +303,34 @@ Status Training::save(int64_t step) {
 }
 
 void Training::summarize() const {
-  if (firstStep <= options.steps) {
-    int64_t timedSteps = options.steps - firstStep;
+  if (last.step > 0) {
+    int64_t timedSteps = last.step - firstStep;
     double rate = timedSteps > 0
                       ? static_cast<double>(timedSteps * batchTokens()) /
                             secondsAfterFirst
                       : last.tokensPerSecond;
     std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
-    const Mesh &mesh = library->manifest().mesh;
-    for (int axis = 0; axis != mesh.numAxes(); ++axis)
-      if (mesh.axisSize(axis) > 1)
-        std::printf("communication over %s: %s and %lld messages a step\n",
-                    mesh.axes()[axis].name.c_str(),
-                    formatBytes(traffic[axis].bytes).c_str(),
-                    static_cast<long long>(traffic[axis].messages));
-    std::printf("memory of the largest rank: %s (parameters %s, moments %s, "
-                "arena %s, device %s)\n",
-                formatBytes(largestRank.total()).c_str(),
-                formatBytes(largestRank.parameters).c_str(),
-                formatBytes(largestRank.moments).c_str(),
-                formatBytes(largestRank.arena).c_str(),
-                formatBytes(largestRank.device).c_str());
+    printCommunication(library->manifest().mesh, traffic);
+    printMemory(largestRank);
   }
   if (!options.save.empty())
     std::printf("saved to %s\n", options.save.c_str());
+  if (!signal)
+    return;
+  std::fflush(stdout);
+  std::string next = options.save.empty()
+                         ? "nothing was saved; --save keeps a run that is "
+                           "stopped"
+                         : "go on with --load " + options.save;
+  std::fprintf(stderr,
+               "optimus-run: stopped by %s after step %lld of %lld; %s\n",
+               signalName(signal), static_cast<long long>(last.step),
+               static_cast<long long>(options.steps), next.c_str());
 }
 
 } // namespace
 
-Status train(const TrainOptions &options, World &world) {
+StatusOr<int> train(const TrainOptions &options, World &world) {
   return Training(options, world).run();
 }
 

@@ -9,6 +9,8 @@
 #include "Program.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -40,6 +42,16 @@ TEST_F(Errors, MissingLibrary) {
 TEST_F(Errors, LibraryThatIsNoSharedObject) {
   expect(1, "inspect " + path("text.txt"),
          {"text.txt", "cannot be opened as a shared library"});
+}
+
+// dlopen of half a library is a bus error.
+TEST_F(Errors, LibraryThatWasCutShort) {
+  std::ifstream whole(toy("toy1"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(whole), {}};
+  for (std::size_t length : {bytes.size() / 2, bytes.size() - 1}) {
+    write("cut.so", bytes.substr(0, length));
+    expect(1, "train " + path("cut.so") + data(), {"cut.so", "cut short"});
+  }
 }
 
 TEST_F(Errors, SharedObjectThatIsNoModel) {
@@ -120,6 +132,73 @@ TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, train("toy1") + "--beta1 1.5", {"--beta1"});
   expect(1, train("toy1") + "--save-every 3", {"--save"});
   expect(1, "", {"subcommand"});
+  expect(1, "trian " + toy("toy1"),
+         {"there is no subcommand `trian`", "train, eval, verify, inspect"});
+}
+
+struct BadNumber {
+  const char *option, *value, *expected;
+};
+
+TEST_F(Errors, NumbersOutOfRange) {
+  const char *fromZero = "a number of at least 0, found";
+  const char *positive = "a number above 0, found";
+  const char *beta = "a number of at least 0 and below 1";
+  for (const BadNumber &bad : std::initializer_list<BadNumber>{
+           {"--lr", "nan", fromZero},
+           {"--lr", "inf", fromZero},
+           {"--lr", "-1e-9", fromZero},
+           // Infinite in f32.
+           {"--lr", "1e39", fromZero},
+           {"--lr", "1e-3x", fromZero},
+           {"--weight-decay", "-inf", fromZero},
+           {"--weight-decay", "nan", fromZero},
+           {"--clip", "0", positive},
+           {"--clip", "nan", positive},
+           // Zero in f32.
+           {"--clip", "1e-60", positive},
+           {"--epsilon", "0", positive},
+           {"--beta1", "1", beta},
+           {"--beta1", "-0.1", beta},
+           {"--beta2", "nan", beta},
+           // One in f32.
+           {"--beta2", "0.99999999", beta},
+           {"--steps", "-1", "a whole number from 0"},
+           {"--steps", "1.5", "a whole number from 0"},
+           {"--steps", "9223372036854775807", "a whole number from 0"},
+           {"--warmup", "nan", "a whole number from 0"},
+           {"--seed", "-1", "a whole number from 0"},
+           {"--seed", "18446744073709551616", "a whole number from 0"},
+           {"--save-every", "0", "a whole number from 1"},
+           {"--threads-per-rank", "0", "a whole number from 1"},
+           {"--threads-per-rank", "1000000000", "a whole number from 1"}})
+    expect(1,
+           train("toy1") + "--save " + path("save") + " " + bad.option + " " +
+               bad.value,
+           {bad.option, bad.expected, bad.value});
+}
+
+TEST_F(Errors, LastValueOfAnOptionCounts) {
+  expect(0, train("toy1") + "--lr 1 --lr 0.001 --seed 2 --seed 3",
+         {"seed 3", "lr 1.00e-03"});
+}
+
+TEST_F(Errors, RanksThatShareCoresAreToldOf) {
+  Outcome two = runProgram(train("toy2"), "taskset -c 0");
+  EXPECT_EQ(two.code, 0) << two.out;
+  EXPECT_THAT(two.out, HasSubstr("warning: 2 ranks with 1 thread each share 1 "
+                                 "core"));
+  Outcome one = runProgram(train("toy1"), "taskset -c 0");
+  EXPECT_EQ(one.code, 0) << one.out;
+  EXPECT_THAT(one.out, Not(HasSubstr("warning")));
+}
+
+TEST_F(Errors, DeviceThatCannotBeOpened) {
+  Outcome outcome = runProgram(train("toy1"),
+                               "OPTIMUS_DEVICE_CPU_LIBRARY=/nowhere/device.so");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("/nowhere/device.so"), HasSubstr("oneDNN")));
 }
 
 TEST_F(Errors, Divergence) {
@@ -154,7 +233,7 @@ TEST_F(Errors, DifferentModelsCannotBeCompared) {
 
 TEST_F(Errors, HelpAndVersionSucceed) {
   expect(0, "--version", {"optimus-run 0."});
-  expect(0, "--help", {"train", "eval", "inspect", "verify"});
+  expect(0, "--help", {"train", "eval", "inspect", "verify", "bench"});
   expect(0, "train --help", {"--steps", "--save-every", "--threads-per-rank"});
 }
 

@@ -8,6 +8,7 @@
 
 #include "Program.h"
 
+#include <csignal>
 #include <cstdlib>
 
 using testing::HasSubstr;
@@ -78,6 +79,28 @@ TEST_F(Mpi, GoesOnFromACheckpointAndEvaluates) {
   ASSERT_EQ(two.code, 0) << two.out;
   EXPECT_NEAR(nlohmann::json::parse(one.out)["loss"],
               double(nlohmann::json::parse(two.out)["loss"]), 1e-5);
+}
+
+// One process gets the signal; all must end after the same step.
+TEST_F(Mpi, ASignalToOneRankStopsAll) {
+  std::string train = "train " + toy("toy2") + data() +
+                      " --steps 1000000 --threads-per-rank 1 --save " +
+                      path("saved") + " --log-json " + path("log");
+  std::string first = mpirun(1) + " " OPTIMUS_RUN " " + train +
+                      " : -n 1 sh -c 'echo $$ > " + path("pid") +
+                      "; exec \"$0\" \"$@\"'";
+  Outcome stopped =
+      signalProgram(train, SIGTERM, path("log"), first, path("pid"));
+  EXPECT_EQ(stopped.code, 128 + SIGTERM) << stopped.out;
+  int step = readLog("log").back()["step"];
+  EXPECT_THAT(stopped.out, HasSubstr("stopped by SIGTERM after step " +
+                                     std::to_string(step) + " "));
+  Outcome resumed =
+      runProgram("train " + toy("toy1") + data() + " --load " + path("saved") +
+                 " --steps " + std::to_string(step + 1));
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out,
+              HasSubstr("going on after step " + std::to_string(step)));
 }
 
 TEST_F(Mpi, NumberOfRanksMustBeTheMeshs) {

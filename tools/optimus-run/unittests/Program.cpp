@@ -9,6 +9,8 @@
 #include "Program.h"
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +18,8 @@
 #include <iterator>
 #include <sstream>
 #include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -37,6 +41,19 @@ std::string prepare(const std::string &arguments) { return arguments; }
 constexpr const char *kEnvironment = "";
 #endif
 
+std::string readAll(FILE *stream) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (std::size_t got = fread(buffer.data(), 1, buffer.size(), stream))
+    text.append(buffer.data(), got);
+  return text;
+}
+
+/// Negative for a process that a signal killed.
+int exitCode(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 } // namespace
 
 Outcome runProgram(const std::string &arguments, const std::string &launcher) {
@@ -45,12 +62,44 @@ Outcome runProgram(const std::string &arguments, const std::string &launcher) {
   FILE *pipe = popen(command.c_str(), "r");
   if (!pipe)
     return {-1, "cannot start a shell"};
-  Outcome outcome{0, ""};
-  std::array<char, 4096> buffer;
-  while (std::size_t got = fread(buffer.data(), 1, buffer.size(), pipe))
-    outcome.out.append(buffer.data(), got);
-  int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  Outcome outcome{0, readAll(pipe)};
+  outcome.code = exitCode(pclose(pipe));
+  return outcome;
+}
+
+Outcome signalProgram(const std::string &arguments, int signal,
+                      const std::string &file, const std::string &launcher,
+                      const std::string &pidFile) {
+  std::string command = kEnvironment + launcher + " " OPTIMUS_RUN " " +
+                        prepare(arguments) + " 2>&1 </dev/null";
+  int ends[2];
+  if (pipe(ends) != 0)
+    return {-1, "no pipe"};
+  pid_t shell = fork();
+  if (shell == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    // The shell becomes the program or its launcher.
+    execl("/bin/sh", "sh", "-c", ("exec env " + command).c_str(), nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  auto firstLine = [](const std::string &path) {
+    std::ifstream stream(path);
+    std::string line;
+    return std::getline(stream, line) ? line : std::string();
+  };
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (firstLine(file).empty() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(pidFile.empty() ? shell : std::stoi(firstLine(pidFile)), signal);
+  FILE *stream = fdopen(ends[0], "r");
+  Outcome outcome{0, readAll(stream)};
+  fclose(stream);
+  int status = 0;
+  waitpid(shell, &status, 0);
+  outcome.code = exitCode(status);
   return outcome;
 }
 

@@ -25,6 +25,13 @@ struct Outcome {
 Outcome runProgram(const std::string &arguments,
                    const std::string &launcher = "");
 
+/// Starts optimus-run as above, waits until `file` has a line, sends the signal
+/// to the process whose number is in `pidFile`, or where that is empty to
+/// optimus-run, and waits for the end.
+Outcome signalProgram(const std::string &arguments, int signal,
+                      const std::string &file, const std::string &launcher = "",
+                      const std::string &pidFile = "");
+
 /// The path of a hand-written library: toy("toy2").
 std::string toy(const std::string &name);
 

@@ -10,6 +10,7 @@
 #include "optimus-runtime/Checkpoint.h"
 
 #include <cmath>
+#include <csignal>
 
 using testing::HasSubstr;
 
@@ -136,6 +137,37 @@ TEST_F(Train, ACheckpointBeyondTheLastStepLeavesNothingToTrain) {
                                " --steps 7 --load " + path("saved"));
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("at step 7 already: nothing to train"));
+}
+
+TEST_F(Train, ASignalEndsTheRunAfterAStep) {
+  std::string start = "train " + toy("toy2") + data() + " --lr 0.01 --seed 4 ";
+  Outcome stopped =
+      signalProgram(start + "--steps 1000000 --save " + path("saved") +
+                        " --log-json " + path("log"),
+                    SIGTERM, path("log"));
+  EXPECT_EQ(stopped.code, 128 + SIGTERM) << stopped.out;
+  int step = readLog("log").back()["step"];
+  EXPECT_THAT(stopped.out, HasSubstr("stopped by SIGTERM after step " +
+                                     std::to_string(step) +
+                                     " of 1000000; go "
+                                     "on with --load"));
+  // What it saved is what a run of so many steps comes to.
+  ASSERT_EQ(runProgram(start + "--steps " + std::to_string(step) + " --save " +
+                       path("whole"))
+                .code,
+            0);
+  for (const char *name : {"table.weight", "exp_avg_sq.table.weight"})
+    EXPECT_EQ(tensorOf(path("saved"), name), tensorOf(path("whole"), name));
+}
+
+TEST_F(Train, AStoppedRunSaysThatNothingWasSaved) {
+  Outcome stopped =
+      signalProgram("train " + toy("toy1") + data() +
+                        " --steps 1000000 --log-json " + path("log"),
+                    SIGINT, path("log"));
+  EXPECT_EQ(stopped.code, 128 + SIGINT) << stopped.out;
+  EXPECT_THAT(stopped.out, HasSubstr("stopped by SIGINT after step"));
+  EXPECT_THAT(stopped.out, HasSubstr("nothing was saved"));
 }
 
 TEST_F(Train, ADivergedRunLeavesItsLastCheckpoint) {

@@ -1,0 +1,170 @@
+//===- Bench.cpp - optimus-run bench --------------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Format.h"
+#include "Hyperparameters.h"
+#include "Report.h"
+#include "optimus-runtime/Session.h"
+#include "optimus-support/Philox.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+/// What is timed must not depend on a file: every batch is random tokens, the
+/// same on every mesh.
+void fillRandomTokens(const Manifest &manifest, int64_t step, int64_t rowsBegin,
+                      int64_t rowsCount, int32_t *tokens, int32_t *targets) {
+  int64_t sequence = manifest.sequence;
+  uint64_t vocabulary = static_cast<uint64_t>(manifest.vocabulary);
+  for (int64_t row = rowsBegin; row != rowsBegin + rowsCount; ++row) {
+    bool padding = row >= manifest.batch;
+    for (int64_t i = 0; i != sequence; ++i) {
+      auto bits = optimus_support::philoxBlock(
+          /*seed=*/0, /*stream=*/0, step, row * sequence + i);
+      *tokens++ = padding ? 0 : static_cast<int32_t>(bits[0] % vocabulary);
+      *targets++ = padding ? -1 : static_cast<int32_t>(bits[1] % vocabulary);
+    }
+  }
+}
+
+/// Of sorted times, by linear interpolation.
+double quantile(std::span<const double> sorted, double fraction) {
+  double at = fraction * static_cast<double>(sorted.size() - 1);
+  std::size_t below = static_cast<std::size_t>(at);
+  std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] +
+         (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+struct Timing {
+  double median = 0, mean = 0, fastest = 0, slowest = 0;
+  double lowerQuartile = 0, upperQuartile = 0;
+};
+
+Timing summarize(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return {quantile(times, 0.5),
+          std::accumulate(times.begin(), times.end(), 0.0) /
+              static_cast<double>(times.size()),
+          times.front(),
+          times.back(),
+          quantile(times, 0.25),
+          quantile(times, 0.75)};
+}
+
+struct BenchResult {
+  Timing milliseconds;
+  double tokensPerSecond = 0; ///< at the median
+  std::vector<Traffic> traffic;
+  RankMemory largestRank;
+};
+
+StatusOr<BenchResult> measure(Session &session, World &world,
+                              const BenchOptions &options) {
+  const Manifest &manifest = session.manifest();
+  std::vector<double> times;
+  for (int64_t step = 1; step <= options.warmup + options.steps; ++step) {
+    Hyperparameters().apply(session, step, /*lr=*/1e-4);
+    auto begin = std::chrono::steady_clock::now();
+    StatusOr<StepOutputs> outputs =
+        session.run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
+                                      int32_t *tokens, int32_t *targets) {
+          fillRandomTokens(manifest, step, rowsBegin, rowsCount, tokens,
+                           targets);
+        });
+    if (!outputs.ok())
+      return failJob(world, outputs.status());
+    std::chrono::duration<double, std::milli> time =
+        std::chrono::steady_clock::now() - begin;
+    if (step > options.warmup)
+      times.push_back(time.count());
+  }
+  BenchResult result;
+  result.milliseconds = summarize(std::move(times));
+  result.tokensPerSecond =
+      1e3 * static_cast<double>(manifest.batch * manifest.sequence) /
+      result.milliseconds.median;
+  OPTRT_RETURN_IF_ERROR(session.checkTraffic("train_step"));
+  OPTRT_ASSIGN_OR_RETURN(result.traffic, session.trafficOfLastRun());
+  result.largestRank = session.largestRankMemory();
+  return result;
+}
+
+void print(const BenchOptions &options, const Session &session,
+           const World &world, const BenchResult &result) {
+  const Manifest &manifest = session.manifest();
+  const Timing &ms = result.milliseconds;
+  std::printf("%s: %s parameters, %s; %s\n", options.library.c_str(),
+              formatCount(manifest.numParamElements()).c_str(),
+              describeStrategy(manifest).c_str(),
+              describeRanks(world, session).c_str());
+  std::printf("%lld steps: median %.2f ms, half of them within %.2f to %.2f, "
+              "all within %.2f to %.2f; mean %.2f ms\n",
+              static_cast<long long>(options.steps), ms.median,
+              ms.lowerQuartile, ms.upperQuartile, ms.fastest, ms.slowest,
+              ms.mean);
+  std::printf("%.0f tokens/s\n", result.tokensPerSecond);
+  printCommunication(manifest.mesh, result.traffic);
+  printMemory(result.largestRank);
+}
+
+void printJson(const BenchOptions &options, const Session &session,
+               const World &world, const BenchResult &result) {
+  const Manifest &manifest = session.manifest();
+  const Timing &ms = result.milliseconds;
+  nlohmann::ordered_json report;
+  report["library"] = options.library;
+  report["strategy"] = manifest.strategy;
+  report["mesh"] = manifest.mesh.toString();
+  report["ranks"] = world.size();
+  report["backend"] = world.name();
+  report["threads_per_rank"] = session.threadsPerRank();
+  report["steps"] = options.steps;
+  report["ms"] = {{"median", ms.median},
+                  {"mean", ms.mean},
+                  {"min", ms.fastest},
+                  {"lower_quartile", ms.lowerQuartile},
+                  {"upper_quartile", ms.upperQuartile},
+                  {"max", ms.slowest}};
+  report["tokens_per_s"] = result.tokensPerSecond;
+  report["communication"] = communicationToJson(manifest.mesh, result.traffic);
+  report["memory"] = memoryToJson(result.largestRank);
+  std::printf("%s\n", report.dump(2).c_str());
+}
+
+} // namespace
+
+Status bench(const BenchOptions &options, World &world) {
+  std::unique_ptr<ModelLibrary> library;
+  auto open = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         Session::create(*library, world,
+                                         {{"train_step"},
+                                          options.ranks.threadsPerRank,
+                                          options.ranks.device}));
+  OPTRT_RETURN_IF_ERROR(world.agree(session->initialize(/*seed=*/0)));
+  warnOfOversubscription(world, *session);
+  OPTRT_ASSIGN_OR_RETURN(BenchResult result, measure(*session, world, options));
+  if (world.isRoot())
+    (options.json ? printJson : print)(options, *session, world, result);
+  return okStatus();
+}
+
+} // namespace optimus_run

@@ -1,0 +1,39 @@
+//===- CommandLine.h - What the user asked for ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDLINE_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDLINE_H
+
+#include "Commands.h"
+
+#include <optional>
+
+namespace optimus_run {
+
+enum class Subcommand { Train, Eval, Verify, Inspect, Bench };
+
+/// A parsed command line: the subcommand and its options.
+struct CommandLine {
+  Subcommand subcommand = Subcommand::Train;
+  std::string backend; ///< empty: found by itself
+  TrainOptions train;
+  EvalOptions eval;
+  VerifyOptions verify;
+  InspectOptions inspect;
+  BenchOptions bench;
+};
+
+/// Parses the arguments into `line`. The process's exit code when there is
+/// nothing to run: 0 after help, 1 after an error. What is to be printed is
+/// printed only if `speaks`.
+std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
+                                    CommandLine &line);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDLINE_H

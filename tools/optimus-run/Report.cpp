@@ -1,0 +1,55 @@
+//===- Report.cpp - Communication and memory, for people and programs -----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report.h"
+
+#include "Format.h"
+
+#include <cstdio>
+
+using namespace optrt;
+
+namespace optimus_run {
+
+void printCommunication(const Mesh &mesh, std::span<const Traffic> traffic) {
+  for (int axis = 0; axis != mesh.numAxes(); ++axis)
+    if (mesh.axisSize(axis) > 1)
+      std::printf("communication over %s: %s and %lld messages a step\n",
+                  mesh.axes()[axis].name.c_str(),
+                  formatBytes(traffic[axis].bytes).c_str(),
+                  static_cast<long long>(traffic[axis].messages));
+}
+
+void printMemory(const RankMemory &memory) {
+  std::printf("memory of the largest rank: %s (parameters %s, moments %s, "
+              "arena %s, device %s)\n",
+              formatBytes(memory.total()).c_str(),
+              formatBytes(memory.parameters).c_str(),
+              formatBytes(memory.moments).c_str(),
+              formatBytes(memory.arena).c_str(),
+              formatBytes(memory.device).c_str());
+}
+
+nlohmann::ordered_json communicationToJson(const Mesh &mesh,
+                                           std::span<const Traffic> traffic) {
+  auto list = nlohmann::ordered_json::array();
+  for (int axis = 0; axis != mesh.numAxes(); ++axis)
+    if (mesh.axisSize(axis) > 1)
+      list.push_back({{"axis", mesh.axes()[axis].name},
+                      {"bytes", traffic[axis].bytes},
+                      {"messages", traffic[axis].messages}});
+  return list;
+}
+
+nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
+  return {{"total", memory.total()},   {"parameters", memory.parameters},
+          {"moments", memory.moments}, {"inputs", memory.inputs},
+          {"arena", memory.arena},     {"device", memory.device}};
+}
+
+} // namespace optimus_run

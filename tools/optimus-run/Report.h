@@ -1,0 +1,33 @@
+//===- Report.h - Communication and memory, for people and programs -*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_REPORT_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_REPORT_H
+
+#include "optimus-runtime/Session.h"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+namespace optimus_run {
+
+/// A line for each mesh axis with more than one rank.
+void printCommunication(const optrt::Mesh &mesh,
+                        std::span<const optrt::Traffic> traffic);
+void printMemory(const optrt::RankMemory &memory);
+
+/// [{"axis", "bytes", "messages"}], as in a manifest.
+nlohmann::ordered_json
+communicationToJson(const optrt::Mesh &mesh,
+                    std::span<const optrt::Traffic> traffic);
+nlohmann::ordered_json memoryToJson(const optrt::RankMemory &memory);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_REPORT_H
