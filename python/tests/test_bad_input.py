@@ -143,6 +143,7 @@ def test_no_data_given(tools, library):
         ("tokens.csv", b"x" * 100, "tokens.csv"),
         ("large.bin", struct.pack("<40H", *[7] * 39, 256), "256"),
     ],
+    ids=["short", "empty", "odd", "ending", "token"],
 )
 def test_bad_data(tools, library, tmp_path, name, content, word):
     (tmp_path / name).write_bytes(content)
@@ -193,7 +194,7 @@ def test_no_subcommand(tools):
 
 
 def test_unknown_subcommand(tools):
-    refuse(tools.call("optimus-run", "trian"), "subcommand")
+    refuse(tools.call("optimus-run", "trian"), "trian", "train", "verify")
 
 
 def test_library_is_not_a_library(tools, text, tmp_path):
@@ -205,9 +206,11 @@ def test_library_is_missing(tools, text, tmp_path):
     refuse(train(tools, tmp_path / "absent.so", text), "absent.so")
 
 
-def test_library_is_cut_short(tools, library, text, tmp_path):
+@pytest.mark.parametrize("keep", [0, 3, 100, 0.1, 0.5, 0.9, -1])
+def test_library_is_cut_short(tools, library, text, tmp_path, keep):
     content = library.read_bytes()
-    (tmp_path / "cut.so").write_bytes(content[: len(content) // 2])
+    keep = int(keep * len(content)) if isinstance(keep, float) else keep
+    (tmp_path / "cut.so").write_bytes(content[:keep])
     refuse(train(tools, tmp_path / "cut.so", text), "cut.so")
 
 

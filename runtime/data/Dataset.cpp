@@ -125,8 +125,9 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
   // sequence + 1 would overflow for the largest sequence.
   if (impl->tokens - 1 < sequence)
     return invalidArgument(concat("the data file ", path, " has ", impl->tokens,
-                                  " tokens, but one sequence of ", sequence,
-                                  " needs one token more than its length"));
+                                  " tokens; one sequence of ", sequence,
+                                  " and its last target need ",
+                                  uint64_t(sequence) + 1));
   impl->windows = (impl->tokens - 1) / sequence;
 
   int64_t bad = impl->findTokenFrom(vocabulary);
