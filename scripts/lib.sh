@@ -39,7 +39,7 @@ quietly() {
   [[ $status == 0 ]] || {
     tail -n 40 "$log" >&2
     printf '%s: error: exit code %d from: %s (all of its output: %s)\n' "$script" "$status" "$*" "$log" >&2
-    return "$status"
+    return 1
   }
 }
 
