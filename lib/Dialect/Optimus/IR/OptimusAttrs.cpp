@@ -11,6 +11,8 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -63,13 +65,18 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
     FailureOr<ArrayAttr> axes = parseAxes(parser);
     if (failed(axes))
       return {};
-    unreduced = *axes;
+    SmallVector<Attribute> sorted(axes->begin(), axes->end());
+    llvm::sort(sorted, [](Attribute lhs, Attribute rhs) {
+      return cast<StringAttr>(lhs).getValue() <
+             cast<StringAttr>(rhs).getValue();
+    });
+    unreduced = ArrayAttr::get(parser.getContext(), sorted);
   }
   if (parser.parseGreater())
     return {};
   return parser.getChecked<ShardingAttr>(
-      loc, parser.getContext(), mesh,
-      ArrayAttr::get(parser.getContext(), dims), unreduced);
+      loc, parser.getContext(), mesh, ArrayAttr::get(parser.getContext(), dims),
+      unreduced);
 }
 
 void ShardingAttr::print(AsmPrinter &printer) const {
@@ -85,10 +92,9 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-LogicalResult
-ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                     FlatSymbolRefAttr mesh, ArrayAttr dims,
-                     ArrayAttr unreduced) {
+LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   FlatSymbolRefAttr mesh, ArrayAttr dims,
+                                   ArrayAttr unreduced) {
   llvm::StringSet<> seen;
   auto check = [&](Attribute list) -> LogicalResult {
     auto axes = dyn_cast<ArrayAttr>(list);
@@ -98,10 +104,9 @@ ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       auto name = dyn_cast<StringAttr>(axis);
       if (!name)
         return emitError() << "expected an axis name, found " << axis;
-      // C1
       if (!seen.insert(name.getValue()).second)
-        return emitError() << "expected each axis once, found "
-                           << name << " twice";
+        return emitError() << "C1: expected each axis once, found " << name
+                           << " twice";
     }
     return success();
   };
@@ -194,9 +199,9 @@ Attribute InitAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  return parser.getChecked<InitAttr>(loc, parser.getContext(), kind,
-                                     parser.getBuilder().getF64FloatAttr(stddev),
-                                     stream);
+  return parser.getChecked<InitAttr>(
+      loc, parser.getContext(), kind,
+      parser.getBuilder().getF64FloatAttr(stddev), stream);
 }
 
 void InitAttr::print(AsmPrinter &printer) const {
@@ -214,10 +219,13 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t stream) {
   double stddev = stddevAttr.getValueAsDouble();
   if (kind != "normal" && kind != "zeros" && kind != "ones")
-    return emitError() << "expected normal, zeros or ones, found " << kind;
-  if (!(stddev >= 0) || stream < 0)
-    return emitError() << "expected a standard deviation and a stream of at "
-                          "least 0, found "
-                       << stddev << " and " << stream;
+    return emitError() << "C1: expected normal, zeros or ones, found " << kind;
+  if (!(stddev >= 0 && std::isfinite(stddev)))
+    return emitError() << "C2: expected a finite standard deviation of 0 at "
+                          "least, found "
+                       << stddev;
+  if (stream < 0)
+    return emitError() << "C3: expected a stream of 0 at least, found "
+                       << stream;
   return success();
 }

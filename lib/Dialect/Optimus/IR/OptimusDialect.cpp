@@ -32,27 +32,6 @@ void OptimusDialect::initialize() {
       >();
 }
 
-LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
-                                                       NamedAttribute attr) {
-  if (attr.getName() != kShardings)
-    return success();
-  auto shardings = dyn_cast<ArrayAttr>(attr.getValue());
-  if (!shardings || shardings.size() != op->getNumResults())
-    return op->emitOpError("expected ")
-           << kShardings << " to be an array of one sharding for each of "
-           << op->getNumResults() << " results";
-  for (auto [type, value] : llvm::zip(op->getResultTypes(), shardings)) {
-    auto sharding = dyn_cast<ShardingAttr>(value);
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (isa<UnitAttr>(value))
-      continue;
-    if (!sharding || !tensor || sharding.getRank() != tensor.getRank())
-      return op->emitOpError("expected a sharding of the rank of ")
-             << type << ", found " << value;
-  }
-  return success();
-}
-
 MeshOp mlir::optimus::getMesh(Operation *op) {
   ModuleOp module = isa<ModuleOp>(op) ? cast<ModuleOp>(op)
                                       : op->getParentOfType<ModuleOp>();

@@ -90,10 +90,8 @@ static void printMeshAxes(OpAsmPrinter &printer, MeshOp, ArrayAttr axes) {
 
 LogicalResult MeshOp::verify() {
   llvm::StringSet<> names;
-  for (Attribute attribute : getAxes()) {
-    auto axis = dyn_cast<MeshAxisAttr>(attribute);
-    if (!axis)
-      return emitOpError("expected axes, found ") << attribute;
+  int64_t ranks = 1;
+  for (MeshAxisAttr axis : getAxisList()) {
     if (axis.getSize() < 1)
       return emitOpError("C1: expected axis ")
              << axis.getName() << " of size 1 at least, found "
@@ -101,17 +99,25 @@ LogicalResult MeshOp::verify() {
     if (!names.insert(axis.getName().getValue()).second)
       return emitOpError("C2: expected distinct axes, found ")
              << axis.getName() << " twice";
+    // Without overflow: both factors are at most the limit.
+    if (axis.getSize() > kMaxRanks || (ranks *= axis.getSize()) > kMaxRanks)
+      return emitOpError("C4: expected at most ")
+             << kMaxRanks << " ranks, found more up to axis " << axis.getName();
   }
-  for (MeshOp other : (*this)->getParentOp()->getRegion(0).getOps<MeshOp>())
+  for (MeshOp other : cast<ModuleOp>((*this)->getParentOp()).getOps<MeshOp>())
     if (other != *this && other->isBeforeInBlock(*this))
-      return emitOpError("expected one mesh in a module, found @")
+      return emitOpError("C3: expected one mesh in a module, found @")
              << other.getSymName() << " and @" << getSymName();
   return success();
 }
 
 SmallVector<MeshAxisAttr> MeshOp::getAxisList() {
-  return llvm::map_to_vector(
-      getAxes(), [](Attribute axis) { return cast<MeshAxisAttr>(axis); });
+  // An operation may be verified before the mesh of its module is.
+  SmallVector<MeshAxisAttr> list;
+  for (Attribute attribute : getAxes())
+    if (auto axis = dyn_cast<MeshAxisAttr>(attribute))
+      list.push_back(axis);
+  return list;
 }
 
 std::optional<int64_t> MeshOp::getAxisIndex(StringRef axis) {
@@ -242,13 +248,21 @@ LogicalResult SqrtOp::verify() { return success(); }
 // Layer normalisation
 //===----------------------------------------------------------------------===//
 
+/// Checks the statistics of the rows of x.
+static LogicalResult expectStatistics(Operation *op, StringRef label, Value x,
+                                      Value mean, Value rstd) {
+  ArrayRef<int64_t> rows = shapeOf(x).drop_back();
+  if (failed(expectShape(op, label, "mean", mean, rows)))
+    return failure();
+  return expectShape(op, label, "rstd", rstd, rows);
+}
+
 LogicalResult LayerNormOp::verify() {
   if (failed(expectRow(*this, getX())))
     return failure();
-  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  ArrayRef<int64_t> x = shapeOf(getX());
   if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
-      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
-      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectStatistics(*this, "C2", getX(), getMean(), getRstd())) ||
       failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())))
     return failure();
   return expectShape(*this, "C3", "beta", getBeta(), x.back());
@@ -257,13 +271,12 @@ LogicalResult LayerNormOp::verify() {
 LogicalResult LayerNormGradOp::verify() {
   if (failed(expectRow(*this, getX())))
     return failure();
-  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  ArrayRef<int64_t> x = shapeOf(getX());
   if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
       failed(expectShape(*this, "C1", "dx", getDx(), x)) ||
       (getResidual() &&
        failed(expectShape(*this, "C1", "residual", getResidual(), x))) ||
-      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
-      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectStatistics(*this, "C2", getX(), getMean(), getRstd())) ||
       failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())) ||
       failed(expectShape(*this, "C3", "dgamma", getDgamma(), x.back())))
     return failure();
@@ -284,18 +297,24 @@ LogicalResult MergeMomentsOp::verify() {
     return emitOpError("C1: expected ")
            << expected << " elements a row for " << getCounts().size()
            << " counts, found " << toString(moments);
-  if (failed(expectShape(*this, "C2", "mean", getMean(), moments.drop_back())))
+  if (failed(
+          expectShape(*this, "C2", "mean", getMean(), moments.drop_back())) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), moments.drop_back())))
     return failure();
-  return expectShape(*this, "C2", "rstd", getRstd(), moments.drop_back());
+  if (llvm::any_of(getCounts(), [](int64_t count) { return count < 0; }) ||
+      llvm::none_of(getCounts(), [](int64_t count) { return count > 0; }))
+    return emitOpError("C3: expected counts of 0 at least, and a positive one, "
+                       "found ")
+           << toString(getCounts());
+  return success();
 }
 
 LogicalResult NormalizeOp::verify() {
   if (failed(expectRow(*this, getX())))
     return failure();
-  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  ArrayRef<int64_t> x = shapeOf(getX());
   if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
-      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
-      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectStatistics(*this, "C2", getX(), getMean(), getRstd())) ||
       failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())))
     return failure();
   return expectShape(*this, "C3", "beta", getBeta(), x.back());
@@ -305,9 +324,12 @@ LogicalResult NormGradSumsOp::verify() {
   if (failed(expectRow(*this, getX())))
     return failure();
   ArrayRef<int64_t> x = shapeOf(getX());
-  if (failed(expectShape(*this, "C1", "dy", getDy(), x)))
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
+      failed(expectShape(*this, "C2", "sums", getSums(),
+                         append(x.drop_back(), 2))) ||
+      failed(expectStatistics(*this, "C3", getX(), getMean(), getRstd())))
     return failure();
-  return expectShape(*this, "C2", "sums", getSums(), append(x.drop_back(), 2));
+  return expectShape(*this, "C3", "gamma", getGamma(), x.back());
 }
 
 LogicalResult NormGradApplyOp::verify() {
@@ -317,18 +339,20 @@ LogicalResult NormGradApplyOp::verify() {
   if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
       failed(expectShape(*this, "C1", "dx", getDx(), x)) ||
       (getResidual() &&
-       failed(expectShape(*this, "C1", "residual", getResidual(), x))))
+       failed(expectShape(*this, "C1", "residual", getResidual(), x))) ||
+      failed(expectShape(*this, "C2", "sums", getSums(),
+                         append(x.drop_back(), 2))) ||
+      failed(expectStatistics(*this, "C3", getX(), getMean(), getRstd())))
     return failure();
-  return expectShape(*this, "C2", "sums", getSums(), append(x.drop_back(), 2));
+  return expectShape(*this, "C3", "gamma", getGamma(), x.back());
 }
 
 LogicalResult NormParamGradOp::verify() {
   if (failed(expectRow(*this, getX())))
     return failure();
-  ArrayRef<int64_t> x = shapeOf(getX()), rows = x.drop_back();
+  ArrayRef<int64_t> x = shapeOf(getX());
   if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
-      failed(expectShape(*this, "C2", "mean", getMean(), rows)) ||
-      failed(expectShape(*this, "C2", "rstd", getRstd(), rows)) ||
+      failed(expectStatistics(*this, "C2", getX(), getMean(), getRstd())) ||
       failed(expectShape(*this, "C3", "dgamma", getDgamma(), x.back())))
     return failure();
   return expectShape(*this, "C3", "dbeta", getDbeta(), x.back());
@@ -397,23 +421,20 @@ LogicalResult EmbeddingGradOp::verify() {
 }
 
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                Value targets, int64_t chunk) {
+                                Value targets) {
   ArrayRef<int64_t> shape = shapeOf(table);
   if (shape.size() != 2)
     return op->emitOpError("C2: expected a table of rank 2, found ")
            << toString(shape);
-  if (chunk < 1)
-    return op->emitOpError("expected a chunk of 1 token at least, found ")
-           << chunk;
   return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
 }
 
 LogicalResult HeadLossOp::verify() {
-  return verifyHead(*this, getH(), getTable(), getTargets(), getChunk());
+  return verifyHead(*this, getH(), getTable(), getTargets());
 }
 
 LogicalResult HeadLossGradOp::verify() {
-  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getChunk())) ||
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets())) ||
       failed(expectShape(*this, "C3", "dh", getDh(), shapeOf(getH()))))
     return failure();
   return expectShape(*this, "C3", "dtable", getDtable(), shapeOf(getTable()));
@@ -423,19 +444,24 @@ LogicalResult HeadLossGradOp::verify() {
 // The optimizer
 //===----------------------------------------------------------------------===//
 
-LogicalResult GlobalNormOp::verify() { return success(); }
-LogicalResult SumSquaresOp::verify() { return success(); }
+static LogicalResult verifyInputs(Operation *op) {
+  if (op->getNumOperands() > 0)
+    return success();
+  return op->emitOpError("C1: expected one input at least, found none");
+}
+
+LogicalResult GlobalNormOp::verify() { return verifyInputs(*this); }
+LogicalResult SumSquaresOp::verify() { return verifyInputs(*this); }
 LogicalResult ClipOp::verify() { return success(); }
 
 LogicalResult AdamWOp::verify() {
   ArrayRef<int64_t> shape = shapeOf(getParam());
-  std::pair<StringRef, Value> values[] = {
-      {"grad", getGrad()},
-      {"exp_avg", getExpAvg()},
-      {"exp_avg_sq", getExpAvgSq()},
-      {"new_param", getNewParam()},
-      {"new_exp_avg", getNewExpAvg()},
-      {"new_exp_avg_sq", getNewExpAvgSq()}};
+  std::pair<StringRef, Value> values[] = {{"grad", getGrad()},
+                                          {"exp_avg", getExpAvg()},
+                                          {"exp_avg_sq", getExpAvgSq()},
+                                          {"new_param", getNewParam()},
+                                          {"new_exp_avg", getNewExpAvg()},
+                                          {"new_exp_avg_sq", getNewExpAvgSq()}};
   for (auto [name, value] : values)
     if (failed(expectShape(*this, "C1", name, value, shape)))
       return failure();

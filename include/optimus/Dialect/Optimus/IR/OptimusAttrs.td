@@ -13,6 +13,13 @@ include "optimus/Dialect/Optimus/IR/OptimusBase.td"
 
 def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
   let summary = "A named mesh axis and its size";
+  let description = [{
+    An entry of `optimus.mesh`, which prints them as `"row" = 2`; on its own:
+
+    ```mlir
+    #optimus.axis<"row" = 2>
+    ```
+  }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
   let assemblyFormat = "`<` $name `=` $size `>`";
 }
@@ -28,6 +35,9 @@ def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
     #optimus.sharding<@mesh, [{"row"}, {}, {"col"} ]>
     #optimus.sharding<@mesh, [{"col"} ], unreduced = {"row"}>
     ```
+
+    Unreduced axes are kept in alphabetic order, so that equal states are equal
+    attributes.
 
     Constraints: (C1) no axis appears twice.
   }];
@@ -61,9 +71,18 @@ def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
 def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
   let summary = "The initial value of a parameter";
   let description = [{
-    `#optimus.init<normal, stddev = 0.02, stream = 3>` (mean 0, drawn from a
-    counter-based stream by the element's index in the whole tensor),
-    `#optimus.init<zeros>` or `#optimus.init<ones>`.
+    Constants, or normal with mean 0, drawn from a counter-based stream by the
+    element's index in the whole tensor, so that every mesh starts alike.
+
+    ```mlir
+    #optimus.init<zeros>
+    #optimus.init<ones>
+    #optimus.init<normal, stddev = 0.02, stream = 3>
+    ```
+
+    Constraints: (C1) the kind is `zeros`, `ones` or `normal`; (C2) the
+    standard deviation is finite and not negative; (C3) the stream is not
+    negative.
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$stddevAttr, "int64_t":$stream);
   let hasCustomAssemblyFormat = 1;

@@ -35,12 +35,16 @@ def Optimus_Dialect : Dialect {
 
     Operations may carry `optimus.role` too, for their first result (or
     `optimus.result_roles`, one for each result), and
-    `optimus.shardings`, one sharding for each result: absent means undecided.
-    Function arguments carry `optimus.sharding`. `optimus.donates = k` on an
-    argument promises that result k takes over its buffer.
+    `optimus.shardings`, one sharding for each result (or `unit` for a result
+    that has none): absent means undecided. Function arguments carry
+    `optimus.sharding`. `optimus.donates = k` on an argument promises that
+    result k takes over its buffer. Of these the types, the ranks of shardings
+    and, once the module has a mesh, their axes are verified.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
     static constexpr llvm::StringLiteral kParam = "optimus.param";
     static constexpr llvm::StringLiteral kHfShape = "optimus.hf_shape";
@@ -59,6 +63,15 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kBinding = "optimus.binding";
   }];
 }
+
+/// Every extent is known and positive: nothing is dynamic or empty.
+def Optimus_HasPositiveExtents : CPred<"::llvm::all_of("
+    "::llvm::cast<::mlir::ShapedType>($_self).getShape(), "
+    "[](int64_t extent) { return extent > 0; })">;
+
+class Optimus_TensorOf<list<Type> allowedTypes>
+    : RankedTensorOf<allowedTypes, [Optimus_HasPositiveExtents],
+                     "static non-empty tensor">;
 
 class Optimus_Attr<string name, string attrMnemonic, list<Trait> traits = []>
     : AttrDef<Optimus_Dialect, name, traits> {

@@ -9,51 +9,33 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_OPS
 #define OPTIMUS_DIALECT_OPTIMUS_OPS
 
-include "mlir/IR/OpAsmInterface.td"
-include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-include "optimus/Dialect/Optimus/IR/OptimusAttrs.td"
-include "optimus/Dialect/Optimus/IR/OptimusInterfaces.td"
-
-def Optimus_FloatTensor : RankedTensorOf<[F32]>;
-def Optimus_IndexTensor : RankedTensorOf<[I32]>;
-def Optimus_FloatScalar : TensorRankOf<[F32], [0]>;
-
-class Optimus_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Optimus_Dialect, mnemonic, traits>;
-
-/// An operation on whole tensors without side effects.
-class Optimus_TensorOp<string mnemonic, list<Trait> traits = []>
-    : Optimus_Op<mnemonic, !listconcat([Pure,
-        DeclareOpInterfaceMethods<ShardingRuleOpInterface>], traits)> {
-  let hasVerifier = 1;
-}
-
-class Optimus_DifferentiableOp<string mnemonic, list<Trait> traits = []>
-    : Optimus_TensorOp<mnemonic, !listconcat([
-        DeclareOpInterfaceMethods<DifferentiableOpInterface>], traits)>;
+include "optimus/Dialect/Optimus/IR/OptimusNormOps.td"
+include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
+include "optimus/Dialect/Optimus/IR/OptimusOptimizerOps.td"
 
 //===----------------------------------------------------------------------===//
 // Mesh
 //===----------------------------------------------------------------------===//
 
-def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol]> {
+def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "The mesh of devices a program runs on";
   let description = [{
-    Names the axes and their sizes; ranks are numbered with the first axis
-    slowest. A module holds at most one mesh.
+    Names the axes and their sizes. Ranks are numbered with the first axis
+    slowest: on the mesh below, rank 4 has index 1 on `row` and 1 on `col`.
 
     ```mlir
-    optimus.mesh @mesh <["row" = 2, "col" = 2]>
+    optimus.mesh @mesh <["row" = 2, "col" = 3]>
     ```
 
-    Constraints: (C1) sizes are positive; (C2) names are distinct.
+    Constraints: (C1) sizes are positive; (C2) names are distinct; (C3) a
+    module holds one mesh at most; (C4) there are at most 2^24 ranks.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, ArrayAttr:$axes);
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypedArrayAttrBase<Optimus_MeshAxisAttr, "array of mesh axes">:$axes);
   let assemblyFormat = "$sym_name custom<MeshAxes>($axes) attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    static constexpr int64_t kMaxRanks = int64_t(1) << 24;
     ::llvm::SmallVector<MeshAxisAttr> getAxisList();
     /// The size of an axis, or nothing where the mesh has no such axis.
     std::optional<int64_t> getAxisSize(::llvm::StringRef axis);
@@ -76,7 +58,9 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegme
     in K; the result has [M…, N…]. With `transpose_a`, `A` is [K…, M…]; with
     `transpose_b`, `B` is [N…, K…]. Then
     `result = (A·B + bias + residual) * scale`, where `bias` has dimensions
-    [N…] and `residual` and `scale` those of the result.
+    [N…] and `residual` and `scale` those of the result. A model is written
+    with plain products; `--optimus-fuse` makes the addends and factors
+    operands, once it is known which products are local.
 
     ```mlir
     %y = optimus.matmul %x, %w
@@ -137,19 +121,29 @@ def Optimus_AddOp : Optimus_BroadcastingOp<"add"> {
     Constraints: (C1) the result has the shape of lhs; (C2) the shape of rhs
     ends that of lhs.
   }];
+  let hasFolder = 1;
 }
 
 def Optimus_MulOp : Optimus_BroadcastingOp<"mul"> {
   let summary = "The elementwise product, the right side repeated over leading dimensions";
   let description = [{
-    As `optimus.add`, with the same constraints C1 and C2.
+    The dimensions of `rhs` are the last ones of `lhs`.
+
+    ```mlir
+    %z = optimus.mul %x, %gamma : (tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+    ```
+
+    Constraints: (C1) the result has the shape of lhs; (C2) the shape of rhs
+    ends that of lhs.
   }];
+  let hasFolder = 1;
 }
 
 def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading"> {
   let summary = "The sum over all leading dimensions that the result lacks";
   let description = [{
-    The gradient of repeating a tensor over leading dimensions.
+    The gradient of repeating a tensor over leading dimensions, as
+    `optimus.add` and `optimus.mul` do with their right side.
 
     ```mlir
     %db = optimus.sum_leading %dy : (tensor<2x8x16xf32>) -> tensor<16xf32>
@@ -160,12 +154,18 @@ def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading"> {
   let arguments = (ins Optimus_FloatTensor:$input);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasFolder = 1;
 }
 
 def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [SameOperandsAndResultType]> {
   let summary = "GELU in its tanh form";
   let description = [{
-    `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`.
+    `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, elementwise; 0 at 0, so
+    that padding stays zero.
+
+    ```mlir
+    %y = optimus.gelu %x : tensor<2x8x64xf32>
+    ```
   }];
   let arguments = (ins Optimus_FloatTensor:$input);
   let results = (outs Optimus_FloatTensor:$result);
@@ -175,146 +175,18 @@ def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [SameOperandsAndResultType
 def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsAndResultType]> {
   let summary = "GELU and its derivative in one pass";
   let description = [{
+    `result` is that of `optimus.gelu`, `slope` its derivative at the input.
     What training keeps is the slope, so that the gradient is one product,
     which can ride on the matrix product that makes its other factor.
+
+    ```mlir
+    %y, %slope = optimus.gelu_with_slope %x : tensor<2x8x64xf32>
+    ```
   }];
+  let hasCanonicalizer = 1;
   let arguments = (ins Optimus_FloatTensor:$input);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$slope);
   let assemblyFormat = "$input attr-dict `:` type($input)";
-}
-
-//===----------------------------------------------------------------------===//
-// Layer normalisation
-//===----------------------------------------------------------------------===//
-
-def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
-  let summary = "Layer normalisation over the last dimension";
-  let description = [{
-    `result = (x − mean) · rstd · gamma + beta` with
-    `rstd = 1/√(variance + epsilon)`, the variance being the mean square
-    deviation; `mean` and `rstd` are results for the gradient's sake.
-
-    Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
-    last dimension; (C3) gamma and beta are that dimension.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta,
-                       F64Attr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
-  let assemblyFormat = "$x `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad"> {
-  let summary = "The gradient of layer normalisation";
-  let description = [{
-    With x̂ = (x − mean)·rstd and dŷ = dy·gamma, over a row of n elements:
-    `dx = rstd·(dŷ − Σdŷ/n − x̂·Σ(dŷ·x̂)/n) + residual`,
-    `dgamma = Σ dy·x̂` and `dbeta = Σ dy` over all rows. `residual` is an
-    optional gradient that reaches x on another path.
-
-    Constraints: (C1) dy, x, residual and dx have one shape; (C2) mean and
-    rstd lack its last dimension; (C3) gamma, dgamma, dbeta are it.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma,
-                       Optional<Optimus_FloatTensor>:$residual);
-  let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
-  let assemblyFormat = [{
-    $dy `,` $x `,` $mean `,` $rstd `,` $gamma (`residual` `(` $residual^ `)`)?
-    attr-dict `:` functional-type(operands, results)
-  }];
-}
-
-// The parts of a layer normalisation whose rows are cut among ranks.
-
-def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments"> {
-  let summary = "Mean and sum of squared deviations of each row's real elements";
-  let description = [{
-    For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
-    elements of the local row; a row without real elements gives (0, 0).
-
-    Constraints: (C1) the result is x's shape with the last dimension 2.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$x);
-  let results = (outs Optimus_FloatTensor:$moments);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments"> {
-  let summary = "Mean and reciprocal standard deviation from the moments of parts";
-  let description = [{
-    `moments` is [rows…, 2·parts]: (mean, M2) of each part in rank order; the
-    parts have `counts` real elements. They are merged in that order by Chan's
-    formula, which adds no squares of large means:
-    `δ = mean_b − mean_a; mean = mean_a + δ·n_b/n; M2 = M2_a + M2_b + δ²·n_a·n_b/n`.
-
-    Constraints: (C1) moments has 2 elements a row for each count; (C2) mean
-    and rstd have its other dimensions.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$moments, DenseI64ArrayAttr:$counts, F64Attr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
-  let assemblyFormat = "$moments attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_NormalizeOp : Optimus_TensorOp<"normalize"> {
-  let summary = "(x − mean)·rstd·gamma + beta";
-  let description = [{
-    Padded elements come out zero because gamma and beta are zero there.
-
-    Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
-    last dimension; (C3) gamma and beta are it.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd,
-                       Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta);
-  let results = (outs Optimus_FloatTensor:$result);
-  let assemblyFormat = "$x `,` $mean `,` $rstd `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
-  let summary = "The two sums of a row that a normalisation's gradient needs";
-  let description = [{
-    [rows…, 2] of (Σdŷ, Σdŷ·x̂) over the local row; padded elements add zero
-    since gamma is zero there.
-
-    Constraints: (C1) dy and x have one shape; (C2) the result is that shape
-    with the last dimension 2.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma);
-  let results = (outs Optimus_FloatTensor:$sums);
-  let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply"> {
-  let summary = "A normalisation's dx from its row sums";
-  let description = [{
-    `dx = rstd·(dŷ − sums₀/size − x̂·sums₁/size) + residual`, zero at padded
-    elements; `size` is the true extent of the whole row.
-
-    Constraints: (C1) dy, x, residual and dx have one shape; (C2) sums has
-    two elements a row.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$sums,
-                       Optional<Optimus_FloatTensor>:$residual, I64Attr:$size);
-  let results = (outs Optimus_FloatTensor:$dx);
-  let assemblyFormat = [{
-    $dy `,` $x `,` $mean `,` $rstd `,` $gamma `,` $sums (`residual` `(` $residual^ `)`)?
-    attr-dict `:` functional-type(operands, results)
-  }];
-}
-
-def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
-  let summary = "A normalisation's dgamma and dbeta";
-  let description = [{
-    `dgamma = Σ dy·x̂` and `dbeta = Σ dy` over all rows.
-
-    Constraints: (C1) dy and x have one shape; (C2) mean and rstd lack its last
-    dimension; (C3) dgamma and dbeta are that dimension.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd);
-  let results = (outs Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
-  let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd attr-dict `:` functional-type(operands, results)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -326,7 +198,12 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention"> {
   let description = [{
     On qkv [b, s, 3, n, d]: softmax(q·kᵀ/√d)·v for each head, [b, s, n, d]; a
     position sees itself and earlier ones if `causal`. `lse` [b, n, s] is the
-    logarithm of each row's sum of exponentials, for the gradient's sake.
+    logarithm of each row's sum of exponentials, for the gradient's sake. Each
+    head of each sequence is computed on its own, so batch and heads may be cut.
+
+    ```mlir
+    %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+    ```
 
     Constraints: (C1) qkv has rank 5 and 3 in its third dimension; (C2) result
     is [b, s, n, d]; (C3) lse is [b, n, s].
@@ -340,6 +217,11 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
   let summary = "The gradient of attention";
   let description = [{
     Recomputes the probabilities from lse, a block at a time.
+
+    ```mlir
+    %dqkv = optimus.attention_grad %do, %qkv, %o, %lse {causal}
+      : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+    ```
 
     Constraints: (C1) qkv and dqkv have one type's shape, [b, s, 3, n, d];
     (C2) dout and out are [b, s, n, d]; (C3) lse is [b, n, s].
@@ -360,6 +242,10 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding"> {
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
     other tokens give zeros, so that the parts add up.
 
+    ```mlir
+    %x = optimus.embedding %table, %tokens : (tensor<256x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
+    ```
+
     Constraints: (C1) table is [v, h]; (C2) the result is the shape of tokens
     followed by h.
   }];
@@ -373,6 +259,11 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad"> {
   let description = [{
     Adds row `dy[…, :]` to row `tokens[…]` of `accumulate`, or of zeros, in the
     order of the tokens.
+
+    ```mlir
+    %dtable = optimus.embedding_grad %dy, %tokens accumulate(%dhead)
+      : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+    ```
 
     Constraints: (C1) dy is the shape of tokens followed by h; (C2) the result
     is [v, h]; (C3) accumulate has the result's shape.
@@ -393,11 +284,16 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
     in nats over the tokens whose target is at least 0, and `real_count` their
     number. Logits are made and used `chunk` tokens at a time, never whole.
 
+    ```mlir
+    %loss_sum, %real_count = optimus.head_loss %h, %table, %targets
+      : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
+    ```
+
     Constraints: (C1) h is the shape of targets followed by the table's second
     dimension; (C2) the table has rank 2.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
-                       DefaultValuedAttr<I64Attr, "512">:$chunk);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count);
   let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
 }
@@ -409,76 +305,21 @@ def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad"> {
     `dtable = dlogitsᵀ·h`, where dlogits = softmax(logits) − onehot(target) at
     real tokens and 0 elsewhere.
 
+    ```mlir
+    %loss_sum, %real_count, %dh, %dtable = optimus.head_loss_grad %h, %table, %targets {chunk = 4 : i64}
+      : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>)
+      -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
+    ```
+
     Constraints: C1 and C2 of `optimus.head_loss`; (C3) dh and dtable have the shapes
     of h and table.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
-                       DefaultValuedAttr<I64Attr, "512">:$chunk);
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count,
                       Optimus_FloatTensor:$dh, Optimus_FloatTensor:$dtable);
   let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
-}
-
-//===----------------------------------------------------------------------===//
-// The optimizer
-//===----------------------------------------------------------------------===//
-
-def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm"> {
-  let summary = "The Euclidean norm of many tensors taken as one vector";
-  let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs);
-  let results = (outs Optimus_FloatScalar:$norm);
-  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares"> {
-  let summary = "The sum of the squares of all elements of some tensors";
-  let description = "Accumulated in f64, rounded once.";
-  let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs);
-  let results = (outs Optimus_FloatScalar:$sum);
-  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_SqrtOp : Optimus_TensorOp<"sqrt", [SameOperandsAndResultType]> {
-  let summary = "The elementwise square root";
-  let arguments = (ins Optimus_FloatTensor:$input);
-  let results = (outs Optimus_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
-}
-
-def Optimus_ClipOp : Optimus_TensorOp<"clip"> {
-  let summary = "The factor that averages and clips a gradient";
-  let description = [{
-    The gradient of a sum over `count` real tokens has norm `norm`. The mean's
-    norm is `mean_norm = norm/max(count, 1)`, and
-    `scale = min(1, limit/(mean_norm + 1e-6))/max(count, 1)` makes of that gradient the
-    mean's, no longer than `limit`.
-  }];
-  let arguments = (ins Optimus_FloatScalar:$norm, Optimus_FloatScalar:$count, Optimus_FloatScalar:$limit);
-  let results = (outs Optimus_FloatScalar:$scale, Optimus_FloatScalar:$mean_norm);
-  let assemblyFormat = "$norm `,` $count `,` $limit attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_AdamWOp : Optimus_TensorOp<"adamw"> {
-  let summary = "One AdamW update";
-  let description = [{
-    With g' = g·scale:
-    `m' = beta1·m + (1−beta1)·g'`, `v' = beta2·v + (1−beta2)·g'²`,
-    `p' = p − lr·(m'/(1−beta1_power) / (√(v'/(1−beta2_power)) + epsilon) + d·p)`,
-    where d is weight_decay if `decay`, else 0 (decoupled weight decay).
-
-    Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
-    shape.
-  }];
-  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_FloatTensor:$exp_avg, Optimus_FloatTensor:$exp_avg_sq,
-                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
-                       Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$beta1,
-                       Optimus_FloatScalar:$beta2, Optimus_FloatScalar:$epsilon,
-                       Optimus_FloatScalar:$beta1_power, Optimus_FloatScalar:$beta2_power,
-                       UnitAttr:$decay);
-  let results = (outs Optimus_FloatTensor:$new_param, Optimus_FloatTensor:$new_exp_avg,
-                      Optimus_FloatTensor:$new_exp_avg_sq);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasCanonicalizer = 1;
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_OPS

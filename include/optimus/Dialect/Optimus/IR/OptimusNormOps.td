@@ -1,0 +1,194 @@
+//===- OptimusNormOps.td - Layer normalisation -------------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_NORMOPS
+#define OPTIMUS_DIALECT_OPTIMUS_NORMOPS
+
+include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
+
+def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
+  let summary = "Layer normalisation over the last dimension";
+  let description = [{
+    `result = (x − mean) · rstd · gamma + beta` with
+    `rstd = 1/√(variance + epsilon)`, the variance being the mean square
+    deviation; `mean` and `rstd` are results for the gradient's sake.
+
+    ```mlir
+    %y, %mean, %rstd = optimus.layer_norm %x, %gamma, %beta {epsilon = 1.0e-5 : f64}
+      : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>)
+      -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+    ```
+
+    Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
+    last dimension; (C3) gamma and beta are that dimension.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta,
+                       F64Attr:$epsilon);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
+  let assemblyFormat = "$x `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad"> {
+  let summary = "The gradient of layer normalisation";
+  let description = [{
+    With x̂ = (x − mean)·rstd and dŷ = dy·gamma, over a row of n elements:
+    `dx = rstd·(dŷ − Σdŷ/n − x̂·Σ(dŷ·x̂)/n) + residual`,
+    `dgamma = Σ dy·x̂` and `dbeta = Σ dy` over all rows. `residual` is an
+    optional gradient that reaches x on another path.
+
+    ```mlir
+    %dx, %dgamma, %dbeta = optimus.layer_norm_grad %dy, %x, %mean, %rstd, %gamma residual(%r)
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x16xf32>)
+      -> (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>)
+    ```
+
+    Constraints: (C1) dy, x, residual and dx have one shape; (C2) mean and
+    rstd lack its last dimension; (C3) gamma, dgamma, dbeta are it.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
+                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma,
+                       Optional<Optimus_FloatTensor>:$residual);
+  let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $mean `,` $rstd `,` $gamma (`residual` `(` $residual^ `)`)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+// The parts of a layer normalisation whose rows are cut among ranks.
+
+def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments"> {
+  let summary = "Mean and sum of squared deviations of each row's real elements";
+  let description = [{
+    For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
+    elements of the local row; a row without real elements gives (0, 0). It
+    is what a rank can say of its part of a row that is cut: the parts' moments
+    are put side by side and merged by `optimus.merge_moments`.
+
+    ```mlir
+    %moments = optimus.row_moments %x : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
+    ```
+
+    Constraints: (C1) the result is x's shape with the last dimension 2.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x);
+  let results = (outs Optimus_FloatTensor:$moments);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments"> {
+  let summary = "Mean and reciprocal standard deviation from the moments of parts";
+  let description = [{
+    `moments` is [rows…, 2·parts]: (mean, M2) of each part in rank order; the
+    parts have `counts` real elements. They are merged in that order by Chan's
+    formula, which adds no squares of large means:
+    `δ = mean_b − mean_a; mean = mean_a + δ·n_b/n; M2 = M2_a + M2_b + δ²·n_a·n_b/n`.
+    Then `rstd = 1/√(M2/n + epsilon)`.
+
+    ```mlir
+    %mean, %rstd = optimus.merge_moments %moments {counts = array<i64: 16, 16, 8>, epsilon = 1.0e-5 : f64}
+      : (tensor<2x8x6xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
+    ```
+
+    Constraints: (C1) moments has 2 elements a row for each count; (C2) mean
+    and rstd have its other dimensions; (C3) counts are not negative, and one is positive.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$moments, DenseI64ArrayAttr:$counts, F64Attr:$epsilon);
+  let results = (outs Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
+  let assemblyFormat = "$moments attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_NormalizeOp : Optimus_TensorOp<"normalize"> {
+  let summary = "(x − mean)·rstd·gamma + beta";
+  let description = [{
+    The elementwise part of a layer normalisation, once the statistics of whole
+    rows are known. Padded elements come out zero because gamma and beta are
+    zero there.
+
+    ```mlir
+    %y = optimus.normalize %x, %mean, %rstd, %gamma, %beta
+      : (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+    ```
+
+    Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
+    last dimension; (C3) gamma and beta are it.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd,
+                       Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$x `,` $mean `,` $rstd `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
+  let summary = "The two sums of a row that a normalisation's gradient needs";
+  let description = [{
+    [rows…, 2] of (Σdŷ, Σdŷ·x̂) over the local row, with dŷ = dy·gamma and
+    x̂ = (x − mean)·rstd; padded elements add zero since gamma is zero there.
+
+    ```mlir
+    %sums = optimus.norm_grad_sums %dy, %x, %mean, %rstd, %gamma
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>) -> tensor<8x2xf32>
+    ```
+
+    Constraints: (C1) dy and x have one shape; (C2) the result is that shape
+    with the last dimension 2; (C3) mean and rstd lack the last dimension and
+    gamma is it.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
+                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma);
+  let results = (outs Optimus_FloatTensor:$sums);
+  let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply"> {
+  let summary = "A normalisation's dx from its row sums";
+  let description = [{
+    `dx = rstd·(dŷ − sums₀/size − x̂·sums₁/size) + residual`, zero at padded
+    elements; `size` is the true extent of the whole row and `sums` are those
+    of `optimus.norm_grad_sums`, over the whole row too.
+
+    ```mlir
+    %dx = optimus.norm_grad_apply %dy, %x, %mean, %rstd, %gamma, %sums {size = 16 : i64}
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x2xf32>) -> tensor<8x16xf32>
+    ```
+
+    Constraints: (C1) dy, x, residual and dx have one shape; (C2) sums has
+    two elements a row; (C3) mean and rstd lack the last dimension and gamma
+    is it.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
+                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$sums,
+                       Optional<Optimus_FloatTensor>:$residual,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$size);
+  let results = (outs Optimus_FloatTensor:$dx);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $mean `,` $rstd `,` $gamma `,` $sums (`residual` `(` $residual^ `)`)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
+  let summary = "A normalisation's dgamma and dbeta";
+  let description = [{
+    `dgamma = Σ dy·x̂` and `dbeta = Σ dy` over all rows.
+
+    ```mlir
+    %dgamma, %dbeta = optimus.norm_param_grad %dy, %x, %mean, %rstd
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+    ```
+
+    Constraints: (C1) dy and x have one shape; (C2) mean and rstd lack its last
+    dimension; (C3) dgamma and dbeta are that dimension.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
+                       Optimus_FloatTensor:$rstd);
+  let results = (outs Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
+  let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_NORMOPS

@@ -1,0 +1,238 @@
+// RUN: %optimus-opt %s | FileCheck %s
+// RUN: %optimus-opt %s --mlir-print-op-generic | %optimus-opt | FileCheck %s
+
+// Attributes, then one case for each operation, in alphabetical order.
+
+#cut = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
+#two_axes = #optimus.sharding<@mesh, [{"row", "col"}, {}]>
+#addends = #optimus.sharding<@mesh, [{}], unreduced = {"row", "col"}>
+#scalar = #optimus.sharding<@mesh, [], unreduced = {"row"}>
+
+// CHECK: optimus.mesh @mesh <["row" = 2, "col" = 3]>
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+
+// Unreduced axes are put in alphabetic order.
+// CHECK-LABEL: func.func private @attributes
+// CHECK-SAME: tensor<4x6xf32> {optimus.dims = ["hidden", "heads"], optimus.hf_shape = array<i64: 24>, optimus.init = #optimus.init<normal, stddev = 2.000000e-02, stream = 3>, optimus.param = "w", optimus.role = "mlp_up.weight", optimus.sharding = #optimus.sharding<@mesh, [{"row", "col"}, {}]>}
+// CHECK-SAME: tensor<6xf32> {optimus.donates = 0 : i64, optimus.init = #optimus.init<ones>, optimus.sharding = #optimus.sharding<@mesh, [{}], unreduced = {"col", "row"}>}
+// CHECK-SAME: tensor<6xf32> {optimus.binding = "exp_avg:b", optimus.init = #optimus.init<zeros>}
+// CHECK-SAME: -> (tensor<f32> {optimus.sharding = #optimus.sharding<@mesh, [], unreduced = {"row"}>})
+func.func private @attributes(
+    tensor<4x6xf32> {optimus.param = "w", optimus.hf_shape = array<i64: 24>, optimus.role = "mlp_up.weight", optimus.dims = ["hidden", "heads"],
+                     optimus.init = #optimus.init<normal, stddev = 0.02, stream = 3>, optimus.sharding = #two_axes},
+    tensor<6xf32> {optimus.init = #optimus.init<ones>, optimus.donates = 0 : i64, optimus.sharding = #addends},
+    tensor<6xf32> {optimus.init = #optimus.init<zeros>, optimus.binding = "exp_avg:b"}) -> (tensor<f32> {optimus.sharding = #scalar})
+
+// CHECK-LABEL: func.func @axis
+// CHECK-SAME: attributes {axis = #optimus.axis<"row" = 2>}
+func.func @axis() attributes {axis = #optimus.axis<"row" = 2>} {
+  return
+}
+
+// A result without a decision has `unit` in its place.
+// CHECK-LABEL: func.func @shardings
+// CHECK: optimus.layer_norm {{.*}} {epsilon = 1.000000e-05 : f64, optimus.result_roles = ["x", "", ""], optimus.role = "x", optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>, unit, unit]}
+func.func @shardings(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {
+  %y, %mean, %rstd = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64, optimus.role = "x", optimus.result_roles = ["x", "", ""], optimus.shardings = [#cut, unit, unit]}
+    : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  return %y : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @adamw(
+// CHECK-SAME: %[[P:.*]]: tensor<4x6xf32>, %[[S:.*]]: tensor<f32>)
+// CHECK: %{{.*}}, %{{.*}}, %{{.*}} = optimus.adamw %[[P]], %[[P]], %[[P]], %[[P]], %[[S]], %[[S]], %[[S]], %[[S]], %[[S]], %[[S]], %[[S]], %[[S]] {decay} : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>)
+// CHECK-NEXT: optimus.adamw %{{.*}}, %[[S]] : (
+func.func @adamw(%p: tensor<4x6xf32>, %s: tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0, %1, %2 = optimus.adamw %p, %p, %p, %p, %s, %s, %s, %s, %s, %s, %s, %s {decay}
+    : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>)
+  %3, %4, %5 = optimus.adamw %p, %p, %p, %p, %s, %s, %s, %s, %s, %s, %s, %s
+    : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>)
+  return %0, %3 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @add
+// CHECK: optimus.add %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+// CHECK-NEXT: optimus.add %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+// CHECK-NEXT: optimus.add %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<f32>) -> tensor<2x8x16xf32>
+func.func @add(%x: tensor<2x8x16xf32>, %b: tensor<16xf32>, %s: tensor<f32>) -> tensor<2x8x16xf32> {
+  %0 = optimus.add %x, %b : (tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+  %1 = optimus.add %0, %x : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
+  %2 = optimus.add %1, %s : (tensor<2x8x16xf32>, tensor<f32>) -> tensor<2x8x16xf32>
+  return %2 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @attention
+// CHECK: %{{.*}}, %{{.*}} = optimus.attention %{{.*}} {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+// CHECK-NEXT: optimus.attention %{{[^ ]*}} : (
+func.func @attention(%qkv: tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) {
+  %0, %1 = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  %2, %3 = optimus.attention %qkv : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return %0, %3 : tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
+}
+
+// CHECK-LABEL: func.func @attention_grad
+// CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+func.func @attention_grad(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32> {
+  %0 = optimus.attention_grad %o, %qkv, %o, %lse {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+  return %0 : tensor<2x8x3x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @clip
+// CHECK: %{{.*}}, %{{.*}} = optimus.clip %{{.*}}, %{{.*}}, %{{.*}} : (tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+func.func @clip(%norm: tensor<f32>, %count: tensor<f32>, %limit: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %0, %1 = optimus.clip %norm, %count, %limit : (tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+  return %0, %1 : tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL: func.func @embedding
+// CHECK: optimus.embedding %{{.*}}, %{{.*}} : (tensor<256x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
+func.func @embedding(%table: tensor<256x16xf32>, %tokens: tensor<2x8xi32>) -> tensor<2x8x16xf32> {
+  %0 = optimus.embedding %table, %tokens : (tensor<256x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
+  return %0 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @embedding_grad
+// CHECK: %[[HEAD:.*]] = optimus.embedding_grad %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
+// CHECK-NEXT: optimus.embedding_grad %{{.*}}, %{{.*}} accumulate(%[[HEAD]]) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+func.func @embedding_grad(%dy: tensor<2x8x16xf32>, %tokens: tensor<2x8xi32>) -> tensor<256x16xf32> {
+  %0 = optimus.embedding_grad %dy, %tokens : (tensor<2x8x16xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
+  %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+  return %1 : tensor<256x16xf32>
+}
+
+// CHECK-LABEL: func.func @gelu
+// CHECK: optimus.gelu %{{.*}} : tensor<2x8xf32>
+func.func @gelu(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = optimus.gelu %x : tensor<2x8xf32>
+  return %0 : tensor<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @gelu_with_slope
+// CHECK: %{{.*}}, %{{.*}} = optimus.gelu_with_slope %{{.*}} : tensor<2x8xf32>
+func.func @gelu_with_slope(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+  %0, %1 = optimus.gelu_with_slope %x : tensor<2x8xf32>
+  return %0, %1 : tensor<2x8xf32>, tensor<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @global_norm
+// CHECK: optimus.global_norm %{{.*}}, %{{.*}} : (tensor<4x6xf32>, tensor<f32>) -> tensor<f32>
+func.func @global_norm(%a: tensor<4x6xf32>, %b: tensor<f32>) -> tensor<f32> {
+  %0 = optimus.global_norm %a, %b : (tensor<4x6xf32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// The default chunk is not printed.
+// CHECK-LABEL: func.func @head_loss
+// CHECK: %{{.*}}, %{{.*}} = optimus.head_loss %{{.*}}, %{{.*}}, %{{[^ ]*}} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
+// CHECK-NEXT: optimus.head_loss %{{.*}} {chunk = 4 : i64} :
+func.func @head_loss(%h: tensor<2x8x16xf32>, %table: tensor<256x16xf32>, %targets: tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>) {
+  %0, %1 = optimus.head_loss %h, %table, %targets : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
+  %2, %3 = optimus.head_loss %h, %table, %targets {chunk = 4 : i64} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
+  return %0, %3 : tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL: func.func @head_loss_grad
+// CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} = optimus.head_loss_grad %{{.*}} {chunk = 4 : i64} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
+func.func @head_loss_grad(%h: tensor<2x8x16xf32>, %table: tensor<256x16xf32>, %targets: tensor<2x8xi32>) -> (tensor<2x8x16xf32>, tensor<256x16xf32>) {
+  %0, %1, %2, %3 = optimus.head_loss_grad %h, %table, %targets {chunk = 4 : i64} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
+  return %2, %3 : tensor<2x8x16xf32>, tensor<256x16xf32>
+}
+
+// CHECK-LABEL: func.func @layer_norm
+// CHECK: %{{.*}}, %{{.*}}, %{{.*}} = optimus.layer_norm %{{.*}}, %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+func.func @layer_norm(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {
+  %0, %1, %2 = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  return %0 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @layer_norm_grad
+// CHECK: %[[DX:.*]], %{{.*}}, %{{.*}} = optimus.layer_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{[^ ]*}} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>)
+// CHECK-NEXT: optimus.layer_norm_grad %{{.*}} residual(%[[DX]]) : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x16xf32>) ->
+func.func @layer_norm_grad(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>) -> tensor<8x16xf32> {
+  %0, %1, %2 = optimus.layer_norm_grad %x, %x, %m, %m, %g : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>)
+  %3, %4, %5 = optimus.layer_norm_grad %x, %x, %m, %m, %g residual(%0) : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16xf32>, tensor<16xf32>)
+  return %3 : tensor<8x16xf32>
+}
+
+// CHECK-LABEL: func.func @matmul(
+// CHECK: optimus.matmul %{{.*}}, %{{[^ ]*}} : (tensor<2x8x16xf32>, tensor<16x3x4xf32>) -> tensor<2x8x3x4xf32>
+// CHECK-NEXT: optimus.matmul %{{.*}}, %{{.*}} bias(%{{.*}}) residual(%{{.*}}) scale(%{{.*}}) : (
+// CHECK-NEXT: optimus.matmul %{{.*}}, %{{.*}} {contracting = 2 : i64, transpose_b} : (tensor<2x8x3x4xf32>, tensor<16x3x4xf32>) -> tensor<2x8x16xf32>
+// CHECK-NEXT: optimus.matmul %{{.*}}, %{{.*}} {contracting = 2 : i64, transpose_a} : (tensor<2x8x16xf32>, tensor<2x8x3x4xf32>) -> tensor<16x3x4xf32>
+func.func @matmul(%x: tensor<2x8x16xf32>, %w: tensor<16x3x4xf32>, %b: tensor<3x4xf32>) -> (tensor<2x8x16xf32>, tensor<16x3x4xf32>) {
+  %0 = optimus.matmul %x, %w : (tensor<2x8x16xf32>, tensor<16x3x4xf32>) -> tensor<2x8x3x4xf32>
+  %1 = optimus.matmul %x, %w bias(%b) residual(%0) scale(%0) : (tensor<2x8x16xf32>, tensor<16x3x4xf32>, tensor<3x4xf32>, tensor<2x8x3x4xf32>, tensor<2x8x3x4xf32>) -> tensor<2x8x3x4xf32>
+  %2 = optimus.matmul %1, %w {contracting = 2 : i64, transpose_b} : (tensor<2x8x3x4xf32>, tensor<16x3x4xf32>) -> tensor<2x8x16xf32>
+  %3 = optimus.matmul %x, %1 {contracting = 2 : i64, transpose_a} : (tensor<2x8x16xf32>, tensor<2x8x3x4xf32>) -> tensor<16x3x4xf32>
+  return %2, %3 : tensor<2x8x16xf32>, tensor<16x3x4xf32>
+}
+
+// CHECK-LABEL: func.func @merge_moments
+// CHECK: %{{.*}}, %{{.*}} = optimus.merge_moments %{{.*}} {counts = array<i64: 6, 6, 0>, epsilon = 1.000000e-05 : f64} : (tensor<8x6xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+func.func @merge_moments(%x: tensor<8x6xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0, %1 = optimus.merge_moments %x {counts = array<i64: 6, 6, 0>, epsilon = 1.0e-5 : f64} : (tensor<8x6xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @mul
+// CHECK: optimus.mul %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<8x16xf32>) -> tensor<2x8x16xf32>
+func.func @mul(%x: tensor<2x8x16xf32>, %y: tensor<8x16xf32>) -> tensor<2x8x16xf32> {
+  %0 = optimus.mul %x, %y : (tensor<2x8x16xf32>, tensor<8x16xf32>) -> tensor<2x8x16xf32>
+  return %0 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @norm_grad_apply
+// CHECK: optimus.norm_grad_apply %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} residual(%{{.*}}) {size = 16 : i64} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x2xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+func.func @norm_grad_apply(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>, %sums: tensor<8x2xf32>) -> tensor<8x16xf32> {
+  %0 = optimus.norm_grad_apply %x, %x, %m, %m, %g, %sums residual(%x) {size = 16 : i64} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x2xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %0 : tensor<8x16xf32>
+}
+
+// CHECK-LABEL: func.func @norm_grad_sums
+// CHECK: optimus.norm_grad_sums %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>) -> tensor<8x2xf32>
+func.func @norm_grad_sums(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>) -> tensor<8x2xf32> {
+  %0 = optimus.norm_grad_sums %x, %x, %m, %m, %g : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>) -> tensor<8x2xf32>
+  return %0 : tensor<8x2xf32>
+}
+
+// CHECK-LABEL: func.func @norm_param_grad
+// CHECK: %{{.*}}, %{{.*}} = optimus.norm_param_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+func.func @norm_param_grad(%x: tensor<8x16xf32>, %m: tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  %0, %1 = optimus.norm_param_grad %x, %x, %m, %m : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+  return %0, %1 : tensor<16xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func.func @normalize
+// CHECK: optimus.normalize %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+func.func @normalize(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>) -> tensor<8x16xf32> {
+  %0 = optimus.normalize %x, %m, %m, %g, %g : (tensor<8x16xf32>, tensor<8xf32>, tensor<8xf32>, tensor<16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  return %0 : tensor<8x16xf32>
+}
+
+// CHECK-LABEL: func.func @row_moments
+// CHECK: optimus.row_moments %{{.*}} : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
+func.func @row_moments(%x: tensor<2x8x16xf32>) -> tensor<2x8x2xf32> {
+  %0 = optimus.row_moments %x : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
+  return %0 : tensor<2x8x2xf32>
+}
+
+// CHECK-LABEL: func.func @sqrt
+// CHECK: optimus.sqrt %{{.*}} : tensor<f32>
+func.func @sqrt(%x: tensor<f32>) -> tensor<f32> {
+  %0 = optimus.sqrt %x : tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @sum_leading
+// CHECK: optimus.sum_leading %{{.*}} : (tensor<2x8x16xf32>) -> tensor<16xf32>
+func.func @sum_leading(%x: tensor<2x8x16xf32>) -> tensor<16xf32> {
+  %0 = optimus.sum_leading %x : (tensor<2x8x16xf32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}
+
+// CHECK-LABEL: func.func @sum_squares
+// CHECK: optimus.sum_squares %{{.*}}, %{{.*}} : (tensor<4x6xf32>, tensor<f32>) -> tensor<f32>
+func.func @sum_squares(%a: tensor<4x6xf32>, %b: tensor<f32>) -> tensor<f32> {
+  %0 = optimus.sum_squares %a, %b : (tensor<4x6xf32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
