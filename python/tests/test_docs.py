@@ -1,0 +1,55 @@
+# ===- test_docs.py - The pages hang together ------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Links lead somewhere, every page can be reached from README.md, and the
+scripts that are named exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools import REPOSITORY
+
+PAGES = [
+    page
+    for pattern in ["*.md", "docs/**/*.md", "bench/**/*.md"]
+    for page in sorted(REPOSITORY.glob(pattern))
+]
+NAMES = [str(page.relative_to(REPOSITORY)) for page in PAGES]
+
+
+def links(page: Path):
+    """The files that a page links to."""
+    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text())
+    return [
+        (page.parent / target).resolve()
+        for target in targets
+        if not re.match(r"[a-z]+:", target)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links(page):
+    assert [str(target) for target in links(page) if not target.exists()] == []
+
+
+def test_every_page_can_be_reached():
+    reached, found = set(), [REPOSITORY / "README.md"]
+    while found:
+        page = found.pop()
+        if page not in reached and page.suffix == ".md" and page.exists():
+            reached.add(page)
+            found += links(page)
+    docs = {page for page in PAGES if REPOSITORY / "docs" in page.parents}
+    assert docs - reached == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_scripts_exist(page):
+    named = set(re.findall(r"(?<![\w/])scripts/[a-z_]+(?:\.py|\.sh)?", page.read_text()))
+    assert {name for name in named if not (REPOSITORY / name).is_file()} == set()
