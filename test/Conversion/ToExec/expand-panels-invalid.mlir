@@ -6,7 +6,7 @@
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 
 func.func @uneven(%x: tensor<4x6xf32, #x>, %w: tensor<6x3xf32, #w>) -> tensor<4x3xf32, #y> {
-  // expected-error @below {{cannot cut dimension 1 of A, 6 on each of 2 ranks, into 8 panels}}
+  // expected-error @below {{C3: expected a number of panels that divides 12, the padded extent of K, found 8}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 8 : i64} : (tensor<4x6xf32, #x>, tensor<6x3xf32, #w>) -> tensor<4x3xf32, #y>
   return %0 : tensor<4x3xf32, #y>
 }

@@ -57,7 +57,7 @@ func.func @unknown(%x: tensor<8xf32>) -> tensor<8xf32> {
 #table = #ccl.local<[6, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>
 optimus.mesh @mesh <["row" = 2]>
 func.func @chunk(%h: tensor<8x4xf32>, %table: tensor<3x4xf32, #table>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {
-  // expected-error @below {{chunk must be positive, found 0}}
+  // expected-error @below {{attribute 'chunk' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
   %0, %1 = ccl.head_loss %h, %table, %targets {axis = "row", chunk = 0 : i64} : (tensor<8x4xf32>, tensor<3x4xf32, #table>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
   return %0, %1 : tensor<f32>, tensor<f32>
 }

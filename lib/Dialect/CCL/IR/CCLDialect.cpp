@@ -10,6 +10,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::ccl;
@@ -41,17 +42,61 @@ LogicalResult LocalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-LogicalResult LocalAttr::verifyEncoding(
-    ArrayRef<int64_t> shape, Type,
-    function_ref<InFlightDiagnostic()> emitError) const {
+LogicalResult
+LocalAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                          function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getShape().size())
     return emitError() << "C1: expected a tensor of rank " << getShape().size()
                        << " for its encoding, found rank " << shape.size();
   for (auto [local, global] : llvm::zip(shape, getShape()))
     if (local < 1 || global < 1)
-      return emitError() << "expected positive extents, found " << local
+      return emitError() << "C2: expected positive extents, found " << local
                          << " of " << global;
   return success();
+}
+
+/// C3 and C4 of one local type.
+static LogicalResult verifyLocalType(Operation *op, const Twine &what,
+                                     RankedTensorType type, MeshOp mesh) {
+  LocalAttr local = ccl::getLocal(type);
+  if (!local)
+    return success();
+  ShardingAttr sharding = local.getSharding();
+  if (sharding.getMesh().getValue() != mesh.getSymName())
+    return op->emitOpError("#ccl.local C3: expected ")
+           << what << " on the mesh @" << mesh.getSymName() << ", found "
+           << sharding;
+  SmallVector<StringRef> names = sharding.getUnreducedAxes();
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+    names.append(sharding.getDimAxes(dim));
+  for (StringRef axis : names)
+    if (!mesh.getAxisSize(axis))
+      return op->emitOpError("#ccl.local C3: expected ")
+             << what << " to name axes of @" << mesh.getSymName()
+             << ", found \"" << axis << '"';
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
+    int64_t parts = mesh.getProduct(sharding.getDimAxes(dim));
+    int64_t whole = local.getShape()[dim], part = type.getDimSize(dim);
+    if (part < llvm::divideCeilSigned(whole, parts))
+      return op->emitOpError("#ccl.local C4: expected dimension ")
+             << dim << " of " << what << " to hold a part of " << whole
+             << " cut into " << parts << ", found " << part;
+  }
+  return success();
+}
+
+LogicalResult ccl::verifyLocalTypes(Operation *op) {
+  MeshOp mesh = optimus::getMesh(op);
+  auto verifyAll = [&](ValueRange values, StringRef kind) -> LogicalResult {
+    for (auto [index, value] : llvm::enumerate(values))
+      if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+        if (failed(verifyLocalType(op, kind + " " + Twine(index), type, mesh)))
+          return failure();
+    return success();
+  };
+  if (failed(verifyAll(op->getOperands(), "operand")))
+    return failure();
+  return verifyAll(op->getResults(), "result");
 }
 
 LocalAttr ccl::getLocal(Type type) {

@@ -9,6 +9,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::ccl;
@@ -19,15 +20,19 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// C1 of every collective: the mesh has the axis. Gives its size.
+/// C1 of every collective: the mesh has the axis. Gives its size. Checks that
+/// local types fit the mesh, too.
 static FailureOr<int64_t> expectAxis(Operation *op, StringRef axis) {
   MeshOp mesh = optimus::getMesh(op);
   if (!mesh)
     return op->emitOpError("C1: expected a mesh in the module, found none");
-  if (std::optional<int64_t> size = mesh.getAxisSize(axis))
-    return *size;
-  return op->emitOpError("C1: expected an axis of @")
-         << mesh.getSymName() << ", found \"" << axis << '"';
+  std::optional<int64_t> size = mesh.getAxisSize(axis);
+  if (!size)
+    return op->emitOpError("C1: expected an axis of @")
+           << mesh.getSymName() << ", found \"" << axis << '"';
+  if (failed(verifyLocalTypes(op)))
+    return failure();
+  return *size;
 }
 
 /// The sharding of a tensor, replicated where its type says nothing.
@@ -47,8 +52,8 @@ static LogicalResult expectState(Operation *op, StringRef label, Value input,
     return op->emitOpError() << label << ": expected a result sharded "
                              << expected << ", found " << found;
   if (getGlobalShape(input.getType()) != getGlobalShape(result.getType()))
-    return op->emitOpError("expected input and result to be parts of one "
-                           "tensor, found shapes [")
+    return op->emitOpError("C3: expected input and result to be parts of one "
+                           "tensor, found whole shapes [")
            << getGlobalShape(input.getType()) << "] and ["
            << getGlobalShape(result.getType()) << ']';
   return success();
@@ -58,7 +63,7 @@ static LogicalResult expectShape(Operation *op, Value value,
                                  ArrayRef<int64_t> expected) {
   if (shapeOf(value) == expected)
     return success();
-  return op->emitOpError("expected a local shape [")
+  return op->emitOpError("C3: expected a local shape [")
          << expected << "], found [" << shapeOf(value) << ']';
 }
 
@@ -79,8 +84,8 @@ static LogicalResult expectDim(Operation *op, Value input, int64_t dim) {
   int64_t rank = shapeOf(input).size();
   if (dim >= 0 && dim < rank)
     return success();
-  return op->emitOpError("expected a dimension below ")
-         << rank << ", found " << dim;
+  return op->emitOpError("C2: expected a dimension from 0 to ")
+         << rank - 1 << ", found " << dim;
 }
 
 LogicalResult AllReduceOp::verify() {
@@ -88,8 +93,8 @@ LogicalResult AllReduceOp::verify() {
     return failure();
   FailureOr<ShardingAttr> expected =
       dropUnreduced(*this, getInput(), getAxis());
-  if (failed(expected) || failed(expectState(*this, "C2", getInput(),
-                                             getResult(), *expected)))
+  if (failed(expected) ||
+      failed(expectState(*this, "C2", getInput(), getResult(), *expected)))
     return failure();
   return expectShape(*this, getResult(), shapeOf(getInput()));
 }
@@ -108,7 +113,7 @@ LogicalResult ReduceScatterOp::verify() {
     return failure();
   SmallVector<int64_t> shape(shapeOf(getInput()));
   if (shape[getDim()] % *size)
-    return emitOpError("expected dimension ")
+    return emitOpError("C3: expected dimension ")
            << getDim() << " to be a multiple of " << *size << ", found "
            << shape[getDim()];
   shape[getDim()] /= *size;
@@ -145,6 +150,15 @@ LogicalResult ConcatOp::verify() {
   if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
     return emitOpError("C2: expected a local shape [")
            << shape << "], found [" << shapeOf(getResult()) << ']';
+  SmallVector<int64_t> wholeIn = getGlobalShape(getInput().getType());
+  SmallVector<int64_t> wholeOut = getGlobalShape(getResult().getType());
+  for (int64_t dim = 0, last = shape.size() - 1; dim < last; ++dim)
+    if (wholeIn[dim] != wholeOut[dim] ||
+        getDimAxes(getInput().getType(), dim) !=
+            getDimAxes(getResult().getType(), dim))
+      return emitOpError("C3: expected dimension ")
+             << dim << " to be cut alike in input and result, found "
+             << getInput().getType() << " and " << getResult().getType();
   return success();
 }
 
@@ -157,6 +171,9 @@ LogicalResult SliceOp::verify() {
     if (llvm::is_contained(sharding.getDimAxes(dim), getAxis()))
       return emitOpError("C2: expected an input that \"")
              << getAxis() << "\" does not cut, found " << sharding;
+  if (sharding.isUnreducedOver(getAxis()))
+    return emitOpError("C2: expected an input reduced over \"")
+           << getAxis() << "\", found " << sharding;
   SmallVector<StringRef> axes = sharding.getDimAxes(getDim());
   axes.push_back(getAxis());
   if (failed(expectState(*this, "C2", getInput(), getResult(),
@@ -164,84 +181,98 @@ LogicalResult SliceOp::verify() {
     return failure();
   SmallVector<int64_t> shape(shapeOf(getInput()));
   if (shape[getDim()] % *size)
-    return emitOpError("expected dimension ")
+    return emitOpError("C3: expected dimension ")
            << getDim() << " to be a multiple of " << *size << ", found "
            << shape[getDim()];
   shape[getDim()] /= *size;
   return expectShape(*this, getResult(), shape);
 }
 
-LogicalResult MatmulOp::verify() {
-  StringRef name = getStationary();
-  if (name != "a" && name != "b" && name != "c")
-    return emitOpError("C1: expected stationary \"a\", \"b\" or \"c\", found \"")
-           << name << '"';
-  MeshOp mesh = optimus::getMesh(*this);
-  if (!mesh)
-    return emitOpError("expected a mesh in the module, found none");
-  int64_t rankA = shapeOf(getA()).size(), rankB = shapeOf(getB()).size();
-  int64_t k = getContracting();
-  if (k < 1 || rankA < k || rankB < k ||
-      static_cast<int64_t>(shapeOf(getResult()).size()) !=
-          rankA + rankB - 2 * k)
-    return emitOpError("expected ranks that agree with ")
-           << k << " contracted dimensions, found [" << shapeOf(getA())
-           << "], [" << shapeOf(getB()) << "] and [" << shapeOf(getResult())
-           << ']';
-  FailureOr<ProductAxes> axes =
-      getProductAxes(getA().getType(), getB().getType(), getResult().getType(),
-                     k, getTransposeA(), getTransposeB());
-  if (failed(axes))
-    return emitOpError("C2: expected each group of dimensions to be cut by "
-                       "one axis at most");
-  FailureOr<ProductForm> form = getProductForm(*this);
-  for (int t = 0; t < 3; ++t) {
-    if (t == form->stationary || form->moves[t].empty())
-      continue;
-    std::optional<int64_t> size = mesh.getAxisSize(form->moves[t]);
-    if (!size)
-      return emitOpError("C2: expected an axis of the mesh, found \"")
-             << form->moves[t] << '"';
-    if (getPanels() < 1 || getPanels() % *size)
-      return emitOpError("C3: expected a number of panels that is a multiple "
-                         "of ")
-             << *size << ", the size of \"" << form->moves[t] << "\", found "
-             << getPanels();
-  }
-  return success();
+/// The axes in a list that have more than one rank, in alphabetic order.
+static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
+                                         MeshOp mesh) {
+  llvm::erase_if(axes, [&](StringRef axis) {
+    return mesh.getAxisSize(axis).value_or(1) == 1;
+  });
+  llvm::sort(axes);
+  return axes;
 }
 
+/// Checks that a result holds addends over the axes that cut targets, and over
+/// no others.
+static LogicalResult expectAddends(Operation *op, StringRef label,
+                                   StringRef name, Value value, Value targets) {
+  MeshOp mesh = optimus::getMesh(op);
+  SmallVector<StringRef> cutting;
+  for (int64_t dim = 0, rank = shapeOf(targets).size(); dim < rank; ++dim)
+    cutting.append(getDimAxes(targets.getType(), dim));
+  ShardingAttr found = shardingOf(op, value);
+  if (dropSingle(found.getUnreducedAxes(), mesh) == dropSingle(cutting, mesh))
+    return success();
+  return op->emitOpError() << label << ": expected " << name
+                           << " unreduced over the axes that cut targets, ["
+                           << cutting << "], found " << found;
+}
+
+/// C1 to C4 of `ccl.head_loss` and its gradient.
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                StringRef axis) {
-  if (failed(expectAxis(op, axis)))
+                                Value targets, StringRef axis) {
+  FailureOr<int64_t> size = expectAxis(op, axis);
+  if (failed(size))
     return failure();
   ShardingAttr rows = shardingOf(op, table);
-  if (rows.getRank() != 2 ||
-      rows.getDimAxes(0) != SmallVector<StringRef>{axis})
+  if (rows.getRank() != 2)
+    return op->emitOpError("C2: expected a table of rank 2, found rank ")
+           << rows.getRank();
+  if (rows.getDimAxes(0) != SmallVector<StringRef>{axis})
     return op->emitOpError("C1: expected a table whose rows \"")
            << axis << "\" cuts, found " << rows;
   if (!rows.getDimAxes(1).empty())
     return op->emitOpError("C2: expected a table with whole columns, found ")
            << rows;
-  ShardingAttr hidden = shardingOf(op, h);
-  if (hidden.getRank() < 1)
-    return op->emitOpError("C3: expected h of rank 1 at least");
-  SmallVector<StringRef> last = hidden.getDimAxes(hidden.getRank() - 1);
+  int64_t rank = shapeOf(targets).size();
+  ShardingAttr hidden = shardingOf(op, h), tokens = shardingOf(op, targets);
+  if (hidden.getRank() != rank + 1)
+    return op->emitOpError("C3: expected h of rank ")
+           << rank + 1 << ", found " << hidden.getRank();
+  SmallVector<StringRef> last = hidden.getDimAxes(rank);
   if (!last.empty() && last != SmallVector<StringRef>{axis})
     return op->emitOpError("C3: expected h whole or cut by \"")
            << axis << "\" along its last dimension, found " << hidden;
-  return success();
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (hidden.getDimAxes(dim) != tokens.getDimAxes(dim))
+      return op->emitOpError("C3: expected dimension ")
+             << dim << " to be cut alike in h and targets, found " << hidden
+             << " and " << tokens;
+  SmallVector<int64_t> expected(shapeOf(targets));
+  expected.push_back(shapeOf(table)[1] / (last.empty() ? 1 : *size));
+  if (shapeOf(h) != ArrayRef<int64_t>(expected))
+    return op->emitOpError("C3: expected h of local shape [")
+           << expected << "], found [" << shapeOf(h) << ']';
+  if (failed(expectAddends(op, "C4", "loss_sum", op->getResult(0), targets)))
+    return failure();
+  return expectAddends(op, "C4", "real_count", op->getResult(1), targets);
 }
 
 LogicalResult HeadLossOp::verify() {
-  return verifyHead(*this, getH(), getTable(), getAxis());
+  return verifyHead(*this, getH(), getTable(), getTargets(), getAxis());
 }
 
 LogicalResult HeadLossGradOp::verify() {
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getAxis())))
+    return failure();
   if (getDh().getType() != getH().getType())
-    return emitOpError("C4: expected dh of type ")
+    return emitOpError("C5: expected dh of type ")
            << getH().getType() << ", found " << getDh().getType();
-  return verifyHead(*this, getH(), getTable(), getAxis());
+  ShardingAttr table = shardingOf(*this, getTable());
+  ShardingAttr dtable = shardingOf(*this, getDtable());
+  if (shapeOf(getDtable()) != shapeOf(getTable()) ||
+      getGlobalShape(getDtable().getType()) !=
+          getGlobalShape(getTable().getType()) ||
+      dtable.getDims() != table.getDims())
+    return emitOpError("C6: expected dtable to be cut as the table of type ")
+           << getTable().getType() << ", found " << getDtable().getType();
+  return expectAddends(*this, "C6", "dtable", getDtable(), getTargets());
 }
 
 #define GET_OP_CLASSES

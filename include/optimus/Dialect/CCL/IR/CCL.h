@@ -35,6 +35,10 @@ namespace mlir::ccl {
 /// and unpadded.
 LocalAttr getLocal(Type type);
 
+/// Checks the local types of an operation's operands and results against its
+/// module's mesh, which must exist: C3 and C4 of `#ccl.local`.
+LogicalResult verifyLocalTypes(Operation *op);
+
 /// The shape of the whole tensor that a local type is a part of.
 SmallVector<int64_t> getGlobalShape(Type type);
 

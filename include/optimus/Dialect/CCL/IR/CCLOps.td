@@ -12,8 +12,8 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/IR/TensorEncoding.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
 include "optimus/Dialect/Optimus/IR/OptimusAttrs.td"
 
 def CCL_Dialect : Dialect {
@@ -28,8 +28,16 @@ def CCL_Dialect : Dialect {
     replicated and unpadded.
 
     Every collective is the identity on its global value. Collectives have a
-    memory effect on a communication resource, so no pass drops or reorders
-    them on some ranks only.
+    memory effect on a communication resource, so no pass drops, merges or
+    reorders them unawares: `--cse` keeps both of two equal collectives, and one
+    whose result is unused stays. Canonicalization removes a collective only
+    together with its inverse, and since one program serves all ranks, on all
+    of them:
+
+    * `all_gather(slice(x))` and `slice(all_gather(x))`, along one dimension and
+      axis, are x;
+    * `slice(all_reduce(x))`, over one axis and with no other use of the sum, is
+      `reduce_scatter(x)`, which moves half as much.
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::optimus::OptimusDialect"];
@@ -44,7 +52,15 @@ def CCL_LocalAttr : AttrDef<CCL_Dialect, "Local",
     whole extent g, cut by axes of product S, has local extent l with l·S ≥ g;
     the elements beyond g are padding.
 
-    Constraints: (C1) shape, sharding and tensor have the same rank.
+    ```mlir
+    // One rank's [8, 3] of a [16, 5], the columns padded to 6.
+    tensor<8x3xf32, #ccl.local<[16, 5], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>>
+    ```
+
+    Constraints: (C1) shape, sharding and tensor have the same rank; (C2)
+    extents are positive. Where an operation of this dialect has such a type,
+    on the mesh of its module: (C3) the sharding is on this mesh and names axes
+    of it; (C4) l·S ≥ g in every dimension.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$shape,
                         "::mlir::optimus::ShardingAttr":$sharding);
@@ -54,47 +70,53 @@ def CCL_LocalAttr : AttrDef<CCL_Dialect, "Local",
 
 def CommunicationResource : Resource<"::mlir::ccl::CommunicationResource">;
 
+def CCL_Tensor : Optimus_TensorOf<[F32, I32]>;
+def CCL_FloatTensor : Optimus_TensorOf<[F32]>;
+def CCL_IndexTensor : Optimus_TensorOf<[I32]>;
+def CCL_FloatScalar : TensorRankOf<[F32], [0]>;
+
 class CCL_Op<string mnemonic, list<Trait> traits = []>
     : Op<CCL_Dialect, mnemonic, traits>;
 
 /// A collective over one mesh axis.
-class CCL_Collective<string mnemonic> : CCL_Op<mnemonic,
-    [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
-  let results = (outs AnyRankedTensor:$result);
+class CCL_Collective<string mnemonic, Type tensor = CCL_Tensor>
+    : CCL_Op<mnemonic, [MemoryEffects<[MemWrite<CommunicationResource>]>,
+                        AllElementTypesMatch<["input", "result"]>]> {
+  let results = (outs tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-}
-
-def CCL_AllReduceOp : CCL_Collective<"all_reduce"> {
-  let summary = "The sum over an axis, on every rank of it";
-  let description = [{
-    ```mlir
-    %y = ccl.all_reduce %x {axis = "col"} : (tensor<4xf32, …unreduced = {"col"}…>) -> tensor<4xf32>
-    ```
-
-    Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
-    it and the result is the same without it.
-  }];
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$axis);
-}
-
-def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter"> {
-  let summary = "The sum over an axis, cut along a dimension";
-  let description = [{
-    Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
-    it; in the result it cuts dimension `dim`, as that dimension's fastest
-    axis.
-  }];
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$axis, I64Attr:$dim);
 }
 
 def CCL_AllGatherOp : CCL_Collective<"all_gather"> {
   let summary = "The parts along a dimension, put together on every rank of an axis";
   let description = [{
+    ```mlir
+    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x3xf32, #cut>) -> tensor<4x6xf32>
+    ```
+
     Constraints: (C1) the mesh has the axis; (C2) the axis is the fastest that
-    cuts dimension `dim` of the input and cuts none of the result.
+    cuts dimension `dim` of the input and cuts none of the result; (C3) input
+    and result are parts of one tensor, and the result is as large along `dim`
+    as all parts.
   }];
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let arguments = (ins CCL_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let hasFolder = 1;
+}
+
+def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
+  let summary = "The sum over an axis, on every rank of it";
+  let description = [{
+    ```mlir
+    #addend = #ccl.local<[4], #optimus.sharding<@mesh, [{} ], unreduced = {"col"}>>
+    %y = ccl.all_reduce %x {axis = "col"} : (tensor<4xf32, #addend>) -> tensor<4xf32>
+    ```
+
+    Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
+    it and the result is the same without it; (C3) input and result are
+    equally large parts of one tensor.
+  }];
+  let arguments = (ins CCL_FloatTensor:$input, StrAttr:$axis);
 }
 
 def CCL_ConcatOp : CCL_Collective<"concat"> {
@@ -104,24 +126,56 @@ def CCL_ConcatOp : CCL_Collective<"concat"> {
     input stands at [r·n, (r+1)·n) of the last dimension. It serves values that are
     statistics of a rank's part, as the moments of a row.
 
-    Constraints: (C1) the mesh has the axis; (C2) the result's last dimension is
-    the input's times the axis's size.
+    ```mlir
+    #rows = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {} ]>>
+    #all = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"row"}, {} ]>>
+    %y = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #rows>) -> tensor<4x4xf32, #all>
+    ```
+
+    Constraints: (C1) the mesh has the axis; (C2) the result's local shape is the
+    input's with the last dimension times the axis's size; (C3) the other
+    dimensions are cut alike.
   }];
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$axis);
+  let arguments = (ins CCL_Tensor:$input, StrAttr:$axis);
 }
 
-def CCL_SliceOp : CCL_Op<"slice", [Pure]> {
+def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
+  let summary = "The sum over an axis, cut along a dimension";
+  let description = [{
+    ```mlir
+    #addend = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {} ], unreduced = {"col"}>>
+    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addend>) -> tensor<4x3xf32, #cut>
+    ```
+
+    Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
+    it; in the result it cuts dimension `dim`, as that dimension's fastest
+    axis; (C3) input and result are parts of one tensor, and the input is as
+    large along `dim` as all parts.
+  }];
+  let arguments = (ins CCL_FloatTensor:$input, StrAttr:$axis, I64Attr:$dim);
+}
+
+def CCL_SliceOp : CCL_Op<"slice", [Pure, AllElementTypesMatch<["input", "result"]>]> {
   let summary = "This rank's part of a tensor that every rank of an axis holds";
   let description = [{
     Local: no data moves between ranks.
 
+    ```mlir
+    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x3xf32, #cut>
+    ```
+
     Constraints: (C1) the mesh has the axis; (C2) in the result it cuts
-    dimension `dim`, as its fastest axis; in the input it cuts none.
+    dimension `dim`, as its fastest axis; in the input it cuts none, nor is the
+    input unreduced over it; (C3) input and result are parts of one tensor,
+    and the input is as large along `dim` as all parts.
   }];
-  let arguments = (ins AnyRankedTensor:$input, StrAttr:$axis, I64Attr:$dim);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins CCL_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let results = (outs CCL_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
@@ -135,20 +189,31 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
     it is the result. See `docs/products.md`.
 
     ```mlir
-    %y = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64}
-      : (tensor<4x8x8xf32, …>, tensor<8x8xf32, …>) -> tensor<4x8x8xf32, …>
+    optimus.mesh @mesh <["row" = 2, "col" = 3]>
+    #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
+    #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
+    #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
+    %y = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64}
+      : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
     ```
 
-    Constraints: (C1) `stationary` is a, b or c; (C2) each of the three tensors
-    is cut by one axis at most in each group, and the streamed index by the
-    axis that does not cut the other group of the same tensor; (C3) `panels` is
-    a multiple of both axes' sizes and divides the padded streamed dimension.
+    Constraints, where an axis of size 1 cuts nothing: (C1) `stationary` is a, b
+    or c; (C2) each of the three tensors is cut by one axis at most in each
+    group, and so is the streamed index along one dimension of its group; (C3)
+    `panels` is a multiple of the size of each axis that a tensor moves over
+    and divides the padded streamed dimension; (C4) the two tensors that have a
+    group have it with equal whole and padded extents; (C5) those that the
+    stationary tensor shares are cut alike in both; (C6) the operands hold no
+    addends; a result that moves is cut along the streamed index by the axis
+    that cuts the contracted one, over which it is summed, or is unreduced over
+    that axis.
   }];
-  let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
-                       DefaultValuedAttr<I64Attr, "1">:$contracting,
+  let arguments = (ins CCL_FloatTensor:$a, CCL_FloatTensor:$b,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$contracting,
                        UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       StrAttr:$stationary, I64Attr:$panels);
-  let results = (outs AnyRankedTensor:$result);
+                       StrAttr:$stationary,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$panels);
+  let results = (outs CCL_FloatTensor:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
@@ -161,13 +226,25 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
     Row maxima, sums of exponentials and the target's logit are reduced over
     `axis`; padded rows of the vocabulary count as logits of −∞.
 
-    Constraints: (C1) the mesh has the axis and it cuts the table's first
-    dimension; (C2) the table's second dimension is whole; (C3) h's last
-    dimension is whole or cut by `axis`.
+    ```mlir
+    #h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
+    #table = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {} ]>>
+    #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"} ]>>
+    #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+    %loss_sum, %real_count = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64}
+      : (tensor<8x4xf32, #h>, tensor<6x8xf32, #table>, tensor<8xi32, #tokens>)
+      -> (tensor<f32, #sum>, tensor<f32, #sum>)
+    ```
+
+    Constraints: (C1) the mesh has the axis and it alone cuts the table's first
+    dimension; (C2) the table has rank 2 and its second dimension is whole;
+    (C3) h has the dimensions of targets, cut alike, followed by the table's
+    second one, which is whole in h or cut by `axis`; (C4) the results are
+    unreduced over the axes that cut targets.
   }];
-  let arguments = (ins AnyRankedTensor:$h, AnyRankedTensor:$table,
-                       AnyRankedTensor:$targets, StrAttr:$axis, I64Attr:$chunk);
-  let results = (outs AnyRankedTensor:$loss_sum, AnyRankedTensor:$real_count);
+  let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
+                       StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
+  let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count);
   let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
@@ -179,12 +256,20 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<Commu
     of dh is reduce-scattered over `axis` if h is cut by it, else all-reduced.
     dtable stays [v/n, h], unreduced over the axes that cut the tokens.
 
-    Constraints: C1 to C3 of `ccl.head_loss`; (C4) dh has the type of h.
+    ```mlir
+    #dtable = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {} ], unreduced = {"row"}>>
+    %loss_sum, %real_count, %dh, %dtable = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64}
+      : (tensor<8x4xf32, #h>, tensor<6x8xf32, #table>, tensor<8xi32, #tokens>)
+      -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<6x8xf32, #dtable>)
+    ```
+
+    Constraints: C1 to C4 of `ccl.head_loss`; (C5) dh has the type of h; (C6)
+    dtable is as the table, unreduced over the axes that cut targets.
   }];
-  let arguments = (ins AnyRankedTensor:$h, AnyRankedTensor:$table,
-                       AnyRankedTensor:$targets, StrAttr:$axis, I64Attr:$chunk);
-  let results = (outs AnyRankedTensor:$loss_sum, AnyRankedTensor:$real_count,
-                      AnyRankedTensor:$dh, AnyRankedTensor:$dtable);
+  let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
+                       StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
+  let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count,
+                      CCL_FloatTensor:$dh, CCL_FloatTensor:$dtable);
   let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -1,0 +1,451 @@
+// RUN: optimus-opt %s --split-input-file --verify-diagnostics
+
+// One case for each constraint of each product, in alphabetical order.
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c1(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "depth", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c1_table(%h: tensor<8x4xf32, #h>, %table: tensor<11x12xf32>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C1: expected a table whose rows "col" cuts, found #optimus.sharding<@mesh, [{}, {}]>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<11x12xf32>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {"row"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c2(%h: tensor<8x4xf32, #h>, %table: tensor<4x6xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C2: expected a table with whole columns, found #optimus.sharding<@mesh, [{"col"}, {"row"}]>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x6xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11], #optimus.sharding<@mesh, [{"col"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c2_rank(%h: tensor<8x4xf32, #h>, %table: tensor<4xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C2: expected a table of rank 2, found rank 1}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c1(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "depth", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c1_table(%h: tensor<8x4xf32, #h>, %table: tensor<11x12xf32>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C1: expected a table whose rows "col" cuts, found #optimus.sharding<@mesh, [{}, {}]>}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<11x12xf32>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<11x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {"row"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c2(%h: tensor<8x4xf32, #h>, %table: tensor<4x6xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C2: expected a table with whole columns, found #optimus.sharding<@mesh, [{"col"}, {"row"}]>}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x6xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11], #optimus.sharding<@mesh, [{"col"}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c2_rank(%h: tensor<8x4xf32, #h>, %table: tensor<4xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C2: expected a table of rank 2, found rank 1}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#cut = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{}, {"row"}]>>
+func.func @head_loss_c3(%h: tensor<16x6xf32, #cut>, %table: tensor<4x12xf32, #table>, %targets: tensor<16xi32>) {
+  // expected-error @below {{C3: expected h whole or cut by "col" along its last dimension, found #optimus.sharding<@mesh, [{}, {"row"}]>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<16x6xf32, #cut>, tensor<4x12xf32, #table>, tensor<16xi32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c3_rank(%h: tensor<8xf32, #tokens>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C3: expected h of rank 2, found 1}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8xf32, #tokens>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+func.func @head_loss_c3_tokens(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<16xi32>) {
+  // expected-error @below {{C3: expected dimension 0 to be cut alike in h and targets}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<16xi32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c3_shape(%h: tensor<8x5xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C3: expected h of local shape [8, 4], found [8, 5]}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x5xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @head_loss_c4(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C4: expected loss_sum unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, []>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#other = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"col"}>>
+func.func @head_loss_c4_count(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C4: expected real_count unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, [], unreduced = {"col"}>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #other>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_chunk(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{attribute 'chunk' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 0 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c3(%h: tensor<8x5xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C3: expected h of local shape [8, 4], found [8, 5]}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x5xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x5xf32, #h>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c4(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C4: expected loss_sum unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, []>}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32>, tensor<f32>, tensor<8x4xf32, #h>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+#whole = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @head_loss_grad_c5(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C5: expected dh of type 'tensor<8x4xf32, #ccl.local<[16, 12], <@mesh, [{"row"}, {"col"}]>>>', found 'tensor<8x12xf32, #ccl.local<[16, 12], <@mesh, [{"row"}, {}]>>>'}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x12xf32, #whole>, tensor<4x12xf32, #dtable>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_grad_c6(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C6: expected dtable unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, [{"col"}, {}]>}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<4x12xf32, #table>)
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+#whole = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
+func.func @head_loss_grad_c6_shape(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
+  // expected-error @below {{C6: expected dtable to be cut as the table of type}}
+  %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<11x12xf32, #whole>)
+  return
+}
+
+// -----
+
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_mesh(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{expected a mesh in the module, found none}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c1(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C1: expected stationary "a", "b" or "c", found "d"}}
+  %0 = ccl.matmul %x, %w {stationary = "d", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[12, 12], #optimus.sharding<@mesh, [{"row", "col"}, {}]>>
+#y = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row", "col"}, {}]>>
+func.func @matmul_c2(%x: tensor<2x12xf32, #x>, %w: tensor<12x6xf32>) {
+  // expected-error @below {{C2: expected each group of dimensions to be cut by one axis at most}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<2x12xf32, #x>, tensor<12x6xf32>) -> tensor<2x6xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 6, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}, {}]>>
+#w = #ccl.local<[6, 6, 6], #optimus.sharding<@mesh, [{}, {"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c2_streamed(%x: tensor<4x2x6xf32, #x>, %w: tensor<6x3x2xf32, #w>) {
+  // expected-error @below {{C2: expected the streamed index K to be cut along one dimension of its group, found 0 and 1}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64, contracting = 2 : i64} : (tensor<4x2x6xf32, #x>, tensor<6x3x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c3(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C3: expected a number of panels that is a multiple of 3, the size of "col", found 2}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c3_row(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C3: expected a number of panels that is a multiple of 2, the size of "row", found 3}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 3 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c3_divides(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C3: expected a number of panels that divides 12, the padded extent of K, found 18}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 18 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c3_positive(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{attribute 'panels' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 0 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[11, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c4(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C4: expected equal extents of K in a and b, found 12 padded to 12 and 11 padded to 12}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c4_padding(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C4: expected equal extents of N in b and c, found 6 padded to 6 and 6 padded to 9}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x3xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c4_ranks(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C4: expected ranks that agree with 2 contracted dimensions}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64, contracting = 2 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c5(%x: tensor<4x4xf32, #x>, %w: tensor<6x6xf32, #w>) {
+  // expected-error @below {{C5: expected N to be cut alike in b and in c, which stays}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x6xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 3, 3], #optimus.sharding<@mesh, [{"row"}, {"col"}, {}]>>
+#y = #ccl.local<[8, 3, 3], #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>>
+func.func @matmul_c5_position(%x: tensor<4x4xf32, #x>, %w: tensor<6x1x3xf32, #w>) {
+  // expected-error @below {{C5: expected N to be cut alike in b and in c, which stays}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x1x3xf32, #w>) -> tensor<4x3x1xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {}], unreduced = {"col"}>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c6(%x: tensor<4x12xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C6: expected a without addends}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<4x12xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c6_moves(%x: tensor<4x12xf32, #x>, %w: tensor<12x6xf32>) {
+  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over "", which alone cuts the contracted index}}
+  %0 = ccl.matmul %x, %w {stationary = "a", panels = 6 : i64} : (tensor<4x12xf32, #x>, tensor<12x6xf32>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"col"}, {"row"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @matmul_c6_unreduced(%x: tensor<4x4xf32, #x>, %w: tensor<4x3xf32, #w>) {
+  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over "col", which alone cuts the contracted index}}
+  %0 = ccl.matmul %x, %w {stationary = "a", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<4x6xf32, #y>
+  return
+}

@@ -1,0 +1,324 @@
+// RUN: optimus-opt %s --split-input-file --verify-diagnostics
+
+// The encoding, then one case for each constraint of each collective, in
+// alphabetical order.
+
+// expected-error @below {{C1: expected a sharding of rank 2, found #optimus.sharding<@mesh, [{"row"}]>}}
+func.func private @local_c1(tensor<4x6xf32, #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}]>>>)
+
+// -----
+
+// expected-error @below {{C1: expected a tensor of rank 2 for its encoding, found rank 1}}
+func.func private @local_c1_tensor(tensor<4xf32, #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>>)
+
+// -----
+
+// expected-error @below {{C2: expected positive extents, found 4 of 0}}
+func.func private @local_c2(tensor<4xf32, #ccl.local<[0], #optimus.sharding<@mesh, [{"row"}]>>>)
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@other, [{}, {}], unreduced = {"col"}>>
+func.func @local_c3_mesh(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{#ccl.local C3: expected operand 0 on the mesh @mesh, found #optimus.sharding<@other, [{}, {}], unreduced = {"col"}>}}
+  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"depth"}, {}], unreduced = {"col"}>>
+func.func @local_c3_axis(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{#ccl.local C3: expected operand 0 to name axes of @mesh, found "depth"}}
+  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#short = #ccl.local<[4, 7], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @local_c4(%x: tensor<4x6xf32>) {
+  // expected-error @below {{#ccl.local C4: expected dimension 1 of result 0 to hold a part of 7 cut into 3, found 2}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x2xf32, #short>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @all_gather_c1(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0 = ccl.all_gather %x {axis = "depth", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @all_gather_c1_mesh(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C1: expected a mesh in the module, found none}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row", "col"}, {}]>>
+func.func @all_gather_c2(%x: tensor<2x6xf32, #cut>) {
+  // expected-error @below {{C2: expected "row" to be the fastest axis that cuts dimension 0, found #optimus.sharding<@mesh, [{"row", "col"}, {}]>}}
+  %0 = ccl.all_gather %x {axis = "row", dim = 0 : i64} : (tensor<2x6xf32, #cut>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#rows = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @all_gather_c2_result(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C2: expected a result sharded #optimus.sharding<@mesh, [{}, {}]>, found #optimus.sharding<@mesh, [{"row"}, {}]>}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32, #rows>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @all_gather_c2_dim(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C2: expected a dimension from 0 to 1, found 2}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 2 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @all_gather_c3(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C3: expected input and result to be parts of one tensor, found whole shapes [4, 5] and [4, 6]}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#padded = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}]>>
+func.func @all_gather_c3_local(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C3: expected a local shape [4, 6], found [4, 9]}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x9xf32, #padded>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @all_gather_element_type(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{failed to verify that all of {input, result} have same element type}}
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xi32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @all_reduce_c1(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0 = ccl.all_reduce %x {axis = "depth"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @all_reduce_c2(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C2: expected an input unreduced over "row", found #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>}}
+  %0 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @all_reduce_c2_result(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C2: expected a result sharded #optimus.sharding<@mesh, [{}, {}]>, found #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>}}
+  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #addends>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @all_reduce_c3(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C3: expected input and result to be parts of one tensor, found whole shapes [4, 6] and [6, 4]}}
+  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<6x4xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#all = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @concat_c1(%x: tensor<4x2xf32, #m>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0 = ccl.concat %x {axis = "depth"} : (tensor<4x2xf32, #m>) -> tensor<4x6xf32, #all>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#all = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @concat_c2(%x: tensor<4x2xf32, #m>) {
+  // expected-error @below {{C2: expected a local shape [4, 6], found [4, 4]}}
+  %0 = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #m>) -> tensor<4x4xf32, #all>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+func.func @concat_c2_scalar(%x: tensor<f32>) {
+  // expected-error @below {{C2: expected a dimension to concatenate, found none}}
+  %0 = ccl.concat %x {axis = "col"} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @concat_c3(%x: tensor<4x2xf32, #m>) {
+  // expected-error @below {{C3: expected dimension 0 to be cut alike in input and result}}
+  %0 = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #m>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @reduce_scatter_c1(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0 = ccl.reduce_scatter %x {axis = "depth", dim = 1 : i64} : (tensor<4x6xf32, #addends>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @reduce_scatter_c2(%x: tensor<4x6xf32>) {
+  // expected-error @below {{C2: expected an input unreduced over "col", found #optimus.sharding<@mesh, [{}, {}]>}}
+  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#rows = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @reduce_scatter_c2_result(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C2: expected a result sharded #optimus.sharding<@mesh, [{}, {"col"}]>, found #optimus.sharding<@mesh, [{"row"}, {}]>}}
+  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addends>) -> tensor<2x6xf32, #rows>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 7], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#cut = #ccl.local<[4, 7], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @reduce_scatter_c3(%x: tensor<4x7xf32, #addends>) {
+  // expected-error @below {{C3: expected dimension 1 to be a multiple of 3, found 7}}
+  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x7xf32, #addends>) -> tensor<4x3xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @reduce_scatter_c3_local(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C3: expected a local shape [4, 2], found [4, 3]}}
+  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addends>) -> tensor<4x3xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @slice_c1(%x: tensor<4x6xf32>) {
+  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
+  %0 = ccl.slice %x {axis = "depth", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @slice_c2(%x: tensor<4x2xf32, #cut>) {
+  // expected-error @below {{C2: expected an input that "col" does not cut, found #optimus.sharding<@mesh, [{}, {"col"}]>}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @slice_c2_unreduced(%x: tensor<4x6xf32, #addends>) {
+  // expected-error @below {{C2: expected an input reduced over "col", found #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addends>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+func.func @slice_c2_result(%x: tensor<4x6xf32>) {
+  // expected-error @below {{C2: expected a result sharded #optimus.sharding<@mesh, [{}, {"col"}]>, found #optimus.sharding<@mesh, [{}, {}]>}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @slice_c3(%x: tensor<4x6xf32>) {
+  // expected-error @below {{C3: expected input and result to be parts of one tensor, found whole shapes [4, 6] and [4, 5]}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x2xf32, #cut>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#cut = #ccl.local<[4, 7], #optimus.sharding<@mesh, [{}, {"col"}]>>
+func.func @slice_c3_multiple(%x: tensor<4x7xf32>) {
+  // expected-error @below {{C3: expected dimension 1 to be a multiple of 3, found 7}}
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x7xf32>) -> tensor<4x3xf32, #cut>
+  return
+}
