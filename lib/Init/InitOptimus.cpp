@@ -9,6 +9,7 @@
 #include "optimus/InitOptimus.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
@@ -38,6 +39,7 @@ void mlir::optimus::registerAllPasses() {
   registerTransformsPasses();
   registerOptimusPasses();
   registerExecToLLVMPasses();
+  registerOptimusToCCLPasses();
   registerToExecPasses();
   exec::registerExecPasses();
 }

@@ -13,31 +13,15 @@
 #ifndef OPTIMUS_PIPELINES_PHASES_H
 #define OPTIMUS_PIPELINES_PHASES_H
 
-#include "mlir/Support/LLVM.h"
-#include "llvm/Support/Error.h"
+#include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 
-#include <cstdint>
+#include "mlir/Support/LLVM.h"
+
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace mlir::optimus {
 
-/// The mesh a program is compiled for.
-struct MeshOption {
-  /// Names and sizes, slowest first.
-  std::vector<std::pair<std::string, int64_t>> axes;
-
-  /// Reads "row:2,col:2". Names are letters, digits and underscores and
-  /// distinct, sizes positive, ranks no more than 2^24; an error quotes the
-  /// part it stumbled over.
-  static llvm::Expected<MeshOption> parse(StringRef text);
-  std::string toString() const;
-  int64_t getNumRanks() const;
-};
-
-/// The strategies that --strategy takes.
-ArrayRef<StringRef> getKnownStrategies();
 /// The optimizers that --optimizer takes.
 ArrayRef<StringRef> getKnownOptimizers();
 

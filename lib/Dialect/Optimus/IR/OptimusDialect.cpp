@@ -53,10 +53,26 @@ StringRef mlir::optimus::getRole(Value value) {
   }
   auto result = cast<OpResult>(value);
   Operation *op = result.getOwner();
-  if (auto roles = op->getAttrOfType<ArrayAttr>("optimus.result_roles"))
+  if (auto roles = op->getAttrOfType<ArrayAttr>(OptimusDialect::kResultRoles))
     if (result.getResultNumber() < roles.size())
       if (auto role = dyn_cast<StringAttr>(roles[result.getResultNumber()]))
         return role.getValue();
   auto role = op->getAttrOfType<StringAttr>(OptimusDialect::kRole);
   return role && result.getResultNumber() == 0 ? role.getValue() : StringRef();
+}
+
+ShardingAttr mlir::optimus::getSharding(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function =
+        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    return function ? function.getArgAttrOfType<ShardingAttr>(
+                          argument.getArgNumber(), OptimusDialect::kSharding)
+                    : ShardingAttr();
+  }
+  auto result = cast<OpResult>(value);
+  auto shardings = result.getOwner()->getAttrOfType<ArrayAttr>(
+      OptimusDialect::kShardings);
+  if (!shardings || result.getResultNumber() >= shardings.size())
+    return {};
+  return dyn_cast<ShardingAttr>(shardings[result.getResultNumber()]);
 }

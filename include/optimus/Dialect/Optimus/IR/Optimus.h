@@ -42,6 +42,10 @@ MeshOp getMesh(Operation *op);
 /// the function argument; empty where it has none.
 StringRef getRole(Value value);
 
+/// The sharding of a function argument or of an operation's result, or null
+/// where it is undecided.
+ShardingAttr getSharding(Value value);
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMUS_H

@@ -75,4 +75,56 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
+  let summary = "Gives every value a sharding, from a strategy's table";
+  let description = [{
+    Adds the mesh to the module where it has none, and annotates every argument
+    and result of a function (`optimus.sharding`) and every result of an
+    operation (`optimus.shardings`). In this order, a value's sharding is
+
+    1. the annotation that it carries already;
+    2. what the strategy's table says of its role. Tokens and targets have
+       these names as roles;
+    3. what follows from the operands along the factors of the operation's
+       rule that are not contracted;
+    4. whole on every rank.
+
+    Results that belong to a parameter (its update, moments and gradient) are
+    sharded as it is. An axis of one rank cuts nothing.
+
+    Dimensions that no axis divides are padded later, a class at a time; with
+    `no-pad` the first one is an error that names operation, dimension, size and
+    axis.
+
+    Strategies: `serial` cuts nothing; `summa` is 2D and keeps the largest
+    tensor of each product in place; `summa-paper` lays every weight out as the
+    Optimus paper does; `megatron` is 1D tensor parallelism over `col` and data
+    parallelism over `row`.
+
+    ```mlir
+    %y = optimus.gelu %x {optimus.role = "mlp_hidden"} : tensor<4x8x16xf32>
+    // with mesh=row:2,col:2 strategy=summa
+    %y = optimus.gelu %x {optimus.role = "mlp_hidden",
+      optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}, {"col"} ]>]} : tensor<4x8x16xf32>
+    ```
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"\"",
+           "The mesh, as row:2,col:2; empty for that of the module">,
+    Option<"strategy", "strategy", "std::string", "\"summa\"",
+           "serial, summa, summa-paper or megatron">,
+    Option<"noPad", "no-pad", "bool", "false",
+           "Refuse dimensions that the mesh does not divide">
+  ];
+  let dependentDialects = ["::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numUserShardings", "shardings-given",
+              "Values whose sharding was annotated already">,
+    Statistic<"numFromTable", "shardings-from-table",
+              "Values whose sharding the strategy's table gave">,
+    Statistic<"numPropagated", "shardings-propagated",
+              "Values whose sharding followed from the operands">
+  ];
+}
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_PASSES

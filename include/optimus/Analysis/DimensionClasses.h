@@ -1,0 +1,83 @@
+//===- DimensionClasses.h - Dimensions that are padded alike -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_DIMENSIONCLASSES_H
+#define OPTIMUS_ANALYSIS_DIMENSIONCLASSES_H
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::optimus {
+
+/// How the vocabulary of an output head is cut while it makes logits.
+struct HeadCut {
+  Value table;
+  /// One axis, or none.
+  SmallVector<StringRef> axes;
+};
+
+/// The axis among which `optimus.head_loss` or its gradient shares the
+/// vocabulary: one that does not cut the tokens. Nothing for other operations,
+/// and where shardings are undecided.
+std::optional<HeadCut> getHeadCut(Operation *op);
+
+/// The classes of dimensions of a sharded program. Dimensions that an
+/// operation's rule makes one factor are of one class, and so are those of a
+/// parameter or an input in several functions. A class has one padded extent,
+/// the smallest multiple of what every product of axes that cuts one of its
+/// dimensions divides, so that every cut makes equal parts.
+class DimensionClasses {
+public:
+  /// Reads the shardings of a module that has a mesh; undecided values are
+  /// taken as whole.
+  explicit DimensionClasses(ModuleOp module);
+
+  struct Class {
+    /// From `optimus.dims`; "dimension" where no argument names it.
+    std::string name = "dimension";
+    int64_t size = 0;
+    /// What `padded` is a multiple of.
+    int64_t multiple = 1;
+    llvm::SetVector<StringRef> axes;
+
+    int64_t getPadded() const {
+      return (size + multiple - 1) / multiple * multiple;
+    }
+  };
+
+  const Class &getClass(Value value, int64_t dim) const;
+  SmallVector<int64_t> getPaddedShape(Value value) const;
+
+private:
+  void addFunction(func::FuncOp function);
+  void addRule(Operation *op);
+  void addCuts(Value value);
+  void addCut(Value value, int64_t dim, ArrayRef<StringRef> axes);
+  void nameArguments(func::FuncOp function);
+
+  int64_t add(Value value);
+  int64_t getNode(Value value, int64_t dim) const {
+    return firstNodes.lookup(value) + dim;
+  }
+  int64_t find(int64_t node) const;
+  void unite(int64_t a, int64_t b);
+
+  MeshOp mesh;
+  llvm::DenseMap<Value, int64_t> firstNodes;
+  llvm::StringMap<Value> shared;
+  mutable SmallVector<int64_t> parents;
+  SmallVector<Class> classes;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_DIMENSIONCLASSES_H

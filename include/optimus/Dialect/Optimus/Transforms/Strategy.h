@@ -1,0 +1,50 @@
+//===- Strategy.h - Tables from roles to shardings -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_STRATEGY_H
+#define OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_STRATEGY_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::optimus {
+
+/// A row of a strategy: what has this role is cut so.
+struct RoleLayout {
+  StringRef role;
+  /// The axis that cuts each dimension, as "row,-,col"; "-" where none does.
+  StringRef layout;
+};
+
+/// A way to spread a transformer over a mesh. A strategy is data: nothing but
+/// the pass that reads this table knows its name.
+struct Strategy {
+  StringRef name;
+  ArrayRef<RoleLayout> roles;
+
+  /// The layout of a role, empty where the table does not name it: then the
+  /// value's sharding follows from those of its operands.
+  StringRef lookup(StringRef role) const;
+  /// The axes that the table names, in order of appearance.
+  SmallVector<StringRef> getAxes() const;
+};
+
+/// All strategies; `serial`, which cuts nothing, comes first.
+ArrayRef<Strategy> getStrategies();
+
+/// The names of all strategies.
+SmallVector<StringRef> getKnownStrategies();
+
+/// The strategy of a name, or null.
+const Strategy *lookupStrategy(StringRef name);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_STRATEGY_H

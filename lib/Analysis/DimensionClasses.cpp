@@ -1,0 +1,187 @@
+//===- DimensionClasses.cpp - Dimensions that are padded alike -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/DimensionClasses.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static RankedTensorType getTensor(Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
+DimensionClasses::DimensionClasses(ModuleOp module) : mesh(getMesh(module)) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      addFunction(function);
+  classes.resize(parents.size());
+  for (auto [value, first] : firstNodes)
+    for (auto [dim, size] : llvm::enumerate(getTensor(value).getShape()))
+      classes[find(first + dim)].size = size;
+  // In the program's order, so that names do not depend on addresses.
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    nameArguments(function);
+    function.walk([&](Block *block) {
+      for (BlockArgument argument : block->getArguments())
+        addCuts(argument);
+    });
+    function.walk([&](Operation *op) {
+      for (Value result : op->getResults())
+        addCuts(result);
+      if (std::optional<HeadCut> cut = getHeadCut(op))
+        addCut(cut->table, 0, cut->axes);
+    });
+  }
+}
+
+void DimensionClasses::addFunction(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments()) {
+    if (!getTensor(argument))
+      continue;
+    add(argument);
+    // The same parameter or input in another function.
+    for (StringRef key : {OptimusDialect::kParam, OptimusDialect::kBinding}) {
+      auto name =
+          function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), key);
+      if (!name)
+        continue;
+      auto [it, inserted] = shared.try_emplace(name.getValue(), argument);
+      Value other = it->second;
+      if (inserted ||
+          getTensor(other).getShape() != getTensor(argument).getShape())
+        continue;
+      for (int64_t dim = 0; dim < getTensor(argument).getRank(); ++dim)
+        unite(getNode(other, dim), getNode(argument, dim));
+    }
+  }
+  function.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (getTensor(result))
+        add(result);
+    addRule(op);
+  });
+}
+
+void DimensionClasses::addRule(Operation *op) {
+  auto interface = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!interface)
+    return;
+  ShardingRule rule = interface.getShardingRule();
+  SmallVector<int64_t> representatives(rule.factors.size(), -1);
+  auto visit = [&](ValueRange values,
+                   ArrayRef<SmallVector<int64_t>> factorLists) {
+    for (auto [value, factors] : llvm::zip(values, factorLists))
+      for (auto [dim, factor] : llvm::enumerate(factors)) {
+        int64_t node = getNode(value, dim);
+        if (representatives[factor] < 0)
+          representatives[factor] = node;
+        else
+          unite(representatives[factor], node);
+      }
+  };
+  visit(op->getOperands(), rule.operands);
+  visit(op->getResults(), rule.results);
+}
+
+void DimensionClasses::nameArguments(func::FuncOp function) {
+  for (BlockArgument argument : function.getArguments()) {
+    auto names = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(),
+                                                      OptimusDialect::kDims);
+    auto type = getTensor(argument);
+    if (!names || !type || static_cast<int64_t>(names.size()) != type.getRank())
+      continue;
+    for (auto [dim, name] : llvm::enumerate(names))
+      if (auto text = dyn_cast<StringAttr>(name)) {
+        Class &known = classes[find(getNode(argument, dim))];
+        if (known.name == Class().name)
+          known.name = text.str();
+      }
+  }
+}
+
+void DimensionClasses::addCuts(Value value) {
+  ShardingAttr sharding = getSharding(value);
+  if (!sharding)
+    return;
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+    addCut(value, dim, sharding.getDimAxes(dim));
+}
+
+void DimensionClasses::addCut(Value value, int64_t dim,
+                              ArrayRef<StringRef> axes) {
+  if (axes.empty())
+    return;
+  Class &known = classes[find(getNode(value, dim))];
+  known.axes.insert_range(axes);
+  known.multiple = std::lcm(known.multiple, mesh.getProduct(axes));
+}
+
+const DimensionClasses::Class &DimensionClasses::getClass(Value value,
+                                                          int64_t dim) const {
+  return classes[find(getNode(value, dim))];
+}
+
+SmallVector<int64_t> DimensionClasses::getPaddedShape(Value value) const {
+  SmallVector<int64_t> shape;
+  for (int64_t dim = 0; dim < getTensor(value).getRank(); ++dim)
+    shape.push_back(getClass(value, dim).getPadded());
+  return shape;
+}
+
+int64_t DimensionClasses::add(Value value) {
+  int64_t first = parents.size();
+  for (int64_t dim = 0; dim < getTensor(value).getRank(); ++dim)
+    parents.push_back(first + dim);
+  firstNodes[value] = first;
+  return first;
+}
+
+int64_t DimensionClasses::find(int64_t node) const {
+  while (parents[node] != node)
+    node = parents[node] = parents[parents[node]];
+  return node;
+}
+
+void DimensionClasses::unite(int64_t a, int64_t b) {
+  // The earlier one leads, whatever the order of the calls.
+  int64_t first = find(a), second = find(b);
+  parents[std::max(first, second)] = std::min(first, second);
+}
+
+std::optional<HeadCut> mlir::optimus::getHeadCut(Operation *op) {
+  Value h, table, targets;
+  if (auto head = dyn_cast<HeadLossOp>(op)) {
+    h = head.getH(), table = head.getTable(), targets = head.getTargets();
+  } else if (auto grad = dyn_cast<HeadLossGradOp>(op)) {
+    h = grad.getH(), table = grad.getTable(), targets = grad.getTargets();
+  } else {
+    return std::nullopt;
+  }
+  ShardingAttr hidden = getSharding(h), rows = getSharding(table),
+               tokens = getSharding(targets);
+  if (!hidden || !rows || !tokens)
+    return std::nullopt;
+  auto isFree = [&](StringRef axis) {
+    for (int64_t dim = 0; dim < tokens.getRank(); ++dim)
+      if (llvm::is_contained(tokens.getDimAxes(dim), axis))
+        return false;
+    return true;
+  };
+  // One axis at most: where it cuts the table's rows already, or where h would
+  // be held once for each of its ranks otherwise.
+  for (const SmallVector<StringRef> &candidates :
+       {rows.getDimAxes(0), hidden.getDimAxes(hidden.getRank() - 1)})
+    for (StringRef axis : candidates)
+      if (isFree(axis))
+        return HeadCut{table, {axis}};
+  return HeadCut{table, {}};
+}

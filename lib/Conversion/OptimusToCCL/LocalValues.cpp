@@ -1,0 +1,167 @@
+//===- LocalValues.cpp - The parts of whole values, in every layout made -*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalValues.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+/// Collects the steps while the layout changes.
+class LayoutPlan {
+public:
+  explicit LayoutPlan(ShardingAttr layout) : layout(layout) {}
+
+  /// The dimension that `axis` cuts next in `to`, or nothing.
+  std::optional<int64_t> getNextCut(StringRef axis, ShardingAttr to) {
+    for (int64_t dim = 0; dim < to.getRank(); ++dim) {
+      SmallVector<StringRef> axes = layout.getDimAxes(dim);
+      axes.push_back(axis);
+      ArrayRef<StringRef> wanted = to.getDimAxes(dim);
+      if (wanted.take_front(axes.size()) == ArrayRef<StringRef>(axes))
+        return dim;
+    }
+    return std::nullopt;
+  }
+
+  void reduce(StringRef axis, ShardingAttr to) {
+    SmallVector<StringRef> rest = layout.getUnreducedAxes();
+    llvm::erase(rest, axis);
+    layout = layout.withUnreduced(rest);
+    if (std::optional<int64_t> dim = getNextCut(axis, to)) {
+      cut(*dim, axis);
+      steps.push_back({LayoutStep::ReduceScatter, axis, *dim, layout});
+      return;
+    }
+    steps.push_back({LayoutStep::AllReduce, axis, 0, layout});
+  }
+
+  /// Puts parts together until the axes that cut `dim` begin those of `to`.
+  void gather(int64_t dim, ShardingAttr to) {
+    SmallVector<StringRef> axes = layout.getDimAxes(dim);
+    SmallVector<StringRef> wanted = to.getDimAxes(dim);
+    while (ArrayRef<StringRef>(wanted).take_front(axes.size()) !=
+           ArrayRef<StringRef>(axes)) {
+      StringRef axis = axes.pop_back_val();
+      layout = layout.withDimAxes(dim, axes);
+      steps.push_back({LayoutStep::AllGather, axis, dim, layout});
+    }
+  }
+
+  void slice(int64_t dim, ShardingAttr to) {
+    SmallVector<StringRef> wanted = to.getDimAxes(dim);
+    for (StringRef axis :
+         ArrayRef(wanted).drop_front(layout.getDimAxes(dim).size())) {
+      cut(dim, axis);
+      steps.push_back({LayoutStep::Slice, axis, dim, layout});
+    }
+  }
+
+  SmallVector<LayoutStep> takeSteps() { return std::move(steps); }
+
+private:
+  void cut(int64_t dim, StringRef axis) {
+    SmallVector<StringRef> axes = layout.getDimAxes(dim);
+    axes.push_back(axis);
+    layout = layout.withDimAxes(dim, axes);
+  }
+
+  ShardingAttr layout;
+  SmallVector<LayoutStep> steps;
+};
+} // namespace
+
+std::optional<SmallVector<LayoutStep>>
+mlir::optimus::planLayout(ShardingAttr from, ShardingAttr to) {
+  for (StringRef axis : to.getUnreducedAxes())
+    if (!from.isUnreducedOver(axis))
+      return std::nullopt;
+  LayoutPlan plan(from);
+  for (StringRef axis : from.getUnreducedAxes())
+    if (!to.isUnreducedOver(axis))
+      plan.reduce(axis, to);
+  for (int64_t dim = 0; dim < to.getRank(); ++dim)
+    plan.gather(dim, to);
+  for (int64_t dim = 0; dim < to.getRank(); ++dim)
+    plan.slice(dim, to);
+  return plan.takeSteps();
+}
+
+static int64_t countCollectives(ArrayRef<LayoutStep> steps) {
+  return llvm::count_if(steps, [](const LayoutStep &step) {
+    return step.kind != LayoutStep::Slice;
+  });
+}
+
+RankedTensorType LocalValues::getType(Value whole, ShardingAttr layout) const {
+  auto type = cast<RankedTensorType>(whole.getType());
+  return ccl::getLocalType(type.getShape(), classes.getPaddedShape(whole),
+                           type.getElementType(), layout, mesh);
+}
+
+bool LocalValues::has(Value whole, ShardingAttr layout) const {
+  auto known = layouts.find(whole);
+  return known != layouts.end() &&
+         llvm::any_of(known->second, [&](const Layout &other) {
+           return other.sharding == layout;
+         });
+}
+
+Value LocalValues::get(Value whole, ShardingAttr layout, Location loc) {
+  const Layout *best = nullptr;
+  int64_t fewest = 0;
+  for (const Layout &other : layouts[whole]) {
+    if (other.sharding == layout)
+      return other.local;
+    auto steps = planLayout(other.sharding, layout);
+    if (!steps)
+      continue;
+    int64_t count = countCollectives(*steps);
+    if (!best || count < fewest) {
+      best = &other;
+      fewest = count;
+    }
+  }
+  assert(best && "the layout is within reach");
+  Value local = convert(best->local, classes.getPaddedShape(whole),
+                        best->sharding, layout, loc);
+  add(whole, layout, local);
+  return local;
+}
+
+Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
+                           ShardingAttr from, ShardingAttr to, Location loc) {
+  auto steps = planLayout(from, to);
+  assert(steps && "the layout is within reach");
+  SmallVector<int64_t> shape = ccl::getGlobalShape(local.getType());
+  Type elementType = cast<RankedTensorType>(local.getType()).getElementType();
+  for (const LayoutStep &step : *steps) {
+    Type type =
+        ccl::getLocalType(shape, paddedShape, elementType, step.result, mesh);
+    switch (step.kind) {
+    case LayoutStep::AllReduce:
+      local = ccl::AllReduceOp::create(builder, loc, type, local, step.axis);
+      break;
+    case LayoutStep::ReduceScatter:
+      local = ccl::ReduceScatterOp::create(builder, loc, type, local, step.axis,
+                                           step.dim);
+      break;
+    case LayoutStep::AllGather:
+      local = ccl::AllGatherOp::create(builder, loc, type, local, step.axis,
+                                       step.dim);
+      break;
+    case LayoutStep::Slice:
+      local =
+          ccl::SliceOp::create(builder, loc, type, local, step.axis, step.dim);
+      break;
+    }
+  }
+  numCollectives += countCollectives(*steps);
+  return local;
+}

@@ -1,0 +1,77 @@
+//===- LocalValues.h - The parts of whole values, in every layout made -*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
+#define OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
+
+#include "optimus/Analysis/DimensionClasses.h"
+#include "optimus/Dialect/CCL/IR/CCL.h"
+
+namespace mlir::optimus {
+
+/// One step from a layout to another.
+struct LayoutStep {
+  enum Kind { AllReduce, ReduceScatter, AllGather, Slice } kind;
+  StringRef axis;
+  /// Not of an all-reduce.
+  int64_t dim;
+  /// The layout after the step.
+  ShardingAttr result;
+};
+
+/// The steps from one layout of a value to another: addends are summed first
+/// (into parts where an axis cuts a dimension afterwards), then parts are put
+/// together as far as they must be, then cut. Nothing if `to` is unreduced over
+/// an axis that `from` is not.
+std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
+                                                  ShardingAttr to);
+
+/// For each whole value of the function that is partitioned, the local values
+/// that stand for it, by layout.
+class LocalValues {
+public:
+  LocalValues(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes)
+      : builder(builder), mesh(mesh), classes(classes) {}
+
+  /// The type of the part of `whole` in a layout.
+  RankedTensorType getType(Value whole, ShardingAttr layout) const;
+
+  void add(Value whole, ShardingAttr layout, Value local) {
+    layouts[whole].push_back({layout, local});
+  }
+
+  /// True if a layout of `whole` exists already.
+  bool has(Value whole, ShardingAttr layout) const;
+
+  /// `whole` in a layout; made from the one that needs the fewest collectives.
+  /// The layout must be within reach of one that exists.
+  Value get(Value whole, ShardingAttr layout, Location loc);
+
+  /// `local`, which is in layout `from`, in layout `to`.
+  Value convert(Value local, ArrayRef<int64_t> paddedShape, ShardingAttr from,
+                ShardingAttr to, Location loc);
+
+  int64_t getNumCollectives() const { return numCollectives; }
+
+private:
+  struct Layout {
+    ShardingAttr sharding;
+    Value local;
+  };
+
+  OpBuilder &builder;
+  MeshOp mesh;
+  const DimensionClasses &classes;
+  llvm::DenseMap<Value, SmallVector<Layout, 2>> layouts;
+  int64_t numCollectives = 0;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H

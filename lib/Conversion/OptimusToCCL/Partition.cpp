@@ -1,0 +1,113 @@
+//===- Partition.cpp - Rewrites a sharded program into what one rank does -*-
+//C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Partitioner.h"
+
+#include "optimus/Conversion/OptimusToCCL/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "optimus/Conversion/OptimusToCCL/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+/// Every value has a sharding.
+static LogicalResult checkDecided(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitOpError("expected one block, found ")
+           << function.getBody().getBlocks().size();
+  for (BlockArgument argument : function.getArguments())
+    if (!getSharding(argument))
+      return function.emitOpError("argument ")
+             << argument.getArgNumber()
+             << " has no sharding; run --optimus-shard first";
+  for (Operation &op : function.front())
+    for (OpResult result : op.getResults())
+      if (!getSharding(result))
+        return op.emitOpError("result ")
+               << result.getResultNumber()
+               << " has no sharding; run --optimus-shard first";
+  return success();
+}
+
+namespace {
+class PartitionPass : public optimus::impl::PartitionPassBase<PartitionPass> {
+public:
+  void runOnOperation() override {
+    MeshOp mesh = getMesh(getOperation());
+    if (!mesh) {
+      getOperation().emitError(
+          "expected a mesh in the module; run --optimus-shard first");
+      return signalPassFailure();
+    }
+    SmallVector<func::FuncOp> functions;
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      if (failed(checkDecided(function)))
+        return signalPassFailure();
+      functions.push_back(function);
+    }
+    DimensionClasses classes(getOperation());
+    for (func::FuncOp function : functions)
+      if (failed(partition(function, mesh, classes)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult partition(func::FuncOp function, MeshOp mesh,
+                          const DimensionClasses &classes) {
+    Block *whole = &function.front();
+    auto *local = new Block;
+    function.getBody().push_back(local);
+    OpBuilder builder = OpBuilder::atBlockEnd(local);
+    Partitioner partitioner(builder, mesh, classes);
+    LocalValues &values = partitioner.getValues();
+    for (BlockArgument argument : whole->getArguments()) {
+      ShardingAttr sharding = getSharding(argument);
+      values.add(argument, sharding,
+                 local->addArgument(values.getType(argument, sharding),
+                                    argument.getLoc()));
+    }
+    for (Operation &op : whole->without_terminator())
+      if (failed(partitioner.partition(&op)))
+        return failure();
+
+    Operation *terminator = whole->getTerminator();
+    SmallVector<Value> results;
+    for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
+      auto wanted = function.getResultAttrOfType<ShardingAttr>(
+          number, OptimusDialect::kSharding);
+      results.push_back(values.get(value, wanted ? wanted : getSharding(value),
+                                   terminator->getLoc()));
+    }
+    func::ReturnOp::create(builder, terminator->getLoc(), results);
+
+    whole->dropAllUses();
+    whole->erase();
+    function.setType(FunctionType::get(&getContext(), local->getArgumentTypes(),
+                                       ValueRange(results).getTypes()));
+    StringAttr sharding =
+        StringAttr::get(&getContext(), OptimusDialect::kSharding);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      function.removeArgAttr(i, sharding);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      function.removeResultAttr(i, sharding);
+    numLocal += partitioner.numLocal;
+    numDistributed += partitioner.numDistributed;
+    numDecomposed += partitioner.numDecomposed;
+    numCollectives += values.getNumCollectives();
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,335 @@
+//===- Shard.cpp - Gives every value a sharding -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/DimensionClasses.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
+#include "optimus/Dialect/Optimus/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_SHARDPASS
+#include "optimus/Dialect/Optimus/Transforms/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+class ShardPass : public mlir::optimus::impl::ShardPassBase<ShardPass> {
+public:
+  using ShardPassBase::ShardPassBase;
+
+  void runOnOperation() override {
+    if (failed(readOptions()) || failed(findMesh()) || failed(checkAxes()))
+      return signalPassFailure();
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(shard(function)))
+        return signalPassFailure();
+    DimensionClasses classes(getOperation());
+    if (noPad && failed(checkDivisibility(classes)))
+      return signalPassFailure();
+  }
+
+private:
+  LogicalResult readOptions();
+  /// The module's mesh, or a new one as the option says.
+  LogicalResult findMesh();
+  /// Every axis of the strategy is one of the mesh and the other way round.
+  LogicalResult checkAxes();
+  LogicalResult checkDivisibility(const DimensionClasses &classes);
+  LogicalResult checkDivisibility(Operation *op, Value value, Twine what,
+                                  const DimensionClasses &classes);
+
+  LogicalResult shard(func::FuncOp function);
+  LogicalResult shardArguments(func::FuncOp function);
+  LogicalResult shardResults(func::FuncOp function);
+  LogicalResult shard(Operation *op);
+
+  /// An annotation of the user's fits the value and the mesh.
+  LogicalResult checkAnnotation(Operation *op, ShardingAttr sharding,
+                                int64_t rank);
+  /// What the table says of a role; null where it says nothing.
+  FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
+                                     int64_t rank);
+  /// What follows from the operands along the rule's factors.
+  ShardingAttr propagate(Operation *op, unsigned result);
+
+  ShardingAttr getReplicated(int64_t rank) {
+    return ShardingAttr::getReplicated(
+        FlatSymbolRefAttr::get(meshOp.getSymNameAttr()), rank);
+  }
+
+  const Strategy *table = nullptr;
+  MeshOp meshOp;
+};
+} // namespace
+
+LogicalResult ShardPass::readOptions() {
+  table = lookupStrategy(strategy);
+  if (!table)
+    return getOperation().emitError("unknown strategy '")
+           << strategy << "'; known are "
+           << llvm::join(getKnownStrategies(), ", ");
+  return success();
+}
+
+LogicalResult ShardPass::findMesh() {
+  ModuleOp module = getOperation();
+  meshOp = getMesh(module);
+  if (mesh.empty()) {
+    if (meshOp)
+      return success();
+    return module.emitError("expected the option mesh, as mesh=row:2,col:2, or "
+                            "an optimus.mesh in the module");
+  }
+  llvm::Expected<MeshOption> option = MeshOption::parse(mesh);
+  if (!option)
+    return module.emitError(llvm::toString(option.takeError()));
+  Builder builder(module.getContext());
+  SmallVector<Attribute> axes;
+  for (const auto &[name, size] : option->axes)
+    axes.push_back(MeshAxisAttr::get(module.getContext(),
+                                     builder.getStringAttr(name), size));
+  ArrayAttr wanted = builder.getArrayAttr(axes);
+  if (meshOp && meshOp.getAxes() != wanted)
+    return meshOp.emitOpError("is not the mesh '")
+           << mesh << "' that the option asks for; leave the option out or "
+           << "this operation";
+  if (meshOp)
+    return success();
+  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+  meshOp = MeshOp::create(atStart, module.getLoc(), "mesh", wanted);
+  return success();
+}
+
+LogicalResult ShardPass::checkAxes() {
+  SmallVector<StringRef> used = table->getAxes();
+  for (StringRef axis : used)
+    if (!meshOp.getAxisSize(axis))
+      return meshOp.emitOpError("has no axis '")
+             << axis << "', which strategy '" << table->name
+             << "' uses; give both, as row:1,col:4";
+  for (MeshAxisAttr axis : meshOp.getAxisList())
+    if (axis.getSize() > 1 && !llvm::is_contained(used, axis.getName()))
+      return meshOp.emitOpError("has an axis ")
+             << axis.getName() << " of size " << axis.getSize()
+             << " that strategy '" << table->name
+             << "' does not use: its ranks would all do the same";
+  return success();
+}
+
+LogicalResult ShardPass::shard(func::FuncOp function) {
+  if (!function.getBody().hasOneBlock())
+    return function.emitOpError("expected one block, found ")
+           << function.getBody().getBlocks().size();
+  if (failed(shardArguments(function)))
+    return failure();
+  for (Operation &op : function.front().without_terminator())
+    if (failed(shard(&op)))
+      return failure();
+  return shardResults(function);
+}
+
+LogicalResult ShardPass::checkAnnotation(Operation *op, ShardingAttr sharding,
+                                         int64_t rank) {
+  if (sharding.getRank() != rank || !sharding.getUnreduced().empty())
+    return op->emitOpError("expected a complete sharding of rank ")
+           << rank << ", found " << sharding;
+  if (sharding.getMesh().getAttr() != meshOp.getSymNameAttr())
+    return op->emitOpError("expected a sharding on @")
+           << meshOp.getSymName() << ", found " << sharding;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    for (StringRef axis : sharding.getDimAxes(dim))
+      if (!meshOp.getAxisSize(axis))
+        return op->emitOpError("expected axes of @")
+               << meshOp.getSymName() << ", found " << sharding;
+  return success();
+}
+
+FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
+                                              int64_t rank) {
+  StringRef layout = table->lookup(role);
+  if (layout.empty())
+    return ShardingAttr();
+  SmallVector<SmallVector<StringRef>> dims;
+  for (StringRef axis : llvm::split(layout, ',')) {
+    dims.emplace_back();
+    // An axis of one rank cuts nothing.
+    if (axis != "-" && *meshOp.getAxisSize(axis) > 1)
+      dims.back().push_back(axis);
+  }
+  if (static_cast<int64_t>(dims.size()) != rank)
+    return op->emitOpError("has a value of rank ")
+           << rank << " with role '" << role << "', which strategy '"
+           << table->name << "' lays out as [" << layout << ']';
+  return ShardingAttr::get(FlatSymbolRefAttr::get(meshOp.getSymNameAttr()),
+                           dims);
+}
+
+LogicalResult ShardPass::shardArguments(func::FuncOp function) {
+  // Before steps are built tokens and targets have no binding, but only they
+  // are integers.
+  StringRef unbound[] = {"tokens", "targets"};
+  unsigned numUnbound = 0;
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type)
+      continue;
+    unsigned number = argument.getArgNumber();
+    if (ShardingAttr given = getSharding(argument)) {
+      ++numUserShardings;
+      if (failed(checkAnnotation(function, given, type.getRank())))
+        return failure();
+      continue;
+    }
+    StringRef role = getRole(argument);
+    auto binding =
+        function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
+    if (role.empty() && binding)
+      role = binding.getValue();
+    if (role.empty() && type.getElementType().isInteger() && numUnbound < 2)
+      role = unbound[numUnbound++];
+    FailureOr<ShardingAttr> sharding =
+        lookupRole(function, role, type.getRank());
+    if (failed(sharding))
+      return failure();
+    ++(*sharding ? numFromTable : numPropagated);
+    function.setArgAttr(number, OptimusDialect::kSharding,
+                        *sharding ? *sharding : getReplicated(type.getRank()));
+  }
+  return success();
+}
+
+ShardingAttr ShardPass::propagate(Operation *op, unsigned result) {
+  int64_t rank =
+      cast<RankedTensorType>(op->getResult(result).getType()).getRank();
+  SmallVector<SmallVector<StringRef>> dims(rank);
+  auto interface = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!interface)
+    return getReplicated(rank);
+  ShardingRule rule = interface.getShardingRule();
+  llvm::SmallDenseSet<StringRef> taken;
+  for (auto [dim, factor] : llvm::enumerate(rule.results[result])) {
+    if (rule.factors[factor].kind == FactorKind::Whole)
+      continue;
+    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+      for (auto [operandDim, operandFactor] : llvm::enumerate(factors)) {
+        if (operandFactor != factor || !dims[dim].empty())
+          continue;
+        SmallVector<StringRef> axes =
+            getSharding(operand).getDimAxes(operandDim);
+        if (llvm::any_of(axes, [&](StringRef a) { return taken.contains(a); }))
+          continue;
+        dims[dim] = axes;
+        taken.insert_range(axes);
+      }
+  }
+  return ShardingAttr::get(FlatSymbolRefAttr::get(meshOp.getSymNameAttr()),
+                           dims);
+}
+
+LogicalResult ShardPass::shard(Operation *op) {
+  SmallVector<Attribute> shardings;
+  for (OpResult result : op->getResults()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type)
+      return op->emitOpError("expected results that are tensors of static "
+                             "shape, found ")
+             << result.getType();
+    if (ShardingAttr given = getSharding(result)) {
+      ++numUserShardings;
+      if (failed(checkAnnotation(op, given, type.getRank())))
+        return failure();
+      shardings.push_back(given);
+      continue;
+    }
+    FailureOr<ShardingAttr> sharding =
+        lookupRole(op, getRole(result), type.getRank());
+    if (failed(sharding))
+      return failure();
+    ++(*sharding ? numFromTable : numPropagated);
+    shardings.push_back(*sharding ? *sharding
+                                  : propagate(op, result.getResultNumber()));
+  }
+  if (!shardings.empty())
+    op->setAttr(OptimusDialect::kShardings,
+                ArrayAttr::get(&getContext(), shardings));
+  return success();
+}
+
+LogicalResult ShardPass::shardResults(func::FuncOp function) {
+  llvm::StringMap<ShardingAttr> params;
+  for (BlockArgument argument : function.getArguments())
+    if (auto name = function.getArgAttrOfType<StringAttr>(
+            argument.getArgNumber(), OptimusDialect::kParam))
+      params[name.getValue()] = getSharding(argument);
+  Operation *terminator = function.front().getTerminator();
+  for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
+    if (!isa<RankedTensorType>(value.getType()))
+      continue;
+    ShardingAttr sharding = getSharding(value);
+    // What belongs to a parameter lies where it does.
+    if (auto binding = function.getResultAttrOfType<StringAttr>(
+            number, OptimusDialect::kBinding)) {
+      auto param = params.find(binding.getValue().split(':').second);
+      if (param != params.end())
+        sharding = param->second;
+    }
+    function.setResultAttr(number, OptimusDialect::kSharding, sharding);
+  }
+  return success();
+}
+
+LogicalResult ShardPass::checkDivisibility(const DimensionClasses &classes) {
+  for (auto function : getOperation().getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    for (Operation &op : function.front()) {
+      for (OpOperand &operand : op.getOpOperands())
+        if (failed(checkDivisibility(
+                &op, operand.get(),
+                "operand " + Twine(operand.getOperandNumber()), classes)))
+          return failure();
+      for (OpResult result : op.getResults())
+        if (failed(checkDivisibility(
+                &op, result, "result " + Twine(result.getResultNumber()),
+                classes)))
+          return failure();
+    }
+  }
+  return success();
+}
+
+LogicalResult ShardPass::checkDivisibility(Operation *op, Value value,
+                                           Twine what,
+                                           const DimensionClasses &classes) {
+  ShardingAttr sharding = getSharding(value);
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
+    const DimensionClasses::Class &known = classes.getClass(value, dim);
+    if (known.size % known.multiple == 0)
+      continue;
+    InFlightDiagnostic error = op->emitOpError("dimension ")
+                               << dim << " (\"" << known.name << "\") of "
+                               << what << " has size " << known.size
+                               << ", which is no multiple of " << known.multiple
+                               << ", as the mesh's";
+    for (auto [index, axis] : llvm::enumerate(known.axes))
+      error << (index ? " and" : "") << " axis \"" << axis << "\" of size "
+            << *meshOp.getAxisSize(axis);
+    error << (known.axes.size() > 1 ? " need" : " needs")
+          << "; choose another mesh, or let the dimension be padded";
+    return error;
+  }
+  return success();
+}
