@@ -26,6 +26,9 @@ StatusOr<Evaluation> evaluate(Session &session, const Dataset &data) {
                                      int32_t *tokens, int32_t *targets) {
           data.fillEvalBatch(index, batch, begin, count, tokens, targets);
         }));
+    // Every call runs the same commands: the first stands for all.
+    if (index == 0)
+      OPTRT_RETURN_IF_ERROR(session.checkTraffic("eval_step"));
     lossSum += outputs.lossSum;
     realCount += outputs.realCount;
   }

@@ -310,10 +310,10 @@ static void writeManifest(void) {
   long long others = kRanks - 1;
   long long table = others * kPaddedRows * kVocabulary * 4;
   long long forwardBytes = table + 2 * others * 8;
+  if (TOY_FAULT == TOY_FAULT_TRAFFIC)
+    forwardBytes += 4;
   long long backwardBytes = table + 2 * others * kVocabulary * 4;
   long long trainBytes = forwardBytes + backwardBytes + 2 * others * 4;
-  if (TOY_FAULT == TOY_FAULT_TRAFFIC)
-    trainBytes += 4;
   to += writeFunction(
       to, end - to, "train_step",
       PARAMS "{\"kind\": \"exp_avg\", \"index\": 0}, "

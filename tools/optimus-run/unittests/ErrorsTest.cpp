@@ -210,6 +210,12 @@ TEST_F(Errors, ManifestThatPredictsOtherTraffic) {
   expect(2, train("toy-traffic"),
          {"internal error", "train_step communicated",
           "but the manifest predicts"});
+  expect(2, "eval " + toy("toy-traffic") + data(),
+         {"internal error", "eval_step communicated"});
+  expect(2, "verify " + toy("toy1") + " " + toy("toy-traffic") + data(),
+         {"internal error", "grad_step communicated"});
+  expect(2, "bench --steps 1 " + toy("toy-traffic"),
+         {"internal error", "train_step communicated"});
 }
 
 TEST_F(Errors, OneRankThatFailsEndsTheJob) {
