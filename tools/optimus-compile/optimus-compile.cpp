@@ -9,6 +9,7 @@
 #include "Report.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Pipelines/Phases.h"
 #include "optimus/Target/CPU/CodeGen.h"
@@ -142,10 +143,6 @@ LogicalResult Compilation::dump(StringRef phase) {
 
 int Compilation::runPhase(const Phase &phase) {
   int code = phase.checksInput ? kBadInput : kOurFault;
-  // BRIDGE: until the shard and partition passes are registered.
-  if (phase.name == "shard" || phase.name == "partition")
-    if (!PassInfo::lookup("optimus-" + phase.name.str()))
-      return kDone;
   PassManager passes(module.getContext());
   std::string message;
   llvm::raw_string_ostream stream(message);
