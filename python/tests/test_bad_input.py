@@ -66,7 +66,7 @@ def compile(tools, program, tmp_path, *flags):
         (lambda text: text.replace("optimus.gelu", "optimus.jelu"), "optimus.jelu"),
         (lambda text: text.replace("epsilon = ", "epsilom = "), "epsilon"),
         (lambda text: text.replace("@loss", "@lost"), "loss"),
-        (lambda text: text.replace("tensor<24x3x3x8xf32>", "tensor<24xf32>"), "matmul"),
+        (lambda text: text.replace("tensor<24x3x3x8xf32>", "tensor<24xf32>"), "argument"),
         (lambda text: "not a program", "gpt.mlir"),
         (lambda text: "", "loss"),
     ],

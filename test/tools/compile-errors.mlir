@@ -34,3 +34,9 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // OPTIMIZER: error: --optimizer: unknown optimizer 'sgd'; known are adamw
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
+
+// A diagnostic does not print the program.
+// RUN: echo 'module {}' > %t.empty.mlir
+// RUN: not optimus-compile %t.empty.mlir -o %t.so 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: expected a function @loss
+// EMPTY-NOT: see current operation
