@@ -1,0 +1,37 @@
+//===- InterpreterInterfaces.td - What the interpreter asks of ops --*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_INTERPRETER_INTERFACES
+#define OPTIMUS_INTERPRETER_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def InterpretableOpInterface : OpInterface<"InterpretableOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that the interpreter can execute. Operations get it as an
+    external model, so that dialects know nothing of the interpreter.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Executes the operation on all ranks: reads the parts of its operands
+        and sets those of its results. Fails with an error on the operation.
+      }],
+      "::llvm::LogicalResult", "interpret",
+      (ins "::mlir::optimus::Ranks &":$ranks)>,
+    InterfaceMethod<[{
+        Whether the results are parts of global values. False where each rank
+        gets a statistic of its own part: then ranks that the result's type
+        calls replicas may differ.
+      }],
+      "bool", "hasGlobalResults", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return true;">
+  ];
+}
+
+#endif // OPTIMUS_INTERPRETER_INTERFACES

@@ -1,0 +1,169 @@
+//===- HeadLoss.cpp - Head and loss on the parts of a vocabulary  -*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HeadLoss.h"
+
+#include "MatrixProduct.h"
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Interpreter/Interpreter.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+/// h·tableᵀ for each part, [tokens, rows]; entries of padding are −∞.
+static Tensor computeLogits(const HeadPart &part) {
+  int64_t tokens = part.targets.getNumElements();
+  int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
+  Tensor logits = Tensor::zeros({tokens, rows});
+  addProduct({part.h, tokens, hidden, false}, {part.table, hidden, rows, true},
+             logits);
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t row = part.vocabulary.real; row < rows; ++row)
+      logits[token * rows + row] = -std::numeric_limits<double>::infinity();
+  return logits;
+}
+
+static LogicalResult
+checkPart(const HeadPart &part, int64_t total,
+          llvm::function_ref<InFlightDiagnostic()> emitError) {
+  for (int64_t i = 0; i < part.targets.getNumElements(); ++i) {
+    if (part.targets[i] >= total)
+      return emitError() << "expected targets below " << total
+                         << ", the rows of the table; found "
+                         << part.targets[i];
+    if (part.paddedTokens[i] && part.targets[i] >= 0)
+      return emitError() << "expected a negative target for padded token " << i
+                         << ", found " << part.targets[i];
+  }
+  int64_t tokens = part.targets.getNumElements();
+  int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
+  int64_t bad = findContributingPadding({part.h, tokens, hidden, false},
+                                        {part.table, hidden, rows, true},
+                                        part.paddedHidden);
+  if (bad >= 0)
+    return emitError() << "contracts over padding that is not zero in either "
+                          "h or the table, at hidden element "
+                       << bad;
+  return success();
+}
+
+FailureOr<std::vector<HeadResult>> mlir::optimus::computeHeadLoss(
+    ArrayRef<HeadPart> parts, int64_t total,
+    llvm::function_ref<InFlightDiagnostic()> emitError) {
+  SmallVector<Tensor> logits;
+  for (const HeadPart &part : parts) {
+    if (failed(checkPart(part, total, emitError)))
+      return failure();
+    logits.push_back(computeLogits(part));
+  }
+
+  double lossSum = 0, realCount = 0;
+  const Tensor &targets = parts.front().targets;
+  for (int64_t token = 0; token < targets.getNumElements(); ++token) {
+    double max = -std::numeric_limits<double>::infinity();
+    for (const Tensor &part : logits)
+      for (int64_t row = 0; row < part.getNumCols(); ++row)
+        max = std::max(max, part[token * part.getNumCols() + row]);
+    double sum = 0, targetLogit = 0;
+    for (auto [part, x] : llvm::zip_equal(parts, logits)) {
+      double partSum = 0;
+      for (int64_t row = 0; row < x.getNumCols(); ++row) {
+        double logit = x[token * x.getNumCols() + row];
+        partSum += std::exp(logit - max);
+        if (row < part.vocabulary.real &&
+            part.vocabulary.offset + row == targets[token])
+          targetLogit += logit - max;
+      }
+      sum += partSum;
+    }
+    bool real = targets[token] >= 0;
+    if (real) {
+      lossSum += std::log(sum) - targetLogit;
+      realCount += 1;
+    }
+    // Logits become their gradients.
+    for (auto [part, x] : llvm::zip_equal(parts, logits))
+      for (int64_t row = 0; row < x.getNumCols(); ++row) {
+        double &element = x[token * x.getNumCols() + row];
+        bool chosen = row < part.vocabulary.real &&
+                      part.vocabulary.offset + row == targets[token];
+        element = real ? std::exp(element - max) / sum - chosen : 0;
+      }
+  }
+
+  std::vector<HeadResult> results;
+  for (auto [part, dlogits] : llvm::zip_equal(parts, logits)) {
+    HeadResult &result = results.emplace_back();
+    result.lossSum = lossSum;
+    result.realCount = realCount;
+    result.dh = Tensor::zeros(part.h.shape);
+    result.dtable = Tensor::zeros(part.table.shape);
+    int64_t tokens = dlogits.getNumRows(), rows = dlogits.getNumCols();
+    int64_t hidden = part.table.getNumCols();
+    addProduct({dlogits, tokens, rows, false},
+               {part.table, rows, hidden, false}, result.dh);
+    addProduct({dlogits, rows, tokens, true}, {part.h, tokens, hidden, false},
+               result.dtable);
+  }
+  return results;
+}
+
+FailureOr<HeadResult> mlir::optimus::computeHeadLoss(Operation *op,
+                                                     Frame &frame) {
+  Value h = op->getOperand(0), table = op->getOperand(1),
+        targets = op->getOperand(2);
+  HeadPart part{frame.get(h),
+                frame.get(table),
+                frame.get(targets),
+                frame.getExtent(table, 0),
+                frame.getPadding(targets, 0, frame.get(targets).shape.size()),
+                frame.getPadding(table, 1, 2)};
+  FailureOr<std::vector<HeadResult>> results =
+      computeHeadLoss(part, getWholeShape(table.getType())[0],
+                      [&] { return frame.emitError(); });
+  if (failed(results))
+    return failure();
+  return std::move(results->front());
+}
+
+namespace {
+
+struct HeadLossModel : LocalModel<HeadLossModel, HeadLossOp> {
+  static LogicalResult run(HeadLossOp op, Frame &frame) {
+    FailureOr<HeadResult> result = computeHeadLoss(op, frame);
+    if (failed(result))
+      return failure();
+    frame.result(op.getLossSum())[0] = result->lossSum;
+    frame.result(op.getRealCount())[0] = result->realCount;
+    return success();
+  }
+};
+
+struct HeadLossGradModel : LocalModel<HeadLossGradModel, HeadLossGradOp> {
+  static LogicalResult run(HeadLossGradOp op, Frame &frame) {
+    FailureOr<HeadResult> result = computeHeadLoss(op, frame);
+    if (failed(result))
+      return failure();
+    frame.result(op.getLossSum())[0] = result->lossSum;
+    frame.result(op.getRealCount())[0] = result->realCount;
+    frame.result(op.getDh()) = std::move(result->dh);
+    frame.result(op.getDtable()) = std::move(result->dtable);
+    return success();
+  }
+};
+
+} // namespace
+
+void mlir::optimus::attachHeadLoss(MLIRContext &context) {
+  HeadLossOp::attachInterface<HeadLossModel>(context);
+  HeadLossGradOp::attachInterface<HeadLossGradModel>(context);
+}

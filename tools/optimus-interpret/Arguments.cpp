@@ -1,0 +1,139 @@
+//===- Arguments.cpp - What a function is called with -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Arguments.h"
+
+#include "Npy.h"
+
+#include "optimus-support/Initialize.h"
+#include "optimus-support/Philox.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Interpreter/Interpreter.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+class Collector {
+public:
+  Collector(func::FuncOp function, const ArgumentSources &sources)
+      : function(function), sources(sources) {}
+
+  llvm::Expected<Tensor> collect(unsigned argument) {
+    std::string name = getArgumentName(function, argument);
+    auto type =
+        dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+    if (!type || !type.hasStaticShape())
+      return llvm::createStringError("argument '" + name +
+                                     "' is not a tensor of static shape");
+    SmallVector<int64_t> shape = getWholeShape(type);
+
+    if (!sources.folder.empty()) {
+      SmallString<128> path(sources.folder);
+      llvm::sys::path::append(path, name + ".npy");
+      if (llvm::sys::fs::exists(path))
+        return read(path, argument, shape);
+    }
+    auto scalar = sources.scalars.find(name);
+    if (shape.empty() && scalar != sources.scalars.end())
+      return Tensor::scalar(scalar->second);
+    if (auto init = function.getArgAttrOfType<InitAttr>(argument,
+                                                        OptimusDialect::kInit))
+      return initialize(init, shape);
+    if (sources.vocabulary > 0)
+      return draw(argument, type.getElementType(), name, shape);
+    // Training starts without moments.
+    if (StringRef(name).starts_with("exp_avg"))
+      return Tensor::zeros(shape);
+    return llvm::createStringError(
+        "no value for argument '" + name + "' of @" + function.getName().str() +
+        (shape.empty() ? "; give it with --set '" + name + "=NUMBER' or"
+                       : std::string("; give it")) +
+        " as '" + name + ".npy' in the folder of --inputs");
+  }
+
+private:
+  /// An array of the argument's shape, or of its shape in checkpoints.
+  llvm::Expected<Tensor> read(StringRef path, unsigned argument,
+                              ArrayRef<int64_t> shape) {
+    llvm::Expected<Tensor> tensor = readNpy(path);
+    if (!tensor)
+      return tensor.takeError();
+    auto hfShape = function.getArgAttrOfType<DenseI64ArrayAttr>(
+        argument, OptimusDialect::kHfShape);
+    bool fits = ArrayRef(tensor->shape) == shape ||
+                (hfShape && hfShape.asArrayRef() == ArrayRef(tensor->shape));
+    if (!fits)
+      return llvm::createStringError("'" + path + "': expected shape " +
+                                     toString(shape) + ", found " +
+                                     toString(tensor->shape));
+    tensor->shape.assign(shape.begin(), shape.end());
+    return tensor;
+  }
+
+  static std::string toString(ArrayRef<int64_t> shape) {
+    return optimus_support::shapeToString({shape.data(), shape.size()});
+  }
+
+  /// The same bits as the runtime's.
+  Tensor initialize(InitAttr init, ArrayRef<int64_t> shape) {
+    using optimus_support::InitKind;
+    optimus_support::Initializer initializer{
+        init.getKind() == "normal" ? InitKind::Normal
+        : init.getKind() == "ones" ? InitKind::Ones
+                                   : InitKind::Zeros,
+        init.getStddev(), static_cast<uint32_t>(init.getStream())};
+    std::vector<int64_t> extents(shape.begin(), shape.end());
+    optimus_support::ShardLayout layout{
+        extents, extents, std::vector<std::vector<int>>(extents.size())};
+    std::vector<float> values(layout.numElements());
+    optimus_support::initializeShard(initializer, sources.seed, layout,
+                                     optimus_support::Mesh(), /*rank=*/0,
+                                     values.data());
+    Tensor tensor = Tensor::zeros(shape);
+    tensor.elements.assign(values.begin(), values.end());
+    return tensor;
+  }
+
+  Tensor draw(unsigned argument, Type elementType, StringRef name,
+              ArrayRef<int64_t> shape) {
+    Tensor tensor = Tensor::zeros(shape);
+    // Streams of their own: models number theirs from 0.
+    uint32_t stream = (1u << 30) + argument;
+    optimus_support::PhiloxSequence draws(sources.seed, stream, /*step=*/0);
+    int64_t lowest = name == "targets" ? -1 : 0;
+    for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+      tensor[i] =
+          isa<IntegerType>(elementType)
+              ? lowest + static_cast<int64_t>(
+                             draws.below(sources.vocabulary - lowest))
+              : optimus_support::normal(sources.seed, stream, /*step=*/0, i);
+    return tensor;
+  }
+
+  func::FuncOp function;
+  const ArgumentSources &sources;
+};
+} // namespace
+
+llvm::Expected<SmallVector<Tensor>>
+mlir::optimus::collectArguments(func::FuncOp function,
+                                const ArgumentSources &sources) {
+  Collector collector(function, sources);
+  SmallVector<Tensor> arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    llvm::Expected<Tensor> argument = collector.collect(i);
+    if (!argument)
+      return argument.takeError();
+    arguments.push_back(std::move(*argument));
+  }
+  return arguments;
+}

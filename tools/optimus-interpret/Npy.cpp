@@ -1,0 +1,146 @@
+//===- Npy.cpp - NumPy's files of one array ---------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The format: "\x93NUMPY", version bytes, the header's length (2 bytes little-
+// endian in version 1, 4 in version 2), the header (a Python dictionary with
+// 'descr', 'fortran_order' and 'shape'), then the elements.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Npy.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/EndianStream.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir::optimus;
+using llvm::StringRef;
+namespace endian = llvm::support::endian;
+
+static constexpr StringRef kMagic("\x93NUMPY", 6);
+
+static llvm::Error makeError(StringRef path, const llvm::Twine &what) {
+  return llvm::createStringError("'" + path + "': " + what);
+}
+
+/// What follows `'key':` in a header.
+static StringRef getEntry(StringRef header, StringRef key) {
+  std::string quoted = ("'" + key + "'").str();
+  size_t at = header.find(quoted);
+  if (at == StringRef::npos)
+    return "";
+  return header.drop_front(at + quoted.size()).ltrim(" :");
+}
+
+static double readElement(const char *at, StringRef type) {
+  if (type == "<f8")
+    return llvm::bit_cast<double>(endian::read64le(at));
+  if (type == "<f4")
+    return llvm::bit_cast<float>(endian::read32le(at));
+  if (type == "<i8")
+    return static_cast<double>(static_cast<int64_t>(endian::read64le(at)));
+  return static_cast<int32_t>(endian::read32le(at));
+}
+
+/// Reads `(2, 3)`, `(4,)` or `()`.
+static bool parseShape(StringRef text, llvm::SmallVectorImpl<int64_t> &shape) {
+  if (!text.consume_front("("))
+    return false;
+  text = text.take_until([](char c) { return c == ')'; });
+  for (StringRef extent : llvm::split(text, ',')) {
+    int64_t size = 0;
+    if (extent.trim().empty())
+      continue;
+    // A product that overflows cannot be in a file.
+    if (extent.trim().getAsInteger(10, size) || size < 0 || size >> 31)
+      return false;
+    shape.push_back(size);
+  }
+  return shape.size() <= 8;
+}
+
+llvm::Expected<Tensor> mlir::optimus::readNpy(StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
+                                          /*RequiresNullTerminator=*/false);
+  if (!file)
+    return makeError(path, "cannot be read: " + file.getError().message());
+  StringRef data = (*file)->getBuffer();
+  size_t prefix = data.size() > 6 && data[6] >= 2 ? 12 : 10;
+  if (!data.starts_with(kMagic) || data.size() < prefix)
+    return makeError(path, "expected a .npy file");
+  size_t headerSize = prefix == 10 ? endian::read16le(data.data() + 8)
+                                   : endian::read32le(data.data() + 8);
+  StringRef header = data.substr(prefix, headerSize);
+  data = data.drop_front(std::min(data.size(), prefix + headerSize));
+
+  StringRef descr = getEntry(header, "descr");
+  StringRef type;
+  for (StringRef known : {"<f4", "<f8", "<i4", "<i8"})
+    if (descr.starts_with(("'" + known + "'").str()))
+      type = known;
+  if (type.empty())
+    return makeError(path,
+                     "expected elements of <f4, <f8, <i4 or <i8, found " +
+                         descr.take_until([](char c) { return c == ','; }));
+  if (!getEntry(header, "fortran_order").starts_with("False"))
+    return makeError(path, "expected an array in C order");
+  Tensor tensor;
+  if (!parseShape(getEntry(header, "shape"), tensor.shape))
+    return makeError(path, "cannot read the shape in its header");
+  size_t width = type.back() - '0', count = 1;
+  for (int64_t extent : tensor.shape)
+    if (__builtin_mul_overflow(count, static_cast<size_t>(extent), &count))
+      return makeError(path, "cannot read the shape in its header");
+  if (data.size() / width < count)
+    return makeError(path, "is cut short: expected " + llvm::Twine(count) +
+                               " elements of " + llvm::Twine(width) +
+                               " bytes, found " + llvm::Twine(data.size()) +
+                               " bytes");
+  tensor.elements.reserve(count);
+  for (size_t i = 0; i < count; ++i)
+    tensor.elements.push_back(readElement(data.data() + i * width, type));
+  return tensor;
+}
+
+llvm::Error mlir::optimus::writeNpy(StringRef path, const Tensor &tensor,
+                                    bool integers) {
+  std::string header = "{'descr': '";
+  header += integers ? "<i4" : "<f8";
+  header += "', 'fortran_order': False, 'shape': (";
+  for (int64_t extent : tensor.shape)
+    header += std::to_string(extent) + ", ";
+  header += "), }";
+  // Elements begin at a multiple of 64 bytes.
+  header.append(63 - (kMagic.size() + 4 + header.size()) % 64, ' ');
+  header += '\n';
+
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return makeError(path, "cannot be written: " + error.message());
+  endian::Writer writer(file, llvm::endianness::little);
+  file << kMagic << '\1' << '\0';
+  writer.write(static_cast<uint16_t>(header.size()));
+  file << header;
+  for (double element : tensor.elements) {
+    if (integers)
+      writer.write(static_cast<int32_t>(element));
+    else
+      writer.write(element);
+  }
+  file.close();
+  if (file.has_error()) {
+    error = file.error();
+    file.clear_error();
+    return makeError(path, "cannot be written: " + error.message());
+  }
+  return llvm::Error::success();
+}
