@@ -272,6 +272,23 @@ TEST(Gemm, PackedWeightsAreKeptApart) {
     }
 }
 
+/// A copy would cost memory and gain nothing.
+TEST(Gemm, WeightsThatLieAsTheyAreMultipliedAreNotCopied) {
+  std::mt19937 random(19);
+  for (int weight : {OPTRT_WEIGHT_A, OPTRT_WEIGHT_B}) {
+    CpuDevice device(1);
+    optrt_gemm_desc d = denseDesc(64, 96, 128);
+    d.weight = weight;
+    Operands x = operandsFor(d, random);
+    std::vector<float> c(d.m * d.n);
+    ASSERT_TRUE(
+        device.gemm(d, x.a.data(), x.b.data(), c.data(), nullptr, nullptr)
+            .ok());
+    expectProduct(d, x, c);
+    EXPECT_EQ(device.scratchBytes(), 0u);
+  }
+}
+
 TEST(Gemm, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   std::vector<float> x(64);
