@@ -60,21 +60,22 @@ TEST_F(DeviceTest, ALibraryThatIsNoPluginIsNamed) {
 }
 
 // Only where the user has not chosen; libgomp reads it when it is loaded.
-TEST_F(DeviceTest, ThreadsWaitPassivelyUnlessToldOtherwise) {
+TEST_F(DeviceTest, ThreadsSpinBrieflyUnlessToldOtherwise) {
   setenv("OPTIMUS_DEVICE_CPU_LIBRARY", "/nowhere/device.so", 1);
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
   EXPECT_FALSE(DeviceFactory::open("cpu").ok());
-  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "passive");
+  EXPECT_STREQ(getenv("GOMP_SPINCOUNT"), "1000");
 
-  setenv("OMP_WAIT_POLICY", "active", 1);
-  EXPECT_FALSE(DeviceFactory::open("cpu").ok());
-  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "active");
-
-  unsetenv("OMP_WAIT_POLICY");
   setenv("GOMP_SPINCOUNT", "5", 1);
   EXPECT_FALSE(DeviceFactory::open("cpu").ok());
-  EXPECT_EQ(getenv("OMP_WAIT_POLICY"), nullptr);
+  EXPECT_STREQ(getenv("GOMP_SPINCOUNT"), "5");
+
+  unsetenv("GOMP_SPINCOUNT");
+  setenv("OMP_WAIT_POLICY", "active", 1);
+  EXPECT_FALSE(DeviceFactory::open("cpu").ok());
+  EXPECT_EQ(getenv("GOMP_SPINCOUNT"), nullptr);
+  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "active");
 }
 
 } // namespace
