@@ -29,7 +29,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <iostream>
@@ -39,6 +38,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 #include <string>
+#include <sys/mman.h>
+#include <unordered_map>
 #include <vector>
 
 using namespace optrt;
@@ -200,34 +201,46 @@ void wind(const ModelLibrary &library) {
 // The plain products
 //===----------------------------------------------------------------------===//
 
+/// Memory on large pages, as the arena's is.
+class Memory {
+public:
+  explicit Memory(size_t bytes) {
+    constexpr size_t page = 2 << 20;
+    size_t rounded = (bytes + page - 1) / page * page;
+    start.reset(static_cast<float *>(std::aligned_alloc(page, rounded)));
+    madvise(start.get(), rounded, MADV_HUGEPAGE);
+    std::mt19937 random(1);
+    for (size_t i = 0; i < rounded / sizeof(float); ++i)
+      start.get()[i] = float(random()) / 4e9f - 0.5f;
+  }
+  float *data() const { return start.get(); }
+
+private:
+  struct Free {
+    void operator()(float *pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<float, Free> start;
+};
+
 /// One of the step's products, to be repeated without the step.
 class PlainProduct {
 public:
-  PlainProduct(const optrt_gemm_desc &d, const dnnl::engine &engine) : d(d) {
+  PlainProduct(const optrt_gemm_desc &d, const dnnl::engine &engine)
+      : d(d), a(d.m * d.k * sizeof(float)), b(d.k * d.n * sizeof(float)),
+        c(d.m * d.n * sizeof(float)) {
     using Desc = dnnl::memory::desc;
     constexpr auto f32 = dnnl::memory::data_type::f32;
     constexpr auto any = dnnl::memory::format_tag::any;
-    for (auto [values, count] :
-         {std::pair(&a, d.m * d.k), {&b, d.k * d.n}, {&c, d.m * d.n}}) {
-      std::mt19937 random(1);
-      values->resize(count);
-      for (float &value : *values)
-        value = float(random()) / 4e9f - 0.5f;
-    }
     Desc out({d.m, d.n}, f32, dnnl::memory::format_tag::ab);
     dnnl::matmul::primitive_desc desc(
         {Desc({d.m, d.k}, f32, any), Desc({d.k, d.n}, f32, any), out}, engine);
     matmul = dnnl::matmul(desc);
-    aPacked = dnnl::memory(desc.src_desc(), engine);
-    bPacked = dnnl::memory(desc.weights_desc(), engine);
-    for (auto [memory, values] : {std::pair(&aPacked, &a), {&bPacked, &b}}) {
-      size_t bytes = memory->get_desc().get_size();
-      for (size_t at = 0; at < bytes; at += values->size() * sizeof(float))
-        std::memcpy(static_cast<char *>(memory->get_data_handle()) + at,
-                    values->data(),
-                    std::min(bytes - at, values->size() * sizeof(float)));
-    }
-    result = dnnl::memory(out, engine, c.data());
+    aPacked = std::make_unique<Memory>(desc.src_desc().get_size());
+    bPacked = std::make_unique<Memory>(desc.weights_desc().get_size());
+    operands = {
+        {DNNL_ARG_SRC, {desc.src_desc(), engine, aPacked->data()}},
+        {DNNL_ARG_WEIGHTS, {desc.weights_desc(), engine, bPacked->data()}},
+        {DNNL_ARG_DST, {out, engine, c.data()}}};
   }
 
   double runSgemm() {
@@ -239,9 +252,7 @@ public:
   }
   double runPacked(dnnl::stream &stream) {
     auto start = Clock::now();
-    matmul.execute(stream, {{DNNL_ARG_SRC, aPacked},
-                            {DNNL_ARG_WEIGHTS, bPacked},
-                            {DNNL_ARG_DST, result}});
+    matmul.execute(stream, operands);
     stream.wait();
     return since(start);
   }
@@ -250,9 +261,10 @@ public:
 
 private:
   optrt_gemm_desc d;
-  std::vector<float> a, b, c;
+  Memory a, b, c;
+  std::unique_ptr<Memory> aPacked, bPacked;
   dnnl::matmul matmul;
-  dnnl::memory aPacked, bPacked, result;
+  std::unordered_map<int, dnnl::memory> operands;
 };
 
 class PlainProducts {
