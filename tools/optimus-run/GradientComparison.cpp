@@ -1,4 +1,4 @@
-//===- GradientComparison.cpp - Whether two gradients are the same --------===//
+//===- GradientComparison.cpp - Whether gradients agree -------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -25,8 +25,9 @@ double roundingBound(const optrt::Manifest &manifest) {
       longest = std::max(longest, extent);
     matrices += param.hfShape.size() >= 2;
   }
-  return 2 * kLambda * 3 * static_cast<double>(matrices) * kUnitRoundoff *
-         std::sqrt(static_cast<double>(longest));
+  double products = 3 * static_cast<double>(matrices);
+  return kLambda * kUnitRoundoff *
+         std::sqrt(2 * products * static_cast<double>(longest));
 }
 
 namespace {

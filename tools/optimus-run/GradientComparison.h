@@ -1,5 +1,4 @@
-//===- GradientComparison.h - Whether two gradients are the same -*- C++
-//-*-===//
+//===- GradientComparison.h - Whether gradients agree -----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -25,12 +24,12 @@ namespace optimus_run {
 /// its relative error is about u sqrt(K), with u = 2^-24, in the norm over many
 /// of them (Higham and Mary, "A new approach to probabilistic rounding error
 /// analysis", 2019, prove lambda u sqrt(K) with high probability). A gradient
-/// has gone through a chain of products, two for each matrix of the model (one
-/// forward, one backward; a third makes the weight's gradient), each of which
-/// passes the error of the ones before on and adds its own: at most
-/// 3 * matrices * u sqrt(K). Both programs round: twice that. The factor
-/// lambda = 4 covers the elementwise steps between the products and the
-/// probability.
+/// has gone through a chain of products, at most three for each matrix of the
+/// model (one forward, one backward; a third makes the weight's gradient), each
+/// of which passes the error of the ones before on and adds its own.
+/// Independent errors add in squares, over n = 3 * matrices products and over
+/// both programs: lambda u sqrt(2 n K). The factor lambda = 4 covers the
+/// elementwise steps between the products and the probability.
 ///
 /// K is the longest contraction: the tokens of the batch (in a weight's
 /// gradient) or the largest extent of a parameter.
