@@ -1,0 +1,52 @@
+// RUN: optimus-opt %s --optimus-partition --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{expected a mesh in the module; run --optimus-shard first}}
+module {
+  func.func @no_mesh(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    return %x : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+// expected-error @+1 {{argument 0 has no sharding; run --optimus-shard first}}
+func.func @undecided_argument(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  return %x : tensor<4x8xf32>
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+func.func @undecided_result(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{}, {}]>}) -> tensor<4x8xf32> {
+  // expected-error @+1 {{result 0 has no sharding; run --optimus-shard first}}
+  %0 = optimus.gelu %x : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+func.func @fused(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{}, {}]>}, %b: tensor<4xf32> {optimus.sharding = #optimus.sharding<@mesh, [{}]>}) -> tensor<4x4xf32> {
+  // expected-error @+1 {{has a bias, residual or scale, which products take in after they are partitioned}}
+  %0 = optimus.matmul %x, %x bias(%b) {transpose_b, optimus.shardings = [#optimus.sharding<@mesh, [{}, {}]>]} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+func.func @constant() -> tensor<4x8xf32> {
+  // expected-error @+1 {{is a constant that is cut or padded; expected it whole on every rank}}
+  %0 = arith.constant {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}]>]} dense<1.0> : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+func.func @no_rule(%x: tensor<8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}]>}) -> tensor<8xf32> {
+  // expected-error @+1 {{has no sharding rule, so it cannot be partitioned}}
+  %0 = arith.negf %x {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}]>]} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
