@@ -82,12 +82,24 @@ Value Partitioner::convertRows(Value whole, Value local, ShardingAttr from,
                         from, to, loc);
 }
 
-LogicalResult Partitioner::decompose(LayerNormOp op) {
-  SmallVector<Axes> dims = getDims(op.getResult());
-  if (dims.back().size() != 1)
+FailureOr<SmallVector<Axes>> Partitioner::getNormLayout(Value result) {
+  SmallVector<Axes> dims = getDims(result);
+  if (dims.back().size() > 1)
+    dims.back().clear();
+  int64_t last = dims.size() - 1;
+  const DimensionClasses::Class &row = classes.getClass(result, last);
+  if (dims.back().empty() && row.getPadded() == row.size)
     return failure();
+  return dims;
+}
+
+LogicalResult Partitioner::decompose(LayerNormOp op) {
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult());
+  if (failed(layoutOfX))
+    return failure();
+  ArrayRef<Axes> dims = *layoutOfX;
   Axes axis = dims.back();
-  ArrayRef<Axes> rows = ArrayRef(dims).drop_back();
+  ArrayRef<Axes> rows = dims.drop_back();
   int64_t parts = mesh.getProduct(axis);
   auto xType = cast<RankedTensorType>(op.getX().getType());
   Value x = get(op.getX(), dims);
@@ -119,11 +131,12 @@ LogicalResult Partitioner::decompose(LayerNormOp op) {
 }
 
 LogicalResult Partitioner::decompose(LayerNormGradOp op) {
-  SmallVector<Axes> dims = getDims(op.getDx());
-  if (dims.back().size() != 1)
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx());
+  if (failed(layoutOfX))
     return failure();
+  ArrayRef<Axes> dims = *layoutOfX;
   Axes axis = dims.back();
-  ArrayRef<Axes> rows = ArrayRef(dims).drop_back();
+  ArrayRef<Axes> rows = dims.drop_back();
   Value dy = get(op.getDy(), dims), x = get(op.getX(), dims);
   Value mean = get(op.getMean(), rows), rstd = get(op.getRstd(), rows);
   Value gamma = get(op.getGamma(), axis);

@@ -1,5 +1,5 @@
 //===- Partition.cpp - Rewrites a sharded program into what one rank does -*-
-//C++ -*-===//
+// C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

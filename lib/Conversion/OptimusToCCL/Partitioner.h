@@ -64,6 +64,10 @@ private:
   template <typename Op>
   HeadLayout getHeadLayout(Op op);
 
+  /// The layout in which rows are normalised: one axis may cut them. Fails
+  /// where rows are whole and unpadded.
+  FailureOr<SmallVector<Axes>> getNormLayout(Value result);
+
   ShardingAttr getLayout(ArrayRef<Axes> dims,
                          ArrayRef<StringRef> unreduced = {});
   /// The type of a tensor with the rows of `whole`, and a last dimension of

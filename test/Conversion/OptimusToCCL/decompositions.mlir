@@ -14,7 +14,7 @@
 // CHECK: %[[T:.*]] = ccl.all_reduce %[[S]] {axis = "col"}
 // CHECK: optimus.norm_grad_apply {{.*}} %[[T]] {size = 5 : i64}
 // CHECK: ccl.all_reduce %dgamma {axis = "row"}
-// Rows that are whole need no decomposition.
+// Rows that are whole and unpadded need no decomposition.
 // ROWS-LABEL: func.func @layer_norm(
 // ROWS: optimus.layer_norm
 // ROWS: %[[DX:.*]], %[[DG:.*]], %[[DB:.*]] = optimus.layer_norm_grad
@@ -72,4 +72,19 @@ func.func @complete_accumulator(%known: tensor<10x16xf32> {optimus.role = "token
 func.func @global_norm(%a: tensor<8x8xf32> {optimus.role = "mlp_up.weight"}, %b: tensor<8xf32> {optimus.role = "norm.gain"}, %c: tensor<8xf32> {optimus.role = "norm.bias"}, %d: tensor<3xf32>) -> tensor<f32> {
   %n = optimus.global_norm %a, %b, %c, %d : (tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<3xf32>) -> tensor<f32>
   return %n : tensor<f32>
+}
+
+// A whole row that is padded has moments of its real elements only: the class
+// of x's rows is that of w's, which 2 ranks cut.
+// ROWS-LABEL: func.func @padded_row(
+// ROWS: %[[M:.*]] = optimus.row_moments %arg0 : (tensor<2x8x6xf32, #ccl.local<[4, 8, 5]{{.*}} -> tensor<2x8x2xf32
+// ROWS: optimus.merge_moments %[[M]] {counts = array<i64: 5>
+// ROWS: %[[S:.*]] = optimus.norm_grad_sums
+// ROWS: optimus.norm_grad_apply {{.*}} %[[S]] {size = 5 : i64}
+func.func @padded_row(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %w: tensor<5x4xf32> {optimus.role = "mlp_up.weight"})
+    -> (tensor<4x8x4xf32>, tensor<4x8x5xf32>) {
+  %y, %m, %r = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<4x8x5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<4x8xf32>)
+  %z = optimus.matmul %y, %w : (tensor<4x8x5xf32>, tensor<5x4xf32>) -> tensor<4x8x4xf32>
+  %dx, %dg, %db = optimus.layer_norm_grad %x, %x, %m, %r, %g : (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<5xf32>, tensor<5xf32>)
+  return %z, %dx : tensor<4x8x4xf32>, tensor<4x8x5xf32>
 }
