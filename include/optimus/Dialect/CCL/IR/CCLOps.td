@@ -257,7 +257,11 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<Commu
     dtable stays [v/n, h], unreduced over the axes that cut the tokens.
 
     ```mlir
+    #h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
+    #table = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {} ]>>
     #dtable = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {} ], unreduced = {"row"}>>
+    #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"} ]>>
+    #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
     %loss_sum, %real_count, %dh, %dtable = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64}
       : (tensor<8x4xf32, #h>, tensor<6x8xf32, #table>, tensor<8xi32, #tokens>)
       -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<6x8xf32, #dtable>)
