@@ -9,7 +9,7 @@
 // A distributed product is executed by its meaning: the whole, padded operands
 // are multiplied and each rank gets its part. That the panels of the
 // stationary form would give the same follows from where the three tensors are
-// cut, which is checked here.
+// cut, which the operation's verifier checks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,27 +25,15 @@ using optimus_support::ShardLayout;
 namespace {
 
 enum Group { M = 0, K = 1, N = 2 };
-constexpr StringLiteral kTensors[] = {"a", "b", "the result"};
-constexpr StringLiteral kGroups[] = {"M", "K", "N"};
 
 class DistributedProduct {
 public:
   DistributedProduct(ccl::MatmulOp op, Ranks &ranks) : op(op), ranks(ranks) {}
 
   LogicalResult run() {
-    if (failed(checkForm()))
-      return failure();
-    Value values[] = {op.getA(), op.getB()};
-    for (auto [index, value] : llvm::enumerate(values))
-      if (!ranks.getUnreducedAxes(value.getType()).empty())
-        return op.emitOpError("expected complete operands, but ")
-               << kTensors[index] << " is unreduced: " << value.getType();
     Tensor a = ranks.assemblePadded(op.getA());
     Tensor b = ranks.assemblePadded(op.getB());
     Tensor result = Tensor::zeros(getPaddedShape(op.getResult()));
-    if (failed(checkShapes(a, b, result)))
-      return failure();
-
     MatrixView left{a, getSize(a, M, 0), getSize(a, K, 0), op.getTransposeA()};
     MatrixView right{b, getSize(b, K, 1), getSize(b, N, 1), op.getTransposeB()};
     int64_t bad = findContributingPadding(left, right, getPaddingOfK());
@@ -87,70 +75,6 @@ private:
     for (int64_t dim = first; dim < last; ++dim)
       size *= value.shape[dim];
     return size;
-  }
-
-  LogicalResult checkShapes(const Tensor &a, const Tensor &b,
-                            const Tensor &result) {
-    const Tensor *tensors[] = {&a, &b, &result};
-    std::pair<int, int> pairs[3] = {{0, 2}, {0, 1}, {1, 2}}; // of M, K, N
-    for (Group group : {M, K, N}) {
-      auto [x, y] = pairs[group];
-      auto shape = [&](int tensor) {
-        auto [first, last] = getDims(group, tensor);
-        return ArrayRef<int64_t>(tensors[tensor]->shape)
-            .slice(first, last - first);
-      };
-      if (shape(x) != shape(y))
-        return op.emitOpError("expected ")
-               << kTensors[x] << " and " << kTensors[y]
-               << " to have the same padded extents in " << kGroups[group]
-               << ", found [" << shape(x) << "] and [" << shape(y) << ']';
-    }
-    return success();
-  }
-
-  /// Checks that panels reach every rank that needs them: of the stationary
-  /// tensor's two groups, each is cut alike in the other tensor that has it;
-  /// the group it contracts, if any, is summed over the axis that cuts it by
-  /// the reduction of the result to its owners.
-  LogicalResult checkForm() {
-    FailureOr<ccl::ProductForm> form = ccl::getProductForm(op);
-    FailureOr<ccl::ProductAxes> axes = ccl::getProductAxes(
-        op.getA().getType(), op.getB().getType(), op.getResult().getType(),
-        op.getContracting(), op.getTransposeA(), op.getTransposeB());
-    if (failed(form) || failed(axes))
-      return op.emitOpError("has no form of distributed product");
-    auto axisOf = [&](int tensor, Group group) {
-      StringRef axis = axes->axes[tensor][group];
-      std::optional<int> index = ranks.getMesh().findAxis(axis.str());
-      return index && ranks.getMesh().axisSize(*index) > 1 ? axis : StringRef();
-    };
-    auto expectAlike = [&](int x, Group groupX, int y,
-                           Group groupY) -> LogicalResult {
-      if (axisOf(x, groupX) == axisOf(y, groupY))
-        return success();
-      return op.emitOpError("with stationary \"")
-             << op.getStationary() << "\": expected the axis that cuts "
-             << kGroups[groupX] << " of " << kTensors[x] << ", \""
-             << axisOf(x, groupX) << "\", to cut " << kGroups[groupY] << " of "
-             << kTensors[y] << ", found \"" << axisOf(y, groupY) << '"';
-    };
-    // An unreduced result needs no owner to reduce to.
-    bool unreduced = !ranks.getUnreducedAxes(op.getResult().getType()).empty();
-    switch (form->stationary) {
-    case ccl::ProductForm::C:
-      return success(succeeded(expectAlike(2, M, 0, M)) &&
-                     succeeded(expectAlike(2, N, 1, N)));
-    case ccl::ProductForm::A:
-      return success(succeeded(expectAlike(0, M, 2, M)) &&
-                     succeeded(expectAlike(0, K, 1, K)) &&
-                     (unreduced || succeeded(expectAlike(0, K, 2, N))));
-    case ccl::ProductForm::B:
-      return success(succeeded(expectAlike(1, N, 2, N)) &&
-                     succeeded(expectAlike(1, K, 0, K)) &&
-                     (unreduced || succeeded(expectAlike(1, K, 2, M))));
-    }
-    llvm_unreachable("one of three tensors is stationary");
   }
 
   /// For each contracted index of the padded operands, whether it is padding.

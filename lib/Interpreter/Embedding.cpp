@@ -21,8 +21,9 @@ namespace {
 FailureOr<int64_t> findRow(Frame &frame, double token, Extent rows,
                            int64_t total) {
   if (token < 0 || token >= total)
-    return frame.emitError() << "expected tokens in [0, " << total
-                             << "), the rows of the table; found " << token;
+    return frame.emitError()
+           << "expected tokens in [0, " << total
+           << "), the rows of the table; found " << static_cast<int64_t>(token);
   int64_t row = static_cast<int64_t>(token) - rows.offset;
   return row >= 0 && row < rows.real ? row : -1;
 }

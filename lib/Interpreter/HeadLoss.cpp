@@ -39,10 +39,10 @@ checkPart(const HeadPart &part, int64_t total,
     if (part.targets[i] >= total)
       return emitError() << "expected targets below " << total
                          << ", the rows of the table; found "
-                         << part.targets[i];
+                         << static_cast<int64_t>(part.targets[i]);
     if (part.paddedTokens[i] && part.targets[i] >= 0)
       return emitError() << "expected a negative target for padded token " << i
-                         << ", found " << part.targets[i];
+                         << ", found " << static_cast<int64_t>(part.targets[i]);
   }
   int64_t tokens = part.targets.getNumElements();
   int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();

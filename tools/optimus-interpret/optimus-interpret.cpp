@@ -245,6 +245,7 @@ int main(int argc, char **argv) {
   registerAllDialects(registry);
   registerInterpreterModels(registry);
   MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
 
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(inputPath, &message);
