@@ -23,12 +23,12 @@ static constexpr Plugin kCpu = {
 /// for milliseconds before they block. A training step is hundreds of short
 /// parallel regions, and where another process takes a core for a moment, or
 /// ranks share cores, each of them then burns the time slice of the thread that
-/// it waits for: steps became twenty times slower on average. To block at once
-/// costs a wake-up a region, 2 % of a step on an idle machine; to spin for as
-/// long as a wake-up takes costs neither.
+/// it waits for. Spinning about as long as it takes to block and wake, 20
+/// microseconds, costs at most twice the best choice: docs/optimus-run.md has
+/// the measurements.
 static void chooseWaitPolicy() {
   if (!std::getenv("OMP_WAIT_POLICY"))
-    setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+    setenv("GOMP_SPINCOUNT", "500", /*overwrite=*/0);
 }
 
 StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {

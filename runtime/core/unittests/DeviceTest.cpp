@@ -65,7 +65,7 @@ TEST_F(DeviceTest, ThreadsSpinBrieflyUnlessToldOtherwise) {
   unsetenv("OMP_WAIT_POLICY");
   unsetenv("GOMP_SPINCOUNT");
   EXPECT_FALSE(DeviceFactory::open("cpu").ok());
-  EXPECT_STREQ(getenv("GOMP_SPINCOUNT"), "1000");
+  EXPECT_STREQ(getenv("GOMP_SPINCOUNT"), "500");
 
   setenv("GOMP_SPINCOUNT", "5", 1);
   EXPECT_FALSE(DeviceFactory::open("cpu").ok());
@@ -75,7 +75,6 @@ TEST_F(DeviceTest, ThreadsSpinBrieflyUnlessToldOtherwise) {
   setenv("OMP_WAIT_POLICY", "active", 1);
   EXPECT_FALSE(DeviceFactory::open("cpu").ok());
   EXPECT_EQ(getenv("GOMP_SPINCOUNT"), nullptr);
-  EXPECT_STREQ(getenv("OMP_WAIT_POLICY"), "active");
 }
 
 } // namespace
