@@ -23,9 +23,8 @@ static constexpr Plugin kCpu = {
 /// for milliseconds before they block. A training step is hundreds of short
 /// parallel regions, and where another process takes a core for a moment, or
 /// ranks share cores, each of them then burns the time slice of the thread that
-/// it waits for. Spinning about as long as it takes to block and wake, 20
-/// microseconds, costs at most twice the best choice: docs/optimus-run.md has
-/// the measurements.
+/// it waits for. 500 turns are about the time that it takes to block and wake,
+/// 20 microseconds; docs/optimus-run.md has the measurements.
 static void chooseWaitPolicy() {
   if (!std::getenv("OMP_WAIT_POLICY"))
     setenv("GOMP_SPINCOUNT", "500", /*overwrite=*/0);
