@@ -1,6 +1,10 @@
 // RUN: optimus-opt %s --optimus-differentiate | optimus-interpret --gradcheck --draw 7 | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate | sed "/attention_grad/s/causal/ /" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=MUTANT
 
 // Causal attention, then full attention on its result.
+
+// Without the mask the gradient of what came before it is wrong.
+// MUTANT: qkv: {{.*}}, WRONG
 
 // CHECK: qkv: 144 elements, max relative error {{[0-9.]+}}e-{{[0-9]+$}}
 // CHECK-NEXT: w: 144 elements

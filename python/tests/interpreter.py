@@ -1,0 +1,108 @@
+# ===- interpreter.py - Driving optimus-interpret -------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Runs programs in the reference interpreter, on arrays."""
+
+import shutil
+from pathlib import Path
+from typing import Dict, List, NamedTuple
+
+import numpy as np
+import pytest
+
+from gpt2_reference import Hyper, Tensors, parameter_shapes
+from tools import Model, Tools
+
+
+class Batch(NamedTuple):
+    tokens: np.ndarray
+    targets: np.ndarray
+
+
+def draw_batch(model: Model, seed: int = 5) -> Batch:
+    """A batch some of whose targets are not real."""
+    random = np.random.default_rng(seed)
+    shape = (model.batch, model.sequence)
+    return Batch(
+        random.integers(0, model.vocabulary, shape),
+        random.integers(-1, model.vocabulary, shape),
+    )
+
+
+def draw_parameters(model: Model, seed: int = 6, spread: float = 0.5) -> Tensors:
+    """Parameters large enough that every nonlinearity bends."""
+    random = np.random.default_rng(seed)
+    ffn = model.ffn or 4 * model.hidden
+    shapes = parameter_shapes(
+        model.layers, model.hidden, model.sequence, model.vocabulary, ffn
+    )
+    return {name: random.normal(0, spread, shape) for name, shape in shapes}
+
+
+def scalars(step: int, lr: float, hyper: Hyper = Hyper()) -> Tensors:
+    """The scalar arguments of step number `step`, from 1."""
+    values = dict(
+        hyper._asdict(),
+        lr=lr,
+        beta1_power=hyper.beta1**step,
+        beta2_power=hyper.beta2**step,
+    )
+    return {"scalar:" + name: np.float64(value) for name, value in values.items()}
+
+
+class Interpreter:
+    """The interpreter of one build, and a folder to work in."""
+
+    def __init__(self, tools: Tools, folder: Path):
+        if not (tools.binaries / "optimus-interpret").exists():
+            pytest.fail("%s lacks optimus-interpret" % tools.binaries)
+        self._tools = tools
+        self._folder = folder
+
+    def lower(self, model: Model, *passes: str) -> Path:
+        """The model's program after some passes."""
+        path = self._folder / "lowered.mlir"
+        program = self._tools.program(model)
+        self._tools.run("optimus-opt", program, *passes, "-o", path)
+        return path
+
+    def run(self, program: Path, function: str, arguments: Tensors, *flags) -> Tensors:
+        """The results of a function by name, in f64."""
+        inputs, outputs = self._folder / "in", self._folder / "out"
+        for folder in (inputs, outputs):
+            shutil.rmtree(folder, ignore_errors=True)
+        inputs.mkdir()
+        for name, value in arguments.items():
+            array = np.asarray(value)
+            if np.issubdtype(array.dtype, np.integer):
+                array = array.astype(np.int32)
+            np.save(inputs / (name + ".npy"), array)
+        options = ["--function", function, "--inputs", inputs, "--outputs", outputs]
+        self._tools.run("optimus-interpret", program, *options, *flags)
+        return {path.name[: -len(".npy")]: np.load(path) for path in outputs.iterdir()}
+
+
+def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, relative to the largest element."""
+    found = found.reshape(expected.shape)
+    scale = np.abs(expected).max()
+    return float(np.abs(found - expected).max() / (scale if scale > 0 else 1))
+
+
+def strip(results: Dict[str, np.ndarray], prefix: str) -> Tensors:
+    """The results whose names begin with a prefix, without it."""
+    return {
+        name[len(prefix) :]: value
+        for name, value in results.items()
+        if name.startswith(prefix)
+    }
+
+
+MESHES: List[str] = [
+    "row:%d,col:%d" % shape
+    for shape in [(1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2)]
+]

@@ -1,0 +1,91 @@
+# ===- test_partition.py - Partitioned programs against serial ones -------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A program for a mesh means what the serial one means, in f64.
+
+All ranks run in the interpreter, which besides holds every operation against
+its meaning on whole tensors. Sums run in another order than serially, and the
+bound is that of test_gradients.
+"""
+
+import pytest
+
+from gpt2_reference import Hyper
+from interpreter import (
+    MESHES,
+    Interpreter,
+    draw_batch,
+    draw_parameters,
+    relative_error,
+    scalars,
+)
+from tools import Model
+
+TOLERANCE = 1e-10
+
+MODELS = {
+    # Most dimensions divide most meshes.
+    "even": Model(2, hidden=12, heads=6, sequence=4, vocabulary=24, batch=12),
+    # Heads, vocabulary, hidden, feed-forward width and batch all need padding.
+    "padded": Model(2, hidden=10, heads=5, sequence=3, vocabulary=13, batch=5, ffn=9),
+    # Some ranks of the larger meshes hold nothing but padding.
+    "tiny": Model(1, hidden=3, heads=1, sequence=2, vocabulary=2, batch=1, ffn=2),
+}
+SERIAL = ("--optimus-differentiate", "--optimus-build-step")
+# epsilon: see test_three_training_steps_equal_numpy.
+HYPER = Hyper(epsilon=1e-3)
+
+
+@pytest.fixture(scope="module")
+def serial_results(tools, tmp_path_factory):
+    """The serial results of each model and function, computed once."""
+    known = {}
+
+    def results(name, function):
+        if (name, function) not in known:
+            interpreter = Interpreter(tools, tmp_path_factory.mktemp("serial"))
+            program = interpreter.lower(MODELS[name], *SERIAL)
+            known[name, function] = interpreter.run(program, function, arguments(name))
+        return known[name, function]
+
+    return results
+
+
+def arguments(name):
+    model = MODELS[name]
+    batch = draw_batch(model)._asdict()
+    return {**draw_parameters(model), **batch, **scalars(1, 0.01, HYPER)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("strategy", ["summa", "summa-paper", "megatron"])
+@pytest.mark.parametrize("mesh", MESHES)
+def test_every_mesh_means_the_serial_program(
+    tools, tmp_path, serial_results, mesh, strategy, name
+):
+    interpreter = Interpreter(tools, tmp_path)
+    shard = "--optimus-shard=mesh=%s strategy=%s" % (mesh, strategy)
+    program = interpreter.lower(
+        MODELS[name], *SERIAL, shard, "--optimus-partition", "--optimus-fuse"
+    )
+    # The first step's exp_avg is the gradient times a number.
+    for function in ("train_step", "eval_step"):
+        results = interpreter.run(program, function, arguments(name))
+        expected = serial_results(name, function)
+        assert results.keys() == expected.keys()
+        for key, value in expected.items():
+            assert relative_error(results[key], value) < TOLERANCE, (function, key)
+
+
+def test_a_strategy_cuts_what_it_should(tools, tmp_path):
+    """Guards the test above: it would also pass where nothing is cut."""
+    interpreter = Interpreter(tools, tmp_path)
+    shard = "--optimus-shard=mesh=row:2,col:2 strategy=summa"
+    program = interpreter.lower(MODELS["padded"], *SERIAL, shard, "--optimus-partition")
+    text = program.read_text()
+    for op in ("matmul", "all_gather", "reduce_scatter", "head_loss_grad"):
+        assert "ccl." + op in text
