@@ -229,6 +229,20 @@ def test_unwritable_output(tools, library, text, tmp_path, flag):
     refuse(train(tools, library, text, flag, target), flag, tmp_path / "file")
 
 
+def test_full_disk_under_the_log(tools, library, text):
+    refuse(train(tools, library, text, "--log-json", "/dev/full"), "--log-json")
+
+
+def test_load_of_a_folder_of_other_files(tools, library, text, tmp_path):
+    (tmp_path / "notes.txt").write_text("not a checkpoint")
+    refuse(load(tools, library, text, tmp_path), tmp_path, "not a checkpoint")
+
+
+def test_data_is_a_folder(tools, library, tmp_path):
+    (tmp_path / "data.txt").mkdir()
+    refuse(train(tools, library, tmp_path / "data.txt"), "data.txt", "folder")
+
+
 def test_save_does_not_replace_a_folder_of_other_files(tools, library, text, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
@@ -265,7 +279,9 @@ def test_truncated_checkpoint(tools, library, text, damaged, name, keep):
 
 
 @pytest.mark.parametrize("where", [0.0, 0.02, 0.5, 1.0])
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "optimizer.safetensors", "state.json"]
+)
 def test_flipped_bit(tools, library, text, damaged, name, where):
     content = bytearray((damaged / name).read_bytes())
     content[int(where * (len(content) - 1))] ^= 0x10
