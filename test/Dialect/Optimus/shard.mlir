@@ -1,5 +1,6 @@
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --verify-roundtrip | FileCheck %s
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=megatron' | FileCheck %s --check-prefix=MEGATRON
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa-paper' | FileCheck %s --check-prefix=PAPER
 // RUN: optimus-opt %s --optimus-shard='mesh=row:4,col:1 strategy=summa' | FileCheck %s --check-prefix=ROWS
 // RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:1 strategy=serial' | FileCheck %s --check-prefix=SERIAL
 
@@ -65,4 +66,15 @@ func.func @bindings(%w: tensor<6x16xf32> {optimus.param = "w", optimus.role = "t
     -> (tensor<6x16xf32> {optimus.binding = "grad:w"}) {
   %0 = optimus.gelu %w {optimus.shardings = [#optimus.sharding<@mesh, [{}, {}]>]} : tensor<6x16xf32>
   return %0 : tensor<6x16xf32>
+}
+
+// CHECK-LABEL: func.func @down_projection(
+// CHECK-SAME: optimus.role = "mlp_down.weight", optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>
+// CHECK-SAME: optimus.role = "mlp_hidden", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
+// PAPER-LABEL: func.func @down_projection(
+// PAPER-SAME: optimus.role = "mlp_down.weight", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>
+// PAPER-SAME: optimus.role = "mlp_hidden", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
+func.func @down_projection(%w: tensor<16x4xf32> {optimus.role = "mlp_down.weight"}, %x: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}) -> tensor<4x8x4xf32> {
+  %0 = optimus.matmul %x, %w {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x4xf32>) -> tensor<4x8x4xf32>
+  return %0 : tensor<4x8x4xf32>
 }

@@ -38,27 +38,11 @@ static constexpr RoleLayout summa[] = {
     {"mlp_down.bias", "col"},
 };
 
-/// The layout of the Optimus paper: every weight [in, out] at [row, col], so
+/// Where the Optimus paper differs: every weight [in, out] is at [row, col], so
 /// that every forward product keeps its result in place.
 static constexpr RoleLayout summaPaper[] = {
-    {"tokens", "row,-"},
-    {"targets", "row,-"},
-    {"residual", "row,-,col"},
-    {"qkv", "row,-,-,col,-"},
-    {"heads", "row,-,col,-"},
-    {"mlp_hidden", "row,-,col"},
     {"token_embedding", "row,col"},
-    {"position_embedding", "-,col"},
-    {"norm.gain", "col"},
-    {"norm.bias", "col"},
-    {"qkv.weight", "row,-,col,-"},
-    {"qkv.bias", "-,col,-"},
-    {"attn_out.weight", "row,-,col"},
-    {"attn_out.bias", "col"},
-    {"mlp_up.weight", "row,col"},
-    {"mlp_up.bias", "col"},
     {"mlp_down.weight", "row,col"},
-    {"mlp_down.bias", "col"},
 };
 
 /// 1D tensor parallelism over `col` (column-parallel, then row-parallel
@@ -85,24 +69,27 @@ static constexpr RoleLayout megatron[] = {
 };
 
 static constexpr Strategy strategies[] = {
-    {"serial", {}},
-    {"summa", summa},
-    {"summa-paper", summaPaper},
-    {"megatron", megatron},
+    {"serial", {}, {}},
+    {"summa", summa, {}},
+    {"summa-paper", summaPaper, summa},
+    {"megatron", megatron, {}},
 };
 
 StringRef Strategy::lookup(StringRef role) const {
-  auto row = llvm::find_if(
-      roles, [&](const RoleLayout &entry) { return entry.role == role; });
-  return row == roles.end() ? StringRef() : row->layout;
+  for (ArrayRef<RoleLayout> table : {roles, base})
+    for (const RoleLayout &row : table)
+      if (row.role == role)
+        return row.layout;
+  return {};
 }
 
 SmallVector<StringRef> Strategy::getAxes() const {
   SmallVector<StringRef> axes;
-  for (const RoleLayout &entry : roles)
-    for (StringRef axis : llvm::split(entry.layout, ','))
-      if (axis != "-" && !llvm::is_contained(axes, axis))
-        axes.push_back(axis);
+  for (ArrayRef<RoleLayout> table : {roles, base})
+    for (const RoleLayout &row : table)
+      for (StringRef axis : llvm::split(row.layout, ','))
+        if (axis != "-" && !llvm::is_contained(axes, axis))
+          axes.push_back(axis);
   return axes;
 }
 

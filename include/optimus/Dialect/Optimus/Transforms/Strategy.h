@@ -28,6 +28,8 @@ struct RoleLayout {
 struct Strategy {
   StringRef name;
   ArrayRef<RoleLayout> roles;
+  /// What holds where `roles` says nothing.
+  ArrayRef<RoleLayout> base;
 
   /// The layout of a role, empty where the table does not name it: then the
   /// value's sharding follows from those of its operands.
