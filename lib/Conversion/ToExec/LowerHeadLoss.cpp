@@ -116,7 +116,7 @@ private:
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
     if (op.axis.empty()) {
-      lowering.launch(kernels.softmaxSums(rows, vocab),
+      lowering.launch(kernels.softmaxSums(rows, vocab, /*withGrad=*/op.dh != nullptr),
                       {update(chunkLogits), read(targets), write(chunkSums)},
                       {first, real});
       return;
@@ -134,9 +134,11 @@ private:
 
   void lowerGradient(int64_t begin, int64_t rows, Value h, Value chunkLogits,
                      Value chunkSums, Value targets, exec::Weight weight) {
-    lowering.launch(kernels.logitsGrad(rows, vocab),
-                    {update(chunkLogits), read(chunkSums), read(targets)},
-                    first);
+    // With the vocabulary whole, lowerSoftmax has done it.
+    if (!op.axis.empty())
+      lowering.launch(kernels.logitsGrad(rows, vocab),
+                      {update(chunkLogits), read(chunkSums), read(targets)},
+                      first);
     Gemm dtable{vocab,       hidden,
                 rows,        {chunkLogits, vocab},
                 {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};

@@ -684,20 +684,6 @@ KernelLaunch KernelLibrary::expSum(int64_t rows, int64_t cols) {
   return {kernel, rows, rowGrain(cols)};
 }
 
-KernelLaunch KernelLibrary::softmaxSums(int64_t rows, int64_t cols) {
-  OperandTypes types(module.getContext());
-  types.f32({rows * cols}).i32({rows}).f32({rows * 2}).scalars(2);
-  auto kernel = getOrBuild(nameOf("softmax_sums", rows, cols), types,
-                           [&](KernelBuilder &k) {
-    Value first = k.indexArg(3), real = k.indexArg(4);
-    k.iterate([&](Value row) {
-      Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
-      expRow(k, row, cols, max, 1, 2, first, real);
-    });
-  });
-  return {kernel, rows, rowGrain(cols)};
-}
-
 /// Whether the target of a row is real.
 static Value isReal(KernelBuilder &k, int64_t targets, Value row) {
   ImplicitLocOpBuilder &b = k.getBuilder();
@@ -722,29 +708,51 @@ KernelLaunch KernelLibrary::tokenLoss(int64_t rows) {
   return {kernel, rows, 512};
 }
 
+/// The body of logitsGrad for one row of exponentials in operand 0.
+static void gradRow(KernelBuilder &k, Value row, int64_t cols, int64_t targets,
+                    int64_t sums, Value first) {
+  Value base = k.mulIndex(row, k.index(cols));
+  k.when(isReal(k, targets, row), [&] {
+    Num inverse = 1.0 / k.loadScalar(sums, k.mulIndex(row, k.index(2)));
+    k.lanes(cols, [&](Value at, Type type) {
+      Value element = k.addIndex(base, at);
+      k.store(k.load(0, element, type) * inverse, 0, element);
+    });
+    whenInTable(k, targets, row, first, cols, [&](Value column) {
+      Value element = k.addIndex(base, column);
+      k.store(k.loadScalar(0, element) - 1.0, 0, element);
+    });
+  }, [&] {
+    k.lanes(cols, [&](Value at, Type type) {
+      k.store(k.constant(0, type), 0, k.addIndex(base, at));
+    });
+  });
+}
+
 KernelLaunch KernelLibrary::logitsGrad(int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, rows * 2}).i32({rows}).scalars(1);
   auto kernel = getOrBuild(nameOf("logits_grad", rows, cols), types,
                            [&](KernelBuilder &k) {
     Value first = k.indexArg(3);
+    k.iterate([&](Value row) { gradRow(k, row, cols, 2, 1, first); });
+  });
+  return {kernel, rows, rowGrain(cols)};
+}
+
+KernelLaunch KernelLibrary::softmaxSums(int64_t rows, int64_t cols,
+                                        bool withGrad) {
+  OperandTypes types(module.getContext());
+  types.f32({rows * cols}).i32({rows}).f32({rows * 2}).scalars(2);
+  StringRef kind = withGrad ? "softmax_sums_grad" : "softmax_sums";
+  auto kernel = getOrBuild(nameOf(kind, rows, cols), types,
+                           [&](KernelBuilder &k) {
+    Value first = k.indexArg(3), real = k.indexArg(4);
     k.iterate([&](Value row) {
-      Value base = k.mulIndex(row, k.index(cols));
-      k.when(isReal(k, 2, row), [&] {
-        Num inverse = 1.0 / k.loadScalar(1, k.mulIndex(row, k.index(2)));
-        k.lanes(cols, [&](Value at, Type type) {
-          Value element = k.addIndex(base, at);
-          k.store(k.load(0, element, type) * inverse, 0, element);
-        });
-        whenInTable(k, 2, row, first, cols, [&](Value column) {
-          Value element = k.addIndex(base, column);
-          k.store(k.loadScalar(0, element) - 1.0, 0, element);
-        });
-      }, [&] {
-        k.lanes(cols, [&](Value at, Type type) {
-          k.store(k.constant(0, type), 0, k.addIndex(base, at));
-        });
-      });
+      Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
+      expRow(k, row, cols, max, 1, 2, first, real);
+      if (withGrad)
+        gradRow(k, row, cols, 1, 2, first);
     });
   });
   return {kernel, rows, rowGrain(cols)};

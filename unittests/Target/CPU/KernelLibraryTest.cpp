@@ -450,7 +450,7 @@ TEST_F(KernelTest, EmbeddingLooksUpAndAccumulates) {
 
 TEST_F(KernelTest, HeadLossInPartsAndWhole) {
   struct Numbers {
-    size_t max, exp, fused, loss, grad;
+    size_t max, exp, fused, loss, grad, fusedGrad;
     int64_t real;
   };
   std::vector<Numbers> all;
@@ -463,7 +463,10 @@ TEST_F(KernelTest, HeadLossInPartsAndWhole) {
              kernels.add(library.expSum(rows, cols), {first, real}),
              kernels.add(library.softmaxSums(rows, cols), {first, real}),
              kernels.add(library.tokenLoss(rows)),
-             kernels.add(library.logitsGrad(rows, cols), {first}), real});
+             kernels.add(library.logitsGrad(rows, cols), {first}),
+             kernels.add(library.softmaxSums(rows, cols, /*withGrad=*/true),
+                         {first, real}),
+             real});
         return all.size() - 1;
       },
       [&](size_t number, int64_t rows, int64_t cols) {
@@ -482,6 +485,10 @@ TEST_F(KernelTest, HeadLossInPartsAndWhole) {
         Floats losses = unset(rows), grads = exps;
         run(n.loss, sums, targets, losses);
         run(n.grad, grads, sums, targets);
+        Floats grads2 = logits;
+        run(n.fusedGrad, grads2, targets, sums2);
+        EXPECT_EQ(grads, grads2);
+        EXPECT_EQ(sums, sums2);
         for (int64_t i = 0; i < rows; ++i) {
           const float *row = &logits[i * cols];
           double top = *std::max_element(row, row + n.real), total = 0;

@@ -130,7 +130,9 @@ public:
   KernelLaunch expSum(int64_t rows, int64_t cols);
   /// rowMax and expSum in one, the maximum kept private: logits[rows*cols] in
   /// and out, i32 targets[rows] -> sums[rows*2]; scalars i64 first, i64 real.
-  KernelLaunch softmaxSums(int64_t rows, int64_t cols);
+  /// With `withGrad` logitsGrad's work is done too, row by row while the row is
+  /// in the cache: for large vocabularies a pass through memory less.
+  KernelLaunch softmaxSums(int64_t rows, int64_t cols, bool withGrad = false);
   /// sums[rows*2], i32 targets[rows] -> losses[rows]: log of the total minus
   /// the target's, 0 where the target is negative.
   KernelLaunch tokenLoss(int64_t rows);
