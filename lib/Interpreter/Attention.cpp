@@ -1,4 +1,4 @@
-//===- Attention.cpp - Multi-head attention and its gradient  -*- C++ -*-===//
+//===- Attention.cpp - Multi-head attention and its gradient ----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Checks.h - What must hold after an operation  -*- C++ -*-===//
+//===- Checks.h - What must hold after an operation -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Collectives.cpp - Collectives and slices  -*- C++ -*-===//
+//===- Collectives.cpp - Collectives and slices -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

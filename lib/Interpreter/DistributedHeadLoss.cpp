@@ -1,4 +1,4 @@
-//===- DistributedHeadLoss.cpp - Head and loss with a cut vocabulary  -*- C++
+//===- DistributedHeadLoss.cpp - Head and loss, cut vocabulary --*- C++ -*-===//
 //-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM

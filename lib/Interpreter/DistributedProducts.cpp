@@ -1,4 +1,4 @@
-//===- DistributedProducts.cpp - Products of cut matrices  -*- C++ -*-===//
+//===- DistributedProducts.cpp - Products of cut matrices -------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - Elementwise operations and constants  -*- C++ -*-===//
+//===- Elementwise.cpp - Elementwise operations and constants ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Embedding.cpp - Look-up in a table and its gradient  -*- C++ -*-===//
+//===- Embedding.cpp - Look-up in a table and its gradient ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- GradientCheck.cpp - Gradients by central differences  -*- C++ -*-===//
+//===- GradientCheck.cpp - Gradients by central differences -----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- HeadLoss.cpp - Head and loss on the parts of a vocabulary  -*- C++
+//===- HeadLoss.cpp - Head and loss on parts of a vocabulary ----*- C++ -*-===//
 //-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM

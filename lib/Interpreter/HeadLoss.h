@@ -1,4 +1,4 @@
-//===- HeadLoss.h - Head and loss on the parts of a vocabulary  -*- C++ -*-===//
+//===- HeadLoss.h - Head and loss on the parts of a vocabulary --*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Interpreter.cpp - Executes programs on tensors  -*- C++ -*-===//
+//===- Interpreter.cpp - Executes programs on tensors -----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- LocalOps.cpp - Operations on one rank's parts  -*- C++ -*-===//
+//===- LocalOps.cpp - Operations on one rank's parts ------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

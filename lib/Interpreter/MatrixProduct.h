@@ -1,4 +1,4 @@
-//===- MatrixProduct.h - Products of whole matrices  -*- C++ -*-===//
+//===- MatrixProduct.h - Products of whole matrices -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

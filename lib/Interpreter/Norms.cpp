@@ -1,4 +1,4 @@
-//===- Norms.cpp - Layer normalisation and its parts  -*- C++ -*-===//
+//===- Norms.cpp - Layer normalisation and its parts ------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

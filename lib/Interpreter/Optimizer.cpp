@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - Norms of gradients, clipping and AdamW  -*- C++ -*-===//
+//===- Optimizer.cpp - Norms of gradients, clipping and AdamW ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- Products.cpp - Products on one rank's parts  -*- C++ -*-===//
+//===- Products.cpp - Products on one rank's parts --------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

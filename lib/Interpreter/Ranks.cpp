@@ -1,4 +1,4 @@
-//===- Ranks.cpp - The ranks of a mesh and what they hold  -*- C++ -*-===//
+//===- Ranks.cpp - The ranks of a mesh and what they hold -------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

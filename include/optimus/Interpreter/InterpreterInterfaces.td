@@ -1,4 +1,4 @@
-//===- InterpreterInterfaces.td - What the interpreter asks of ops --*- tablegen -*-===//
+//===- InterpreterInterfaces.td - Operations to interpret --*- tablegen -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
