@@ -197,16 +197,16 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
       : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
     ```
 
-    Constraints, where an axis of size 1 cuts nothing: (C1) `stationary` is a, b
-    or c; (C2) each of the three tensors is cut by one axis at most in each
-    group, and so is the streamed index along one dimension of its group; (C3)
-    `panels` is a multiple of the size of each axis that a tensor moves over
-    and divides the padded streamed dimension; (C4) the two tensors that have a
-    group have it with equal whole and padded extents; (C5) those that the
-    stationary tensor shares are cut alike in both; (C6) the operands hold no
-    addends; a result that moves is cut along the streamed index by the axis
-    that cuts the contracted one, over which it is summed, or is unreduced over
-    that axis.
+    Constraints: (C1) `stationary` is a, b or c; (C2) each of the three tensors
+    is cut by one axis at most in each group, and the streamed index along the
+    same dimension of its group in both; (C3) `panels` is a multiple of the
+    size of each axis that a tensor moves over and divides the padded streamed
+    dimension; (C4) the two tensors that have a group have it with equal whole
+    and padded extents; (C5) a group that the stationary tensor shares is cut
+    alike in both; (C6) the operands hold no addends; a result that moves is
+    cut along the streamed index by the axis that cuts the contracted one, over
+    which it is summed, or is unreduced over that axis. In C5 and C6 an axis of
+    size 1 cuts nothing.
   }];
   let arguments = (ins CCL_FloatTensor:$a, CCL_FloatTensor:$b,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$contracting,
