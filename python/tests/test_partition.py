@@ -68,10 +68,11 @@ def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
 ):
     interpreter = Interpreter(tools, tmp_path)
-    shard = "--optimus-shard=mesh=%s strategy=%s" % (mesh, strategy)
-    program = interpreter.lower(
-        MODELS[name], *SERIAL, shard, "--optimus-partition", "--optimus-fuse"
-    )
+    # What is compiled, up to its last phase on tensors.
+    program = tmp_path / "compiled.mlir"
+    options = ["--mesh", mesh, "--strategy", strategy, "--compile-to", "fuse"]
+    source = tools.program(MODELS[name])
+    tools.run("optimus-compile", source, *options, "-o", program)
     # The first step's exp_avg is the gradient times a number.
     for function in ("train_step", "eval_step"):
         results = interpreter.run(program, function, arguments(name))

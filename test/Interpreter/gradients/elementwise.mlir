@@ -1,9 +1,13 @@
 // RUN: optimus-opt %s --optimus-differentiate | optimus-interpret --gradcheck --draw 7 | FileCheck %s
 // RUN: optimus-opt %s --optimus-differentiate --optimus-fuse | optimus-interpret --gradcheck --draw 7 | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate | sed "s/, .slope :/, %result :/" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=MUTANT
 
 // Sums and products, the right side repeated over no, one or two leading
 // dimensions and a value used twice; GELU. Fused, a product carries bias,
 // residual and scale.
+
+// With the value of GELU for its slope.
+// MUTANT: same: {{.*}}, WRONG
 
 // CHECK: w: 12 elements, max relative error {{[0-9.]+}}e-{{[0-9]+$}}
 // CHECK-NEXT: same: 24 elements

@@ -1,7 +1,11 @@
 // RUN: optimus-opt %s --optimus-differentiate | optimus-interpret --gradcheck --draw 7 | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate | sed "s/accumulate(%dtable)/accumulate(%arg0)/" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=MUTANT
 
 // One table of its own, one that is the output head too. Chunks of two tokens
 // are the same sum.
+
+// Without what the head gives to its table.
+// MUTANT: table: {{.*}}, WRONG
 
 // CHECK: table: 35 elements, max relative error {{[0-9.]+}}e-{{[0-9]+$}}
 // CHECK-NEXT: other: 35 elements

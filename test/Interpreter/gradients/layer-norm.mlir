@@ -1,7 +1,13 @@
 // RUN: optimus-opt %s --optimus-differentiate | optimus-interpret --gradcheck --draw 7 | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate | sed "s/residual(%dh)/residual(%result)/" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=RESIDUAL
+// RUN: optimus-opt %s --optimus-differentiate | sed "/layer_norm_grad/s/%mean, %rstd/%rstd, %mean/" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=STATISTICS
 
 // One normalisation whose input reaches the loss on no other path, and one
 // where it does, so that its gradient is added in the same operation.
+
+// Another residual, or mean and rstd exchanged, are seen.
+// RESIDUAL: x: {{.*}}, WRONG
+// STATISTICS: x: {{.*}}, WRONG
 
 // CHECK: x: 20 elements, max relative error {{[0-9.]+}}e-{{[0-9]+$}}
 // CHECK-NEXT: gain: 5 elements

@@ -1,7 +1,11 @@
 // RUN: optimus-opt %s --optimus-differentiate | optimus-interpret --gradcheck --draw 7 | FileCheck %s
+// RUN: optimus-opt %s --optimus-differentiate | sed "/matmul %arg4, %[0-9]* {transpose_a, transpose_b}/s/transpose_a, //" | not optimus-interpret --gradcheck --draw 7 2>&1 | FileCheck %s --check-prefix=MUTANT
 
 // Products with each combination of transpositions, and groups of several
 // dimensions: what goes in is [3], [2, 2] or [2] wide.
+
+// A transposition forgotten where the matrix is square.
+// MUTANT: a: {{.*}}, WRONG
 
 // CHECK: a: 6 elements, max relative error {{[0-9.]+}}e-{{[0-9]+$}}
 // CHECK-NEXT: b: 12 elements
