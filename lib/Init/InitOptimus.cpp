@@ -9,6 +9,7 @@
 #include "optimus/InitOptimus.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
@@ -33,6 +34,7 @@ void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
                   func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
                   memref::MemRefDialect, scf::SCFDialect,
                   vector::VectorDialect>();
+  registerDecompositions(registry);
 }
 
 void mlir::optimus::registerAllPasses() {

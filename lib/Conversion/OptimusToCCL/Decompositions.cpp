@@ -7,9 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Partitioner.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
+#include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 
 #include <algorithm>
 #include <map>
@@ -17,15 +16,9 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-using Axes = SmallVector<StringRef>;
+#include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.cpp.inc"
 
-LogicalResult Partitioner::decompose(Operation *op) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<LayerNormOp, LayerNormGradOp, EmbeddingOp, EmbeddingGradOp,
-            HeadLossOp, HeadLossGradOp, GlobalNormOp>(
-          [&](auto concrete) { return decompose(concrete); })
-      .Default([](Operation *) { return failure(); });
-}
+using Axes = SmallVector<StringRef>;
 
 /// The axes of each dimension, as `whole` is sharded.
 static SmallVector<Axes> getDims(Value whole) {
@@ -61,106 +54,116 @@ static SmallVector<Axes> append(ArrayRef<Axes> dims, Axes last) {
 // Layer normalisation
 //===----------------------------------------------------------------------===//
 
-SmallVector<int64_t> Partitioner::getRowShape(ArrayRef<int64_t> shape,
-                                              int64_t last) {
+static SmallVector<int64_t> getRowShape(ArrayRef<int64_t> shape, int64_t last) {
   SmallVector<int64_t> rows(shape.drop_back());
   rows.push_back(last);
   return rows;
 }
 
-Type Partitioner::getRowType(Value whole, int64_t last, ShardingAttr layout) {
+/// The type of a tensor with the rows of `whole`, and a last dimension of which
+/// this rank's part is `layout`'s.
+static Type getRowType(Value whole, int64_t last, ShardingAttr layout,
+                       Partitioner &p) {
   auto type = cast<RankedTensorType>(whole.getType());
-  return ccl::getLocalType(getRowShape(type.getShape(), last),
-                           getRowShape(classes.getPaddedShape(whole), last),
-                           type.getElementType(), layout, mesh);
+  return ccl::getLocalType(
+      getRowShape(type.getShape(), last),
+      getRowShape(p.getClasses().getPaddedShape(whole), last),
+      type.getElementType(), layout, p.getMesh());
 }
 
-Value Partitioner::convertRows(Value whole, Value local, ShardingAttr from,
-                               ShardingAttr to) {
+/// `local`, a tensor as `getRowType` has it, in another layout.
+static Value convertRows(Value whole, Value local, ShardingAttr from,
+                         ShardingAttr to, Partitioner &p) {
   int64_t last = ccl::getGlobalShape(local.getType()).back();
-  return values.convert(local, getRowShape(classes.getPaddedShape(whole), last),
-                        from, to, loc);
+  return p.getValues().convert(
+      local, getRowShape(p.getClasses().getPaddedShape(whole), last), from, to,
+      p.getLoc());
 }
 
-FailureOr<SmallVector<Axes>> Partitioner::getNormLayout(Value result) {
+/// The layout in which rows are normalised: one axis may cut them. Fails where
+/// rows are whole and unpadded.
+static FailureOr<SmallVector<Axes>> getNormLayout(Value result,
+                                                  Partitioner &p) {
   SmallVector<Axes> dims = getDims(result);
   if (dims.back().size() > 1)
     dims.back().clear();
   int64_t last = dims.size() - 1;
-  const DimensionClasses::Class &row = classes.getClass(result, last);
+  const DimensionClasses::Class &row = p.getClasses().getClass(result, last);
   if (dims.back().empty() && row.getPadded() == row.size)
     return failure();
   return dims;
 }
 
-LogicalResult Partitioner::decompose(LayerNormOp op) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult());
+static LogicalResult decompose(LayerNormOp op, Partitioner &p) {
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult(), p);
   if (failed(layoutOfX))
     return failure();
   ArrayRef<Axes> dims = *layoutOfX;
   Axes axis = dims.back();
   ArrayRef<Axes> rows = dims.drop_back();
-  int64_t parts = mesh.getProduct(axis);
+  int64_t parts = p.getMesh().getProduct(axis);
   auto xType = cast<RankedTensorType>(op.getX().getType());
-  Value x = get(op.getX(), dims);
+  Value x = p.get(op.getX(), dims);
 
   // Each part's own moments, side by side on every rank.
   int64_t size = xType.getShape().back();
-  int64_t local = classes.getPaddedShape(op.getX()).back() / parts;
+  int64_t local = p.getClasses().getPaddedShape(op.getX()).back() / parts;
   SmallVector<int64_t> counts;
   for (int64_t part = 0; part < parts; ++part)
     counts.push_back(std::clamp<int64_t>(size - part * local, 0, local));
-  ShardingAttr mine = getLayout(append(rows, axis)),
-               all = getLayout(append(rows, {}));
+  ShardingAttr mine = p.getLayout(append(rows, axis)),
+               all = p.getLayout(append(rows, {}));
   Value moments = RowMomentsOp::create(
-      builder, loc, getRowType(op.getX(), 2 * parts, mine), x);
-  moments = convertRows(op.getX(), moments, mine, all);
-  ShardingAttr rowLayout = getLayout(rows);
+      p.getBuilder(), p.getLoc(), getRowType(op.getX(), 2 * parts, mine, p), x);
+  moments = convertRows(op.getX(), moments, mine, all, p);
+  ShardingAttr rowLayout = p.getLayout(rows);
   auto merged = MergeMomentsOp::create(
-      builder, loc, getType(op.getMean(), rowLayout),
-      getType(op.getRstd(), rowLayout), moments,
-      builder.getDenseI64ArrayAttr(counts), op.getEpsilonAttr());
-  values.add(op.getMean(), rowLayout, merged.getMean());
-  values.add(op.getRstd(), rowLayout, merged.getRstd());
-  ShardingAttr layout = getLayout(dims);
-  set(op.getResult(), layout,
-      NormalizeOp::create(builder, loc, getType(op.getResult(), layout), x,
-                          merged.getMean(), merged.getRstd(),
-                          get(op.getGamma(), axis), get(op.getBeta(), axis)));
+      p.getBuilder(), p.getLoc(), p.getType(op.getMean(), rowLayout),
+      p.getType(op.getRstd(), rowLayout), moments,
+      p.getBuilder().getDenseI64ArrayAttr(counts), op.getEpsilonAttr());
+  p.getValues().add(op.getMean(), rowLayout, merged.getMean());
+  p.getValues().add(op.getRstd(), rowLayout, merged.getRstd());
+  ShardingAttr layout = p.getLayout(dims);
+  p.set(op.getResult(), layout,
+        NormalizeOp::create(
+            p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), x,
+            merged.getMean(), merged.getRstd(), p.get(op.getGamma(), axis),
+            p.get(op.getBeta(), axis)));
   return success();
 }
 
-LogicalResult Partitioner::decompose(LayerNormGradOp op) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx());
+static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx(), p);
   if (failed(layoutOfX))
     return failure();
   ArrayRef<Axes> dims = *layoutOfX;
   Axes axis = dims.back();
   ArrayRef<Axes> rows = dims.drop_back();
-  Value dy = get(op.getDy(), dims), x = get(op.getX(), dims);
-  Value mean = get(op.getMean(), rows), rstd = get(op.getRstd(), rows);
-  Value gamma = get(op.getGamma(), axis);
+  Value dy = p.get(op.getDy(), dims), x = p.get(op.getX(), dims);
+  Value mean = p.get(op.getMean(), rows), rstd = p.get(op.getRstd(), rows);
+  Value gamma = p.get(op.getGamma(), axis);
 
-  ShardingAttr paramLayout = getLayout(axis, getCuts(rows));
+  ShardingAttr paramLayout = p.getLayout(axis, getCuts(rows));
   auto params = NormParamGradOp::create(
-      builder, loc, getType(op.getDgamma(), paramLayout),
-      getType(op.getDbeta(), paramLayout), dy, x, mean, rstd);
-  set(op.getDgamma(), paramLayout, params.getDgamma());
-  set(op.getDbeta(), paramLayout, params.getDbeta());
+      p.getBuilder(), p.getLoc(), p.getType(op.getDgamma(), paramLayout),
+      p.getType(op.getDbeta(), paramLayout), dy, x, mean, rstd);
+  p.set(op.getDgamma(), paramLayout, params.getDgamma());
+  p.set(op.getDbeta(), paramLayout, params.getDbeta());
 
-  ShardingAttr addends = getLayout(append(rows, {}), axis),
-               complete = getLayout(append(rows, {}));
-  Value sums =
-      NormGradSumsOp::create(builder, loc, getRowType(op.getX(), 2, addends),
-                             dy, x, mean, rstd, gamma);
-  sums = convertRows(op.getX(), sums, addends, complete);
-  Value residual = op.getResidual() ? get(op.getResidual(), dims) : Value();
-  ShardingAttr layout = getLayout(dims);
+  ShardingAttr addends = p.getLayout(append(rows, {}), axis),
+               complete = p.getLayout(append(rows, {}));
+  Value sums = NormGradSumsOp::create(p.getBuilder(), p.getLoc(),
+                                      getRowType(op.getX(), 2, addends, p), dy,
+                                      x, mean, rstd, gamma);
+  sums = convertRows(op.getX(), sums, addends, complete, p);
+  Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
+  ShardingAttr layout = p.getLayout(dims);
   int64_t size = cast<RankedTensorType>(op.getX().getType()).getShape().back();
-  set(op.getDx(), layout,
-      NormGradApplyOp::create(builder, loc, getType(op.getDx(), layout), dy, x,
-                              mean, rstd, gamma, sums, residual,
-                              builder.getI64IntegerAttr(size)));
+  p.set(op.getDx(), layout,
+        NormGradApplyOp::create(p.getBuilder(), p.getLoc(),
+                                p.getType(op.getDx(), layout), dy, x, mean,
+                                rstd, gamma, sums, residual,
+                                p.getBuilder().getI64IntegerAttr(size)));
   return success();
 }
 
@@ -171,45 +174,47 @@ LogicalResult Partitioner::decompose(LayerNormGradOp op) {
 // Tokens stay where they are. What then still cuts the table's rows shares the
 // vocabulary: each rank looks its own rows up, and the results are addends.
 
-LogicalResult Partitioner::decompose(EmbeddingOp op) {
+static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
   Axes tokenCuts = getCuts(tokens);
   Axes vocabulary = without(getDims(op.getTable())[0], tokenCuts);
   Axes hidden =
       without(without(getDims(op.getResult()).back(), tokenCuts), vocabulary);
-  Value table = get(op.getTable(), {vocabulary, hidden});
-  ShardingAttr layout = getLayout(append(tokens, hidden), vocabulary);
-  set(op.getResult(), layout,
-      EmbeddingOp::create(builder, loc, getType(op.getResult(), layout), table,
-                          get(op.getTokens())));
+  Value table = p.get(op.getTable(), {vocabulary, hidden});
+  ShardingAttr layout = p.getLayout(append(tokens, hidden), vocabulary);
+  p.set(op.getResult(), layout,
+        EmbeddingOp::create(p.getBuilder(), p.getLoc(),
+                            p.getType(op.getResult(), layout), table,
+                            p.get(op.getTokens())));
   return success();
 }
 
-LogicalResult Partitioner::decompose(EmbeddingGradOp op) {
+static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
   Axes tokenCuts = getCuts(tokens);
   Axes vocabulary = without(getDims(op.getResult())[0], tokenCuts);
   Axes hidden =
       without(without(getDims(op.getDy()).back(), tokenCuts), vocabulary);
-  Value dy = get(op.getDy(), append(tokens, hidden));
-  ShardingAttr layout = getLayout({vocabulary, hidden}, tokenCuts);
+  Value dy = p.get(op.getDy(), append(tokens, hidden));
+  ShardingAttr layout = p.getLayout({vocabulary, hidden}, tokenCuts);
   // Addends may be added to where they lie; a complete value may not, or it
   // would be counted once for each addend.
   Value accumulate = op.getAccumulate();
-  bool inPlace = accumulate && values.has(accumulate, layout);
+  bool inPlace = accumulate && p.getValues().has(accumulate, layout);
   auto grad = EmbeddingGradOp::create(
-      builder, loc, getType(op.getResult(), layout), dy, get(op.getTokens()),
-      inPlace ? get(accumulate, layout) : Value());
+      p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), dy,
+      p.get(op.getTokens()), inPlace ? p.get(accumulate, layout) : Value());
   if (!accumulate || inPlace) {
-    set(op.getResult(), layout, grad);
+    p.set(op.getResult(), layout, grad);
     return success();
   }
   ShardingAttr complete = getSharding(op.getResult());
-  Value sum = values.convert(grad, classes.getPaddedShape(op.getResult()),
-                             layout, complete, loc);
-  set(op.getResult(), complete,
-      AddOp::create(builder, loc, sum.getType(), get(accumulate, complete),
-                    sum));
+  Value sum =
+      p.getValues().convert(grad, p.getClasses().getPaddedShape(op.getResult()),
+                            layout, complete, p.getLoc());
+  p.set(op.getResult(), complete,
+        AddOp::create(p.getBuilder(), p.getLoc(), sum.getType(),
+                      p.get(accumulate, complete), sum));
   return success();
 }
 
@@ -217,8 +222,19 @@ LogicalResult Partitioner::decompose(EmbeddingGradOp op) {
 // Head and loss
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// How the operands of a head and its gradient lie.
+struct HeadLayout {
+  SmallVector<Axes> h, table, targets;
+  /// The axes over which sums over tokens are unreduced.
+  Axes tokens;
+  /// The axis that shares the vocabulary; empty where it is whole.
+  StringRef axis;
+};
+} // namespace
+
 template <typename Op>
-Partitioner::HeadLayout Partitioner::getHeadLayout(Op op) {
+static HeadLayout getHeadLayout(Op op) {
   HeadLayout layout;
   layout.targets = getDims(op.getTargets());
   layout.tokens = getCuts(layout.targets);
@@ -231,43 +247,43 @@ Partitioner::HeadLayout Partitioner::getHeadLayout(Op op) {
   return layout;
 }
 
-LogicalResult Partitioner::decompose(HeadLossOp op) {
+static LogicalResult decompose(HeadLossOp op, Partitioner &p) {
   HeadLayout head = getHeadLayout(op);
-  ShardingAttr sum = getLayout({}, head.tokens);
-  Value h = get(op.getH(), head.h), table = get(op.getTable(), head.table),
-        targets = get(op.getTargets());
+  ShardingAttr sum = p.getLayout({}, head.tokens);
+  Value h = p.get(op.getH(), head.h), table = p.get(op.getTable(), head.table),
+        targets = p.get(op.getTargets());
   if (head.axis.empty()) {
-    cloneLocally(op, {h, table, targets}, {sum, sum});
+    p.cloneLocally(op, {h, table, targets}, {sum, sum});
     return success();
   }
-  auto local =
-      ccl::HeadLossOp::create(builder, loc, getType(op.getLossSum(), sum),
-                              getType(op.getRealCount(), sum), h, table,
-                              targets, head.axis, op.getChunk());
-  set(op.getLossSum(), sum, local.getLossSum());
-  set(op.getRealCount(), sum, local.getRealCount());
+  auto local = ccl::HeadLossOp::create(
+      p.getBuilder(), p.getLoc(), p.getType(op.getLossSum(), sum),
+      p.getType(op.getRealCount(), sum), h, table, targets, head.axis,
+      op.getChunk());
+  p.set(op.getLossSum(), sum, local.getLossSum());
+  p.set(op.getRealCount(), sum, local.getRealCount());
   return success();
 }
 
-LogicalResult Partitioner::decompose(HeadLossGradOp op) {
+static LogicalResult decompose(HeadLossGradOp op, Partitioner &p) {
   HeadLayout head = getHeadLayout(op);
-  ShardingAttr sum = getLayout({}, head.tokens), dh = getLayout(head.h),
-               dtable = getLayout(head.table, head.tokens);
-  Value h = get(op.getH(), head.h), table = get(op.getTable(), head.table),
-        targets = get(op.getTargets());
+  ShardingAttr sum = p.getLayout({}, head.tokens), dh = p.getLayout(head.h),
+               dtable = p.getLayout(head.table, head.tokens);
+  Value h = p.get(op.getH(), head.h), table = p.get(op.getTable(), head.table),
+        targets = p.get(op.getTargets());
   if (head.axis.empty()) {
-    cloneLocally(op, {h, table, targets}, {sum, sum, dh, dtable});
+    p.cloneLocally(op, {h, table, targets}, {sum, sum, dh, dtable});
     return success();
   }
   auto local = ccl::HeadLossGradOp::create(
-      builder, loc, getType(op.getLossSum(), sum),
-      getType(op.getRealCount(), sum), getType(op.getDh(), dh),
-      getType(op.getDtable(), dtable), h, table, targets, head.axis,
+      p.getBuilder(), p.getLoc(), p.getType(op.getLossSum(), sum),
+      p.getType(op.getRealCount(), sum), p.getType(op.getDh(), dh),
+      p.getType(op.getDtable(), dtable), h, table, targets, head.axis,
       op.getChunk());
-  set(op.getLossSum(), sum, local.getLossSum());
-  set(op.getRealCount(), sum, local.getRealCount());
-  set(op.getDh(), dh, local.getDh());
-  set(op.getDtable(), dtable, local.getDtable());
+  p.set(op.getLossSum(), sum, local.getLossSum());
+  p.set(op.getRealCount(), sum, local.getRealCount());
+  p.set(op.getDh(), dh, local.getDh());
+  p.set(op.getDtable(), dtable, local.getDtable());
   return success();
 }
 
@@ -276,8 +292,9 @@ LogicalResult Partitioner::decompose(HeadLossGradOp op) {
 //===----------------------------------------------------------------------===//
 
 // Tensors cut alike are summed together, and sums that have come to lack the
-// same axes as well, so that at most three scalars are reduced on a 2D mesh.
-LogicalResult Partitioner::decompose(GlobalNormOp op) {
+// same axes as well, so that at most three scalars are reduced on a 2D
+// p.getMesh().
+static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
   auto getKey = [&](ArrayRef<StringRef> axes) {
     Axes sorted(axes);
     llvm::sort(sorted);
@@ -285,34 +302,62 @@ LogicalResult Partitioner::decompose(GlobalNormOp op) {
   };
   std::map<Axes, SmallVector<Value>> inputs;
   for (Value input : op.getInputs())
-    inputs[getKey(getCuts(getDims(input)))].push_back(get(input));
+    inputs[getKey(getCuts(getDims(input)))].push_back(p.get(input));
   if (inputs.size() == 1 && inputs.begin()->first.empty())
     return failure();
 
   auto getSumType = [&](const Axes &axes) {
-    return getType(op.getNorm(), getLayout({}, axes));
+    return p.getType(op.getNorm(), p.getLayout({}, axes));
   };
   std::map<Axes, Value> sums;
   for (auto &[axes, parts] : inputs)
-    sums[axes] = SumSquaresOp::create(builder, loc, getSumType(axes), parts);
-  for (MeshAxisAttr axis : mesh.getAxisList()) {
+    sums[axes] = SumSquaresOp::create(p.getBuilder(), p.getLoc(),
+                                      getSumType(axes), parts);
+  for (MeshAxisAttr axis : p.getMesh().getAxisList()) {
     std::map<Axes, Value> reduced;
     for (auto &[axes, sum] : sums) {
       Axes rest = without(axes, axis.getName().getValue());
       Value complete = sum;
       if (rest.size() != axes.size())
-        complete = values.convert(sum, {}, getLayout({}, axes),
-                                  getLayout({}, rest), loc);
+        complete = p.getValues().convert(sum, {}, p.getLayout({}, axes),
+                                         p.getLayout({}, rest), p.getLoc());
       Value &known = reduced[rest];
-      known =
-          known ? AddOp::create(builder, loc, getSumType(rest), known, complete)
-                : complete;
+      known = known ? AddOp::create(p.getBuilder(), p.getLoc(),
+                                    getSumType(rest), known, complete)
+                    : complete;
     }
     sums = std::move(reduced);
   }
-  ShardingAttr whole = getLayout({});
-  set(op.getNorm(), whole,
-      SqrtOp::create(builder, loc, getType(op.getNorm(), whole),
-                     sums.begin()->second));
+  ShardingAttr whole = p.getLayout({});
+  p.set(op.getNorm(), whole,
+        SqrtOp::create(p.getBuilder(), p.getLoc(),
+                       p.getType(op.getNorm(), whole), sums.begin()->second));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Attaches the overload of `decompose` for an operation.
+template <typename Op>
+struct Decomposition
+    : DecomposableOpInterface::ExternalModel<Decomposition<Op>, Op> {
+  LogicalResult decompose(Operation *op, Partitioner &partitioner) const {
+    return ::decompose(cast<Op>(op), partitioner);
+  }
+};
+} // namespace
+
+template <typename... Ops>
+static void attach(MLIRContext &context) {
+  (Ops::template attachInterface<Decomposition<Ops>>(context), ...);
+}
+
+void mlir::optimus::registerDecompositions(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, OptimusDialect *) {
+    attach<LayerNormOp, LayerNormGradOp, EmbeddingOp, EmbeddingGradOp,
+           HeadLossOp, HeadLossGradOp, GlobalNormOp>(*context);
+  });
 }

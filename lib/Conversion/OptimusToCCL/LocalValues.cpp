@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LocalValues.h"
+#include "optimus/Conversion/OptimusToCCL/LocalValues.h"
 
 using namespace mlir;
 using namespace mlir::optimus;

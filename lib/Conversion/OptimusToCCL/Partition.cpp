@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Partitioner.h"
+#include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 
@@ -103,9 +103,9 @@ private:
       function.removeArgAttr(i, sharding);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       function.removeResultAttr(i, sharding);
-    numLocal += partitioner.numLocal;
-    numDistributed += partitioner.numDistributed;
-    numDecomposed += partitioner.numDecomposed;
+    numLocal += partitioner.getNumLocal();
+    numDistributed += partitioner.getNumDistributed();
+    numDecomposed += partitioner.getNumDecomposed();
     numCollectives += values.getNumCollectives();
     return success();
   }

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Partitioner.h"
+#include "optimus/Conversion/OptimusToCCL/Partitioner.h"
+
+#include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -18,9 +20,9 @@ using namespace mlir::optimus;
 using Axes = SmallVector<StringRef>;
 
 ShardingAttr Partitioner::getLayout(ArrayRef<Axes> dims,
-                                    ArrayRef<StringRef> unreduced) {
-  return ShardingAttr::get(FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dims,
-                           unreduced);
+                                    ArrayRef<StringRef> unreduced) const {
+  return ShardingAttr::get(
+      FlatSymbolRefAttr::get(MeshOp(mesh).getSymNameAttr()), dims, unreduced);
 }
 
 void Partitioner::set(Value whole, ShardingAttr layout, Value local) {
@@ -30,12 +32,13 @@ void Partitioner::set(Value whole, ShardingAttr layout, Value local) {
 
 LogicalResult Partitioner::partition(Operation *op) {
   loc = op->getLoc();
-  if (succeeded(decompose(op))) {
+  auto decomposable = dyn_cast<DecomposableOpInterface>(op);
+  if (decomposable && succeeded(decomposable.decompose(*this))) {
     ++numDecomposed;
     return success();
   }
   if (auto matmul = dyn_cast<MatmulOp>(op))
-    return partition(matmul);
+    return partitionProduct(matmul);
   if (isa<ShardingRuleOpInterface>(op))
     return partitionByRule(op);
   if (op->hasTrait<OpTrait::ConstantLike>())
@@ -188,7 +191,7 @@ getStationary(const ProductCuts &cuts) {
   return std::nullopt;
 }
 
-LogicalResult Partitioner::partition(MatmulOp op) {
+LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   if (op.getBias() || op.getResidual() || op.getScale())
     return op.emitOpError("has a bias, residual or scale, which products take "
                           "in after they are partitioned; run --optimus-fuse "

@@ -1,4 +1,5 @@
-//===- Passes.h - From whole tensors to one rank's parts -----------*- C++ -*-===//
+//===- Passes.h - From whole tensors to one rank's parts -----------*- C++
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
-#define OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
+#ifndef OPTIMUS_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
+#define OPTIMUS_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
 
 #include "optimus/Analysis/DimensionClasses.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
@@ -74,4 +74,4 @@ private:
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_LIB_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
+#endif // OPTIMUS_CONVERSION_OPTIMUSTOCCL_LOCALVALUES_H
