@@ -1,0 +1,144 @@
+//===- ElementwiseKernels.cpp - One element at a time, and sums of rows ---===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelSupport.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+KernelLaunch KernelLibrary::broadcast(StringRef kind, int64_t rows,
+                                      int64_t cols) {
+  bool isAdd = kind == "add";
+  auto combine = [&](Num a, Num b) { return isAdd ? a + b : a * b; };
+  OperandTypes types(module.getContext());
+  types.f32({rows * cols, cols, rows * cols});
+  if (rows == 1)
+    return elementwise(
+        getOrBuild(nameOf(kind, cols), types,
+                   [&](KernelBuilder &k) {
+                     forBlocks(k, cols, [&](Value at, Type type) {
+                       k.store(
+                           combine(k.load(0, at, type), k.load(1, at, type)), 2,
+                           at);
+                     });
+                   }),
+        cols);
+
+  // An iteration is a row's part of at most kBlock columns.
+  int64_t parts = ceilDiv(cols, kBlock);
+  int64_t width = ceilDiv(cols, parts);
+  int64_t last = cols - (parts - 1) * width;
+  auto kernel =
+      getOrBuild(nameOf(kind, rows, cols), types, [&](KernelBuilder &k) {
+        k.iterate([&](Value i) {
+          ImplicitLocOpBuilder &b = k.getBuilder();
+          Value row = arith::DivUIOp::create(b, i, k.index(parts));
+          Value part = arith::RemUIOp::create(b, i, k.index(parts));
+          Value column = k.mulIndex(part, k.index(width));
+          Value base = k.addIndex(k.mulIndex(row, k.index(cols)), column);
+          auto cover = [&](int64_t count) {
+            k.lanes(count, [&](Value at, Type type) {
+              Value element = k.addIndex(base, at);
+              k.store(combine(k.load(0, element, type),
+                              k.load(1, k.addIndex(column, at), type)),
+                      2, element);
+            });
+          };
+          if (last == width)
+            cover(width);
+          else
+            k.when(
+                k.less(part, k.index(parts - 1)), [&] { cover(width); },
+                [&] { cover(last); });
+        });
+      });
+  return {kernel, rows * parts, rowGrain(width)};
+}
+
+KernelLaunch KernelLibrary::add(int64_t rows, int64_t cols) {
+  return broadcast("add", rows, cols);
+}
+
+KernelLaunch KernelLibrary::mul(int64_t rows, int64_t cols) {
+  return broadcast("mul", rows, cols);
+}
+
+KernelLaunch KernelLibrary::sumLeading(int64_t rows, int64_t cols) {
+  OperandTypes types(module.getContext());
+  types.f32({rows * cols, cols});
+  auto kernel = getOrBuild(
+      nameOf("sum_leading", rows, cols), types, [&](KernelBuilder &k) {
+        k.iterate([&](Value i) {
+          k.columns(i, cols, [&](Value column, Type type) {
+            auto sums = columnSums(k, rows, 1, type, [&](Value row, Type type) {
+              Value at = k.addIndex(k.mulIndex(row, k.index(cols)), column);
+              return KernelBuilder::Terms{k.load(0, at, type)};
+            });
+            k.store(sums[0], 1, column);
+          });
+        });
+      });
+  return {kernel, KernelBuilder::getNumColumnBlocks(cols), 1};
+}
+
+/// √(2/π) and the cubic coefficient of GELU's tanh form.
+static constexpr double kGeluScale = 0.7978845608028654;
+static constexpr double kGeluCubic = 0.044715;
+
+/// With u = √(2/π)(x + 0.044715 x³), GELU(x) = x/2·(1 + tanh u) = x·s where
+/// s = 1/(1 + e^(−2u)). Returns e^(−2u).
+static Num geluExp(KernelBuilder &k, Num x, Num square) {
+  return k.exp(x * (square * (-2 * kGeluScale * kGeluCubic) - 2 * kGeluScale));
+}
+
+KernelLaunch KernelLibrary::gelu(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n});
+  return elementwise(getOrBuild(nameOf("gelu", n), types,
+                                [&](KernelBuilder &k) {
+                                  forBlocks(k, n, [&](Value at, Type type) {
+                                    Num x = k.load(0, at, type);
+                                    k.store(x / (1.0 + geluExp(k, x, x * x)), 1,
+                                            at);
+                                  });
+                                }),
+                     n);
+}
+
+KernelLaunch KernelLibrary::geluWithSlope(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n, n});
+  return elementwise(
+      getOrBuild(nameOf("gelu_with_slope", n), types,
+                 [&](KernelBuilder &k) {
+                   forBlocks(k, n, [&](Value at, Type type) {
+                     Num x = k.load(0, at, type);
+                     Num square = x * x;
+                     Num e = geluExp(k, x, square);
+                     Num s = 1.0 / (1.0 + e);
+                     // s' = s(1 − s)·(2u)' with 1 − s = e·s.
+                     Num slope2u = square * (6 * kGeluScale * kGeluCubic) +
+                                   2 * kGeluScale;
+                     k.store(x * s, 1, at);
+                     k.store(s + x * slope2u * (e * s) * s, 2, at);
+                   });
+                 }),
+      n);
+}
+
+KernelLaunch KernelLibrary::sqrt(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n});
+  return elementwise(getOrBuild(nameOf("sqrt", n), types,
+                                [&](KernelBuilder &k) {
+                                  forBlocks(k, n, [&](Value at, Type type) {
+                                    k.store(k.sqrt(k.load(0, at, type)), 1, at);
+                                  });
+                                }),
+                     n);
+}

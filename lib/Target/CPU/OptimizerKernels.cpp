@@ -1,0 +1,116 @@
+//===- OptimizerKernels.cpp - Gradient norm, clipping and AdamW -----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelSupport.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+int64_t KernelLibrary::getNumPartials(int64_t n) {
+  return ceilDiv(n, kPartial);
+}
+
+KernelLaunch KernelLibrary::sumSquares(int64_t n) {
+  int64_t partials = getNumPartials(n), rest = n % kPartial;
+  OperandTypes types(module.getContext());
+  types.f32({n}).f64({partials});
+  auto kernel =
+      getOrBuild(nameOf("sum_squares", n), types, [&](KernelBuilder &k) {
+        k.iterate([&](Value i) {
+          Value base = k.mulIndex(i, k.index(kPartial));
+          auto cover = [&](int64_t count) {
+            Num sum = k.sums(
+                count, 1,
+                [&](Value at, Type type) {
+                  Num x = k.widen(k.load(0, k.addIndex(base, at), type));
+                  return KernelBuilder::Terms{x * x};
+                },
+                /*wide=*/true)[0];
+            k.store(sum, 1, i);
+          };
+          if (rest == 0)
+            cover(kPartial);
+          else if (partials == 1)
+            cover(rest);
+          else
+            k.when(
+                k.less(i, k.index(partials - 1)), [&] { cover(kPartial); },
+                [&] { cover(rest); });
+        });
+      });
+  return {kernel, partials, 2};
+}
+
+KernelLaunch KernelLibrary::sumPartials(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f64({n}).f32({1});
+  auto kernel =
+      getOrBuild(nameOf("sum_partials", n), types, [&](KernelBuilder &k) {
+        k.iterate([&](Value) {
+          SmallVector<Value> zero{k.constant(0, k.f64()).value};
+          Value sum =
+              k.loop(k.index(0), k.index(n), 1, zero,
+                     [&](Value at, ValueRange sum) {
+                       return SmallVector<Value>{
+                           (k.num(sum.front()) + k.load(0, at, k.f64())).value};
+                     })
+                  .front();
+          k.store(k.narrow(k.num(sum)), 1, k.index(0));
+        });
+      });
+  return {kernel, 1, 1};
+}
+
+KernelLaunch KernelLibrary::clip() {
+  OperandTypes types(module.getContext());
+  types.f32({1, 1, 1, 1, 1});
+  auto kernel = getOrBuild("clip", types, [&](KernelBuilder &k) {
+    k.iterate([&](Value) {
+      Num one = k.constant(1, k.f32());
+      Num inverse = 1.0 / k.max(k.loadScalar(1), one);
+      Num mean = k.loadScalar(0) * inverse;
+      Num ratio = k.loadScalar(2) / (mean + 1e-6);
+      // A NaN norm makes a NaN factor: it must not pass for a small gradient.
+      Num scale = k.select(k.greater(ratio, one), one, ratio) * inverse;
+      k.store(scale, 3, k.index(0));
+      k.store(mean, 4, k.index(0));
+    });
+  });
+  return {kernel, 1, 1};
+}
+
+KernelLaunch KernelLibrary::adamw(int64_t n, bool decay) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n, n, n, 1, 1, 1, 1, 1, 1, 1, 1, n, n, n});
+  StringRef kind = decay ? "adamw_decay" : "adamw";
+  return elementwise(
+      getOrBuild(nameOf(kind, n), types,
+                 [&](KernelBuilder &k) {
+                   Num scale = k.loadScalar(4), lr = k.loadScalar(5),
+                       beta1 = k.loadScalar(7), beta2 = k.loadScalar(8),
+                       epsilon = k.loadScalar(9);
+                   Num oneMinus1 = 1.0 - beta1, oneMinus2 = 1.0 - beta2;
+                   Num correct1 = 1.0 / (1.0 - k.loadScalar(10));
+                   Num correct2 = 1.0 / (1.0 - k.loadScalar(11));
+                   Num shrink = lr * k.loadScalar(6);
+                   forBlocks(k, n, [&](Value at, Type type) {
+                     Num p = k.load(0, at, type),
+                         g = k.load(1, at, type) * scale;
+                     Num m = beta1 * k.load(2, at, type) + oneMinus1 * g;
+                     Num v = beta2 * k.load(3, at, type) + oneMinus2 * g * g;
+                     Num step = m * correct1 / (k.sqrt(v * correct2) + epsilon);
+                     Num next = p - lr * step;
+                     if (decay)
+                       next = next - shrink * p;
+                     k.store(next, 12, at);
+                     k.store(m, 13, at);
+                     k.store(v, 14, at);
+                   });
+                 }),
+      n);
+}
