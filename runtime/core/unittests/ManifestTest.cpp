@@ -288,18 +288,22 @@ TEST(Manifest, SurvivesEveryTruncation) {
 
 TEST(Manifest, SurvivesEveryDamagedByte) {
   std::string text = example().dump();
+  // Two for every byte: all would take half a minute under the sanitizers.
+  constexpr std::string_view kDamage("\0"
+                                     "09\"}]-\xff",
+                                     8);
   int accepted = 0;
   for (size_t i = 0; i < text.size(); ++i)
-    for (char c : {'\0', '0', '9', '"', '}', ']', '-', '\xff'}) {
+    for (size_t which : {i, i + 3}) {
       std::string damaged = text;
-      damaged[i] = c;
+      damaged[i] = kDamage[which % kDamage.size()];
       StatusOr<Manifest> parsed = parseManifest(damaged);
       accepted += parsed.ok();
       ASSERT_TRUE(parsed.ok() ||
                   parsed.status().code() == StatusCode::InvalidArgument);
     }
   // Names, hashes and counts may change and stay valid; structure may not.
-  EXPECT_LT(accepted, int(text.size()) * 8 / 2);
+  EXPECT_LT(accepted, int(text.size()));
 }
 
 TEST(Manifest, RejectsRepeatedKeys) {

@@ -222,9 +222,9 @@ TEST_F(DatasetTest, NamesWhatIsWrongWithTheFile) {
   expectError(write("odd.bin", "abcdefghijklm"), 4, 256, "13 bytes, an odd");
   expectError(write("empty.txt", ""), 4, 256, "has 0 tokens");
   expectError(write("short.txt", "abcd"), 4, 256,
-              "has 4 tokens, but one sequence of 4");
+              "has 4 tokens; one sequence of 4 and its last target need 5");
   expectError(write("short.bin", "abcdefgh"), 4, 65536,
-              "has 4 tokens, but one sequence of 4");
+              "has 4 tokens; one sequence of 4 and its last target need 5");
   expectError(write("short.txt", "abcd"), INT64_MAX, 256, "has 4 tokens");
 }
 
