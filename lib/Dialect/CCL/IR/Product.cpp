@@ -27,6 +27,10 @@ struct DimGroup {
 using ProductGroups = std::array<std::array<DimGroup, 3>, 3>;
 } // namespace
 
+/// The group that a tensor lacks, which is streamed where the tensor stays:
+/// A[M,K] lacks N, and so on.
+static constexpr int streamedOf[3] = {2, 0, 1};
+
 static ProductGroups getProductGroups(Type a, Type b, int64_t contracting,
                                       bool transposeA, bool transposeB) {
   auto rank = [](Type type) { return cast<RankedTensorType>(type).getRank(); };
@@ -75,8 +79,6 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
   form.stationary = name == "a"   ? ProductForm::A
                     : name == "b" ? ProductForm::B
                                   : ProductForm::C;
-  // The index that the stationary tensor lacks: A[M,K] lacks N, and so on.
-  constexpr int streamedOf[3] = {2, 0, 1};
   int streamed = streamedOf[form.stationary];
   MeshOp mesh = optimus::getMesh(op);
   for (int t = 0; t < 3; ++t) {
@@ -123,8 +125,6 @@ public:
       return failure();
     return verifyAddends();
   }
-
-  static constexpr int streamedOf[3] = {2, 0, 1};
 
 private:
   static StringRef getName(int tensor) {

@@ -33,8 +33,8 @@ void OptimusDialect::initialize() {
 }
 
 MeshOp mlir::optimus::getMesh(Operation *op) {
-  ModuleOp module = isa<ModuleOp>(op) ? cast<ModuleOp>(op)
-                                      : op->getParentOfType<ModuleOp>();
+  ModuleOp module =
+      isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
   if (!module)
     return nullptr;
   auto meshes = module.getOps<MeshOp>();
@@ -70,8 +70,8 @@ ShardingAttr mlir::optimus::getSharding(Value value) {
                     : ShardingAttr();
   }
   auto result = cast<OpResult>(value);
-  auto shardings = result.getOwner()->getAttrOfType<ArrayAttr>(
-      OptimusDialect::kShardings);
+  auto shardings =
+      result.getOwner()->getAttrOfType<ArrayAttr>(OptimusDialect::kShardings);
   if (!shardings || result.getResultNumber() >= shardings.size())
     return {};
   return dyn_cast<ShardingAttr>(shardings[result.getResultNumber()]);

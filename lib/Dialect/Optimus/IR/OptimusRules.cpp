@@ -1,4 +1,5 @@
-//===- OptimusRules.cpp - Sharding rules of the optimus operations --*- C++ -*-===//
+//===- OptimusRules.cpp - Sharding rules of the optimus operations --*- C++
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -85,8 +86,8 @@ static ShardingRule suffixRule(Operation *op) {
   int64_t rank = rankOf(op->getOperand(0));
   int64_t suffix = rankOf(op->getOperand(1));
   std::string all = letters(rank, 'a');
-  return ShardingRule::fromEinsum(
-      op, all + "," + all.substr(rank - suffix) + "->" + all);
+  return ShardingRule::fromEinsum(op, all + "," + all.substr(rank - suffix) +
+                                          "->" + all);
 }
 
 ShardingRule AddOp::getShardingRule() { return suffixRule(*this); }
@@ -170,7 +171,9 @@ ShardingRule NormParamGradOp::getShardingRule() {
 }
 
 static constexpr std::pair<char, FactorKind> attentionKinds[] = {
-    {'s', FactorKind::Whole}, {'t', FactorKind::Whole}, {'d', FactorKind::Whole}};
+    {'s', FactorKind::Whole},
+    {'t', FactorKind::Whole},
+    {'d', FactorKind::Whole}};
 
 ShardingRule AttentionOp::getShardingRule() {
   return ShardingRule::fromEinsum(*this, "bstnd->bsnd,bns", attentionKinds);
@@ -202,8 +205,8 @@ static ShardingRule headLossRule(Operation *op, Value targets,
   std::string spec = rows + "h,vh," + rows + "->";
   for (char c : results)
     spec += c == 'R' ? rows : std::string(1, c);
-  SmallVector<std::pair<char, FactorKind>> kinds = {
-      {'h', FactorKind::Reduced}, {'v', FactorKind::Reduced}};
+  SmallVector<std::pair<char, FactorKind>> kinds = {{'h', FactorKind::Reduced},
+                                                    {'v', FactorKind::Reduced}};
   for (char letter : rows)
     kinds.push_back({letter, FactorKind::Contracted});
   return ShardingRule::fromEinsum(op, spec, kinds);
