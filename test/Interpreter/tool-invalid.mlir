@@ -13,21 +13,23 @@
 // RUN: not optimus-interpret %s --function h --inputs %t 2>&1 | FileCheck %s --check-prefix=NPY
 // RUN: optimus-interpret %s --function h --draw 1 --outputs %t && mv %t/result0.npy %t/x.npy
 // RUN: optimus-interpret %s --function h --inputs %t --outputs %t/again && cmp %t/x.npy %t/again/result0.npy
+// RUN: not optimus-interpret %s --function tokens --inputs %t 2>&1 | FileCheck %s --check-prefix=TOKENS
 // RUN: head -c 140 %t/x.npy > %t/cut && mv %t/cut %t/x.npy
 // RUN: not optimus-interpret %s --function h --inputs %t 2>&1 | FileCheck %s --check-prefix=CUT
 // RUN: optimus-interpret %s --function wide --draw 1 --outputs %t && mv %t/result0.npy %t/x.npy
 // RUN: not optimus-interpret %s --function h --inputs %t 2>&1 | FileCheck %s --check-prefix=SHAPE
 
-// FUNCTION: error: --function: expected a function of the program, found 'nothing'; it has @f, @g, @h, @wide
+// FUNCTION: error: --function: expected a function of the program, found 'nothing'; it has @f, @g, @h, @tokens, @wide
 // NO-FUNCTION: error: --function: expected a function of the program, found ''
 // VALUE: error: no value for argument 'scalar:lr' of @f; give it with --set 'scalar:lr=NUMBER' or as 'scalar:lr.npy' in the folder of --inputs
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'
-// GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @wide
+// GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @tokens, @wide
 // FILE: error: cannot open input file '{{.*}}.nowhere'
 // COMPARE: error: result result0 of @f is not that of @g
 // OUTPUT: error: {{.*}}tool-invalid.mlir
 // NPY: error: '{{.*}}x.npy': expected a .npy file
+// TOKENS: error: '{{.*}}x.npy': expected token ids of i32, found {{-?[0-9]+\.[0-9]+$}}
 // CUT: error: '{{.*}}x.npy': is cut short: expected 2 elements of 8 bytes, found 12 bytes
 // SHAPE: error: '{{.*}}x.npy': expected shape [2], found [3]
 
@@ -40,6 +42,9 @@ func.func @g(%lr: tensor<f32>) -> tensor<f32> {
 }
 func.func @h(%x: tensor<2xf32> {optimus.binding = "x"}) -> tensor<2xf32> {
   return %x : tensor<2xf32>
+}
+func.func @tokens(%x: tensor<2xi32> {optimus.binding = "x"}) -> tensor<2xi32> {
+  return %x : tensor<2xi32>
 }
 func.func @wide(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %x : tensor<3xf32>

@@ -15,8 +15,11 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Interpreter/Interpreter.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -75,6 +78,13 @@ private:
       return llvm::createStringError("'" + path + "': expected shape " +
                                      toString(shape) + ", found " +
                                      toString(tensor->shape));
+    Type type = function.getArgument(argument).getType();
+    if (getElementTypeOrSelf(type).isInteger())
+      for (double x : tensor->elements)
+        if (!(std::abs(x) < 0x1p31) || x != std::trunc(x))
+          return llvm::createStringError(
+              "'" + path + "': expected token ids of i32, found " +
+              std::to_string(x));
     tensor->shape.assign(shape.begin(), shape.end());
     return tensor;
   }
