@@ -38,7 +38,13 @@ constexpr const char *kEnvironment =
     "TSAN_OPTIONS=suppressions=" OPTIMUS_TSAN_SUPPRESSIONS " ";
 #else
 std::string prepare(const std::string &arguments) { return arguments; }
+#ifdef __SANITIZE_ADDRESS__
+// The leak checker crashes in the thread-local storage of libraries that were
+// opened after threads had started, here libgomp.
+constexpr const char *kEnvironment = "ASAN_OPTIONS=intercept_tls_get_addr=0 ";
+#else
 constexpr const char *kEnvironment = "";
+#endif
 #endif
 
 std::string readAll(FILE *stream) {
