@@ -118,14 +118,6 @@ struct AllGatherModel : CollectiveModel<AllGatherModel, ccl::AllGatherOp> {
   }
 };
 
-struct ConcatModel : CollectiveModel<ConcatModel, ccl::ConcatOp> {
-  LogicalResult interpret(Operation *operation, Ranks &ranks) const {
-    auto op = cast<ccl::ConcatOp>(operation);
-    auto type = cast<RankedTensorType>(op.getInput().getType());
-    return gather(op, type.getRank() - 1, ranks);
-  }
-};
-
 struct SliceModel : CollectiveModel<SliceModel, ccl::SliceOp> {
   LogicalResult interpret(Operation *operation, Ranks &ranks) const {
     auto op = cast<ccl::SliceOp>(operation);
@@ -146,6 +138,5 @@ void mlir::optimus::attachCollectives(MLIRContext &context) {
   ccl::AllReduceOp::attachInterface<AllReduceModel>(context);
   ccl::ReduceScatterOp::attachInterface<ReduceScatterModel>(context);
   ccl::AllGatherOp::attachInterface<AllGatherModel>(context);
-  ccl::ConcatOp::attachInterface<ConcatModel>(context);
   ccl::SliceOp::attachInterface<SliceModel>(context);
 }

@@ -134,8 +134,6 @@ static LogicalResult interpretOp(Operation *op, Ranks &ranks) {
       return failure();
   if (failed(interpretable.interpret(ranks)))
     return failure();
-  if (!interpretable.hasGlobalResults())
-    return success();
   for (auto [number, result] : llvm::enumerate(op->getResults()))
     if (failed(checkReplicas(op, "result " + std::to_string(number), result,
                              ranks)))

@@ -155,7 +155,6 @@ struct LayerNormGradModel : LocalModel<LayerNormGradModel, LayerNormGradOp> {
 
 struct RowMomentsModel : LocalModel<RowMomentsModel, RowMomentsOp> {
   static constexpr bool kHasMeaning = false;
-  bool hasGlobalResults(Operation *) const { return false; }
 
   static LogicalResult run(RowMomentsOp op, Frame &frame) {
     const Tensor &x = frame.get(op.getX());

@@ -14,6 +14,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #vu = #ccl.local<[5], #optimus.sharding<@mesh, [{"col"}], unreduced = {"row"}>>
 #stat = #ccl.local<[4, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
 #sum = #ccl.local<[4, 2], #optimus.sharding<@mesh, [{"row"}, {}], unreduced = {"col"}>>
+#parts = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #stats = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
 
@@ -22,8 +23,8 @@ func.func @serial(%x: tensor<4x5xf32>, %gain: tensor<5xf32>, %shift: tensor<5xf3
   return %y, %mean, %rstd : tensor<4x5xf32>, tensor<4xf32>, tensor<4xf32>
 }
 func.func @cut(%x: tensor<2x2xf32, #x>, %gain: tensor<2xf32, #v>, %shift: tensor<2xf32, #v>) -> (tensor<2x2xf32, #x>, tensor<2xf32, #r>, tensor<2xf32, #r>) {
-  %part = optimus.row_moments %x : (tensor<2x2xf32, #x>) -> tensor<2x2xf32, #stat>
-  %all = ccl.concat %part {axis = "col"} : (tensor<2x2xf32, #stat>) -> tensor<2x6xf32, #stats>
+  %part = optimus.row_moments %x : (tensor<2x2xf32, #x>) -> tensor<2x2xf32, #parts>
+  %all = ccl.all_gather %part {axis = "col", dim = 1 : i64} : (tensor<2x2xf32, #parts>) -> tensor<2x6xf32, #stats>
   %mean, %rstd = optimus.merge_moments %all {counts = array<i64: 2, 2, 1>, epsilon = 1.0e-05 : f64} : (tensor<2x6xf32, #stats>) -> (tensor<2xf32, #r>, tensor<2xf32, #r>)
   %y = optimus.normalize %x, %mean, %rstd, %gain, %shift : (tensor<2x2xf32, #x>, tensor<2xf32, #r>, tensor<2xf32, #r>, tensor<2xf32, #v>, tensor<2xf32, #v>) -> tensor<2x2xf32, #x>
   return %y, %mean, %rstd : tensor<2x2xf32, #x>, tensor<2xf32, #r>, tensor<2xf32, #r>

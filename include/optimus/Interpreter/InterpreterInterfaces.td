@@ -23,14 +23,7 @@ def InterpretableOpInterface : OpInterface<"InterpretableOpInterface"> {
         and sets those of its results. Fails with an error on the operation.
       }],
       "::llvm::LogicalResult", "interpret",
-      (ins "::mlir::optimus::Ranks &":$ranks)>,
-    InterfaceMethod<[{
-        Whether the results are parts of global values. False where each rank
-        gets a statistic of its own part: then ranks that the result's type
-        calls replicas may differ.
-      }],
-      "bool", "hasGlobalResults", (ins), /*methodBody=*/"",
-      /*defaultImplementation=*/"return true;">
+      (ins "::mlir::optimus::Ranks &":$ranks)>
   ];
 }
 

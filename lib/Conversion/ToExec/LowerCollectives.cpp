@@ -96,12 +96,6 @@ LogicalResult mlir::optimus::lowerCollective(Operation *op,
         return lowerAlong(op, CollectiveKind::AllGather, gather.getAxis(),
                           gather.getDim(), lowering);
       })
-      .Case([&](ccl::ConcatOp concat) {
-        int64_t rank =
-            cast<RankedTensorType>(concat.getInput().getType()).getRank();
-        return lowerAlong(op, CollectiveKind::AllGather, concat.getAxis(),
-                          rank - 1, lowering);
-      })
       .Case([&](ccl::SliceOp slice) { return lowerSlice(slice, lowering); })
       .Default([](Operation *unknown) {
         return unknown->emitOpError("has no lowering to the device program");

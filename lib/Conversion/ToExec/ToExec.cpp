@@ -34,8 +34,7 @@ static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
       .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
           [&](auto) { return lowerHeadLoss(op, lowering); })
       .Case<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp,
-            ccl::ConcatOp, ccl::SliceOp>(
-          [&](auto) { return lowerCollective(op, lowering); })
+            ccl::SliceOp>([&](auto) { return lowerCollective(op, lowering); })
       .Default([&](Operation *other) { return lowerLocalOp(other, lowering); });
 }
 

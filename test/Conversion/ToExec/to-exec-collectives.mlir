@@ -5,7 +5,7 @@
 #rows = #ccl.local<[4, 10], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #table = #ccl.local<[7, 8], #optimus.sharding<@mesh, [{"col"}, {}]>>
 #looked_up = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
-#moments = #ccl.local<[4, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#moments = #ccl.local<[4, 4], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #means = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 
@@ -52,7 +52,7 @@ func.func @slice(%x: tensor<4x6x8xf32>) -> tensor<4x3x8xf32, #cut> {
 // CHECK: exec.launch @merge_moments{{.*}}(read %[[ALL]] : memref<8xf32>, write %[[MEAN]] : memref<2xf32>, write %[[RSTD]]
 func.func @moments(%x: tensor<2x6xf32, #rows>) -> (tensor<2xf32, #means>, tensor<2xf32, #means>) {
   %0 = optimus.row_moments %x : (tensor<2x6xf32, #rows>) -> tensor<2x2xf32, #moments>
-  %1 = ccl.concat %0 {axis = "col"} : (tensor<2x2xf32, #moments>) -> tensor<2x4xf32, #ccl.local<[4, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>>
+  %1 = ccl.all_gather %0 {axis = "col", dim = 1 : i64} : (tensor<2x2xf32, #moments>) -> tensor<2x4xf32, #ccl.local<[4, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>>
   %2, %3 = optimus.merge_moments %1 {counts = array<i64: 6, 4>, epsilon = 1.0e-05 : f64} : (tensor<2x4xf32, #ccl.local<[4, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>>) -> (tensor<2xf32, #means>, tensor<2xf32, #means>)
   return %2, %3 : tensor<2xf32, #means>, tensor<2xf32, #means>
 }

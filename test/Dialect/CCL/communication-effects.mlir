@@ -20,7 +20,6 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // CHECK-LABEL: func.func @unused
 // CHECK-NEXT: ccl.all_gather
 // CHECK-NEXT: ccl.all_reduce
-// CHECK-NEXT: ccl.concat
 // CHECK-NEXT: ccl.head_loss
 // CHECK-NEXT: ccl.head_loss_grad
 // CHECK-NEXT: ccl.matmul
@@ -29,7 +28,6 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 func.func @unused(%cut: tensor<2x6xf32, #cut>, %addends: tensor<4x6xf32, #addends>, %x: tensor<2x4xf32, #x>, %w: tensor<4x3xf32, #w>, %table: tensor<3x8xf32, #table>, %targets: tensor<2xi32, #tokens>) {
   %0 = ccl.all_gather %cut {axis = "row", dim = 0 : i64} : (tensor<2x6xf32, #cut>) -> tensor<4x6xf32>
   %1 = ccl.all_reduce %addends {axis = "row"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32>
-  %2 = ccl.concat %0 {axis = "col"} : (tensor<4x6xf32>) -> tensor<4x12xf32>
   %3, %4 = ccl.head_loss %x, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x4xf32, #h>, tensor<3x8xf32, #table>, tensor<2xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
   %5, %6, %7, %8 = ccl.head_loss_grad %x, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x4xf32, #h>, tensor<3x8xf32, #table>, tensor<2xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<2x4xf32, #h>, tensor<3x8xf32, #dtable>)
   %9 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<2x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<2x3xf32, #y>

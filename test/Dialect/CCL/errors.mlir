@@ -171,47 +171,6 @@ func.func @all_reduce_c3(%x: tensor<4x6xf32, #addends>) {
 // -----
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
-#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
-#all = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
-func.func @concat_c1(%x: tensor<4x2xf32, #m>) {
-  // expected-error @below {{C1: expected an axis of @mesh, found "depth"}}
-  %0 = ccl.concat %x {axis = "depth"} : (tensor<4x2xf32, #m>) -> tensor<4x6xf32, #all>
-  return
-}
-
-// -----
-
-optimus.mesh @mesh <["row" = 2, "col" = 3]>
-#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
-#all = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"row"}, {}]>>
-func.func @concat_c2(%x: tensor<4x2xf32, #m>) {
-  // expected-error @below {{C2: expected a local shape [4, 6], found [4, 4]}}
-  %0 = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #m>) -> tensor<4x4xf32, #all>
-  return
-}
-
-// -----
-
-optimus.mesh @mesh <["row" = 2, "col" = 3]>
-func.func @concat_c2_scalar(%x: tensor<f32>) {
-  // expected-error @below {{C2: expected a dimension to concatenate, found none}}
-  %0 = ccl.concat %x {axis = "col"} : (tensor<f32>) -> tensor<f32>
-  return
-}
-
-// -----
-
-optimus.mesh @mesh <["row" = 2, "col" = 3]>
-#m = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
-func.func @concat_c3(%x: tensor<4x2xf32, #m>) {
-  // expected-error @below {{C3: expected dimension 0 to be cut alike in input and result}}
-  %0 = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #m>) -> tensor<4x6xf32>
-  return
-}
-
-// -----
-
-optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #addends = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
 #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"}]>>
 func.func @reduce_scatter_c1(%x: tensor<4x6xf32, #addends>) {

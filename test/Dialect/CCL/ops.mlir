@@ -8,8 +8,6 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #cut = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
 #padded = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}]>>
 #addends = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
-#moments = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {}]>>
-#all_moments = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
 
 #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #w = #ccl.local<[12, 5, 2], #optimus.sharding<@mesh, [{"row"}, {"col"}, {}]>>
@@ -41,13 +39,6 @@ func.func @all_gather(%x: tensor<4x2xf32, #cut>) -> tensor<4x6xf32, #padded> {
 func.func @all_reduce(%x: tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded> {
   %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded>
   return %0 : tensor<4x6xf32, #padded>
-}
-
-// CHECK-LABEL: func.func @concat
-// CHECK: ccl.concat %{{.*}} {axis = "col"} : (tensor<4x2xf32, #ccl.local<{{.*}}>>) -> tensor<4x6xf32,
-func.func @concat(%x: tensor<4x2xf32, #moments>) -> tensor<4x6xf32, #all_moments> {
-  %0 = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #moments>) -> tensor<4x6xf32, #all_moments>
-  return %0 : tensor<4x6xf32, #all_moments>
 }
 
 // CHECK-LABEL: func.func @head_loss

@@ -139,29 +139,6 @@ LogicalResult AllGatherOp::verify() {
   return expectShape(*this, getResult(), shape);
 }
 
-LogicalResult ConcatOp::verify() {
-  FailureOr<int64_t> size = expectAxis(*this, getAxis());
-  if (failed(size))
-    return failure();
-  SmallVector<int64_t> shape(shapeOf(getInput()));
-  if (shape.empty())
-    return emitOpError("C2: expected a dimension to concatenate, found none");
-  shape.back() *= *size;
-  if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
-    return emitOpError("C2: expected a local shape [")
-           << shape << "], found [" << shapeOf(getResult()) << ']';
-  SmallVector<int64_t> wholeIn = getGlobalShape(getInput().getType());
-  SmallVector<int64_t> wholeOut = getGlobalShape(getResult().getType());
-  for (int64_t dim = 0, last = shape.size() - 1; dim < last; ++dim)
-    if (wholeIn[dim] != wholeOut[dim] ||
-        getDimAxes(getInput().getType(), dim) !=
-            getDimAxes(getResult().getType(), dim))
-      return emitOpError("C3: expected dimension ")
-             << dim << " to be cut alike in input and result, found "
-             << getInput().getType() << " and " << getResult().getType();
-  return success();
-}
-
 LogicalResult SliceOp::verify() {
   FailureOr<int64_t> size = expectAxis(*this, getAxis());
   if (failed(size) || failed(expectDim(*this, getInput(), getDim())))

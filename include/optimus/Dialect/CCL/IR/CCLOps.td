@@ -119,26 +119,6 @@ def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
   let arguments = (ins CCL_FloatTensor:$input, StrAttr:$axis);
 }
 
-def CCL_ConcatOp : CCL_Collective<"concat"> {
-  let summary = "Each rank's own last dimension, side by side on every rank of an axis";
-  let description = [{
-    Unlike the other collectives its result is a new global value: rank r's
-    input stands at [r·n, (r+1)·n) of the last dimension. It serves values that are
-    statistics of a rank's part, as the moments of a row.
-
-    ```mlir
-    #rows = #ccl.local<[8, 2], #optimus.sharding<@mesh, [{"row"}, {} ]>>
-    #all = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"row"}, {} ]>>
-    %y = ccl.concat %x {axis = "col"} : (tensor<4x2xf32, #rows>) -> tensor<4x4xf32, #all>
-    ```
-
-    Constraints: (C1) the mesh has the axis; (C2) the result's local shape is the
-    input's with the last dimension times the axis's size; (C3) the other
-    dimensions are cut alike.
-  }];
-  let arguments = (ins CCL_Tensor:$input, StrAttr:$axis);
-}
-
 def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
   let summary = "The sum over an axis, cut along a dimension";
   let description = [{

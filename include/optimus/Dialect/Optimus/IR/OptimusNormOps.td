@@ -67,8 +67,9 @@ def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments"> {
   let description = [{
     For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
     elements of the local row; a row without real elements gives (0, 0). It
-    is what a rank can say of its part of a row that is cut: the parts' moments
-    are put side by side and merged by `optimus.merge_moments`.
+    is what a rank can say of its part of a row that is cut. The moments of all
+    n parts are one tensor [rows…, 2·n], cut as the row is; gathered, they are
+    merged by `optimus.merge_moments`.
 
     ```mlir
     %moments = optimus.row_moments %x : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
