@@ -39,8 +39,8 @@ func.func @f(%a: tensor<2x2xf32, #a>, %b: tensor<2x2xf32, #b>, %bias: tensor<2xf
 }
 
 //--- statistics.mlir
-// Moments merged without those of the other rank.
-// STATISTICS: error: 'optimus.merge_moments' op result 0 differs by {{.*}} between rank 0 (row 0, col 0) and rank 1 (row 0, col 1), which hold the same part
+// The moments of a part of a row, taken for those of the row.
+// STATISTICS: error: 'optimus.row_moments' op result 0 differs by {{.*}} between rank 0 (row 0, col 0) and rank 1 (row 0, col 1), which hold the same part
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 #x = #ccl.local<[2, 4], #optimus.sharding<@mesh, [{}, {"col"}]>>
 func.func @f(%x: tensor<2x2xf32, #x>) -> tensor<2xf32> {
