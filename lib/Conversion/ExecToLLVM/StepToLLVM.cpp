@@ -104,6 +104,8 @@ private:
   LLVM::LLVMFuncOp function;
   Block *entry = nullptr, *exit = nullptr;
   Value rank, arena, args;
+  /// The cell that holds the status of the last call.
+  Value lastStatus;
   Value api[kNumApiMembers];
   llvm::StringMap<Value> axisIndices;
   /// The launch argument array, and the cells of scalars on the stack.
@@ -125,14 +127,15 @@ void StepConverter::createFunction() {
       LLVM::LLVMFunctionType::get(i32, {ptr, ptr, ptr}),
       LLVM::Linkage::Internal);
   entry = function.addEntryBlock(b);
-  exit = b.createBlock(&function.getBody(), function.getBody().end(), {i32},
-                       {loc});
-  LLVM::ReturnOp::create(b, loc, exit->getArgument(0));
+  exit = b.createBlock(&function.getBody(), function.getBody().end());
   rank = entry->getArgument(0);
   arena = entry->getArgument(1);
   args = entry->getArgument(2);
 
   b.setInsertionPointToEnd(entry);
+  // In memory: as an argument of the exit it would have a source for each of
+  // thousands of calls, which LLVM looks through once for each of them.
+  lastStatus = LLVM::AllocaOp::create(b, loc, ptr, i32, constant(i32, 1));
   // The longest launch decides the size of the argument array.
   int64_t longest = 0;
   step.walk([&](exec::LaunchOp op) {
@@ -176,7 +179,10 @@ FailureOr<LLVM::LLVMFuncOp> StepConverter::convert() {
       return failure();
   }
   loc = step.getLoc();
-  LLVM::BrOp::create(b, loc, ValueRange{constant(i32, 0)}, exit);
+  LLVM::ReturnOp::create(b, loc, constant(i32, 0));
+  b.setInsertionPointToEnd(exit);
+  LLVM::ReturnOp::create(b, loc,
+                         LLVM::LoadOp::create(b, loc, i32, lastStatus));
   b.setInsertionPointToEnd(entry);
   LLVM::BrOp::create(b, loc, ValueRange(), first);
   step.erase();
@@ -197,12 +203,13 @@ void StepConverter::call(ApiMember member, ArrayRef<Value> operands) {
   Value status =
       LLVM::CallOp::create(b, loc, LLVM::LLVMFunctionType::get(i32, types), all)
           .getResult();
+  LLVM::StoreOp::create(b, loc, status, lastStatus);
   Value failed = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, status,
                                       constant(i32, 0));
   Block *current = b.getInsertionBlock();
   Block *next = b.createBlock(exit);
   b.setInsertionPointToEnd(current);
-  LLVM::CondBrOp::create(b, loc, failed, exit, ValueRange{status}, next,
+  LLVM::CondBrOp::create(b, loc, failed, exit, ValueRange(), next,
                          ValueRange());
   b.setInsertionPointToEnd(next);
 }

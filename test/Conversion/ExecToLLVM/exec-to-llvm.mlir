@@ -36,8 +36,9 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>, %y: memref<512xf32
   // CHECK:     %[[DESC:.*]] = llvm.mlir.addressof @optimus.gemm.0
   // CHECK:     %[[STATUS:.*]] = llvm.call %{{.*}}(%[[RANK]], %{{.*}}, %[[DESC]], %{{.*}}, %{{.*}}, %{{.*}}, %[[BIAS]], %[[EXTRA]])
   // A status other than 0 is returned at once.
+  // CHECK:     llvm.store %[[STATUS]], %[[LAST:.*]] : i32, !llvm.ptr
   // CHECK:     %[[FAILED:.*]] = llvm.icmp "ne" %[[STATUS]], %{{.*}} : i32
-  // CHECK:     llvm.cond_br %[[FAILED]], ^[[EXIT:.*]](%[[STATUS]] : i32), ^[[NEXT:.*]]
+  // CHECK:     llvm.cond_br %[[FAILED]], ^[[EXIT:[a-z0-9]+]], ^[[NEXT:[a-z0-9]+]]
   // CHECK:   ^[[NEXT]]:
   exec.gemm %x, %part, %half {m = 16, n = 16, k = 16, lda = 16, ldb = 16, ldc = 16, id = 0 : i32}
     : memref<512xf32>, memref<256xf32>, memref<256xf32>
@@ -53,7 +54,7 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>, %y: memref<512xf32
   // CHECK:     %[[BOTH:.*]] = llvm.add %[[SCALED]], %[[ROW]]
   // CHECK:     llvm.mul %[[BOTH]], %{{.*}}
   // CHECK:     llvm.mlir.addressof @optimus.kernel.twice
-  // CHECK:     llvm.cond_br %{{.*}}, ^[[EXIT]](
+  // CHECK:     llvm.cond_br %{{.*}}, ^[[EXIT]],
   %extent = exec.real_extent 96 of 190 over ["col"]
   %first = exec.part_offset 100 over ["col", "row"]
   exec.launch @twice extent 4 grain 2 (read %x : memref<512xf32>, write %slot : memref<512xf32>)
@@ -78,7 +79,10 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>, %y: memref<512xf32
     : memref<512xf32>
   exec.copy %slot from %y : memref<512xf32> {rows = 1, cols = 512, src_ld = 512, dst_ld = 512, id = 5 : i32}
     : memref<512xf32>
-  // CHECK:     llvm.br ^[[EXIT]](%{{.*}} : i32)
+  // CHECK:     llvm.return %{{.*}} : i32
+  // CHECK-NEXT: ^[[EXIT]]:
+  // CHECK:     %[[CODE:.*]] = llvm.load %[[LAST]] : !llvm.ptr -> i32
+  // CHECK:     llvm.return %[[CODE]] : i32
   return
 }
 
