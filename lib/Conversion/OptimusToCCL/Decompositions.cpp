@@ -222,69 +222,46 @@ static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
 // Head and loss
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// How the operands of a head and its gradient lie.
-struct HeadLayout {
-  SmallVector<Axes> h, table, targets;
-  /// The axes over which sums over tokens are unreduced.
-  Axes tokens;
-  /// The axis that shares the vocabulary; empty where it is whole.
-  StringRef axis;
-};
-} // namespace
+// Tokens stay where they are, and sums over them are unreduced. An axis that
+// does not cut them shares the vocabulary; h may be cut by it as well.
 
-template <typename Op>
-static HeadLayout getHeadLayout(Op op) {
-  HeadLayout layout;
-  layout.targets = getDims(op.getTargets());
-  layout.tokens = getCuts(layout.targets);
-  Axes vocabulary = getHeadCut(op)->axes;
-  if (!vocabulary.empty())
-    layout.axis = vocabulary.front();
-  layout.table = {vocabulary, {}};
+/// `LocalOp` is the operation among the ranks of one axis; its results are
+/// those of `op`.
+template <typename LocalOp, typename Op>
+static LogicalResult decomposeHead(Op op, Partitioner &p) {
+  SmallVector<Axes> tokens = getDims(op.getTargets());
+  Axes tokenCuts = getCuts(tokens), vocabulary = getHeadCut(op)->axes;
   Axes hidden = getDims(op.getH()).back();
-  layout.h = append(layout.targets, hidden == vocabulary ? hidden : Axes());
-  return layout;
+  ShardingAttr hLayout =
+      p.getLayout(append(tokens, hidden == vocabulary ? hidden : Axes()));
+  Value operands[] = {p.get(op.getH(), hLayout),
+                      p.get(op.getTable(), {vocabulary, {}}),
+                      p.get(op.getTargets())};
+  ShardingAttr sum = p.getLayout({}, tokenCuts);
+  SmallVector<ShardingAttr> layouts = {sum, sum};
+  if constexpr (std::is_same_v<Op, HeadLossGradOp>)
+    layouts.append({hLayout, p.getLayout({vocabulary, {}}, tokenCuts)});
+  if (vocabulary.empty()) {
+    p.cloneLocally(op, operands, layouts);
+    return success();
+  }
+  SmallVector<Type> types;
+  for (auto [result, layout] : llvm::zip(op->getResults(), layouts))
+    types.push_back(p.getType(result, layout));
+  auto local = LocalOp::create(p.getBuilder(), p.getLoc(), types, operands[0],
+                               operands[1], operands[2], vocabulary.front(),
+                               op.getChunk());
+  for (auto [whole, layout, result] :
+       llvm::zip(op->getResults(), layouts, local->getResults()))
+    p.set(whole, layout, result);
+  return success();
 }
 
 static LogicalResult decompose(HeadLossOp op, Partitioner &p) {
-  HeadLayout head = getHeadLayout(op);
-  ShardingAttr sum = p.getLayout({}, head.tokens);
-  Value h = p.get(op.getH(), head.h), table = p.get(op.getTable(), head.table),
-        targets = p.get(op.getTargets());
-  if (head.axis.empty()) {
-    p.cloneLocally(op, {h, table, targets}, {sum, sum});
-    return success();
-  }
-  auto local = ccl::HeadLossOp::create(
-      p.getBuilder(), p.getLoc(), p.getType(op.getLossSum(), sum),
-      p.getType(op.getRealCount(), sum), h, table, targets, head.axis,
-      op.getChunk());
-  p.set(op.getLossSum(), sum, local.getLossSum());
-  p.set(op.getRealCount(), sum, local.getRealCount());
-  return success();
+  return decomposeHead<ccl::HeadLossOp>(op, p);
 }
-
 static LogicalResult decompose(HeadLossGradOp op, Partitioner &p) {
-  HeadLayout head = getHeadLayout(op);
-  ShardingAttr sum = p.getLayout({}, head.tokens), dh = p.getLayout(head.h),
-               dtable = p.getLayout(head.table, head.tokens);
-  Value h = p.get(op.getH(), head.h), table = p.get(op.getTable(), head.table),
-        targets = p.get(op.getTargets());
-  if (head.axis.empty()) {
-    p.cloneLocally(op, {h, table, targets}, {sum, sum, dh, dtable});
-    return success();
-  }
-  auto local = ccl::HeadLossGradOp::create(
-      p.getBuilder(), p.getLoc(), p.getType(op.getLossSum(), sum),
-      p.getType(op.getRealCount(), sum), p.getType(op.getDh(), dh),
-      p.getType(op.getDtable(), dtable), h, table, targets, head.axis,
-      op.getChunk());
-  p.set(op.getLossSum(), sum, local.getLossSum());
-  p.set(op.getRealCount(), sum, local.getRealCount());
-  p.set(op.getDh(), dh, local.getDh());
-  p.set(op.getDtable(), dtable, local.getDtable());
-  return success();
+  return decomposeHead<ccl::HeadLossGradOp>(op, p);
 }
 
 //===----------------------------------------------------------------------===//
@@ -292,8 +269,7 @@ static LogicalResult decompose(HeadLossGradOp op, Partitioner &p) {
 //===----------------------------------------------------------------------===//
 
 // Tensors cut alike are summed together, and sums that have come to lack the
-// same axes as well, so that at most three scalars are reduced on a 2D
-// p.getMesh().
+// same axes as well, so that at most three scalars are reduced on a 2D mesh.
 static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
   auto getKey = [&](ArrayRef<StringRef> axes) {
     Axes sorted(axes);
