@@ -15,7 +15,7 @@ import pytest
 
 from tools import REPOSITORY, Tools, prose
 
-NEEDED = ["optimus-compile", "optimus-run", "optimus-opt"]
+NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 
 
 @pytest.fixture(scope="session")
