@@ -49,7 +49,9 @@ def read(report: str, status: int) -> Suite:
         return Suite(0, ["no report (exit status %d): %s" % (status, error)], [])
     passed, failed, skips = 0, [], []
     for case in cases:
-        name = ".".join(filter(None, [case.get("classname"), case.get("name")]))
+        # ctest gives a test's name as its class too.
+        parts = dict.fromkeys([case.get("classname"), case.get("name")])
+        name = ".".join(filter(None, parts))
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             failed.append(name)

@@ -19,7 +19,7 @@ FAILED = '<testcase name="fails"><failure message="1 != 2"/></testcase>'
 ERROR = '<testcase name="breaks"><error message="no fixture"/></testcase>'
 SKIPPED = """<testcase name="skips" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>
 <system-out>skipped: mpirun is not installed</system-out></testcase>"""
-GTEST_SKIPPED = """<testcase name="Mpi.Trains" status="notrun">
+GTEST_SKIPPED = """<testcase classname="Mpi.Trains" name="Mpi.Trains" status="notrun">
 <skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
 <system-out>MpiTest.cpp:26: Skipped
 built without the MPI back-end
