@@ -13,6 +13,7 @@
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -43,5 +44,6 @@ void mlir::optimus::registerAllPasses() {
   registerExecToLLVMPasses();
   registerOptimusToCCLPasses();
   registerToExecPasses();
+  ccl::registerCCLPasses();
   exec::registerExecPasses();
 }

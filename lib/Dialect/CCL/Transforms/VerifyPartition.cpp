@@ -1,0 +1,220 @@
+//===- VerifyPartition.cpp - Parts mean what whole tensors mean -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <set>
+
+namespace mlir::ccl {
+#define GEN_PASS_DEF_VERIFYPARTITIONPASS
+#include "optimus/Dialect/CCL/Transforms/Passes.h.inc"
+} // namespace mlir::ccl
+
+using namespace mlir;
+using namespace mlir::ccl;
+using namespace mlir::optimus;
+
+namespace {
+using AxisSet = std::set<StringRef>;
+
+/// What an operand is to the sum that a result may be an addend of.
+enum class Part {
+  /// The operation is not linear in it, or multiplies it: complete.
+  Complete,
+  /// The result is a sum of this and others.
+  Addend,
+};
+
+/// Holds one operation against its rule.
+class RuleCheck {
+public:
+  explicit RuleCheck(Operation *op)
+      : op(op), rule(cast<ShardingRuleOpInterface>(op).getShardingRule()) {}
+
+  LogicalResult run() {
+    if (failed(checkFactors()))
+      return failure();
+    for (auto [number, result] : llvm::enumerate(op->getResults()))
+      if (failed(checkResult(number, result)))
+        return failure();
+    return success();
+  }
+
+private:
+  struct FactorState {
+    int64_t size = 0;
+    SmallVector<StringRef> axes;
+    bool isKnown = false;
+  };
+
+  LogicalResult checkFactors();
+  LogicalResult checkFactor(int64_t factor, Type type, int64_t dim,
+                            Twine where);
+  LogicalResult checkResult(unsigned number, Value result);
+  Part getPart(OpOperand &operand);
+
+  /// The axes that cut some factor of an operand which a result lacks.
+  AxisSet getLostAxes(ArrayRef<int64_t> operandFactors,
+                      ArrayRef<int64_t> resultFactors) {
+    AxisSet lost;
+    for (int64_t factor : operandFactors)
+      if (!llvm::is_contained(resultFactors, factor))
+        lost.insert(factors[factor].axes.begin(), factors[factor].axes.end());
+    return lost;
+  }
+
+  Operation *op;
+  ShardingRule rule;
+  SmallVector<FactorState> factors;
+};
+} // namespace
+
+static AxisSet getUnreduced(Type type) {
+  LocalAttr local = getLocal(type);
+  if (!local)
+    return {};
+  SmallVector<StringRef> axes = local.getSharding().getUnreducedAxes();
+  return AxisSet(axes.begin(), axes.end());
+}
+
+static std::string toString(const AxisSet &axes) {
+  return ("{" + Twine(llvm::join(axes, ", ")) + "}").str();
+}
+
+LogicalResult RuleCheck::checkFactor(int64_t factor, Type type, int64_t dim,
+                                     Twine where) {
+  FactorState &state = factors[factor];
+  int64_t size = getGlobalShape(type)[dim];
+  SmallVector<StringRef> axes = getDimAxes(type, dim);
+  if (state.isKnown && size != state.size)
+    return op->emitOpError("V1: expected dimension ")
+           << dim << " of " << where << " to be of " << state.size
+           << " elements in all, found " << size;
+  if (state.isKnown && axes != state.axes)
+    return op->emitOpError("V1: expected dimension ")
+           << dim << " of " << where << " to be cut by {"
+           << llvm::join(state.axes, ", ") << "} as elsewhere, found {"
+           << llvm::join(axes, ", ") << '}';
+  state = {size, axes, true};
+  FactorKind kind = rule.factors[factor].kind;
+  // Moments are made of a part of a row, whatever is beside it.
+  bool mustBeWhole = kind == FactorKind::Reduced || kind == FactorKind::Whole;
+  if (mustBeWhole && !axes.empty() && !isa<RowMomentsOp>(op))
+    return op->emitOpError("V2: expected dimension ")
+           << dim << " of " << where << " to be whole, found it cut by {"
+           << llvm::join(axes, ", ") << '}';
+  return success();
+}
+
+LogicalResult RuleCheck::checkFactors() {
+  factors.resize(rule.factors.size());
+  for (auto [number, dims] : llvm::enumerate(rule.operands))
+    for (auto [dim, factor] : llvm::enumerate(dims))
+      if (failed(checkFactor(factor, op->getOperand(number).getType(), dim,
+                             "operand " + Twine(number))))
+        return failure();
+  for (auto [number, dims] : llvm::enumerate(rule.results))
+    for (auto [dim, factor] : llvm::enumerate(dims))
+      if (failed(checkFactor(factor, op->getResult(number).getType(), dim,
+                             "result " + Twine(number))))
+        return failure();
+  return success();
+}
+
+Part RuleCheck::getPart(OpOperand &operand) {
+  if (isa<AddOp, SumLeadingOp, SumSquaresOp>(op))
+    return Part::Addend;
+  if (auto grad = dyn_cast<EmbeddingGradOp>(op))
+    return operand.get() == grad.getAccumulate() ? Part::Addend
+                                                 : Part::Complete;
+  if (auto matmul = dyn_cast<optimus::MatmulOp>(op))
+    return operand.get() == matmul.getBias() ||
+                   operand.get() == matmul.getResidual()
+               ? Part::Addend
+               : Part::Complete;
+  return Part::Complete;
+}
+
+LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
+  ArrayRef<int64_t> resultFactors = rule.results[number];
+  AxisSet found = getUnreduced(result.getType());
+  // The complete operands make one term of the sum; each addend is another.
+  AxisSet term;
+  bool hasTerm = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    AxisSet unreduced = getUnreduced(operand.get().getType());
+    AxisSet lost =
+        getLostAxes(rule.operands[operand.getOperandNumber()], resultFactors);
+    if (getPart(operand) == Part::Complete) {
+      if (!unreduced.empty())
+        return op->emitOpError("V4: expected operand ")
+               << operand.getOperandNumber()
+               << " to be complete, found it unreduced over "
+               << toString(unreduced);
+      hasTerm = true;
+      term.merge(lost);
+      continue;
+    }
+    // Squares of addends do not add up.
+    if (isa<SumSquaresOp>(op) && !unreduced.empty())
+      return op->emitOpError("V4: expected operand ")
+             << operand.getOperandNumber()
+             << " to be complete, found it unreduced over "
+             << toString(unreduced);
+    unreduced.merge(lost);
+    if (unreduced != found)
+      return op->emitOpError("V4: expected every addend to be one over ")
+             << toString(found) << ", as result " << number
+             << " is, found operand " << operand.getOperandNumber()
+             << " to be one over " << toString(unreduced);
+  }
+  // Moments of parts stand beside each other in the result.
+  if (isa<RowMomentsOp>(op))
+    term.clear();
+  if (hasTerm && term != found)
+    return op->emitOpError("V3: expected result ")
+           << number << " to be unreduced over " << toString(term)
+           << ", found it unreduced over " << toString(found);
+  return success();
+}
+
+namespace {
+class VerifyPartitionPass
+    : public ccl::impl::VerifyPartitionPassBase<VerifyPartitionPass> {
+public:
+  void runOnOperation() override {
+    auto result = getOperation().walk([&](Operation *op) -> WalkResult {
+      if (auto returnOp = dyn_cast<func::ReturnOp>(op))
+        return checkReturn(returnOp);
+      if (!isa<ShardingRuleOpInterface>(op))
+        return success();
+      ++numChecked;
+      return RuleCheck(op).run();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+
+private:
+  static LogicalResult checkReturn(func::ReturnOp op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      AxisSet unreduced = getUnreduced(operand.get().getType());
+      if (!unreduced.empty())
+        return op.emitOpError("V5: expected result ")
+               << operand.getOperandNumber()
+               << " of the function to be complete; the reduction over "
+               << toString(unreduced) << " is missing";
+    }
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,135 @@
+// RUN: optimus-opt %s --optimus-verify-partition --split-input-file --verify-diagnostics
+
+// Two operands cut by different axes into parts of one size.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
+#c = #ccl.local<[4], #optimus.sharding<@mesh, [{"col"}]>>
+func.func @swapped_axes(%a: tensor<2xf32, #r>, %b: tensor<2xf32, #c>) -> tensor<2xf32, #r> {
+  // expected-error @+1 {{V1: expected dimension 0 of operand 1 to be cut by {row} as elsewhere, found {col}}}
+  %0 = optimus.add %a, %b : (tensor<2xf32, #r>, tensor<2xf32, #c>) -> tensor<2xf32, #r>
+  return %0 : tensor<2xf32, #r>
+}
+
+// -----
+
+// A padded tensor and one that is longer.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#three = #ccl.local<[3], #optimus.sharding<@mesh, [{"row"}]>>
+#four = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @other_extent(%a: tensor<2xf32, #three>, %b: tensor<2xf32, #four>) -> tensor<2xf32, #three> {
+  // expected-error @+1 {{V1: expected dimension 0 of operand 1 to be of 3 elements in all, found 4}}
+  %0 = optimus.add %a, %b : (tensor<2xf32, #three>, tensor<2xf32, #four>) -> tensor<2xf32, #three>
+  return %0 : tensor<2xf32, #three>
+}
+
+// -----
+
+// The mean of half a row.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#x = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#v = #ccl.local<[8], #optimus.sharding<@mesh, [{"col"}]>>
+#r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @norm_of_a_part(%x: tensor<2x4xf32, #x>, %g: tensor<4xf32, #v>) -> tensor<2x4xf32, #x> {
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {col}}}
+  %y, %m, %s = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<2x4xf32, #x>, tensor<4xf32, #v>, tensor<4xf32, #v>) -> (tensor<2x4xf32, #x>, tensor<2xf32, #r>, tensor<2xf32, #r>)
+  return %y : tensor<2x4xf32, #x>
+}
+
+// -----
+
+// A product of parts of the contracted dimension, taken for the whole product.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#a = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#b = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"col"}, {}]>>
+func.func @dropped_all_reduce(%a: tensor<4x4xf32, #a>, %b: tensor<4x4xf32, #b>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{V3: expected result 0 to be unreduced over {col}, found it unreduced over {}}}
+  %0 = optimus.matmul %a, %b : (tensor<4x4xf32, #a>, tensor<4x4xf32, #b>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+// A complete value, taken for an addend: a later sum would count it twice.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"col"}>>
+func.func @needless_sum(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{V3: expected result 0 to be unreduced over {}, found it unreduced over {col}}}
+  %0 = optimus.mul %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32, #u>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4xf32, #u>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// A bias that every rank adds to its addend.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#u = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @bias_before_the_sum(%x: tensor<4x8xf32, #u>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{V4: expected every addend to be one over {col}, as result 0 is, found operand 1 to be one over {}}}
+  %0 = optimus.add %x, %b : (tensor<4x8xf32, #u>, tensor<8xf32>) -> tensor<4x8xf32, #u>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x8xf32, #u>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// -----
+
+// The same, folded into the product.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#a = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#b = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#u = #ccl.local<[4, 4], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @fused_bias_before_the_sum(%a: tensor<4x4xf32, #a>, %b: tensor<4x4xf32, #b>, %v: tensor<4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{V4: expected every addend to be one over {col}, as result 0 is, found operand 2 to be one over {}}}
+  %0 = optimus.matmul %a, %b bias(%v) : (tensor<4x4xf32, #a>, tensor<4x4xf32, #b>, tensor<4xf32>) -> tensor<4x4xf32, #u>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x4xf32, #u>) -> tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// Nothing but a sum can be made of addends.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"col"}>>
+func.func @gelu_of_addends(%x: tensor<4xf32, #u>) -> tensor<4xf32> {
+  // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {col}}}
+  %0 = optimus.gelu %x : tensor<4xf32, #u>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4xf32, #u>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// The squares of a vector that every row holds, summed over rows.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#w = #ccl.local<[4, 4], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#v = #ccl.local<[4], #optimus.sharding<@mesh, [{"col"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"col", "row"}>>
+func.func @norm_counted_twice(%w: tensor<2x2xf32, #w>, %v: tensor<2xf32, #v>) {
+  // expected-error @+1 {{V4: expected every addend to be one over {col, row}, as result 0 is, found operand 1 to be one over {col}}}
+  %0 = optimus.sum_squares %w, %v : (tensor<2x2xf32, #w>, tensor<2xf32, #v>) -> tensor<f32, #sum>
+  return
+}
+
+// -----
+
+// The squares of addends are not addends of the square.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @norm_of_addends(%g: tensor<4xf32, #u>) {
+  // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {row}}}
+  %0 = optimus.sum_squares %g : (tensor<4xf32, #u>) -> tensor<f32, #sum>
+  return
+}
+
+// -----
+
+// A gradient that leaves before it is summed.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#x = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#u = #ccl.local<[8], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
+func.func @unreduced_gradient(%dy: tensor<2x8xf32, #x>) -> tensor<8xf32, #u> {
+  %0 = optimus.sum_leading %dy : (tensor<2x8xf32, #x>) -> tensor<8xf32, #u>
+  // expected-error @+1 {{V5: expected result 0 of the function to be complete; the reduction over {row} is missing}}
+  return %0 : tensor<8xf32, #u>
+}
