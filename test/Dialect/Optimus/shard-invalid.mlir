@@ -7,7 +7,7 @@ func.func @rank(%x: tensor<4x8xf32> {optimus.role = "residual"}) -> tensor<4x8xf
 
 // -----
 
-// expected-error @+1 {{expected a complete sharding of rank 2}}
+// expected-error @+1 {{expected the annotation of a complete value}}
 func.func @unreduced(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>}) -> tensor<4x8xf32> {
   return %x : tensor<4x8xf32>
 }
@@ -15,14 +15,14 @@ func.func @unreduced(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@
 // -----
 
 func.func @axis(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  // expected-error @+1 {{expected axes of @mesh}}
+  // expected-error @+1 {{expected the annotation to name axes of @mesh, found "data"}}
   %0 = optimus.gelu %x {optimus.shardings = [#optimus.sharding<@mesh, [{"data"}, {}]>]} : tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
 
 // -----
 
-// expected-error @+1 {{expected a sharding on @mesh}}
+// expected-error @+1 {{expected the annotation to be on the mesh @mesh}}
 func.func @other(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@others, [{"row"}, {}]>}) -> tensor<4x8xf32> {
   return %x : tensor<4x8xf32>
 }

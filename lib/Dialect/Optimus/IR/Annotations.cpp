@@ -19,10 +19,8 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// Checks a sharding against the type it is for and, where the module has a
-/// mesh, against this.
-static LogicalResult verifySharding(Operation *op, const Twine &what, Type type,
-                                    Attribute value) {
+LogicalResult mlir::optimus::verifySharding(Operation *op, const Twine &what,
+                                            Type type, Attribute value) {
   auto sharding = dyn_cast<ShardingAttr>(value);
   if (!sharding)
     return op->emitOpError("expected ")

@@ -58,7 +58,7 @@ private:
 
   /// An annotation of the user's fits the value and the mesh.
   LogicalResult checkAnnotation(Operation *op, ShardingAttr sharding,
-                                int64_t rank);
+                                Type type);
   /// What the table says of a role; null where it says nothing.
   FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
                                      int64_t rank);
@@ -142,18 +142,15 @@ LogicalResult ShardPass::shard(func::FuncOp function) {
 }
 
 LogicalResult ShardPass::checkAnnotation(Operation *op, ShardingAttr sharding,
-                                         int64_t rank) {
-  if (sharding.getRank() != rank || !sharding.getUnreduced().empty())
-    return op->emitOpError("expected a complete sharding of rank ")
-           << rank << ", found " << sharding;
-  if (sharding.getMesh().getAttr() != meshOp.getSymNameAttr())
-    return op->emitOpError("expected a sharding on @")
-           << meshOp.getSymName() << ", found " << sharding;
-  for (int64_t dim = 0; dim < rank; ++dim)
-    for (StringRef axis : sharding.getDimAxes(dim))
-      if (!meshOp.getAxisSize(axis))
-        return op->emitOpError("expected axes of @")
-               << meshOp.getSymName() << ", found " << sharding;
+                                         Type type) {
+  ++numUserShardings;
+  // Whoever wrote it may not have known the mesh, which can be new.
+  if (failed(verifySharding(op, "the annotation", type, sharding)))
+    return failure();
+  if (!sharding.getUnreduced().empty())
+    return op->emitOpError(
+               "expected the annotation of a complete value, found ")
+           << sharding;
   return success();
 }
 
@@ -188,8 +185,7 @@ LogicalResult ShardPass::shardArguments(func::FuncOp function) {
       continue;
     unsigned number = argument.getArgNumber();
     if (ShardingAttr given = getSharding(argument)) {
-      ++numUserShardings;
-      if (failed(checkAnnotation(function, given, type.getRank())))
+      if (failed(checkAnnotation(function, given, type)))
         return failure();
       continue;
     }
@@ -248,8 +244,7 @@ LogicalResult ShardPass::shard(Operation *op) {
                              "shape, found ")
              << result.getType();
     if (ShardingAttr given = getSharding(result)) {
-      ++numUserShardings;
-      if (failed(checkAnnotation(op, given, type.getRank())))
+      if (failed(checkAnnotation(op, given, type)))
         return failure();
       shardings.push_back(given);
       continue;

@@ -46,6 +46,11 @@ StringRef getRole(Value value);
 /// where it is undecided.
 ShardingAttr getSharding(Value value);
 
+/// Checks that `value`, named `what` in errors on `op`, is a sharding for a
+/// tensor of this type and, where the module has a mesh, on that mesh.
+LogicalResult verifySharding(Operation *op, const Twine &what, Type type,
+                             Attribute value);
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMUS_H
