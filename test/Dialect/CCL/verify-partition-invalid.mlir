@@ -1,5 +1,16 @@
 // RUN: optimus-opt %s --optimus-verify-partition --split-input-file --verify-diagnostics
 
+// A part that is too small for its share of the whole.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#r = #ccl.local<[6], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @small_part(%a: tensor<2xf32, #r>) -> tensor<2xf32, #r> {
+  // expected-error @+1 {{#ccl.local C4: expected dimension 0 of operand 0 to hold a part of 6 cut into 2, found 2}}
+  %0 = optimus.gelu %a : tensor<2xf32, #r>
+  return %0 : tensor<2xf32, #r>
+}
+
+// -----
+
 // Two operands cut by different axes into parts of one size.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>

@@ -99,6 +99,25 @@ LogicalResult AllReduceOp::verify() {
   return expectShape(*this, getResult(), shapeOf(getInput()));
 }
 
+/// The result is the input, in a state before, with dimension `dim` cut by an
+/// axis of `size` ranks, its fastest.
+template <typename Op>
+static LogicalResult expectCut(Op op, ShardingAttr before, int64_t size) {
+  int64_t dim = op.getDim();
+  SmallVector<StringRef> axes = before.getDimAxes(dim);
+  axes.push_back(op.getAxis());
+  if (failed(expectState(op, "C2", op.getInput(), op.getResult(),
+                         before.withDimAxes(dim, axes))))
+    return failure();
+  SmallVector<int64_t> shape(shapeOf(op.getInput()));
+  if (shape[dim] % size)
+    return op.emitOpError("C3: expected dimension ")
+           << dim << " to be a multiple of " << size << ", found "
+           << shape[dim];
+  shape[dim] /= size;
+  return expectShape(op, op.getResult(), shape);
+}
+
 LogicalResult ReduceScatterOp::verify() {
   FailureOr<int64_t> size = expectAxis(*this, getAxis());
   if (failed(size) || failed(expectDim(*this, getInput(), getDim())))
@@ -106,18 +125,7 @@ LogicalResult ReduceScatterOp::verify() {
   FailureOr<ShardingAttr> rest = dropUnreduced(*this, getInput(), getAxis());
   if (failed(rest))
     return failure();
-  SmallVector<StringRef> axes = rest->getDimAxes(getDim());
-  axes.push_back(getAxis());
-  if (failed(expectState(*this, "C2", getInput(), getResult(),
-                         rest->withDimAxes(getDim(), axes))))
-    return failure();
-  SmallVector<int64_t> shape(shapeOf(getInput()));
-  if (shape[getDim()] % *size)
-    return emitOpError("C3: expected dimension ")
-           << getDim() << " to be a multiple of " << *size << ", found "
-           << shape[getDim()];
-  shape[getDim()] /= *size;
-  return expectShape(*this, getResult(), shape);
+  return expectCut(*this, *rest, *size);
 }
 
 LogicalResult AllGatherOp::verify() {
@@ -151,18 +159,7 @@ LogicalResult SliceOp::verify() {
   if (sharding.isUnreducedOver(getAxis()))
     return emitOpError("C2: expected an input reduced over \"")
            << getAxis() << "\", found " << sharding;
-  SmallVector<StringRef> axes = sharding.getDimAxes(getDim());
-  axes.push_back(getAxis());
-  if (failed(expectState(*this, "C2", getInput(), getResult(),
-                         sharding.withDimAxes(getDim(), axes))))
-    return failure();
-  SmallVector<int64_t> shape(shapeOf(getInput()));
-  if (shape[getDim()] % *size)
-    return emitOpError("C3: expected dimension ")
-           << getDim() << " to be a multiple of " << *size << ", found "
-           << shape[getDim()];
-  shape[getDim()] /= *size;
-  return expectShape(*this, getResult(), shape);
+  return expectCut(*this, sharding, *size);
 }
 
 /// The axes in a list that have more than one rank, in alphabetic order.

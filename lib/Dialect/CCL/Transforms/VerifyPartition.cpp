@@ -198,6 +198,8 @@ public:
       if (!isa<ShardingRuleOpInterface>(op))
         return success();
       ++numChecked;
+      if (getMesh(op) && failed(verifyLocalTypes(op)))
+        return failure();
       return RuleCheck(op).run();
     });
     if (result.wasInterrupted())

@@ -15,7 +15,8 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
   let summary = "Checks that local operations mean on parts what they mean on whole tensors";
   let description = [{
     Collectives and distributed products verify their own types. This pass
-    holds every `optimus` operation on local types against its sharding rule:
+    checks those of every `optimus` operation (`#ccl.local` C3 and C4) and holds
+    it against its sharding rule:
 
     * (V1) a factor has one whole extent, and the same axes cut it, wherever it
       occurs;
