@@ -21,12 +21,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Hyperparameters.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -310,17 +310,6 @@ private:
 // The step
 //===----------------------------------------------------------------------===//
 
-void setScalars(Session &session, int64_t step) {
-  session.setScalar(Scalar::Lr, 1e-4f);
-  session.setScalar(Scalar::WeightDecay, 0.1f);
-  session.setScalar(Scalar::Clip, 1.0f);
-  session.setScalar(Scalar::Beta1, 0.9f);
-  session.setScalar(Scalar::Beta2, 0.95f);
-  session.setScalar(Scalar::Epsilon, 1e-8f);
-  session.setScalar(Scalar::Beta1Power, float(std::pow(0.9, step)));
-  session.setScalar(Scalar::Beta2Power, float(std::pow(0.95, step)));
-}
-
 /// Tokens drawn evenly from the vocabulary; targets are those shifted by one.
 void drawRows(int64_t step, int64_t sequence, int64_t vocabulary,
               int64_t rowsBegin, int64_t rows, int32_t *tokens,
@@ -394,7 +383,7 @@ int main(int argc, char **argv) {
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
         profile = RankProfile();
-      setScalars(*session, ++step);
+      optimus_run::Hyperparameters().apply(*session, ++step, /*lr=*/1e-4);
       auto start = Clock::now();
       StepOutputs outputs = must(
           session->run("train_step", [&](int64_t rowsBegin, int64_t rows,
