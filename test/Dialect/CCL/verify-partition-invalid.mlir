@@ -144,3 +144,15 @@ func.func @unreduced_gradient(%dy: tensor<2x8xf32, #x>) -> tensor<8xf32, #u> {
   // expected-error @+1 {{V5: expected result 0 of the function to be complete; the reduction over {row} is missing}}
   return %0 : tensor<8xf32, #u>
 }
+
+// -----
+
+// One value as factor and as residual: each operand by its own part.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#u = #ccl.local<[4, 4], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+func.func @factor_and_residual(%x: tensor<4x4xf32, #u>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {col}}}
+  %0 = optimus.matmul %x, %w residual(%x) : (tensor<4x4xf32, #u>, tensor<4x4xf32>, tensor<4x4xf32, #u>) -> tensor<4x4xf32, #u>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x4xf32, #u>) -> tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}

@@ -26,14 +26,6 @@ using namespace mlir::optimus;
 namespace {
 using AxisSet = std::set<StringRef>;
 
-/// What an operand is to the sum that a result may be an addend of.
-enum class Part {
-  /// The operation is not linear in it, or multiplies it: complete.
-  Complete,
-  /// The result is a sum of this and others.
-  Addend,
-};
-
 /// Holds one operation against its rule.
 class RuleCheck {
 public:
@@ -60,7 +52,9 @@ private:
   LogicalResult checkFactor(int64_t factor, Type type, int64_t dim,
                             Twine where);
   LogicalResult checkResult(unsigned number, Value result);
-  Part getPart(OpOperand &operand);
+  /// Whether the result is a sum of this operand, or of its squares, and
+  /// others.
+  bool isAddedUp(OpOperand &operand);
 
   /// The axes that cut some factor of an operand which a result lacks.
   AxisSet getLostAxes(ArrayRef<int64_t> operandFactors,
@@ -130,46 +124,43 @@ LogicalResult RuleCheck::checkFactors() {
   return success();
 }
 
-Part RuleCheck::getPart(OpOperand &operand) {
+bool RuleCheck::isAddedUp(OpOperand &operand) {
+  // By position: one value may be an operand twice.
+  auto isIn = [&](MutableOperandRange range) {
+    return llvm::any_of(range,
+                        [&](OpOperand &other) { return &other == &operand; });
+  };
   if (isa<AddOp, SumLeadingOp, SumSquaresOp>(op))
-    return Part::Addend;
+    return true;
   if (auto grad = dyn_cast<EmbeddingGradOp>(op))
-    return operand.get() == grad.getAccumulate() ? Part::Addend
-                                                 : Part::Complete;
-  if (auto matmul = dyn_cast<optimus::MatmulOp>(op))
-    return operand.get() == matmul.getBias() ||
-                   operand.get() == matmul.getResidual()
-               ? Part::Addend
-               : Part::Complete;
-  return Part::Complete;
+    return isIn(grad.getAccumulateMutable());
+  auto matmul = dyn_cast<optimus::MatmulOp>(op);
+  return matmul &&
+         (isIn(matmul.getBiasMutable()) || isIn(matmul.getResidualMutable()));
 }
 
 LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
   ArrayRef<int64_t> resultFactors = rule.results[number];
   AxisSet found = getUnreduced(result.getType());
-  // The complete operands make one term of the sum; each addend is another.
+  // The operands that are not added up make one term of the sum together.
   AxisSet term;
   bool hasTerm = false;
   for (OpOperand &operand : op->getOpOperands()) {
     AxisSet unreduced = getUnreduced(operand.get().getType());
-    AxisSet lost =
-        getLostAxes(rule.operands[operand.getOperandNumber()], resultFactors);
-    if (getPart(operand) == Part::Complete) {
-      if (!unreduced.empty())
-        return op->emitOpError("V4: expected operand ")
-               << operand.getOperandNumber()
-               << " to be complete, found it unreduced over "
-               << toString(unreduced);
-      hasTerm = true;
-      term.merge(lost);
-      continue;
-    }
-    // Squares of addends do not add up.
-    if (isa<SumSquaresOp>(op) && !unreduced.empty())
+    bool isAddend = isAddedUp(operand);
+    // Squares of addends do not add up either.
+    if (!unreduced.empty() && (!isAddend || isa<SumSquaresOp>(op)))
       return op->emitOpError("V4: expected operand ")
              << operand.getOperandNumber()
              << " to be complete, found it unreduced over "
              << toString(unreduced);
+    AxisSet lost =
+        getLostAxes(rule.operands[operand.getOperandNumber()], resultFactors);
+    if (!isAddend) {
+      hasTerm = true;
+      term.merge(lost);
+      continue;
+    }
     unreduced.merge(lost);
     if (unreduced != found)
       return op->emitOpError("V4: expected every addend to be one over ")
