@@ -171,15 +171,23 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
 // Embedding
 //===----------------------------------------------------------------------===//
 
-// Tokens stay where they are. What then still cuts the table's rows shares the
-// vocabulary: each rank looks its own rows up, and the results are addends.
+namespace {
+/// How a look-up and its gradient see the table. Tokens stay where they are;
+/// what then still cuts the table's rows shares the vocabulary: each rank looks
+/// its own rows up, and the results are addends.
+struct TableLayout {
+  TableLayout(Value table, Value rows, ArrayRef<StringRef> tokenCuts)
+      : vocabulary(without(getDims(table)[0], tokenCuts)),
+        hidden(without(without(getDims(rows).back(), tokenCuts), vocabulary)) {}
+
+  Axes vocabulary, hidden;
+};
+} // namespace
 
 static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
-  Axes tokenCuts = getCuts(tokens);
-  Axes vocabulary = without(getDims(op.getTable())[0], tokenCuts);
-  Axes hidden =
-      without(without(getDims(op.getResult()).back(), tokenCuts), vocabulary);
+  auto [vocabulary, hidden] =
+      TableLayout(op.getTable(), op.getResult(), getCuts(tokens));
   Value table = p.get(op.getTable(), {vocabulary, hidden});
   ShardingAttr layout = p.getLayout(append(tokens, hidden), vocabulary);
   p.set(op.getResult(), layout,
@@ -192,9 +200,8 @@ static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
 static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
   Axes tokenCuts = getCuts(tokens);
-  Axes vocabulary = without(getDims(op.getResult())[0], tokenCuts);
-  Axes hidden =
-      without(without(getDims(op.getDy()).back(), tokenCuts), vocabulary);
+  auto [vocabulary, hidden] =
+      TableLayout(op.getResult(), op.getDy(), tokenCuts);
   Value dy = p.get(op.getDy(), append(tokens, hidden));
   ShardingAttr layout = p.getLayout({vocabulary, hidden}, tokenCuts);
   // Addends may be added to where they lie; a complete value may not, or it

@@ -36,8 +36,7 @@ public:
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(shard(function)))
         return signalPassFailure();
-    DimensionClasses classes(getOperation());
-    if (noPad && failed(checkDivisibility(classes)))
+    if (noPad && failed(checkDivisibility(DimensionClasses(getOperation()))))
       return signalPassFailure();
   }
 
@@ -65,9 +64,11 @@ private:
   /// What follows from the operands along the rule's factors.
   ShardingAttr propagate(Operation *op, unsigned result);
 
+  FlatSymbolRefAttr getMeshRef() {
+    return FlatSymbolRefAttr::get(meshOp.getSymNameAttr());
+  }
   ShardingAttr getReplicated(int64_t rank) {
-    return ShardingAttr::getReplicated(
-        FlatSymbolRefAttr::get(meshOp.getSymNameAttr()), rank);
+    return ShardingAttr::getReplicated(getMeshRef(), rank);
   }
 
   const Strategy *table = nullptr;
@@ -170,8 +171,7 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
     return op->emitOpError("has a value of rank ")
            << rank << " with role '" << role << "', which strategy '"
            << table->name << "' lays out as [" << layout << ']';
-  return ShardingAttr::get(FlatSymbolRefAttr::get(meshOp.getSymNameAttr()),
-                           dims);
+  return ShardingAttr::get(getMeshRef(), dims);
 }
 
 LogicalResult ShardPass::shardArguments(func::FuncOp function) {
@@ -231,8 +231,7 @@ ShardingAttr ShardPass::propagate(Operation *op, unsigned result) {
         taken.insert_range(axes);
       }
   }
-  return ShardingAttr::get(FlatSymbolRefAttr::get(meshOp.getSymNameAttr()),
-                           dims);
+  return ShardingAttr::get(getMeshRef(), dims);
 }
 
 LogicalResult ShardPass::shard(Operation *op) {
