@@ -148,6 +148,8 @@ void printJson(const BenchOptions &options, const Session &session,
 } // namespace
 
 Status bench(const BenchOptions &options, World &world) {
+  if (options.comm)
+    return benchCollectives(options, world);
   std::unique_ptr<ModelLibrary> library;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));

@@ -68,6 +68,7 @@ constexpr int64_t kMostSteps = 1'000'000'000'000;
 const CLI::Validator kSteps = count<int64_t>(0, kMostSteps);
 const CLI::Validator kSomeSteps = count<int64_t>(1, kMostSteps);
 const CLI::Validator kThreads = count<int64_t>(1, 4096);
+const CLI::Validator kCommBytes = count<int64_t>(4, int64_t(1) << 32);
 
 void addBackend(CLI::App *app, std::string &backend) {
   app->add_option("--backend", backend,
@@ -235,8 +236,40 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
 
 void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
   CLI::App *bench =
-      app.add_subcommand("bench", "Time training steps on random tokens");
-  addLibrary(bench, "library", options.library);
+      app.add_subcommand("bench", "Time training steps on random tokens, or "
+                                  "the machine with --comm");
+  addLibrary(bench, "library", options.library)->required(false);
+  CLI::Option *comm =
+      bench->add_flag("--comm", options.comm,
+                      "Time and check collectives instead, with no library");
+  bench
+      ->add_option("--ranks", options.numRanks,
+                   "With --comm: how many ranks communicate; under mpirun all "
+                   "that it started")
+      ->needs(comm)
+      ->check(count<int64_t>(1, 4096));
+  bench
+      ->add_option("--min-bytes", options.minBytes,
+                   "With --comm: the smallest tensor; each next is four times "
+                   "as large")
+      ->capture_default_str()
+      ->needs(comm)
+      ->check(kCommBytes);
+  bench
+      ->add_option("--max-bytes", options.maxBytes,
+                   "With --comm: the largest tensor")
+      ->capture_default_str()
+      ->needs(comm)
+      ->check(kCommBytes);
+  bench
+      ->add_option("--profile", options.profile,
+                   "With --comm: machine profile (JSON) to write the measured "
+                   "costs into; its other entries stay")
+      ->needs(comm);
+  bench->parse_complete_callback([&options] {
+    if (options.library.empty() && !options.comm)
+      throw CLI::RequiredError("library");
+  });
   bench->add_option("--steps", options.steps, "Steps that are timed")
       ->capture_default_str()
       ->check(kSomeSteps);

@@ -71,10 +71,15 @@ struct VerifyOptions {
 };
 
 struct BenchOptions {
-  std::string library;
+  std::string library; ///< empty with `comm`
   int64_t steps = 20;
   int64_t warmup = 3; ///< steps before those that are timed
   RankOptions ranks;
+  /// Times collectives instead, with no model.
+  bool comm = false;
+  int64_t numRanks = 0; ///< 0: those that mpirun started
+  int64_t minBytes = 64, maxBytes = int64_t(1) << 24;
+  std::string profile; ///< machine profile to write into, or empty
   bool json = false;
 };
 
@@ -86,6 +91,9 @@ optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
 /// Times training steps on random tokens.
 optrt::Status bench(const BenchOptions &options, optrt::World &world);
+/// Times and checks collectives: bench --comm.
+optrt::Status benchCollectives(const BenchOptions &options,
+                               optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);

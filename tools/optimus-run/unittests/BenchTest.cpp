@@ -8,6 +8,8 @@
 
 #include "Program.h"
 
+#include <sstream>
+
 using testing::HasSubstr;
 
 namespace {
@@ -61,6 +63,84 @@ TEST_F(Bench, RefusesNothingToTime) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out,
               HasSubstr("--steps: expected a whole number from 1"));
+}
+
+constexpr const char *kCollectives[] = {"broadcast", "reduce", "all_reduce",
+                                        "all_gather", "reduce_scatter"};
+
+TEST_F(Bench, CommTimesAndChecksEveryCollective) {
+  Outcome outcome =
+      runProgram("bench --comm --ranks 3 --min-bytes 48 --max-bytes 3072");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  for (const char *column : {"size (B)", "count", "type", "redop", "root",
+                             "time (us)", "algbw", "busbw", "#wrong"})
+    EXPECT_THAT(line, HasSubstr(column));
+  for (const char *name : kCollectives)
+    for (int64_t bytes : {48, 192, 768, 3072}) {
+      std::getline(lines, line);
+      std::istringstream words(line);
+      std::string collective, type, redop;
+      int64_t size = 0, count = 0, root = 0, wrong = -1;
+      double time = 0, algbw = 0, busbw = 0;
+      words >> collective >> size >> count >> type >> redop >> root >> time >>
+          algbw >> busbw >> wrong;
+      EXPECT_EQ(collective, name);
+      EXPECT_EQ(size, bytes);
+      EXPECT_EQ(count * 4, bytes);
+      EXPECT_GT(time, 0);
+      EXPECT_EQ(wrong, 0);
+    }
+}
+
+TEST_F(Bench, CommMergesIntoAMachineProfile) {
+  write("machine.json", R"({"version": 1, "gemm": [{"m": 7}], "comm": [
+      {"backend": "local", "ranks": 2, "collective": "reduce", "alpha_s": 9},
+      {"backend": "nccl", "ranks": 2, "collective": "reduce", "alpha_s": 8}]})");
+  Outcome outcome =
+      runProgram("bench --comm --ranks 2 --max-bytes 1024 --profile " +
+                 path("machine.json"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  auto profile = nlohmann::json::parse(read("machine.json"));
+  EXPECT_EQ(profile["gemm"][0]["m"], 7);
+  // The measured entry was exchanged, the other back-end's stayed.
+  ASSERT_EQ(profile["comm"].size(), 6u);
+  EXPECT_EQ(profile["comm"][0]["backend"], "nccl");
+  for (std::size_t i = 0; i != 5; ++i) {
+    const auto &entry = profile["comm"][i + 1];
+    EXPECT_EQ(entry["backend"], "local");
+    EXPECT_EQ(entry["ranks"], 2);
+    EXPECT_EQ(entry["collective"], kCollectives[i]);
+    EXPECT_GE(entry["alpha_s"], 0);
+    EXPECT_GE(entry["beta_s_per_byte"], 0);
+    ASSERT_EQ(entry["points"].size(), 3u);
+    EXPECT_EQ(entry["points"][2]["bytes"], 1024);
+    EXPECT_GT(entry["points"][2]["seconds"], 0);
+  }
+}
+
+TEST_F(Bench, CommRefusesWhatItCannotDo) {
+  write("text.json", "[1, 2]");
+  write("future.json", R"({"version": 2})");
+  struct Case {
+    std::string arguments, message;
+  };
+  for (const Case &wrong :
+       {Case{"", "library is required"}, Case{"--comm", "needs --ranks N"},
+        Case{"--ranks 2 " + toy("toy1"), "--ranks requires --comm"},
+        Case{"--comm --ranks 2 --min-bytes 64 --max-bytes 32",
+             "--min-bytes 64 is above --max-bytes 32"},
+        Case{"--comm --ranks 2 --profile " + path("text.json"),
+             "expected a JSON object"},
+        Case{"--comm --ranks 2 --profile " + path("future.json"),
+             "expected \"version\": 1, found 2"}}) {
+    Outcome outcome = runProgram("bench " + wrong.arguments);
+    EXPECT_EQ(outcome.code, 1) << wrong.arguments;
+    EXPECT_THAT(outcome.out, HasSubstr(wrong.message));
+  }
+  EXPECT_EQ(read("text.json"), "[1, 2]");
 }
 
 } // namespace

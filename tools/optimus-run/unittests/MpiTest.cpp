@@ -131,6 +131,17 @@ TEST_F(Mpi, OneRankThatFailsEndsTheJob) {
   EXPECT_THAT(outcome.out, HasSubstr("rank 1, command 41"));
 }
 
+TEST_F(Mpi, BenchesCollectives) {
+  Outcome outcome = runProgram("bench --comm --max-bytes 65536 --profile " +
+                                   path("machine.json"),
+                               mpirun(3));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  auto profile = nlohmann::json::parse(read("machine.json"));
+  ASSERT_EQ(profile["comm"].size(), 5u);
+  EXPECT_EQ(profile["comm"][0]["backend"], "mpi");
+  EXPECT_EQ(profile["comm"][0]["ranks"], 3);
+}
+
 TEST_F(Mpi, MissingDataIsReportedOnce) {
   Outcome outcome = runProgram(
       "train " + toy("toy2") + " --data " + path("none.txt"), mpirun(2));
