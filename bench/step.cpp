@@ -11,7 +11,11 @@
 // around every function of the runtime that the library calls. `bench/step`
 // drives it; every line of its output is a JSON object.
 //
-//   optimus-bench-step MODEL.so --threads-per-rank T [--gemm]
+//   optimus-bench-step MODEL.so --threads-per-rank T [--gemm] [--lr X]
+//                      [--data FILE] [--load DIR]
+//
+// Tokens are random, or with --data the windows of a file as they lie. With
+// --load the parameters are those of a checkpoint before its first step.
 //
 // A line "N" on standard input runs N rounds; the end of the input ends the
 // program. A round is one step and, with --gemm, the step's products once more,
@@ -22,6 +26,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Hyperparameters.h"
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
 
@@ -324,6 +330,17 @@ void drawRows(int64_t step, int64_t sequence, int64_t vocabulary,
   }
 }
 
+/// Parameters and zero moments from a checkpoint of step 0, or random ones.
+void initialize(Session &session, const std::string &folder) {
+  if (folder.empty())
+    return must(session.initialize(1));
+  std::unique_ptr<Checkpoint> checkpoint = must(Checkpoint::open(folder));
+  if (checkpoint->state().step != 0)
+    fail(concat("expected a checkpoint of step 0 in `", folder,
+                "`, found step ", checkpoint->state().step));
+  must(session.load(*checkpoint));
+}
+
 nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs) {
   nlohmann::json line = {{"step", step},
                          {"ms", ms},
@@ -346,7 +363,8 @@ nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs) {
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string path;
+  std::string path, dataPath, checkpoint;
+  double lr = 1e-4;
   SessionOptions options;
   options.functions = {"train_step"};
   bool withGemm = false;
@@ -356,6 +374,12 @@ int main(int argc, char **argv) {
       withGemm = true;
     else if (argument == "--threads-per-rank" && i + 1 < argc)
       options.threadsPerRank = std::atoi(argv[++i]);
+    else if (argument == "--data" && i + 1 < argc)
+      dataPath = argv[++i];
+    else if (argument == "--load" && i + 1 < argc)
+      checkpoint = argv[++i];
+    else if (argument == "--lr" && i + 1 < argc)
+      lr = std::atof(argv[++i]);
     else if (path.empty() && argument[0] != '-')
       path = argument;
     else
@@ -370,7 +394,11 @@ int main(int argc, char **argv) {
   std::unique_ptr<World> world = createLocalWorld();
   std::unique_ptr<Session> session =
       must(Session::create(*library, *world, options));
-  must(session->initialize(1));
+  initialize(*session, checkpoint);
+  std::unique_ptr<Dataset> data;
+  if (!dataPath.empty())
+    data = must(Dataset::open(dataPath, manifest.sequence, manifest.vocabulary,
+                              DataOrder::Sequential));
   PlainProducts plain;
   std::cout << nlohmann::json{{"ready", true},
                               {"parameters", manifest.numParamElements()},
@@ -383,11 +411,14 @@ int main(int argc, char **argv) {
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
         profile = RankProfile();
-      optimus_run::Hyperparameters().apply(*session, ++step, /*lr=*/1e-4);
+      optimus_run::Hyperparameters().apply(*session, ++step, lr);
       auto start = Clock::now();
       StepOutputs outputs = must(
           session->run("train_step", [&](int64_t rowsBegin, int64_t rows,
                                          int32_t *tokens, int32_t *targets) {
+            if (data)
+              return data->fillBatch(step - 1, manifest.batch, rowsBegin, rows,
+                                     tokens, targets);
             drawRows(step, manifest.sequence, manifest.vocabulary, rowsBegin,
                      rows, tokens, targets);
           }));

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""bench/step and bench/compile-time on a model too small to say anything."""
+"""bench/step, bench/mesh and bench/compile-time on a model too small to say anything."""
 
 import json
 import subprocess
@@ -63,3 +63,28 @@ def test_compile_time_has_a_limit(tools):
     beyond = run_bench("compile-time", tools, *arguments, "--limit", "0")
     assert beyond.returncode == 1
     assert "slower than the limit of 0 s" in beyond.stderr
+
+
+def test_mesh_and_serial_step_print_one_loss(tools, tmp_path):
+    log = tmp_path / "rounds.json"
+    arguments = ["--no-build", "--peers", "none", "--rounds", 2, "--warmup", 1]
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- mesh -->\nold\n<!-- /mesh -->\nafter\n")
+    result = run_bench("mesh", tools, *arguments, "--json", log, "--write", page)
+    assert result.returncode == 0, result.stderr
+    rounds = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(rounds) == 2
+    for entry in rounds:
+        assert entry["mesh"]["loss"] == pytest.approx(entry["serial"]["loss"], rel=1e-5)
+    assert rounds[1]["serial"]["loss"] < rounds[0]["serial"]["loss"]
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n")
+    assert "old" not in text and "summa on 2×2" in text
+
+
+def test_mesh_refuses_different_losses(tools):
+    arguments = ["--no-build", "--peers", "none", "--rounds", 1, "--warmup", 0]
+    # Even equal ones are not within a negative distance.
+    result = run_bench("mesh", tools, *arguments, "--tolerance", "-1")
+    assert result.returncode == 1
+    assert "expected one loss" in result.stderr
