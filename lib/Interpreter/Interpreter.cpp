@@ -28,6 +28,7 @@ void mlir::optimus::registerInterpreterModels(DialectRegistry &registry) {
     attachConstants(*context);
   });
   registry.addExtension(+[](MLIRContext *context, OptimusDialect *) {
+    attachDropout(*context);
     attachElementwise(*context);
     attachProducts(*context);
     attachNorms(*context);

@@ -82,6 +82,7 @@ public:
 
 // Each attaches the models of some operations.
 void attachConstants(MLIRContext &context);
+void attachDropout(MLIRContext &context);
 void attachElementwise(MLIRContext &context);
 void attachProducts(MLIRContext &context);
 void attachNorms(MLIRContext &context);

@@ -102,6 +102,13 @@ class Init(NamedTuple):
 ZEROS = Init("zeros")
 ONES = Init("ones")
 
+FIRST_DROPOUT_STREAM = 1 << 24
+"""Dropouts number their streams from here, so that a model starts from the
+same parameters with and without them."""
+
+RANDOM_WORDS = 5
+"""The seed (2), the step (2) and the microbatch."""
+
 
 class LossFunction:
     """The function `@loss(params…, inputs…) -> (loss_sum, real_count)`."""
@@ -115,6 +122,8 @@ class LossFunction:
         self._results: Tuple[Value, ...] = ()
         self._names = set()
         self._streams = 0
+        self._random: Optional[Value] = None
+        self._dropouts = 0
 
     # ------------------------------------------------------------- arguments
 
@@ -159,6 +168,12 @@ class LossFunction:
         self._inputs.append((value, attributes))
         return value
 
+    def random(self) -> Value:
+        """The words that random numbers depend on, the last of the inputs."""
+        if self._random is None:
+            self._random = self._define("random", TensorType((RANDOM_WORDS,), "i32"))
+        return self._random
+
     # ------------------------------------------------------------ operations
     #
     # `name` names the result, `role` is what it is to a sharding strategy.
@@ -172,6 +187,19 @@ class LossFunction:
         """The sum, `rhs` repeated over leading dimensions."""
         assert lhs.shape[len(lhs.shape) - len(rhs.shape) :] == rhs.shape, name
         return self._emit("add", [(name, lhs.shape)], [lhs, rhs], role)[0]
+
+    def dropout(self, name: str, role: str, x: Value, rate: float) -> Value:
+        """Zeroes elements with probability `rate`; `x` itself if that is 0.
+
+        Each call gets the next stream, also where the rate is 0.
+        """
+        stream = FIRST_DROPOUT_STREAM + self._dropouts
+        self._dropouts += 1
+        if rate == 0:
+            return x
+        attributes = {"rate": float(rate), "stream": stream}
+        operands = [x, self.random()]
+        return self._emit("dropout", [(name, x.shape)], operands, role, attributes)[0]
 
     def matmul(
         self, name: str, role: str, a: Value, b: Value, contracting: int = 1
@@ -232,9 +260,12 @@ class LossFunction:
     def text(self) -> str:
         """The whole module."""
         assert self._results, "a loss ends the function"
+        inputs = list(self._inputs)
+        if self._random is not None:
+            inputs.append((self._random, {"optimus.binding": "random"}))
         arguments = ",\n".join(
             "      %s: %s %s" % (value, value.type, dictionary_text(attributes))
-            for value, attributes in self._parameters + self._inputs
+            for value, attributes in self._parameters + inputs
         )
         types = ", ".join(str(value.type) for value in self._results)
         lines = [

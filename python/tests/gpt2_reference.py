@@ -27,6 +27,8 @@ class Gpt2:
     def __init__(self, parameters: Tensors, heads: int):
         self.p = parameters
         self.heads = heads
+        self.dropout = None
+        """philox.Dropout of a step, or None."""
         layers = [re.match(r"h\.(\d+)\.", name) for name in parameters]
         self.layers = 1 + max(int(match.group(1)) for match in layers if match)
 
@@ -48,6 +50,7 @@ class Gpt2:
         p = self.p
         length = tokens.shape[1]
         x = p["wte.weight"][tokens] + p["wpe.weight"][:length]
+        x = x * self._factors(0, x)
         blocks = []
         for layer in range(self.layers):
             x, saved = self._block(x, "h.%d." % layer)
@@ -71,12 +74,26 @@ class Gpt2:
         y, norm_1 = self._norm(x, prefix + "ln_1")
         qkv = self._linear(y, prefix + "attn.c_attn")
         mixed, attention = self._attention(qkv)
-        x = x + self._linear(mixed, prefix + "attn.c_proj")
+        y_out = self._linear(mixed, prefix + "attn.c_proj")
+        x = x + y_out * self._factors(self._dropouts(prefix)[0], x)
         z, norm_2 = self._norm(x, prefix + "ln_2")
         up = self._linear(z, prefix + "mlp.c_fc")
         activated, slope = _gelu(up)
-        x = x + self._linear(activated, prefix + "mlp.c_proj")
+        z_out = self._linear(activated, prefix + "mlp.c_proj")
+        x = x + z_out * self._factors(self._dropouts(prefix)[1], x)
         return x, (y, norm_1, mixed, attention, z, norm_2, activated, slope)
+
+    def _factors(self, number, x):
+        """What dropout `number` multiplies x with."""
+        if self.dropout is None:
+            return x.dtype.type(1)
+        return self.dropout.factors(number, x.shape).astype(x.dtype)
+
+    @staticmethod
+    def _dropouts(prefix):
+        """The numbers of a block's two dropouts; the embedding's is 0."""
+        layer = int(prefix.split(".")[1])
+        return 1 + 2 * layer, 2 + 2 * layer
 
     def _linear(self, x, name):
         return x @ self.p[name + ".weight"] + self.p[name + ".bias"]
@@ -119,6 +136,7 @@ class Gpt2:
         dx = self._norm_gradient(d_logits @ table, final_norm, "ln_f", g)
         for layer in reversed(range(self.layers)):
             dx = self._block_gradient(dx, blocks[layer], "h.%d." % layer, g)
+        dx = dx * self._factors(0, dx)
         np.add.at(g["wte.weight"], tokens.reshape(-1), dx.reshape(flat))
         g["wpe.weight"] = np.zeros_like(self.p["wpe.weight"])
         g["wpe.weight"][: tokens.shape[1]] = dx.sum(axis=0)
@@ -126,10 +144,13 @@ class Gpt2:
 
     def _block_gradient(self, dx, saved, prefix, g):
         y, norm_1, mixed, attention, z, norm_2, activated, slope = saved
-        d = self._linear_gradient(dx, activated, prefix + "mlp.c_proj", g)
+        of_attention, of_mlp = self._dropouts(prefix)
+        d = dx * self._factors(of_mlp, dx)
+        d = self._linear_gradient(d, activated, prefix + "mlp.c_proj", g)
         d = self._linear_gradient(d * slope, z, prefix + "mlp.c_fc", g)
         dx = dx + self._norm_gradient(d, norm_2, prefix + "ln_2", g)
-        d = self._linear_gradient(dx, mixed, prefix + "attn.c_proj", g)
+        d = dx * self._factors(of_attention, dx)
+        d = self._linear_gradient(d, mixed, prefix + "attn.c_proj", g)
         d = self._attention_gradient(d, attention)
         d = self._linear_gradient(d, y, prefix + "attn.c_attn", g)
         return dx + self._norm_gradient(d, norm_1, prefix + "ln_1", g)

@@ -138,8 +138,25 @@ def test_body():
     )
 
 
-def test_every_value_is_defined_once_before_its_use():
-    text = gpt2.build(SMALL).text()
+def test_dropout():
+    text = gpt2.build(SMALL._replace(dropout=0.1)).text()
+    assert arguments_of(text)[-1] == (
+        "random", "5xi32", 'optimus.binding = "random"'
+    )
+    # After the embedding, each attention and each feed-forward part.
+    drawn = re.findall(r"%(\w+), %random \{rate = 0.1 : f64, stream = (\d+)", text)
+    parts = ["h%d_%s_biased" % (layer, part) for layer in (0, 1) for part in ("attn", "mlp")]
+    assert [name for name, _ in drawn] == ["embedded_at", *parts]
+    assert [int(stream) for _, stream in drawn] == [2**24 + i for i in range(5)]
+    # What is drawn for the parameters stays.
+    plain = gpt2.build(SMALL).text()
+    assert "random" not in plain
+    assert arguments_of(text)[:-3] == arguments_of(plain)[:-2]
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL._replace(dropout=0.5)])
+def test_every_value_is_defined_once_before_its_use(config):
+    text = gpt2.build(config).text()
     defined = {name for name, _, _ in arguments_of(text)}
     assert len(defined) == len(arguments_of(text))
     for line in text.splitlines():
@@ -213,6 +230,8 @@ def test_output_through_a_link_keeps_the_link(tmp_path):
         (flags(ffn=0), "ffn is 0"),
         (flags(init_std=0), "init_std is 0.0; it must be a positive number"),
         (flags(init_std="nan"), "init_std is nan"),
+        (flags(dropout=1), "dropout is 1.0; it must be at least 0 and below 1"),
+        (flags(dropout="nan"), "dropout is nan"),
         (flags(seq="long"), "argument --seq: invalid int value: 'long'"),
         (flags(seq=None), "the following arguments are required: --seq"),
         (flags(colour=1), "unrecognized arguments: --colour 1"),

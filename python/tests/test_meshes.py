@@ -36,6 +36,9 @@ MESHES = [
 ]
 
 
+DROPPING = RAGGED._replace(dropout=0.2)
+
+
 class Run:
     """What one library does with one text."""
 
@@ -99,6 +102,29 @@ def test_dimensions_that_do_not_divide(
 ):
     library = tools.library(RAGGED, mesh, strategy)
     agree(Run(tools, library, ragged_text, tmp_path, 10), ragged_serial)
+
+
+@pytest.fixture(scope="module")
+def dropping_serial(tools, ragged_text, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dropping-serial")
+    return Run(tools, tools.library(DROPPING), ragged_text, folder, 10)
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy", [("row:2,col:3", "summa"), ("row:1,col:2", "megatron")]
+)
+def test_every_mesh_drops_the_same_elements(
+    tools, ragged_text, ragged_serial, dropping_serial, tmp_path, mesh, strategy
+):
+    # The same parameters at first, but not the same losses.
+    before, dropping = ragged_serial.initial, dropping_serial.initial
+    assert all((before[name] == p).all() for name, p in dropping.items())
+    difference = losses(dropping_serial.log) - losses(ragged_serial.log)
+    assert (np.abs(difference) > 1e-3).sum() > 5
+    library = tools.library(DROPPING, mesh, strategy)
+    agree(Run(tools, library, ragged_text, tmp_path, 10), dropping_serial)
+    flags = ["--data", ragged_text]
+    tools.run("optimus-run", "verify", dropping_serial.library, library, *flags)
 
 
 @pytest.mark.parametrize("mesh, strategy", MESHES)

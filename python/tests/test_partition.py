@@ -32,6 +32,10 @@ MODELS = {
     "even": Model(2, hidden=12, heads=6, sequence=4, vocabulary=24, batch=12),
     # Heads, vocabulary, hidden, feed-forward width and batch all need padding.
     "padded": Model(2, hidden=10, heads=5, sequence=3, vocabulary=13, batch=5, ffn=9),
+    # Rows of 3 to 10 elements begin anywhere in a group of draws.
+    "dropout": Model(
+        1, hidden=10, heads=5, sequence=3, vocabulary=13, batch=5, ffn=9, dropout=0.3
+    ),
     # Some ranks of the larger meshes hold nothing but padding.
     "tiny": Model(1, hidden=3, heads=1, sequence=2, vocabulary=2, batch=1, ffn=2),
 }

@@ -36,6 +36,7 @@ class Model(NamedTuple):
     batch: int
     ffn: Optional[int] = None
     init_std: float = 0.02
+    dropout: float = 0.0
 
     def flags(self) -> List[str]:
         flags = {
@@ -47,6 +48,7 @@ class Model(NamedTuple):
             "--batch": self.batch,
             "--ffn": self.ffn,
             "--init-std": self.init_std,
+            "--dropout": self.dropout,
         }
         return [
             part

@@ -31,8 +31,8 @@ static constexpr std::string_view kScalarNames[kNumScalars] = {
 static constexpr std::string_view kOutputNames[kNumOutputs] = {
     "loss_sum", "real_count", "grad_norm"};
 static constexpr std::string_view kArgKindNames[] = {
-    "param",   "exp_avg", "exp_avg_sq", "tokens",
-    "targets", "scalar",  "grad",       "output"};
+    "param",  "exp_avg", "exp_avg_sq", "tokens", "targets",
+    "random", "scalar",  "grad",       "output"};
 
 std::string_view optrt::toString(Scalar scalar) {
   return kScalarNames[int(scalar)];
@@ -259,6 +259,7 @@ static Arg readArg(const JsonCursor &cursor, const Manifest &manifest) {
     break;
   case ArgKind::Tokens:
   case ArgKind::Targets:
+  case ArgKind::Random:
     break;
   }
   return arg;

@@ -10,6 +10,7 @@
 
 #include "HostMemory.h"
 #include "optimus-runtime/RankTeam.h"
+#include "optimus-support/Dropout.h"
 
 #include <algorithm>
 #include <array>
@@ -33,6 +34,7 @@ struct Session::LocalRank {
   int32_t *tokens = nullptr, *targets = nullptr;
   /// Rows of the batch before a sharded sequence is cut out of them.
   std::vector<int32_t> rowTokens, rowTargets;
+  std::array<int32_t, optimus_support::kNumRandomWords> random{};
   std::array<float, kNumScalars> scalars{};
   std::array<float, kNumOutputs> outputs{};
   std::map<std::string, std::vector<void *>, std::less<>> args;
@@ -210,6 +212,9 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       case ArgKind::Targets:
         args.push_back(rank.targets);
         break;
+      case ArgKind::Random:
+        args.push_back(rank.random.data());
+        break;
       case ArgKind::Scalar:
         args.push_back(&rank.scalars[static_cast<int>(arg.scalar)]);
         break;
@@ -358,6 +363,11 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
 void Session::setScalar(Scalar scalar, float value) {
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     rank->scalars[static_cast<int>(scalar)] = value;
+}
+
+void Session::setRandom(uint64_t seed, int64_t step) {
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    rank->random = optimus_support::randomWords(seed, step);
 }
 
 Status Session::fillInputs(LocalRank &rank, const FillRows &fill) {

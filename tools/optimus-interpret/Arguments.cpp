@@ -10,6 +10,7 @@
 
 #include "Npy.h"
 
+#include "optimus-support/Dropout.h"
 #include "optimus-support/Initialize.h"
 #include "optimus-support/Philox.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -51,6 +52,9 @@ public:
     if (auto init = function.getArgAttrOfType<InitAttr>(argument,
                                                         OptimusDialect::kInit))
       return initialize(init, shape);
+    if (name == "random" &&
+        ArrayRef(shape) == ArrayRef<int64_t>(optimus_support::kNumRandomWords))
+      return firstStep();
     if (sources.vocabulary > 0)
       return draw(argument, type.getElementType(), name, shape);
     // Training starts without moments.
@@ -110,6 +114,14 @@ private:
                                      values.data());
     Tensor tensor = Tensor::zeros(shape);
     tensor.elements.assign(values.begin(), values.end());
+    return tensor;
+  }
+
+  /// The random words of the first step.
+  Tensor firstStep() {
+    Tensor tensor = Tensor::zeros({optimus_support::kNumRandomWords});
+    llvm::copy(optimus_support::randomWords(sources.seed, /*step=*/1),
+               tensor.elements.begin());
     return tensor;
   }
 

@@ -23,7 +23,8 @@ struct ArgumentSources {
   std::string folder;
   /// Scalars by name.
   llvm::StringMap<double> scalars;
-  /// Of the initial values of parameters, and of what is drawn.
+  /// Of the initial values of parameters, of what is drawn, and of the random
+  /// words of a program, whose step is 1.
   uint64_t seed = 1;
   /// If positive, whatever is still lacking is drawn: floats from the normal
   /// distribution, integers evenly from [0, vocabulary), targets from

@@ -78,6 +78,7 @@ StatusOr<BenchResult> measure(Session &session, World &world,
   std::vector<double> times;
   for (int64_t step = 1; step <= options.warmup + options.steps; ++step) {
     Hyperparameters().apply(session, step, /*lr=*/1e-4);
+    session.setRandom(/*seed=*/0, step);
     auto begin = std::chrono::steady_clock::now();
     StatusOr<StepOutputs> outputs =
         session.run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,

@@ -208,6 +208,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   int64_t batch = library->manifest().batch;
   double lr = options.learningRate.at(step, options.steps);
   options.hyperparameters.apply(*session, step, lr);
+  session->setRandom(seed, step);
   int64_t dataStep = firstPosition / batch + (step - firstStep);
 
   auto begin = std::chrono::steady_clock::now();

@@ -52,6 +52,8 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
                                                  /*withMoments=*/false));
     OPTRT_RETURN_IF_ERROR(session->load(*checkpoint));
   }
+  // What is dropped out is what a training step drops that reads this batch.
+  session->setRandom(options.seed, options.stepIndex + 1);
   OPTRT_ASSIGN_OR_RETURN(
       StepOutputs outputs,
       session->run("grad_step", [&](int64_t begin, int64_t count,

@@ -37,8 +37,8 @@ SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
       .Case<AddOp, MulOp>([](auto) {
         return Operands{0, 1};
       })
-      .Case<GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp, ccl::AllReduceOp>(
-          [](auto) { return Operands{0}; })
+      .Case<DropoutOp, GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp,
+            ccl::AllReduceOp>([](auto) { return Operands{0}; })
       .Case([&](LayerNormOp) { return result == 0 ? Operands{0} : Operands{}; })
       // The residual is where a product begins to accumulate.
       .Case([](MatmulOp matmul) {

@@ -1,5 +1,5 @@
 //===- LowerLocalOps.cpp - Operations on local tensors that become launches *-
-//C++ -*-===//
+// C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -39,6 +39,24 @@ public:
   }
   void lower(GeluWithSlopeOp op) {
     launch(kernels.geluWithSlope(getNumElements(op.getResult())), op);
+  }
+  void lower(DropoutOp op) {
+    Type type = op.getX().getType();
+    ArrayRef<int64_t> local = cast<RankedTensorType>(type).getShape();
+    SmallVector<int64_t> whole = ccl::getGlobalShape(type);
+    // The stream, then where this rank's part begins: an addend for each
+    // dimension that is cut.
+    SmallVector<Value> scalars = {lowering.createConstant(op.getStream())};
+    int64_t stride = 1;
+    for (int64_t dim = local.size() - 1; dim >= 0; --dim) {
+      if (!ccl::getDimAxes(type, dim).empty())
+        scalars.push_back(lowering.createPartOffset(type, dim, stride));
+      stride *= whole[dim];
+    }
+    lowering.launch(kernels.dropout(local, whole, scalars.size() - 1,
+                                    op.getRate().convertToDouble()),
+                    {in(op.getX()), in(op.getRandom()), out(op.getResult())},
+                    scalars);
   }
   void lower(SqrtOp op) {
     launch(kernels.sqrt(getNumElements(op.getResult())), op);
@@ -219,8 +237,8 @@ private:
 LogicalResult mlir::optimus::lowerLocalOp(Operation *op, Lowering &lowering) {
   LocalOpLowering local(lowering);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<AddOp, MulOp, SumLeadingOp, GeluOp, GeluWithSlopeOp, SqrtOp,
-            LayerNormOp, LayerNormGradOp, RowMomentsOp, MergeMomentsOp,
+      .Case<AddOp, MulOp, SumLeadingOp, DropoutOp, GeluOp, GeluWithSlopeOp,
+            SqrtOp, LayerNormOp, LayerNormGradOp, RowMomentsOp, MergeMomentsOp,
             NormalizeOp, NormGradSumsOp, NormGradApplyOp, NormParamGradOp,
             AttentionOp, AttentionGradOp, EmbeddingOp, EmbeddingGradOp,
             SumSquaresOp, GlobalNormOp, ClipOp, AdamWOp>([&](auto concrete) {

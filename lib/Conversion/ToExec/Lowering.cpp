@@ -113,13 +113,13 @@ Value Lowering::createRealExtent(Type type, int64_t dim) {
                                     local, total, axes);
 }
 
-Value Lowering::createPartOffset(Type type, int64_t dim) {
+Value Lowering::createPartOffset(Type type, int64_t dim, int64_t stride) {
   ArrayAttr axes = getAxes(type, dim);
   if (axes.empty())
     return createConstant(0);
   return exec::PartOffsetOp::create(
       builder, location, builder.getI64Type(),
-      cast<RankedTensorType>(type).getDimSize(dim), axes);
+      cast<RankedTensorType>(type).getDimSize(dim) * stride, axes);
 }
 
 /// Whether a tensor is a parameter. Its buffer is updated after its last use,

@@ -108,8 +108,9 @@ public:
   Value createConstant(int64_t value);
   /// The number of real elements in a dimension of this rank's part.
   Value createRealExtent(Type type, int64_t dim);
-  /// The first element of a dimension that this rank's part holds.
-  Value createPartOffset(Type type, int64_t dim);
+  /// The first element of a dimension that this rank's part holds, times
+  /// `stride`.
+  Value createPartOffset(Type type, int64_t dim, int64_t stride = 1);
 
   /// Which operand of a product is a parameter.
   static exec::Weight getWeight(Value a, Value b);

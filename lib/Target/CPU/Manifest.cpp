@@ -213,7 +213,7 @@ FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
            << OptimusDialect::kBinding
            << "', so the runtime would not know what to pass";
   auto [kind, name] = binding.getValue().split(':');
-  if (kind == "tokens" || kind == "targets")
+  if (kind == "tokens" || kind == "targets" || kind == "random")
     return json::Object{{"kind", kind}};
   if (kind == "scalar")
     return json::Object{{"kind", kind}, {"name", name}};

@@ -65,6 +65,14 @@ def _parser() -> argparse.ArgumentParser:
         help="standard deviation of the initial weights (default: %(default)s)",
     )
     gpt.add_argument(
+        "--dropout",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="probability with which training drops an element of the embeddings "
+        "and of each layer's two contributions (default: %(default)s)",
+    )
+    gpt.add_argument(
         "-o",
         "--output",
         default="-",
@@ -118,6 +126,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
                 ffn=options.ffn,
                 chunk=options.chunk,
                 init_std=options.init_std,
+                dropout=options.dropout,
             )
         )
         _write(options.output, model.text())

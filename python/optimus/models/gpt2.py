@@ -31,6 +31,8 @@ class Config(NamedTuple):
     chunk: int = 512
     """Tokens whose logits exist at one time."""
     init_std: float = 0.02
+    dropout: float = 0.0
+    """Of the embeddings and of what enters the residual stream."""
 
     @property
     def ffn_width(self) -> int:
@@ -39,7 +41,7 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(self._asdict(), ffn=self.ffn_width)
-        del extents["init_std"]
+        del extents["init_std"], extents["dropout"]
         for name, extent in extents.items():
             # Extents are i64 in the program and token ids i32.
             if not 1 <= extent < 2**31:
@@ -54,6 +56,10 @@ class Config(NamedTuple):
         if not (math.isfinite(self.init_std) and self.init_std > 0):
             raise ConfigError(
                 "init_std is %r; it must be a positive number" % self.init_std
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(
+                "dropout is %r; it must be at least 0 and below 1" % self.dropout
             )
 
 
@@ -94,6 +100,7 @@ def build(config: Config) -> LossFunction:
 
     x = model.embedding("embedded", "residual", wte, tokens)
     x = model.add("embedded_at", "residual", x, wpe)
+    x = model.dropout("embedded_dropped", "residual", x, c.dropout)
     for layer in range(c.layers):
         block = _Block(model, c, layer)
         x = block.feed_forward(block.self_attention(x))
@@ -206,4 +213,5 @@ class _Block:
         model, name = self._model, self._prefix + part
         y = model.matmul(name + "_product", "residual", y, weight, contracting)
         y = model.add(name + "_biased", "residual", y, bias)
+        y = model.dropout(name + "_dropped", "residual", y, self._config.dropout)
         return model.add(name + "_out", "residual", y, residual)

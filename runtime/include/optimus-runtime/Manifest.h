@@ -54,6 +54,7 @@ enum class ArgKind {
   ExpAvgSq, ///< second moment of parameter `index`
   Tokens,   ///< i32, laid out as Manifest::tokens
   Targets,  ///< i32, laid out as Manifest::targets
+  Random,   ///< optimus_support::kNumRandomWords i32 words of a step
   Scalar,   ///< pointer to one f32, see Scalar
   Grad,     ///< where the gradient of parameter `index` goes
   Output,   ///< pointer to one f32, see Output

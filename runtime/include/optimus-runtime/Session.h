@@ -97,6 +97,9 @@ public:
   Status save(const std::string &dir, const TrainingState &state);
 
   void setScalar(Scalar scalar, float value);
+  /// Of the functions that draw random numbers: the run's seed and the number
+  /// of the step, from 1 and below 2^48.
+  void setRandom(uint64_t seed, int64_t step);
 
   /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
   /// [rowsCount, sequence] matrices. Called by several threads at once.

@@ -125,6 +125,54 @@ func.func @clip(%n: tensor<f32>, %x: tensor<4xf32>) {
 
 // -----
 
+func.func @dropout_c1(%x: tensor<4x8xf32>, %r: tensor<5xi32>) {
+  // expected-error @below {{C1: expected a result of shape [4, 8], of one dimension at least, found [8, 4]}}
+  %0 = optimus.dropout %x, %r {rate = 0.5 : f64, stream = 0 : i64} : (tensor<4x8xf32>, tensor<5xi32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_c1_scalar(%x: tensor<f32>, %r: tensor<5xi32>) {
+  // expected-error @below {{C1: expected a result of shape [], of one dimension at least, found []}}
+  %0 = optimus.dropout %x, %r {rate = 0.5 : f64, stream = 0 : i64} : (tensor<f32>, tensor<5xi32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @dropout_c2(%x: tensor<4x8xf32>, %r: tensor<4xi32>) {
+  // expected-error @below {{C2: expected random of shape [5], found [4]}}
+  %0 = optimus.dropout %x, %r {rate = 0.5 : f64, stream = 0 : i64} : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_c3(%x: tensor<4x8xf32>, %r: tensor<5xi32>) {
+  // expected-error @below {{C3: expected a rate of 0 at least and below 1, found 1.0}}
+  %0 = optimus.dropout %x, %r {rate = 1.0 : f64, stream = 0 : i64} : (tensor<4x8xf32>, tensor<5xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_c3_nan(%x: tensor<4x8xf32>, %r: tensor<5xi32>) {
+  // expected-error @below {{C3: expected a rate of 0 at least and below 1, found nan}}
+  %0 = optimus.dropout %x, %r {rate = 0x7FF8000000000000 : f64, stream = 0 : i64} : (tensor<4x8xf32>, tensor<5xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @dropout_c4(%x: tensor<4x8xf32>, %r: tensor<5xi32>) {
+  // expected-error @below {{C4: expected a stream from 0 to 4294967039, found 4294967040}}
+  %0 = optimus.dropout %x, %r {rate = 0.5 : f64, stream = 4294967040 : i64} : (tensor<4x8xf32>, tensor<5xi32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
 func.func @embedding_c1(%t: tensor<256xf32>, %i: tensor<2x8xi32>) {
   // expected-error @below {{C1: expected a table of rank 2, found [256]}}
   %0 = optimus.embedding %t, %i : (tensor<256xf32>, tensor<2x8xi32>) -> tensor<2x8xf32>

@@ -100,6 +100,13 @@ func.func @embedding_grad(%dy: tensor<2x8x16xf32>, %tokens: tensor<2x8xi32>) -> 
   return %1 : tensor<256x16xf32>
 }
 
+// CHECK-LABEL: func.func @dropout
+// CHECK: optimus.dropout %{{.*}}, %{{.*}} {rate = 1.000000e-01 : f64, stream = 3 : i64} : (tensor<2x8xf32>, tensor<5xi32>) -> tensor<2x8xf32>
+func.func @dropout(%x: tensor<2x8xf32>, %random: tensor<5xi32>) -> tensor<2x8xf32> {
+  %0 = optimus.dropout %x, %random {rate = 0.1 : f64, stream = 3 : i64} : (tensor<2x8xf32>, tensor<5xi32>) -> tensor<2x8xf32>
+  return %0 : tensor<2x8xf32>
+}
+
 // CHECK-LABEL: func.func @gelu
 // CHECK: optimus.gelu %{{.*}} : tensor<2x8xf32>
 func.func @gelu(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {

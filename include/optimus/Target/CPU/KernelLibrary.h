@@ -72,6 +72,11 @@ public:
   KernelLaunch geluWithSlope(int64_t n);
   /// x[n] -> result[n]; in place.
   KernelLaunch sqrt(int64_t n);
+  /// x[n], i32 random[5] -> result[n]; scalars i64 stream and then `addends`
+  /// i64, the sum of which is the whole tensor's element that x begins with; in
+  /// place. x is [local], a part of a tensor [whole], n elements in all.
+  KernelLaunch dropout(ArrayRef<int64_t> local, ArrayRef<int64_t> whole,
+                       int64_t addends, double rate);
 
   // -- Layer normalisation, rows of n elements --------------------------------
 

@@ -60,7 +60,7 @@ private:
   OpBuilder builder;
   Block *block = nullptr;
   SmallVector<DictionaryAttr> argAttrs;
-  SmallVector<BlockArgument> params, tokensAndTargets;
+  SmallVector<BlockArgument> params, inputs;
   SmallVector<BlockArgument> moments[std::size(kMoments)];
   SmallVector<BlockArgument> scalars;
   int64_t numDecayed = 0;
@@ -101,9 +101,9 @@ void TrainStepBuilder::addArguments() {
           addArgument(arg.getType(), arg.getLoc(),
                       attrs.getDictionary(builder.getContext())));
     }
-  for (int64_t i : {n, n + 1}) {
+  for (int64_t i = n; i < n + loss.numInputs; ++i) {
     BlockArgument arg = grad.getArgument(i);
-    tokensAndTargets.push_back(
+    inputs.push_back(
         addArgument(arg.getType(), arg.getLoc(), grad.getArgAttrDict(i)));
   }
   auto scalarType = RankedTensorType::get({}, builder.getF32Type());
@@ -149,7 +149,7 @@ func::FuncOp TrainStepBuilder::build() {
 
   IRMapping mapping;
   mapping.map(grad.getArguments().take_front(n), params);
-  mapping.map(grad.getArguments().drop_front(n), tokensAndTargets);
+  mapping.map(grad.getArguments().drop_front(n), inputs);
   builder.setInsertionPointToEnd(block);
   Block &body = grad.front();
   for (Operation &op : body.without_terminator())
@@ -215,13 +215,16 @@ public:
         return signalPassFailure();
       }
 
-    setInputBindings(loss->function, loss->numParams);
-    setInputBindings(*grad, loss->numParams);
+    setInputBindings(*loss, loss->function);
+    setInputBindings(*loss, *grad);
     TrainStepBuilder builder(*loss, *grad);
     auto end = module.getBody()->end();
     symbols.insert(builder.build(), end);
-    symbols.insert(
-        copyAs(loss->function, "eval_step", {"loss_sum", "real_count"}), end);
+    func::FuncOp eval =
+        copyAs(loss->function, "eval_step", {"loss_sum", "real_count"});
+    symbols.insert(eval, end);
+    if (failed(takeExpectedValues(*loss, eval)))
+      return signalPassFailure();
     SmallVector<std::string> gradResults = {"loss_sum", "real_count"};
     for (int64_t i = 0; i < loss->numParams; ++i)
       gradResults.push_back(("grad:" + loss->getParamName(i)).str());
@@ -253,11 +256,32 @@ private:
     return grad;
   }
 
-  static void setInputBindings(func::FuncOp function, int64_t numParams) {
+  static void setInputBindings(LossFunction loss, func::FuncOp function) {
     Builder builder(function.getContext());
-    for (auto [offset, name] : llvm::enumerate(LossFunction::kInputs))
-      function.setArgAttr(numParams + offset, OptimusDialect::kBinding,
-                          builder.getStringAttr(name));
+    for (int64_t i = 0; i < loss.numInputs; ++i)
+      function.setArgAttr(loss.numParams + i, OptimusDialect::kBinding,
+                          builder.getStringAttr(LossFunction::kInputs[i]));
+  }
+
+  /// Makes of a copy of `@loss` what it is on average: no random numbers are
+  /// drawn, nor is the argument they depend on left.
+  static LogicalResult takeExpectedValues(LossFunction loss,
+                                          func::FuncOp eval) {
+    for (Operation &op : llvm::make_early_inc_range(eval.front())) {
+      auto stochastic = dyn_cast<StochasticOpInterface>(op);
+      if (!stochastic)
+        continue;
+      op.getResult(0).replaceAllUsesWith(stochastic.getExpectedValue());
+      op.erase();
+    }
+    if (!loss.hasRandom())
+      return success();
+    unsigned random = loss.numParams + loss.numInputs - 1;
+    for (Operation *user : eval.getArgument(random).getUsers())
+      return user->emitOpError("uses the random words of @loss, but evaluation "
+                               "draws no numbers and the operation does not "
+                               "say what it is on average");
+    return eval.eraseArgument(random);
   }
 
   static func::FuncOp copyAs(func::FuncOp function, StringRef name,

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 static constexpr StringLiteral kForm =
-    "@loss(params…, tokens, targets) -> (loss_sum, real_count)";
+    "@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)";
 
 StringRef LossFunction::getParamName(int64_t index) const {
   func::FuncOp f = function;
@@ -57,12 +57,15 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
              << "' to be a tensor of f32 with a static shape, found "
              << function.getArgument(numParams).getType();
   }
-  if (numParams == 0 || numArgs != numParams + 2)
+  int64_t numInputs = numArgs - numParams;
+  int64_t mostInputs = std::ssize(kInputs);
+  if (numParams == 0 || numInputs < mostInputs - 1 || numInputs > mostInputs)
     return function.emitError("expected ")
            << kForm << ", parameters being the arguments with optimus.param; "
-           << "found " << numParams << " leading parameters and "
-           << numArgs - numParams << " other arguments";
-  for (auto [offset, expected] : llvm::enumerate(kInputs)) {
+           << "found " << numParams << " leading parameters and " << numInputs
+           << " other arguments";
+  for (auto [offset, expected] :
+       llvm::enumerate(ArrayRef(kInputs).take_front(numInputs))) {
     int64_t index = numParams + offset;
     auto type =
         dyn_cast<RankedTensorType>(function.getArgument(index).getType());
@@ -87,5 +90,5 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
     return function.emitError("expected ")
            << kForm << " with results " << scalar << ", found "
            << function.getResultTypes();
-  return LossFunction{function, numParams};
+  return LossFunction{function, numParams, numInputs};
 }

@@ -14,15 +14,19 @@
 
 namespace mlir::optimus {
 
-/// `@loss(params…, tokens, targets) -> (loss_sum, real_count)`. The same
-/// arguments, with more results, are those of `@grad`.
+/// `@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)`. The
+/// same arguments, with more results, are those of `@grad`.
 struct LossFunction {
-  /// What the arguments after the parameters are.
-  static constexpr StringLiteral kInputs[] = {"tokens", "targets"};
+  /// What the arguments after the parameters are; the last one is for programs
+  /// that draw random numbers.
+  static constexpr StringLiteral kInputs[] = {"tokens", "targets", "random"};
 
   func::FuncOp function;
-  /// Arguments [0, numParams) are parameters, then come tokens and targets.
+  /// Arguments [0, numParams) are parameters, then come `numInputs` inputs.
   int64_t numParams;
+  int64_t numInputs;
+
+  bool hasRandom() const { return numInputs == std::ssize(kInputs); }
 
   /// The module's `@loss`. Where there is none or it has not this form, emits
   /// an error that says what was expected.

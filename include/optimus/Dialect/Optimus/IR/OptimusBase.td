@@ -23,8 +23,9 @@ def Optimus_Dialect : Dialect {
     are.
 
     A builder writes one function,
-    `@loss(params…, tokens, targets) -> (loss_sum, real_count)`. Arguments that
-    are parameters carry
+    `@loss(params…, tokens, targets) -> (loss_sum, real_count)`; a program that
+    draws random numbers has one more argument, `random`, the words that they
+    depend on (`optimus.dropout`). Arguments that are parameters carry
 
     * `optimus.param`: the parameter's name in a checkpoint;
     * `optimus.hf_shape`: its shape there, where that differs;
@@ -58,8 +59,8 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kShardings = "optimus.shardings";
     static constexpr llvm::StringLiteral kDonates = "optimus.donates";
     /// On arguments and results of a built step: what the runtime passes or
-    /// receives there ("tokens", "targets", "scalar:lr", "exp_avg:NAME",
-    /// "exp_avg_sq:NAME"; "loss_sum", "real_count", "grad_norm", "grad:NAME").
+    /// receives there ("tokens", "targets", "random", "scalar:lr",
+    /// "exp_avg:NAME", "exp_avg_sq:NAME"; "loss_sum", "real_count", "grad_norm", "grad:NAME").
     static constexpr llvm::StringLiteral kBinding = "optimus.binding";
   }];
 }

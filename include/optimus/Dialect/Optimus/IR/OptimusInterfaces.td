@@ -41,4 +41,16 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
+def StochasticOpInterface : OpInterface<"StochasticOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation with one result that depends on random numbers. Training
+    draws them; an evaluation computes with the expected value.
+  }];
+  let methods = [
+    InterfaceMethod<"The operand that the result is on average.",
+      "::mlir::Value", "getExpectedValue">
+  ];
+}
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_INTERFACES

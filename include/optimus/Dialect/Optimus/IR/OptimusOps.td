@@ -12,6 +12,7 @@
 include "optimus/Dialect/Optimus/IR/OptimusNormOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 include "optimus/Dialect/Optimus/IR/OptimusOptimizerOps.td"
+include "optimus/Dialect/Optimus/IR/OptimusRandomOps.td"
 
 //===----------------------------------------------------------------------===//
 // Mesh

@@ -14,7 +14,7 @@ include "mlir/Pass/PassBase.td"
 def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
   let summary = "Adds @grad, the gradient of @loss for every parameter";
   let description = [{
-    For `@loss(params…, tokens, targets) -> (loss_sum, real_count)` adds
+    For `@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)` adds
     `@grad`, with the same arguments and the results
     `(loss_sum, real_count, one gradient for each parameter in order)`. The
     gradients are those of `loss_sum`: a sum over tokens, not divided by their
@@ -46,15 +46,16 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   let description = [{
     Leaves three functions in the module:
 
-    * `@train_step(params…, exp_avg…, exp_avg_sq…, tokens, targets, lr,
-      weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power) ->
+    * `@train_step(params…, exp_avg…, exp_avg_sq…, tokens, targets[, random],
+      lr, weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power) ->
       (params…, exp_avg…, exp_avg_sq…, loss_sum, real_count, grad_norm)`: the
       body of `@grad`, the norm of all gradients, the clipping factor and one
       update for each parameter. The first three groups of arguments carry
       `optimus.donates`, the number of the result that takes over the buffer.
       `grad_norm` is that of the mean loss, before clipping. A parameter whose
       Hugging Face shape has fewer than two dimensions does not decay.
-    * `@eval_step`: `@loss`.
+    * `@eval_step`: `@loss`, with operations that draw random numbers replaced
+      by what they are on average, and without `random`.
     * `@grad_step`: `@grad`.
 
     Arguments and results carry `optimus.binding`, what the runtime passes or
