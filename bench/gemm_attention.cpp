@@ -163,31 +163,43 @@ void benchGemm(CpuDevice &device, const Shape &s) {
   std::fflush(stdout);
 }
 
+/// q, k and v lie side by side in one tensor, as a product makes them.
+optrt_attention_desc sideBySide(int64_t batch, int64_t seq, int64_t heads,
+                                int64_t kvHeads, int64_t headDim, bool causal) {
+  int64_t ld = (heads + 2 * kvHeads) * headDim;
+  return {batch, seq, heads, kvHeads, headDim, ld, ld, causal};
+}
+
 void benchAttention(CpuDevice &device, optrt_attention_desc d, int layers) {
   int64_t tokens = d.batch * d.seq, hidden = d.heads * d.head_dim;
-  auto qkv = randomValues(tokens * 3 * hidden),
+  auto qkv = randomValues(tokens * d.q_ld),
        dout = randomValues(tokens * hidden);
   std::vector<float> out(tokens * hidden), lse(d.batch * d.heads * d.seq),
-      dqkv(tokens * 3 * hidden);
+      dqkv(tokens * d.q_ld);
+  const float *q = qkv.data(), *k = q + hidden,
+              *v = k + d.kv_heads * d.head_dim;
+  float *dq = dqkv.data(), *dk = dq + hidden,
+        *dv = dk + d.kv_heads * d.head_dim;
   std::vector<double> times = takeTurns(
       {[&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attention(d, qkv.data(), out.data(), lse.data()));
+           must(device.attention(d, q, k, v, out.data(), lse.data()));
        },
        [&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attentionGrad(d, dout.data(), qkv.data(), out.data(),
-                                     lse.data(), dqkv.data()));
+           must(device.attentionGrad(d, dout.data(), q, k, v, out.data(),
+                                     lse.data(), dq, dk, dv));
        }});
   // What causal (or full) attention needs: two products forward, five back.
   double pairs = d.causal ? 0.5 * double(d.seq) * double(d.seq + 1)
                           : double(d.seq) * double(d.seq);
   double product = 2e-9 * pairs * double(d.batch * hidden) * layers;
-  std::printf("%3ld %5ld %3ld %4ld %-6s %d layers: forward %7.2f ms (%5.1f "
-              "GFLOP/s), backward %7.2f ms (%5.1f GFLOP/s)\n",
-              long(d.batch), long(d.seq), long(d.heads), long(d.head_dim),
-              d.causal ? "causal" : "full", layers, 1e3 * times[0],
-              2 * product / times[0], 1e3 * times[1], 5 * product / times[1]);
+  std::printf(
+      "%3ld %5ld %3ld %3ld %4ld %-6s %d layers: forward %7.2f ms (%5.1f "
+      "GFLOP/s), backward %7.2f ms (%5.1f GFLOP/s)\n",
+      long(d.batch), long(d.seq), long(d.heads), long(d.kv_heads),
+      long(d.head_dim), d.causal ? "causal" : "full", layers, 1e3 * times[0],
+      2 * product / times[0], 1e3 * times[1], 5 * product / times[1]);
   std::fflush(stdout);
 }
 
@@ -202,11 +214,14 @@ int main(int argc, char **argv) {
               "packed", "of best");
   for (const Shape &shape : shapes)
     benchGemm(device, shape);
-  std::printf("\nattention: batch, sequence, heads, head size\n");
-  benchAttention(device, {8, 256, 6, 64, 1}, 6);
-  benchAttention(device, {8, 256, 6, 64, 0}, 6);
-  benchAttention(device, {4, 1024, 6, 64, 1}, 1);
-  benchAttention(device, {8, 128, 8, 32, 1}, 6);
-  benchAttention(device, {2, 512, 16, 64, 1}, 1);
-  benchAttention(device, {2, 512, 6, 80, 1}, 1);
+  std::printf(
+      "\nattention: batch, sequence, heads of queries, heads of keys and "
+      "values, head size\n");
+  benchAttention(device, sideBySide(8, 256, 6, 6, 64, true), 6);
+  benchAttention(device, sideBySide(8, 256, 6, 6, 64, false), 6);
+  benchAttention(device, sideBySide(4, 1024, 6, 6, 64, true), 1);
+  benchAttention(device, sideBySide(8, 128, 8, 8, 32, true), 6);
+  benchAttention(device, sideBySide(2, 512, 16, 16, 64, true), 1);
+  benchAttention(device, sideBySide(2, 512, 16, 4, 64, true), 1);
+  benchAttention(device, sideBySide(2, 512, 6, 6, 80, true), 1);
 }

@@ -8,8 +8,10 @@
 
 #include "LocalOps.h"
 
+#include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -17,75 +19,109 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// One head of one sequence of qkv [batch, seq, 3, heads, dim].
+/// The parts of one head of queries of one sequence: where each lies in its
+/// operand, or in the gradient of it.
 struct Head {
-  enum Part { Q = 0, K = 1, V = 2 };
+  using Shape = AttentionShape;
 
-  Head(const Tensor &qkv, bool causal, int64_t batch, int64_t head)
-      : seq(qkv.shape[1]), heads(qkv.shape[3]), dim(qkv.shape[4]),
-        causal(causal), batch(batch), head(head),
-        scale(1 / std::sqrt(static_cast<double>(dim))) {}
+  Head(const Shape &shape, bool causal, int64_t batch, int64_t head)
+      : shape(shape), causal(causal), batch(batch), head(head),
+        scale(1 / std::sqrt(static_cast<double>(shape.headDim))) {}
 
-  /// The first element of a position's q, k or v, in qkv and dqkv.
-  int64_t at(int64_t position, Part part) const {
-    return (((batch * seq + position) * 3 + part) * heads + head) * dim;
+  /// The first element of a position's q, k or v.
+  int64_t at(int64_t position, Shape::Part part) const {
+    int64_t headOfPart = part == Shape::Q ? head : head / shape.queriesPerGroup;
+    return (batch * shape.sequence + position) * shape.getStride(part) +
+           shape.getOffset(part) + headOfPart * shape.headDim;
   }
-  /// The first element of a position in a tensor [batch, seq, heads, dim].
+  /// The first element of a position in the result.
   int64_t atOut(int64_t position) const {
-    return ((batch * seq + position) * heads + head) * dim;
+    return ((batch * shape.sequence + position) * shape.getNumHeads() + head) *
+           shape.headDim;
   }
   int64_t atLse(int64_t position) const {
-    return (batch * heads + head) * seq + position;
+    return (batch * shape.getNumHeads() + head) * shape.sequence + position;
   }
   /// Position `row` sees positions [0, getNumSeen(row)).
-  int64_t getNumSeen(int64_t row) const { return causal ? row + 1 : seq; }
+  int64_t getNumSeen(int64_t row) const {
+    return causal ? row + 1 : shape.sequence;
+  }
 
-  double getScore(const Tensor &qkv, int64_t row, int64_t col) const {
+  double getScore(const Tensor &q, const Tensor &k, int64_t row,
+                  int64_t col) const {
     double score = 0;
-    for (int64_t i = 0; i < dim; ++i)
-      score += qkv[at(row, Q) + i] * qkv[at(col, K) + i];
+    for (int64_t i = 0; i < shape.headDim; ++i)
+      score += q[at(row, Shape::Q) + i] * k[at(col, Shape::K) + i];
     return score * scale;
   }
 
-  int64_t seq, heads, dim;
+  const Shape &shape;
   bool causal;
   int64_t batch, head;
   double scale;
 };
 
-/// Calls fn(Head) for each head of each sequence. Positions and head
+/// The operands of an attention, by part.
+struct Parts {
+  template <typename Op>
+  Parts(Op op, Frame &frame) : shape(op.getInputs()) {
+    auto get = [&](AttentionShape::Part part) {
+      return &frame.get(op.getInputs()[shape.getOperand(part)]);
+    };
+    q = get(AttentionShape::Q);
+    k = get(AttentionShape::K);
+    v = get(AttentionShape::V);
+    // What frames hold may be whole tensors, whatever the operand's type.
+    shape.batch = q->shape[0];
+    shape.groups = q->shape[shape.isPacked ? 3 : 2];
+    if (shape.hasGroupDim)
+      shape.queriesPerGroup = q->shape[3];
+  }
+
+  AttentionShape shape;
+  const Tensor *q, *k, *v;
+};
+
+/// Calls fn(Head) for each head of queries of each sequence. Positions and head
 /// dimensions must be whole.
-template <typename Fn>
-LogicalResult forEachHead(Frame &frame, Value qkv, bool causal, Fn &&fn) {
-  const Tensor &tensor = frame.get(qkv);
-  for (int64_t dim : {1, 2, 4})
-    if (frame.getExtent(qkv, dim).real != tensor.shape[dim])
-      return frame.emitError()
-             << "expected dimension " << dim << " of qkv without padding";
-  for (int64_t batch = 0; batch < tensor.shape[0]; ++batch)
-    for (int64_t head = 0; head < tensor.shape[3]; ++head)
-      fn(Head(tensor, causal, batch, head));
+template <typename Op, typename Fn>
+LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
+                          Fn &&fn) {
+  for (Value input : op.getInputs()) {
+    const Tensor &tensor = frame.get(input);
+    int64_t last = tensor.shape.size() - 1;
+    for (int64_t dim = 1; dim <= last; ++dim) {
+      bool isWhole = dim == 1 || dim == last || (shape.isPacked && dim == 2);
+      if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
+        return frame.emitError() << "expected dimension " << dim
+                                 << " of an operand without padding";
+    }
+  }
+  for (int64_t batch = 0; batch < shape.batch; ++batch)
+    for (int64_t head = 0; head < shape.getNumHeads(); ++head)
+      fn(Head(shape, op.getCausal(), batch, head));
   return success();
 }
 
 struct AttentionModel : LocalModel<AttentionModel, AttentionOp> {
   static LogicalResult run(AttentionOp op, Frame &frame) {
-    const Tensor &qkv = frame.get(op.getQkv());
+    Parts parts(op, frame);
     Tensor &result = frame.result(op.getResult());
     Tensor &lse = frame.result(op.getLse());
-    return forEachHead(frame, op.getQkv(), op.getCausal(), [&](Head head) {
-      for (int64_t row = 0; row < head.seq; ++row) {
+    return forEachHead(op, frame, parts.shape, [&](Head head) {
+      for (int64_t row = 0; row < head.shape.sequence; ++row) {
         std::vector<double> scores(head.getNumSeen(row));
         for (size_t col = 0; col < scores.size(); ++col)
-          scores[col] = head.getScore(qkv, row, col);
+          scores[col] = head.getScore(*parts.q, *parts.k, row, col);
         double max = *std::max_element(scores.begin(), scores.end());
         double sum = 0;
         for (double score : scores)
           sum += std::exp(score - max);
         for (size_t col = 0; col < scores.size(); ++col)
-          for (int64_t i = 0; i < head.dim; ++i)
-            result[head.atOut(row) + i] += std::exp(scores[col] - max) / sum *
-                                           qkv[head.at(col, Head::V) + i];
+          for (int64_t i = 0; i < head.shape.headDim; ++i)
+            result[head.atOut(row) + i] +=
+                std::exp(scores[col] - max) / sum *
+                (*parts.v)[head.at(col, AttentionShape::V) + i];
         lse[head.atLse(row)] = max + std::log(sum);
       }
     });
@@ -94,30 +130,37 @@ struct AttentionModel : LocalModel<AttentionModel, AttentionOp> {
 
 struct AttentionGradModel : LocalModel<AttentionGradModel, AttentionGradOp> {
   static LogicalResult run(AttentionGradOp op, Frame &frame) {
-    const Tensor &qkv = frame.get(op.getQkv());
+    Parts parts(op, frame);
     const Tensor &dout = frame.get(op.getDout());
     const Tensor &out = frame.get(op.getOut());
     const Tensor &lse = frame.get(op.getLse());
-    Tensor &dqkv = frame.result(op.getDqkv());
-    return forEachHead(frame, op.getQkv(), op.getCausal(), [&](Head head) {
-      for (int64_t row = 0; row < head.seq; ++row) {
-        int64_t outRow = head.atOut(row), q = head.at(row, Head::Q);
+    auto getGradient = [&](AttentionShape::Part part) -> Tensor & {
+      return frame.result(op.getDinputs()[parts.shape.getOperand(part)]);
+    };
+    Tensor &dq = getGradient(AttentionShape::Q);
+    Tensor &dk = getGradient(AttentionShape::K);
+    Tensor &dv = getGradient(AttentionShape::V);
+    return forEachHead(op, frame, parts.shape, [&](Head head) {
+      int64_t dim = head.shape.headDim;
+      for (int64_t row = 0; row < head.shape.sequence; ++row) {
+        int64_t outRow = head.atOut(row), q = head.at(row, AttentionShape::Q);
         // Σ over columns of p·dp, which is dout·out.
         double mean = 0;
-        for (int64_t i = 0; i < head.dim; ++i)
+        for (int64_t i = 0; i < dim; ++i)
           mean += dout[outRow + i] * out[outRow + i];
         for (int64_t col = 0; col < head.getNumSeen(row); ++col) {
-          int64_t k = head.at(col, Head::K), v = head.at(col, Head::V);
-          double p =
-              std::exp(head.getScore(qkv, row, col) - lse[head.atLse(row)]);
+          int64_t k = head.at(col, AttentionShape::K);
+          int64_t v = head.at(col, AttentionShape::V);
+          double p = std::exp(head.getScore(*parts.q, *parts.k, row, col) -
+                              lse[head.atLse(row)]);
           double dp = 0;
-          for (int64_t i = 0; i < head.dim; ++i)
-            dp += dout[outRow + i] * qkv[v + i];
+          for (int64_t i = 0; i < dim; ++i)
+            dp += dout[outRow + i] * (*parts.v)[v + i];
           double dscore = p * (dp - mean) * head.scale;
-          for (int64_t i = 0; i < head.dim; ++i) {
-            dqkv[q + i] += dscore * qkv[k + i];
-            dqkv[k + i] += dscore * qkv[q + i];
-            dqkv[v + i] += p * dout[outRow + i];
+          for (int64_t i = 0; i < dim; ++i) {
+            dq[q + i] += dscore * (*parts.k)[k + i];
+            dk[k + i] += dscore * (*parts.q)[q + i];
+            dv[v + i] += p * dout[outRow + i];
           }
         }
       }

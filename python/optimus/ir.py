@@ -202,13 +202,31 @@ class LossFunction:
         return self._emit("dropout", [(name, x.shape)], operands, role, attributes)[0]
 
     def matmul(
-        self, name: str, role: str, a: Value, b: Value, contracting: int = 1
+        self,
+        name: str,
+        role: str,
+        a: Value,
+        b: Value,
+        contracting: int = 1,
+        transpose_b: bool = False,
     ) -> Value:
-        """[M…, K…] times [K…, N…] with `contracting` dimensions in K."""
+        """[M…, K…] times [K…, N…] with `contracting` dimensions in K.
+
+        With `transpose_b`, `b` is [N…, K…].
+        """
         rows = len(a.shape) - contracting
-        assert a.shape[rows:] == b.shape[:contracting], name
-        shape = a.shape[:rows] + b.shape[contracting:]
-        attributes = {"contracting": contracting} if contracting != 1 else {}
+        columns = len(b.shape) - contracting
+        if transpose_b:
+            inner, outer = b.shape[columns:], b.shape[:columns]
+        else:
+            inner, outer = b.shape[:contracting], b.shape[contracting:]
+        assert a.shape[rows:] == inner, name
+        shape = a.shape[:rows] + outer
+        attributes: Dict[str, Attribute] = {}
+        if contracting != 1:
+            attributes["contracting"] = contracting
+        if transpose_b:
+            attributes["transpose_b"] = UNIT
         return self._emit("matmul", [(name, shape)], [a, b], role, attributes)[0]
 
     def layer_norm(
@@ -227,16 +245,26 @@ class LossFunction:
         attributes = {"epsilon": float(epsilon)}
         return self._emit("layer_norm", results, [x, gamma, beta], role, attributes)[0]
 
-    def attention(self, name: str, role: str, qkv: Value, causal: bool) -> Value:
-        """Multi-head attention on [b, s, 3, n, d]; yields [b, s, n, d]."""
-        batch, sequence, three, heads, head_dim = qkv.shape
-        assert three == 3, name
-        results = [
-            (name, (batch, sequence, heads, head_dim)),
-            (name + "_lse", (batch, heads, sequence)),
-        ]
+    def attention(
+        self, name: str, role: str, inputs: Sequence[Value], causal: bool
+    ) -> Value:
+        """Attention on `inputs`, which are one of
+
+        * qkv [b, s, 3, n, d]; yields [b, s, n, d];
+        * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d], each head
+          of which serves r heads of queries; yields q's shape.
+        """
+        shape = inputs[0].shape
+        if len(inputs) == 1:
+            assert len(shape) == 5 and shape[2] == 3, name
+            shape = shape[:2] + shape[3:]
+        else:
+            _, k, v = inputs
+            assert k.shape == v.shape == shape[:3] + shape[-1:], name
+        lse = shape[:1] + shape[2:-1] + shape[1:2]
+        results = [(name, shape), (name + "_lse", lse)]
         attributes = {"causal": UNIT} if causal else {}
-        return self._emit("attention", results, [qkv], role, attributes)[0]
+        return self._emit("attention", results, inputs, role, attributes)[0]
 
     def gelu(self, name: str, role: str, x: Value) -> Value:
         """GELU in its tanh form."""

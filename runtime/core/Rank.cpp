@@ -137,18 +137,20 @@ int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
 }
 
 int32_t attention(optrt_rank *rank, uint32_t command,
-                  const optrt_attention_desc *desc, const float *qkv,
-                  float *out, float *lse) {
+                  const optrt_attention_desc *desc, const float *q,
+                  const float *k, const float *v, float *out, float *lse) {
   return report(rank, command, "attention",
-                rank->device->attention(*desc, qkv, out, lse));
+                rank->device->attention(*desc, q, k, v, out, lse));
 }
 
 int32_t attentionGrad(optrt_rank *rank, uint32_t command,
                       const optrt_attention_desc *desc, const float *dout,
-                      const float *qkv, const float *out, const float *lse,
-                      float *dqkv) {
-  return report(rank, command, "attention_grad",
-                rank->device->attentionGrad(*desc, dout, qkv, out, lse, dqkv));
+                      const float *q, const float *k, const float *v,
+                      const float *out, const float *lse, float *dq, float *dk,
+                      float *dv) {
+  return report(
+      rank, command, "attention_grad",
+      rank->device->attentionGrad(*desc, dout, q, k, v, out, lse, dq, dk, dv));
 }
 
 int64_t axisIndex(optrt_rank *rank, int32_t axis) {

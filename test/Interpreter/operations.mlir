@@ -1,5 +1,6 @@
 // RUN: optimus-interpret %s --function norm --print | FileCheck %s --check-prefix=NORM
 // RUN: optimus-interpret %s --function attend --print | FileCheck %s --check-prefix=ATTEND
+// RUN: optimus-interpret %s --function attend_in_groups --print | FileCheck %s --check-prefix=GROUP
 // RUN: optimus-interpret %s --function head --print | FileCheck %s --check-prefix=HEAD
 // RUN: optimus-interpret %s --function look_up --print | FileCheck %s --check-prefix=EMBED
 // RUN: optimus-interpret %s --function update --print | FileCheck %s --check-prefix=UPDATE
@@ -30,6 +31,23 @@ func.func @attend() -> (tensor<1x2x1x1xf32>, tensor<1x1x2xf32>, tensor<1x2x1x1xf
   %y, %lse = optimus.attention %qkv {causal} : (tensor<1x2x3x1x1xf32>) -> (tensor<1x2x1x1xf32>, tensor<1x1x2xf32>)
   %z, %l = optimus.attention %qkv : (tensor<1x2x3x1x1xf32>) -> (tensor<1x2x1x1xf32>, tensor<1x1x2xf32>)
   return %y, %lse, %z : tensor<1x2x1x1xf32>, tensor<1x1x2xf32>, tensor<1x2x1x1xf32>
+}
+
+// Two heads of queries share one of keys and values: (2), (4). The first scores
+// 0 twice, the second 0 and 1000. The gradients of v are sums over both: of
+// dout = 1 position 0 gives v_0 one each, position 1 a half and 0; the rest goes
+// to v_1.
+// GROUP: result0 = [2, 2, 3, 4]
+// GROUP: result1 = [0, 0.6931471806, 0, 1000]
+// GROUP: result2 = [2.5, 1.5]
+func.func @attend_in_groups() -> (tensor<1x2x1x2x1xf32>, tensor<1x1x2x2xf32>, tensor<1x2x1x1xf32>) {
+  %q = arith.constant dense<[[[[[0.0], [0.0]]], [[[0.0], [1000.0]]]]]> : tensor<1x2x1x2x1xf32>
+  %k = arith.constant dense<[[[[0.0]], [[1.0]]]]> : tensor<1x2x1x1xf32>
+  %v = arith.constant dense<[[[[2.0]], [[4.0]]]]> : tensor<1x2x1x1xf32>
+  %dy = arith.constant dense<1.0> : tensor<1x2x1x2x1xf32>
+  %y, %lse = optimus.attention %q, %k, %v {causal} : (tensor<1x2x1x2x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>) -> (tensor<1x2x1x2x1xf32>, tensor<1x1x2x2xf32>)
+  %dq, %dk, %dv = optimus.attention_grad %dy, %y, %lse, %q, %k, %v {causal} : (tensor<1x2x1x2x1xf32>, tensor<1x2x1x2x1xf32>, tensor<1x1x2x2xf32>, tensor<1x2x1x2x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>) -> (tensor<1x2x1x2x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>)
+  return %y, %lse, %dv : tensor<1x2x1x2x1xf32>, tensor<1x1x2x2xf32>, tensor<1x2x1x1xf32>
 }
 
 // Equal logits cost ln 4 for each of the two real tokens.

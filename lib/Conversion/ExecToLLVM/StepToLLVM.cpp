@@ -398,7 +398,7 @@ LogicalResult StepConverter::convert(Operation *op) {
     return convertLaunch(launch);
 
   SmallVector<Value> pointers;
-  auto addresses = [&](ArrayRef<Value> buffers) {
+  auto addresses = [&](ValueRange buffers) {
     for (Value buffer : buffers) {
       FailureOr<Value> pointer = address(buffer);
       if (failed(pointer))
@@ -411,7 +411,10 @@ LogicalResult StepConverter::convert(Operation *op) {
     return descriptor("attention", {{64, op.getBatch()},
                                     {64, op.getSeq()},
                                     {64, op.getHeads()},
+                                    {64, op.getKvHeads()},
                                     {64, op.getHeadDim()},
+                                    {64, op.getQLd()},
+                                    {64, op.getKvLd()},
                                     {32, op.getCausal()}});
   };
   return TypeSwitch<Operation *, LogicalResult>(op)
@@ -445,13 +448,12 @@ LogicalResult StepConverter::convert(Operation *op) {
         return command(kCopy, op, op.getId(), copy, pointers);
       })
       .Case([&](exec::AttentionOp op) -> LogicalResult {
-        if (!addresses({op.getQkv(), op.getOut(), op.getLse()}))
+        if (!addresses(op.getOperands()))
           return failure();
         return command(kAttention, op, op.getId(), attention(op), pointers);
       })
       .Case([&](exec::AttentionGradOp op) -> LogicalResult {
-        if (!addresses({op.getDout(), op.getQkv(), op.getOut(), op.getLse(),
-                        op.getDqkv()}))
+        if (!addresses(op.getOperands()))
           return failure();
         return command(kAttentionGrad, op, op.getId(), attention(op), pointers);
       })

@@ -9,6 +9,8 @@
 
 #include "Lowering.h"
 
+#include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -127,23 +129,33 @@ public:
   //===--------------------------------------------------------------------===//
 
   void lower(AttentionOp op) {
-    ArrayRef<int64_t> shape =
-        cast<RankedTensorType>(op.getQkv().getType()).getShape();
+    AttentionShape shape(op.getInputs());
     exec::AttentionOp::create(
-        lowering.builder, lowering.location, lowering.getBuffer(op.getQkv()),
+        lowering.builder, lowering.location,
+        getPart(op.getInputs(), shape, AttentionShape::Q),
+        getPart(op.getInputs(), shape, AttentionShape::K),
+        getPart(op.getInputs(), shape, AttentionShape::V),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
-        shape[0], shape[1], shape[3], shape[4], op.getCausal(),
+        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
+        shape.headDim, shape.getStride(AttentionShape::Q),
+        shape.getStride(AttentionShape::K), op.getCausal(),
         /*id=*/IntegerAttr());
   }
 
   void lower(AttentionGradOp op) {
-    ArrayRef<int64_t> shape =
-        cast<RankedTensorType>(op.getQkv().getType()).getShape();
+    AttentionShape shape(op.getInputs());
     exec::AttentionGradOp::create(
         lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),
-        lowering.getBuffer(op.getQkv()), lowering.getBuffer(op.getOut()),
-        lowering.getBuffer(op.getLse()), lowering.getBuffer(op.getDqkv()),
-        shape[0], shape[1], shape[3], shape[4], op.getCausal(),
+        getPart(op.getInputs(), shape, AttentionShape::Q),
+        getPart(op.getInputs(), shape, AttentionShape::K),
+        getPart(op.getInputs(), shape, AttentionShape::V),
+        lowering.getBuffer(op.getOut()), lowering.getBuffer(op.getLse()),
+        getPart(op.getDinputs(), shape, AttentionShape::Q),
+        getPart(op.getDinputs(), shape, AttentionShape::K),
+        getPart(op.getDinputs(), shape, AttentionShape::V), shape.batch,
+        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
+        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
+        op.getCausal(),
         /*id=*/IntegerAttr());
   }
 
@@ -187,6 +199,15 @@ public:
   }
 
 private:
+  /// The buffer of q, k or v, from the first element of that part on.
+  Value getPart(ValueRange tensors, const AttentionShape &shape,
+                AttentionShape::Part part) {
+    Value tensor = tensors[shape.getOperand(part)];
+    int64_t offset = shape.getOffset(part);
+    return lowering.slice(lowering.getBuffer(tensor), offset,
+                          getNumElements(tensor) - offset);
+  }
+
   KernelBuffer in(Value tensor) { return read(lowering.getBuffer(tensor)); }
   KernelBuffer out(Value tensor) { return write(lowering.getBuffer(tensor)); }
 

@@ -153,7 +153,7 @@ class _Block:
         )
         y = model.matmul(self._prefix + "qkv_product", "qkv", y, weight)
         y = model.add(self._prefix + "qkv", "qkv", y, bias)
-        y = model.attention(self._prefix + "heads", "heads", y, causal=True)
+        y = model.attention(self._prefix + "heads", "heads", [y], causal=True)
         weight = model.parameter(
             self._prefix + "attn.c_proj.weight",
             heads + (c.hidden,),

@@ -51,12 +51,13 @@ public:
   Status copy(const optrt_copy_desc &, const float *, float *) override {
     return invalidArgument("broken");
   }
-  Status attention(const optrt_attention_desc &, const float *, float *,
-                   float *) override {
+  Status attention(const optrt_attention_desc &, const float *, const float *,
+                   const float *, float *, float *) override {
     return invalidArgument("broken");
   }
   Status attentionGrad(const optrt_attention_desc &, const float *,
                        const float *, const float *, const float *,
+                       const float *, const float *, float *, float *,
                        float *) override {
     return invalidArgument("broken");
   }

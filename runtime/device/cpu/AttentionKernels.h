@@ -20,10 +20,11 @@
 
 namespace optrt {
 
-/// One head of one sequence. Rows are tokens; strides are in elements.
+/// One query head of one sequence. Rows are tokens; strides are in elements.
 struct AttentionHead {
   int64_t seq, headDim;
-  int64_t qkvStride; ///< from a token's q (k, v, dq, dk, dv) to the next one's
+  int64_t qStride;   ///< from a token's q (dq) to the next one's
+  int64_t kvStride;  ///< the same for k, v, dk and dv
   int64_t outStride; ///< the same for out and dout
   bool causal;
 };
@@ -36,10 +37,12 @@ struct AttentionKernels {
   int64_t (*backwardScratch)(const AttentionHead &);
   void (*forward)(const AttentionHead &, const float *q, const float *k,
                   const float *v, float *out, float *lse, float *scratch);
+  /// Writes dq. dk and dv are written too, or added to with `addToKv`: heads
+  /// of queries that share keys and values take turns.
   void (*backward)(const AttentionHead &, const float *dout, const float *q,
                    const float *k, const float *v, const float *out,
                    const float *lse, float *dq, float *dk, float *dv,
-                   float *scratch);
+                   bool addToKv, float *scratch);
   /// y[i] = 2^x[i] for x[i] in [-126, 127]; below that, 2^-126.
   void (*exp2)(const float *x, float *y, int64_t n);
 };

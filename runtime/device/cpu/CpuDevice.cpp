@@ -24,21 +24,42 @@ namespace {
 constexpr int64_t parallelCopyElements = 1 << 16;
 
 Status checkAttention(const optrt_attention_desc &d, bool pointers) {
-  if (d.batch < 0 || d.seq < 0 || d.heads < 0 || d.head_dim < 1)
+  if (d.batch < 0 || d.seq < 0 || d.heads < 0 || d.kv_heads < 1 ||
+      d.heads % d.kv_heads != 0 || d.head_dim < 1)
     return invalidArgument(
-        concat("attention expects batch, seq and heads >= 0 and head_dim >= 1; "
-               "found batch ",
-               d.batch, ", seq ", d.seq, ", heads ", d.heads, ", head_dim ",
-               d.head_dim));
+        concat("attention expects batch, seq and heads >= 0, kv_heads that "
+               "divide heads and head_dim >= 1; found batch ",
+               d.batch, ", seq ", d.seq, ", heads ", d.heads, ", kv_heads ",
+               d.kv_heads, ", head_dim ", d.head_dim));
+  if (d.q_ld < d.heads * d.head_dim || d.kv_ld < d.kv_heads * d.head_dim)
+    return invalidArgument(
+        concat("attention expects leading dimensions of at least a token's "
+               "heads; found q_ld ",
+               d.q_ld, " and kv_ld ", d.kv_ld));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
 }
 
 AttentionHead headOf(const optrt_attention_desc &d) {
-  int64_t hidden = d.heads * d.head_dim;
-  return {d.seq, d.head_dim, 3 * hidden, hidden, d.causal != 0};
+  return {d.seq,   d.head_dim,           d.q_ld,
+          d.kv_ld, d.heads * d.head_dim, d.causal != 0};
 }
+
+/// Where head `head` of sequence `batch` begins.
+struct HeadOffsets {
+  HeadOffsets(const optrt_attention_desc &d, int64_t batch, int64_t head)
+      : q(batch * d.seq * d.q_ld + head * d.head_dim),
+        kv(batch * d.seq * d.kv_ld +
+           head / (d.heads / d.kv_heads) * d.head_dim),
+        out((batch * d.seq * d.heads + head) * d.head_dim),
+        lse((batch * d.heads + head) * d.seq) {}
+
+  int64_t q;   ///< in q and dq
+  int64_t kv;  ///< in k, v, dk and dv
+  int64_t out; ///< in out and dout
+  int64_t lse;
+};
 
 } // namespace
 
@@ -127,44 +148,44 @@ Status CpuDevice::copy(const optrt_copy_desc &desc, const float *src,
   return okStatus();
 }
 
-Status CpuDevice::attention(const optrt_attention_desc &desc, const float *qkv,
-                            float *out, float *lse) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, qkv && out && lse));
+Status CpuDevice::attention(const optrt_attention_desc &desc, const float *q,
+                            const float *k, const float *v, float *out,
+                            float *lse) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
   AttentionHead head = headOf(desc);
   int64_t share = impl->attention.forwardScratch(head);
   OPTRT_RETURN_IF_ERROR(impl->reserve(share));
   float *scratch = impl->attentionScratch.as<float>();
-  int64_t hidden = desc.heads * desc.head_dim;
   impl->team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
-    int64_t b = task / desc.heads, n = task % desc.heads;
-    const float *q = qkv + b * desc.seq * 3 * hidden + n * desc.head_dim;
-    int64_t at = b * desc.seq * hidden + n * desc.head_dim;
-    impl->attention.forward(head, q, q + hidden, q + 2 * hidden, out + at,
-                            lse + task * desc.seq, scratch + thread * share);
+    HeadOffsets at(desc, task / desc.heads, task % desc.heads);
+    impl->attention.forward(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
+                            lse + at.lse, scratch + thread * share);
   });
   return okStatus();
 }
 
 Status CpuDevice::attentionGrad(const optrt_attention_desc &desc,
-                                const float *dout, const float *qkv,
-                                const float *out, const float *lse,
-                                float *dqkv) {
-  OPTRT_RETURN_IF_ERROR(
-      checkAttention(desc, dout && qkv && out && lse && dqkv));
+                                const float *dout, const float *q,
+                                const float *k, const float *v,
+                                const float *out, const float *lse, float *dq,
+                                float *dk, float *dv) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
+                                                 lse && dq && dk && dv));
   AttentionHead head = headOf(desc);
   int64_t share = impl->attention.backwardScratch(head);
   OPTRT_RETURN_IF_ERROR(impl->reserve(share));
   float *scratch = impl->attentionScratch.as<float>();
-  int64_t hidden = desc.heads * desc.head_dim;
-  impl->team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
-    int64_t b = task / desc.heads, n = task % desc.heads;
-    int64_t in = b * desc.seq * 3 * hidden + n * desc.head_dim;
-    int64_t at = b * desc.seq * hidden + n * desc.head_dim;
-    const float *q = qkv + in;
-    float *dq = dqkv + in;
-    impl->attention.backward(head, dout + at, q, q + hidden, q + 2 * hidden,
-                             out + at, lse + task * desc.seq, dq, dq + hidden,
-                             dq + 2 * hidden, scratch + thread * share);
+  // A task has all heads that add to one head of dk and dv, in order.
+  int64_t sharing = desc.heads / desc.kv_heads;
+  impl->team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
+    int64_t first = task % desc.kv_heads * sharing;
+    for (int64_t i = 0; i < sharing; ++i) {
+      HeadOffsets at(desc, task / desc.kv_heads, first + i);
+      impl->attention.backward(head, dout + at.out, q + at.q, k + at.kv,
+                               v + at.kv, out + at.out, lse + at.lse, dq + at.q,
+                               dk + at.kv, dv + at.kv,
+                               /*addToKv=*/i > 0, scratch + thread * share);
+    }
   });
   return okStatus();
 }

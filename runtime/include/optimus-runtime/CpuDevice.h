@@ -51,11 +51,13 @@ public:
 
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
-  Status attention(const optrt_attention_desc &desc, const float *qkv,
-                   float *out, float *lse) override;
+  Status attention(const optrt_attention_desc &desc, const float *q,
+                   const float *k, const float *v, float *out,
+                   float *lse) override;
   Status attentionGrad(const optrt_attention_desc &desc, const float *dout,
-                       const float *qkv, const float *out, const float *lse,
-                       float *dqkv) override;
+                       const float *q, const float *k, const float *v,
+                       const float *out, const float *lse, float *dq, float *dk,
+                       float *dv) override;
 
   /// Makes the buffers that attention will need, so that the first step does
   /// not allocate. Optional: calls grow them on demand.

@@ -60,14 +60,16 @@ public:
                       float *dst) = 0;
 
   /// `lse` is what `attentionGrad` needs besides the result.
-  virtual Status attention(const optrt_attention_desc &desc, const float *qkv,
-                           float *out, float *lse) = 0;
+  virtual Status attention(const optrt_attention_desc &desc, const float *q,
+                           const float *k, const float *v, float *out,
+                           float *lse) = 0;
 
-  /// Writes every element of dqkv.
+  /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(const optrt_attention_desc &desc,
-                               const float *dout, const float *qkv,
-                               const float *out, const float *lse,
-                               float *dqkv) = 0;
+                               const float *dout, const float *q,
+                               const float *k, const float *v, const float *out,
+                               const float *lse, float *dq, float *dk,
+                               float *dv) = 0;
 
   /// Bytes the device holds now besides what callers own.
   virtual size_t scratchBytes() const = 0;

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define OPTRT_ABI_VERSION 1
+#define OPTRT_ABI_VERSION 2
 
 /// One rank's execution state; owned by the runtime, opaque to the model.
 typedef struct optrt_rank optrt_rank;
@@ -105,12 +105,17 @@ typedef struct optrt_copy_desc {
   int64_t src_ld, dst_ld;
 } optrt_copy_desc;
 
-/// Causal (or full) multi-head attention with scale 1/sqrt(head_dim) on
-/// qkv [batch, seq, 3, heads, head_dim]; out and dout are [batch, seq, heads,
-/// head_dim]; lse, the logarithm of each row's sum of exponentials, is
-/// [batch, heads, seq].
+/// Causal (or full) attention with scale 1/sqrt(head_dim) on queries
+/// [batch, seq, heads, head_dim] and keys and values [batch, seq, kv_heads,
+/// head_dim]; each of kv_heads is shared by heads / kv_heads heads of queries
+/// that follow each other. A token's heads are contiguous; from one token to
+/// the next there are `q_ld` elements (q, dq) and `kv_ld` (k, v, dk, dv), so
+/// that all three may lie in one tensor. out and dout are [batch, seq, heads,
+/// head_dim] and contiguous; lse, the logarithm of each row's sum of
+/// exponentials, is [batch, heads, seq].
 typedef struct optrt_attention_desc {
-  int64_t batch, seq, heads, head_dim;
+  int64_t batch, seq, heads, kv_heads, head_dim;
+  int64_t q_ld, kv_ld;
   int32_t causal;
 } optrt_attention_desc;
 
@@ -130,12 +135,13 @@ typedef struct optrt_api {
   int32_t (*copy)(optrt_rank *, uint32_t command, const optrt_copy_desc *,
                   const float *src, float *dst);
   int32_t (*attention)(optrt_rank *, uint32_t command,
-                       const optrt_attention_desc *, const float *qkv,
-                       float *out, float *lse);
+                       const optrt_attention_desc *, const float *q,
+                       const float *k, const float *v, float *out, float *lse);
   int32_t (*attention_grad)(optrt_rank *, uint32_t command,
                             const optrt_attention_desc *, const float *dout,
-                            const float *qkv, const float *out,
-                            const float *lse, float *dqkv);
+                            const float *q, const float *k, const float *v,
+                            const float *out, const float *lse, float *dq,
+                            float *dk, float *dv);
   /// This rank's index on a mesh axis.
   int64_t (*axis_index)(optrt_rank *, int32_t axis);
 } optrt_api;

@@ -94,12 +94,26 @@ func.func @layer_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %dy: tensor<8x4xf3
 }
 
 // CHECK-LABEL: func.func @attention
-// CHECK: exec.attention %{{.*}}, %[[OUT:[^,]*]], %[[LSE:[^ ]*]] {batch = 2 : i64, causal, head_dim = 8 : i64, heads = 2 : i64, id = 0 : i32, seq = 4 : i64}
-// CHECK: exec.attention_grad %{{.*}}, %{{.*}}, %[[OUT]], %[[LSE]], %{{.*}} {batch = 2 : i64, causal,
+// The parts of one tensor are slices of its buffer, 16 elements apart.
+// CHECK-SAME: %[[QKV:[^:]*]]: memref<384xf32>, %[[DOUT:[^:]*]]: memref<128xf32>, %[[DQKV:[^:]*]]: memref<384xf32>
+// CHECK-DAG: %[[K:.*]] = exec.slice %[[QKV]][16] : memref<384xf32> to memref<368xf32>
+// CHECK-DAG: %[[V:.*]] = exec.slice %[[QKV]][32] : memref<384xf32> to memref<352xf32>
+// CHECK: exec.attention %[[QKV]], %[[K]], %[[V]], %[[OUT:[^,]*]], %[[LSE:[^ ]*]] {batch = 2 : i64, causal, head_dim = 8 : i64, heads = 2 : i64, id = 0 : i32, kv_heads = 2 : i64, kv_ld = 48 : i64, q_ld = 48 : i64, seq = 4 : i64}
+// CHECK-DAG: %[[DK:.*]] = exec.slice %[[DQKV]][16] :
+// CHECK-DAG: %[[DV:.*]] = exec.slice %[[DQKV]][32] :
+// CHECK: exec.attention_grad %[[DOUT]], %[[QKV]], %{{.*}}, %{{.*}}, %[[OUT]], %[[LSE]], %[[DQKV]], %[[DK]], %[[DV]] {batch = 2 : i64, causal,
 func.func @attention(%qkv: tensor<2x4x3x2x8xf32>, %dout: tensor<2x4x2x8xf32>) -> tensor<2x4x3x2x8xf32> {
   %o, %l = optimus.attention %qkv {causal} : (tensor<2x4x3x2x8xf32>) -> (tensor<2x4x2x8xf32>, tensor<2x2x4xf32>)
-  %d = optimus.attention_grad %dout, %qkv, %o, %l {causal} : (tensor<2x4x2x8xf32>, tensor<2x4x3x2x8xf32>, tensor<2x4x2x8xf32>, tensor<2x2x4xf32>) -> tensor<2x4x3x2x8xf32>
+  %d = optimus.attention_grad %dout, %o, %l, %qkv {causal} : (tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>, tensor<2x2x4xf32>, tensor<2x4x3x2x8xf32>) -> tensor<2x4x3x2x8xf32>
   return %d : tensor<2x4x3x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @attention_of_groups
+// CHECK-SAME: %[[Q:[^:]*]]: memref<384xf32>, %[[KV:[^:]*]]: memref<128xf32>, %[[O:[^:]*]]: memref<384xf32>, %[[L:[^:]*]]: memref<48xf32>
+// CHECK: exec.attention %[[Q]], %[[KV]], %[[KV]], %[[O]], %[[L]] {batch = 2 : i64, head_dim = 8 : i64, heads = 6 : i64, id = 0 : i32, kv_heads = 2 : i64, kv_ld = 16 : i64, q_ld = 48 : i64, seq = 4 : i64}
+func.func @attention_of_groups(%q: tensor<2x4x2x3x8xf32>, %kv: tensor<2x4x2x8xf32>) -> (tensor<2x4x2x3x8xf32>, tensor<2x2x3x4xf32>) {
+  %o, %l = optimus.attention %q, %kv, %kv : (tensor<2x4x2x3x8xf32>, tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>) -> (tensor<2x4x2x3x8xf32>, tensor<2x2x3x4xf32>)
+  return %o, %l : tensor<2x4x2x3x8xf32>, tensor<2x2x3x4xf32>
 }
 
 // The look-up's gradient adds to the head's, in the gradient's output; where

@@ -156,3 +156,16 @@ func.func @factor_and_residual(%x: tensor<4x4xf32, #u>, %w: tensor<4x4xf32>) -> 
   %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x4xf32, #u>) -> tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
+
+// -----
+
+// The gradient of keys that heads of queries on two ranks share.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#q = #ccl.local<[1, 3, 2, 2, 2], #optimus.sharding<@mesh, [{}, {}, {}, {"col"}, {}]>>
+#kv = #ccl.local<[1, 3, 2, 2], #optimus.sharding<@mesh, [{}, {}, {}, {}]>>
+#lse = #ccl.local<[1, 2, 2, 3], #optimus.sharding<@mesh, [{}, {}, {"col"}, {}]>>
+func.func @shared_keys(%q: tensor<1x3x2x1x2xf32, #q>, %kv: tensor<1x3x2x2xf32, #kv>, %lse: tensor<1x2x1x3xf32, #lse>) -> tensor<1x3x2x2xf32, #kv> {
+  // expected-error @+1 {{V3: expected result 1 to be unreduced over {col}, found it unreduced over {}}}
+  %dq, %dk, %dv = optimus.attention_grad %q, %q, %lse, %q, %kv, %kv : (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>, tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>)
+  return %dk : tensor<1x3x2x2xf32, #kv>
+}

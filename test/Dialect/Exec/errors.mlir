@@ -200,17 +200,33 @@ func.func @copy_c3(%a: memref<64xf32>) {
 
 // -----
 
-func.func @attention_c1(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<8xf32>) {
+func.func @attention_c1(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<8xf32>) {
   // expected-error @below {{lse needs 16 elements, but its buffer has 8}}
-  exec.attention %qkv, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64} : memref<192xf32>, memref<64xf32>, memref<8xf32>
+  exec.attention %q, %kv, %kv, %q, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<8xf32>
   return
 }
 
 // -----
 
-func.func @attention_grad_c1(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>) {
-  // expected-error @below {{dqkv needs 192 elements, but its buffer has 64}}
-  exec.attention_grad %out, %qkv, %out, %lse, %out {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, head_dim = 4 : i64} : memref<64xf32>, memref<192xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>
+func.func @attention_c2(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{kv_heads must divide heads, found 3 and 2}}
+  exec.attention %q, %kv, %kv, %q, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 3 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c3(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{q_ld and kv_ld must hold a token's heads, found 7 and 4}}
+  exec.attention %q, %kv, %kv, %q, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 7 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_grad_c1(%q: memref<64xf32>, %kv: memref<32xf32>, %small: memref<16xf32>) {
+  // expected-error @below {{dv needs 32 elements, but its buffer has 16}}
+  exec.attention_grad %q, %q, %kv, %kv, %q, %small, %q, %kv, %small {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<32xf32>, memref<16xf32>
   return
 }
 

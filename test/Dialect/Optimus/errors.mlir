@@ -70,8 +70,24 @@ func.func @add_c2_rank(%x: tensor<8x16xf32>, %b: tensor<2x8x16xf32>) {
 // -----
 
 func.func @attention_c1(%qkv: tensor<2x8x2x4x16xf32>) {
-  // expected-error @below {{C1: expected qkv of shape [batch, sequence, 3, heads, head dimension], found [2, 8, 2, 4, 16]}}
+  // expected-error @below {{C1: expected qkv of shape [batch, sequence, 3, heads, head dimension], or q of shape [batch, sequence, groups, (queries,) head dimension] with k and v of shape [batch, sequence, groups, head dimension], found [2, 8, 2, 4, 16]}}
   %0, %1 = optimus.attention %qkv {causal} : (tensor<2x8x2x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c1_number(%q: tensor<2x8x4x16xf32>) {
+  // expected-error @below {{C1: expected qkv of shape}}
+  %0, %1 = optimus.attention %q, %q : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c1_groups(%q: tensor<2x8x2x3x16xf32>, %kv: tensor<2x8x3x16xf32>) {
+  // expected-error @below {{found [2, 8, 2, 3, 16], [2, 8, 3, 16], [2, 8, 3, 16]}}
+  %0, %1 = optimus.attention %q, %kv, %kv : (tensor<2x8x2x3x16xf32>, tensor<2x8x3x16xf32>, tensor<2x8x3x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
   return
 }
 
@@ -93,9 +109,33 @@ func.func @attention_c3(%qkv: tensor<2x8x3x4x16xf32>) {
 
 // -----
 
+func.func @attention_c3_groups(%q: tensor<2x8x2x3x16xf32>, %kv: tensor<2x8x2x16xf32>) {
+  // expected-error @below {{C3: expected lse of shape [2, 2, 3, 8], found [2, 6, 8]}}
+  %0, %1 = optimus.attention %q, %kv, %kv : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x6x8xf32>)
+  return
+}
+
+// -----
+
 func.func @attention_grad_c1(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) {
-  // expected-error @below {{C1: expected dqkv of shape [2, 8, 3, 4, 16], found [2, 8, 4, 16]}}
-  %0 = optimus.attention_grad %o, %qkv, %o, %lse : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x4x16xf32>
+  // expected-error @below {{C1: expected a gradient of shape [2, 8, 3, 4, 16], found [2, 8, 4, 16]}}
+  %0 = optimus.attention_grad %o, %o, %lse, %qkv : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_grad_c1_inputs(%o: tensor<2x8x4x16xf32>, %lse: tensor<2x4x8xf32>) {
+  // expected-error @below {{C1: expected qkv of shape}}
+  %0 = optimus.attention_grad %o, %o, %lse, %o : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_grad_c1_number(%q: tensor<2x8x4x16xf32>, %lse: tensor<2x4x8xf32>) {
+  // expected-error @below {{C1: expected a gradient for each of 3 operands of attention, found 1}}
+  %0 = optimus.attention_grad %q, %q, %lse, %q, %q, %q : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>) -> tensor<2x8x4x16xf32>
   return
 }
 
@@ -103,7 +143,7 @@ func.func @attention_grad_c1(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf
 
 func.func @attention_grad_c2(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) {
   // expected-error @below {{C2: expected dout of shape [2, 8, 4, 16], found [2, 8, 3, 4, 16]}}
-  %0 = optimus.attention_grad %qkv, %qkv, %o, %lse : (tensor<2x8x3x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+  %0 = optimus.attention_grad %qkv, %o, %lse, %qkv : (tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
   return
 }
 
@@ -111,7 +151,7 @@ func.func @attention_grad_c2(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf
 
 func.func @attention_grad_c3(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x8x4xf32>) {
   // expected-error @below {{C3: expected lse of shape [2, 4, 8], found [2, 8, 4]}}
-  %0 = optimus.attention_grad %o, %qkv, %o, %lse : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4xf32>) -> tensor<2x8x3x4x16xf32>
+  %0 = optimus.attention_grad %o, %o, %lse, %qkv : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
   return
 }
 

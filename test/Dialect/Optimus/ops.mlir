@@ -71,10 +71,21 @@ func.func @attention(%qkv: tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, ten
 }
 
 // CHECK-LABEL: func.func @attention_grad
-// CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+// CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
 func.func @attention_grad(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32> {
-  %0 = optimus.attention_grad %o, %qkv, %o, %lse {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
+  %0 = optimus.attention_grad %o, %o, %lse, %qkv {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
   return %0 : tensor<2x8x3x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @attention_of_groups
+// CHECK: optimus.attention %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
+// CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} :
+// CHECK: optimus.attention %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x16xf32>, tensor<2x2x8xf32>)
+func.func @attention_of_groups(%q: tensor<2x8x2x3x16xf32>, %kv: tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) {
+  %0, %1 = optimus.attention %q, %kv, %kv {causal} : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
+  %2, %3, %4 = optimus.attention_grad %0, %0, %1, %q, %kv, %kv {causal} : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>, tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>)
+  %5, %6 = optimus.attention %3, %kv, %4 : (tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x16xf32>, tensor<2x2x8xf32>)
+  return %2, %3, %5 : tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
 }
 
 // CHECK-LABEL: func.func @clip

@@ -316,60 +316,72 @@ LogicalResult CopyOp::verify() {
   return success();
 }
 
-/// Checks that extents are positive and that each buffer has the elements
-/// named beside it.
+/// Checks the extents that both commands have, and that each buffer named has
+/// as many elements as its operand needs.
+template <typename Op>
 static LogicalResult
-verifyAttention(Operation *op, ArrayRef<int64_t> extents,
-                ArrayRef<std::tuple<StringRef, Value, int64_t>> buffers) {
-  for (int64_t extent : extents)
+verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
+                ArrayRef<std::pair<StringRef, Value>> keys,
+                ArrayRef<std::pair<StringRef, Value>> results) {
+  int64_t batch = op.getBatch(), seq = op.getSeq(), heads = op.getHeads(),
+          kvHeads = op.getKvHeads(), headDim = op.getHeadDim();
+  // C1
+  for (int64_t extent : {batch, seq, heads, kvHeads, headDim})
     if (extent <= 0)
-      return op->emitOpError() << "extents must be positive, found " << extent;
-  for (auto [name, buffer, expected] : buffers)
-    if (getExtent(buffer) < expected)
-      return op->emitOpError()
-             << name << " needs " << expected
-             << " elements, but its buffer has " << getExtent(buffer);
-  return success();
+      return op.emitOpError() << "extents must be positive, found " << extent;
+  // C2
+  if (heads % kvHeads != 0)
+    return op.emitOpError() << "kv_heads must divide heads, found " << kvHeads
+                            << " and " << heads;
+  // C3
+  int64_t qLd = op.getQLd(), kvLd = op.getKvLd();
+  if (qLd < heads * headDim || kvLd < kvHeads * headDim)
+    return op.emitOpError()
+           << "q_ld and kv_ld must hold a token's heads, found " << qLd
+           << " and " << kvLd;
+  auto check = [&](ArrayRef<std::pair<StringRef, Value>> buffers,
+                   int64_t expected) -> LogicalResult {
+    for (auto [name, buffer] : buffers)
+      if (getExtent(buffer) < expected)
+        return op.emitOpError()
+               << name << " needs " << expected
+               << " elements, but its buffer has " << getExtent(buffer);
+    return success();
+  };
+  int64_t tokens = batch * seq;
+  if (failed(check(queries, (tokens - 1) * qLd + heads * headDim)) ||
+      failed(check(keys, (tokens - 1) * kvLd + kvHeads * headDim)) ||
+      failed(check(results, tokens * heads * headDim)))
+    return failure();
+  return check({{"lse", op.getLse()}}, tokens * heads);
 }
 
 SmallVector<Access> AttentionOp::getAccesses() {
-  return {{&getQkvMutable(), true, false},
+  return {{&getQMutable(), true, false},
+          {&getKMutable(), true, false},
+          {&getVMutable(), true, false},
           {&getOutMutable(), false, true},
           {&getLseMutable(), false, true}};
 }
 
 LogicalResult AttentionOp::verify() {
-  int64_t rows = getBatch() * getSeq() * getHeads();
-  int64_t elements = rows * getHeadDim();
-  // C1
-  return verifyAttention(*this,
-                         {int64_t(getBatch()), int64_t(getSeq()),
-                          int64_t(getHeads()), int64_t(getHeadDim())},
-                         {{"qkv", getQkv(), 3 * elements},
-                          {"out", getOut(), elements},
-                          {"lse", getLse(), rows}});
+  return verifyAttention(*this, {{"q", getQ()}}, {{"k", getK()}, {"v", getV()}},
+                         {{"out", getOut()}});
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {
-  return {{&getDoutMutable(), true, false},
-          {&getQkvMutable(), true, false},
-          {&getOutMutable(), true, false},
-          {&getLseMutable(), true, false},
-          {&getDqkvMutable(), false, true}};
+  return {{&getDoutMutable(), true, false}, {&getQMutable(), true, false},
+          {&getKMutable(), true, false},    {&getVMutable(), true, false},
+          {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
+          {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
+          {&getDvMutable(), false, true}};
 }
 
 LogicalResult AttentionGradOp::verify() {
-  int64_t rows = getBatch() * getSeq() * getHeads();
-  int64_t elements = rows * getHeadDim();
-  // C1
-  return verifyAttention(*this,
-                         {int64_t(getBatch()), int64_t(getSeq()),
-                          int64_t(getHeads()), int64_t(getHeadDim())},
-                         {{"dout", getDout(), elements},
-                          {"qkv", getQkv(), 3 * elements},
-                          {"out", getOut(), elements},
-                          {"lse", getLse(), rows},
-                          {"dqkv", getDqkv(), 3 * elements}});
+  return verifyAttention(
+      *this, {{"q", getQ()}, {"dq", getDq()}},
+      {{"k", getK()}, {"v", getV()}, {"dk", getDk()}, {"dv", getDv()}},
+      {{"dout", getDout()}, {"out", getOut()}});
 }
 
 //===----------------------------------------------------------------------===//

@@ -202,9 +202,11 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  gradients.add(getQkv(), AttentionGradOp::create(
-                              builder, getLoc(), getQkv().getType(), dy,
-                              getQkv(), getResult(), getLse(), getCausal()));
+  auto grad =
+      AttentionGradOp::create(builder, getLoc(), getInputs().getTypes(), dy,
+                              getResult(), getLse(), getInputs(), getCausal());
+  for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
+    gradients.add(input, gradient);
   return success();
 }
 

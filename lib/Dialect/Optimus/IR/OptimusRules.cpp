@@ -170,19 +170,6 @@ ShardingRule NormParamGradOp::getShardingRule() {
   return rule;
 }
 
-static constexpr std::pair<char, FactorKind> attentionKinds[] = {
-    {'s', FactorKind::Whole},
-    {'t', FactorKind::Whole},
-    {'d', FactorKind::Whole}};
-
-ShardingRule AttentionOp::getShardingRule() {
-  return ShardingRule::fromEinsum(*this, "bstnd->bsnd,bns", attentionKinds);
-}
-ShardingRule AttentionGradOp::getShardingRule() {
-  return ShardingRule::fromEinsum(*this, "bsnd,bstnd,bsnd,bns->bstnd",
-                                  attentionKinds);
-}
-
 ShardingRule EmbeddingOp::getShardingRule() {
   std::string rows = letters(rankOf(getTokens()), 'A');
   return ShardingRule::fromEinsum(*this, "vh," + rows + "->" + rows + "h",

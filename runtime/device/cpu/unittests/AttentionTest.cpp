@@ -24,25 +24,48 @@ namespace {
 
 constexpr double u = 0x1p-24; // the unit roundoff of f32
 
+/// A problem whose q, k and v lie side by side, as a product makes them, or in
+/// a tensor each.
 struct Case {
   optrt_attention_desc desc;
-  std::vector<float> qkv, dout;
+  bool sideBySide;
+  std::vector<float> inputs, dout;
+
   int64_t hidden() const { return desc.heads * desc.head_dim; }
+  int64_t kvHidden() const { return desc.kv_heads * desc.head_dim; }
   int64_t tokens() const { return desc.batch * desc.seq; }
+  /// The head of keys and values that a head of queries uses.
+  int64_t kvHead(int64_t head) const {
+    return head / (desc.heads / desc.kv_heads);
+  }
+  /// Where q, k and v begin in `inputs`, and their gradients in `grads`.
+  int64_t begin(int part) const {
+    int64_t before[] = {0, hidden(), hidden() + kvHidden()};
+    return before[part] * (sideBySide ? 1 : tokens());
+  }
+  int64_t size() const { return tokens() * (hidden() + 2 * kvHidden()); }
 };
 
 struct Result {
-  std::vector<float> out, lse, dqkv;
+  std::vector<float> out, lse, grads;
 };
 
 Case makeCase(int64_t batch, int64_t seq, int64_t heads, int64_t headDim,
-              bool causal) {
-  Case x{{batch, seq, heads, headDim, causal}, {}, {}};
+              bool causal, int64_t kvHeads = 0, bool sideBySide = true) {
+  if (kvHeads == 0)
+    kvHeads = heads;
+  int64_t width = (heads + 2 * kvHeads) * headDim;
+  Case x{{batch, seq, heads, kvHeads, headDim,
+          sideBySide ? width : heads * headDim,
+          sideBySide ? width : kvHeads * headDim, causal},
+         sideBySide,
+         {},
+         {}};
   std::mt19937 random(unsigned(seq * 1000 + headDim));
   std::uniform_real_distribution<float> uniform(-1.5f, 1.5f);
-  x.qkv.resize(x.tokens() * 3 * x.hidden());
+  x.inputs.resize(x.size());
   x.dout.resize(x.tokens() * x.hidden());
-  for (float &value : x.qkv)
+  for (float &value : x.inputs)
     value = uniform(random);
   for (float &value : x.dout)
     value = uniform(random);
@@ -54,16 +77,20 @@ Result emptyResult(const Case &x) {
   float nan = std::numeric_limits<float>::quiet_NaN();
   return {std::vector<float>(x.tokens() * x.hidden(), nan),
           std::vector<float>(x.tokens() * x.desc.heads, nan),
-          std::vector<float>(x.tokens() * 3 * x.hidden(), nan)};
+          std::vector<float>(x.size(), nan)};
 }
 
 Result runDevice(CpuDevice &device, const Case &x) {
   Result r = emptyResult(x);
-  Status status =
-      device.attention(x.desc, x.qkv.data(), r.out.data(), r.lse.data());
+  const float *in = x.inputs.data();
+  float *grads = r.grads.data();
+  Status status = device.attention(x.desc, in + x.begin(0), in + x.begin(1),
+                                   in + x.begin(2), r.out.data(), r.lse.data());
   EXPECT_TRUE(status.ok()) << status.toString();
-  status = device.attentionGrad(x.desc, x.dout.data(), x.qkv.data(),
-                                r.out.data(), r.lse.data(), r.dqkv.data());
+  status = device.attentionGrad(x.desc, x.dout.data(), in + x.begin(0),
+                                in + x.begin(1), in + x.begin(2), r.out.data(),
+                                r.lse.data(), grads + x.begin(0),
+                                grads + x.begin(1), grads + x.begin(2));
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
 }
@@ -71,9 +98,9 @@ Result runDevice(CpuDevice &device, const Case &x) {
 /// All heads one after the other with one instruction set's kernels.
 Result runKernels(const AttentionKernels &kernels, const Case &x) {
   Result r = emptyResult(x);
-  int64_t hidden = x.hidden();
-  AttentionHead head = {x.desc.seq, x.desc.head_dim, 3 * hidden, hidden,
-                        x.desc.causal != 0};
+  const optrt_attention_desc &d = x.desc;
+  AttentionHead head = {d.seq,   d.head_dim, d.q_ld,
+                        d.kv_ld, x.hidden(), d.causal != 0};
   int64_t elements =
       std::max(kernels.forwardScratch(head), kernels.backwardScratch(head));
   std::vector<float> memory(elements + 16);
@@ -81,24 +108,36 @@ Result runKernels(const AttentionKernels &kernels, const Case &x) {
   size_t space = memory.size() * sizeof(float);
   float *scratch = static_cast<float *>(
       std::align(64, elements * sizeof(float), start, space));
-  for (int64_t b = 0; b < x.desc.batch; ++b)
-    for (int64_t n = 0; n < x.desc.heads; ++n) {
-      int64_t in = b * x.desc.seq * 3 * hidden + n * x.desc.head_dim;
-      int64_t at = b * x.desc.seq * hidden + n * x.desc.head_dim;
-      const float *q = x.qkv.data() + in;
-      float *dq = r.dqkv.data() + in;
-      float *lse = r.lse.data() + (b * x.desc.heads + n) * x.desc.seq;
-      kernels.forward(head, q, q + hidden, q + 2 * hidden, r.out.data() + at,
-                      lse, scratch);
-      kernels.backward(head, x.dout.data() + at, q, q + hidden, q + 2 * hidden,
-                       r.out.data() + at, lse, dq, dq + hidden, dq + 2 * hidden,
-                       scratch);
+  for (int64_t b = 0; b < d.batch; ++b)
+    for (int64_t n = 0; n < d.heads; ++n) {
+      int64_t inQ = b * d.seq * d.q_ld + n * d.head_dim;
+      int64_t inKv = b * d.seq * d.kv_ld + x.kvHead(n) * d.head_dim;
+      int64_t at = b * d.seq * x.hidden() + n * d.head_dim;
+      const float *q = x.inputs.data() + x.begin(0) + inQ;
+      const float *k = x.inputs.data() + x.begin(1) + inKv;
+      const float *v = x.inputs.data() + x.begin(2) + inKv;
+      float *lse = r.lse.data() + (b * d.heads + n) * d.seq;
+      kernels.forward(head, q, k, v, r.out.data() + at, lse, scratch);
+      bool isShared = n > 0 && x.kvHead(n) == x.kvHead(n - 1);
+      kernels.backward(head, x.dout.data() + at, q, k, v, r.out.data() + at,
+                       lse, r.grads.data() + x.begin(0) + inQ,
+                       r.grads.data() + x.begin(1) + inKv,
+                       r.grads.data() + x.begin(2) + inKv, isShared, scratch);
     }
   return r;
 }
 
-/// Compares one head with loops in f64, within these bounds (first order in
-/// u; gamma(t) = t u bounds any sum of t products):
+/// The gradients of keys and values, summed over the heads that share them, and
+/// how far they may be off.
+struct SharedGrads {
+  explicit SharedGrads(const optrt_attention_desc &d)
+      : dk(d.seq * d.head_dim), dv(d.seq * d.head_dim) {}
+  std::vector<double> dk, dv;
+  double dkBound = 0, dvBound = 0;
+};
+
+/// Compares one head of queries with loops in f64, within these bounds (first
+/// order in u; gamma(t) = t u bounds any sum of t products):
 ///
 ///  scores   ds = (d + 4) u max scale sum |q k|       product, packed factor
 ///  lse      dl = ds + (s + 8) u + 4 u |lse|          sum of s terms, log, ln 2
@@ -110,18 +149,23 @@ Result runKernels(const AttentionKernels &kernels, const Case &x) {
 ///  T        with G = max sum |dout| |v|, |dP| and |D| are at most G, so
 ///           eT = 2 eP + eO + (2 d + 8) u, times P G
 ///  dQ, dK   (eT + 2 s u) G scale times max |k|, or max |q| and column sum
-void expectHead(const Case &x, const Result &r, int64_t b, int64_t n) {
+///
+/// dK and dV of heads that share them: the bounds add up, with s + 1 terms a
+/// head for the sum over the heads.
+void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
+                SharedGrads &shared) {
   const optrt_attention_desc &desc = x.desc;
   int64_t seq = desc.seq, dim = desc.head_dim, hidden = x.hidden();
   double scale = 1 / std::sqrt(double(dim));
   auto in = [&](int part, int64_t t, int64_t c) {
-    return ((b * seq + t) * 3 + part) * hidden + n * dim + c;
+    return x.begin(part) + (b * seq + t) * (part ? desc.kv_ld : desc.q_ld) +
+           (part ? x.kvHead(n) : n) * dim + c;
   };
   auto at = [&](int64_t t, int64_t c) {
     return (b * seq + t) * hidden + n * dim + c;
   };
-  std::vector<double> p(seq * seq), lse(seq), dq(seq * dim), dk(seq * dim),
-      dv(seq * dim), out(seq * dim), column(seq);
+  std::vector<double> p(seq * seq), lse(seq), dq(seq * dim), out(seq * dim),
+      column(seq);
   double maxScore = 0, maxLse = 0, maxQ = 0, maxK = 0, maxV = 0, maxDout = 0,
          reach = 0;
   for (int64_t i = 0; i < seq; ++i) {
@@ -130,8 +174,8 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n) {
     for (int64_t j = 0; j < keys; ++j) {
       double score = 0, magnitude = 0, through = 0;
       for (int64_t c = 0; c < dim; ++c) {
-        double q = x.qkv[in(0, i, c)], k = x.qkv[in(1, j, c)],
-               v = x.qkv[in(2, j, c)], g = x.dout[at(i, c)];
+        double q = x.inputs[in(0, i, c)], k = x.inputs[in(1, j, c)],
+               v = x.inputs[in(2, j, c)], g = x.dout[at(i, c)];
         score += q * k;
         magnitude += std::abs(q * k);
         through += std::abs(g * v);
@@ -155,7 +199,7 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n) {
       prob = std::exp(prob - lse[i]);
       column[j] += prob;
       for (int64_t c = 0; c < dim; ++c)
-        out[i * dim + c] += prob * x.qkv[in(2, j, c)];
+        out[i * dim + c] += prob * x.inputs[in(2, j, c)];
     }
   }
   for (int64_t i = 0; i < seq; ++i) {
@@ -165,13 +209,13 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n) {
     for (int64_t j = 0; j < (desc.causal ? i + 1 : seq); ++j) {
       double dp = 0, prob = p[i * seq + j];
       for (int64_t c = 0; c < dim; ++c) {
-        dp += double(x.dout[at(i, c)]) * x.qkv[in(2, j, c)];
-        dv[j * dim + c] += prob * x.dout[at(i, c)];
+        dp += double(x.dout[at(i, c)]) * x.inputs[in(2, j, c)];
+        shared.dv[j * dim + c] += prob * x.dout[at(i, c)];
       }
       double ds = prob * (dp - dot) * scale;
       for (int64_t c = 0; c < dim; ++c) {
-        dq[i * dim + c] += ds * x.qkv[in(1, j, c)];
-        dk[j * dim + c] += ds * x.qkv[in(0, i, c)];
+        dq[i * dim + c] += ds * x.inputs[in(1, j, c)];
+        shared.dk[j * dim + c] += ds * x.inputs[in(0, i, c)];
       }
     }
   }
@@ -181,29 +225,37 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n) {
   double eP = ds + dl + 4 * u * (maxScore + maxLse) + 4 * u;
   double eO = 2 * ds + 4 * u * maxScore + (2 * seq + 16) * u;
   double eT = 2 * eP + eO + (2 * dim + 8) * u;
-  double outer = (eT + 2 * seq * u) * reach * scale;
+  double outer = (eT + (2 * seq + 1) * u) * reach * scale;
+  shared.dkBound += outer * maxQ * columnSum;
+  shared.dvBound += (eP + (seq + 1) * u) * maxDout * columnSum;
+  bool isLast = n + 1 == desc.heads || x.kvHead(n + 1) != x.kvHead(n);
   for (int64_t i = 0; i < seq; ++i) {
     ASSERT_NEAR(r.lse[(b * desc.heads + n) * seq + i], lse[i], dl) << i;
     for (int64_t c = 0; c < dim; ++c) {
       ASSERT_NEAR(r.out[at(i, c)], out[i * dim + c], eO * maxV)
           << i << " " << c;
-      ASSERT_NEAR(r.dqkv[in(0, i, c)], dq[i * dim + c], outer * maxK)
+      ASSERT_NEAR(r.grads[in(0, i, c)], dq[i * dim + c], outer * maxK)
           << i << " " << c;
-      ASSERT_NEAR(r.dqkv[in(1, i, c)], dk[i * dim + c],
-                  outer * maxQ * columnSum)
+      if (!isLast)
+        continue;
+      ASSERT_NEAR(r.grads[in(1, i, c)], shared.dk[i * dim + c], shared.dkBound)
           << i << " " << c;
-      ASSERT_NEAR(r.dqkv[in(2, i, c)], dv[i * dim + c],
-                  (eP + seq * u) * maxDout * columnSum)
+      ASSERT_NEAR(r.grads[in(2, i, c)], shared.dv[i * dim + c], shared.dvBound)
           << i << " " << c;
     }
   }
 }
 
 void expectAll(const Case &x, const Result &r) {
-  for (int64_t b = 0; b < x.desc.batch; ++b)
-    for (int64_t n = 0; n < x.desc.heads; ++n)
-      ASSERT_NO_FATAL_FAILURE(expectHead(x, r, b, n))
+  for (int64_t b = 0; b < x.desc.batch; ++b) {
+    SharedGrads shared(x.desc);
+    for (int64_t n = 0; n < x.desc.heads; ++n) {
+      if (n > 0 && x.kvHead(n) != x.kvHead(n - 1))
+        shared = SharedGrads(x.desc);
+      ASSERT_NO_FATAL_FAILURE(expectHead(x, r, b, n, shared))
           << "batch " << b << " head " << n;
+    }
+  }
 }
 
 /// Each instruction set that the processor has, on sequences and head sizes
@@ -221,6 +273,26 @@ TEST(Attention, EveryInstructionSet) {
               << sets[set]->name << " seq " << seq << " dim " << dim
               << " causal " << causal;
         }
+}
+
+/// Heads of queries that share keys and values, in one tensor and in three.
+TEST(Attention, SharedKeysAndValues) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (bool sideBySide : {true, false})
+    for (int64_t kvHeads : {1, 2, 3, 6})
+      for (bool causal : {false, true}) {
+        Case x = makeCase(2, 70, 6, 20, causal, kvHeads, sideBySide);
+        for (int set = 0; set < count; ++set)
+          ASSERT_NO_FATAL_FAILURE(expectAll(x, runKernels(*sets[set], x)))
+              << sets[set]->name << " kv heads " << kvHeads;
+        for (int threads = 1; threads <= maxThreads; ++threads) {
+          CpuDevice device(threads);
+          ASSERT_NO_FATAL_FAILURE(expectAll(x, runDevice(device, x)))
+              << "kv heads " << kvHeads << " threads " << threads;
+        }
+      }
 }
 
 /// Rows whose distance is a multiple of a page are copied before use.
@@ -241,7 +313,7 @@ TEST(Attention, DeviceCoversEveryHeadOnAnyThreads) {
       Result r = runDevice(device, x);
       EXPECT_EQ(r.out, expected.out) << threads << " threads";
       EXPECT_EQ(r.lse, expected.lse) << threads << " threads";
-      EXPECT_EQ(r.dqkv, expected.dqkv) << threads << " threads";
+      EXPECT_EQ(r.grads, expected.grads) << threads << " threads";
     }
   }
 }
@@ -251,17 +323,17 @@ TEST(Attention, LargeScoresStayFinite) {
   Case x = makeCase(1, 130, 1, 16, true);
   for (int64_t t = 0; t < x.desc.seq; ++t)
     for (int64_t c = 0; c < 32; ++c)
-      x.qkv[t * 48 + c] *= 16.f;
+      x.inputs[t * 48 + c] *= 16.f;
   CpuDevice device(1);
   Result r = runDevice(device, x);
   expectAll(x, r);
-  for (float value : r.dqkv)
+  for (float value : r.grads)
     ASSERT_TRUE(std::isfinite(value));
 }
 
 TEST(Attention, NotANumberShows) {
   Case x = makeCase(1, 70, 1, 8, true);
-  x.qkv[66 * 24] = std::numeric_limits<float>::quiet_NaN();
+  x.inputs[66 * 24] = std::numeric_limits<float>::quiet_NaN();
   CpuDevice device(1);
   Result r = runDevice(device, x);
   EXPECT_TRUE(std::isnan(r.out[66 * 8]));
@@ -282,13 +354,25 @@ TEST(Attention, ReservedScratchIsEnough) {
 TEST(Attention, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[64] = {};
-  EXPECT_EQ(device.attention({1, 2, 1, 0, 1}, x, x, x).code(),
-            StatusCode::InvalidArgument);
-  EXPECT_EQ(device.attention({-1, 2, 1, 4, 1}, x, x, x).code(),
-            StatusCode::InvalidArgument);
-  EXPECT_EQ(device.attention({1, 2, 1, 4, 1}, x, nullptr, x).code(),
-            StatusCode::InvalidArgument);
-  EXPECT_TRUE(device.attention({0, 2, 1, 4, 1}, x, x, x).ok());
+  auto run = [&](optrt_attention_desc d, float *out) {
+    return device.attention(d, x, x, x, out, x);
+  };
+  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1};
+  EXPECT_TRUE(run(good, x + 32).ok());
+  auto refuses = [&](auto change) {
+    optrt_attention_desc bad = good;
+    change(bad);
+    EXPECT_EQ(run(bad, x + 32).code(), StatusCode::InvalidArgument);
+  };
+  refuses([](auto &d) { d.head_dim = 0; });
+  refuses([](auto &d) { d.batch = -1; });
+  refuses([](auto &d) { d.kv_heads = 0; });
+  refuses([](auto &d) { d.heads = 3, d.kv_heads = 2; });
+  refuses([](auto &d) { d.q_ld = 7; });
+  refuses([](auto &d) { d.kv_ld = 3; });
+  EXPECT_EQ(run(good, nullptr).code(), StatusCode::InvalidArgument);
+  good.batch = 0;
+  EXPECT_TRUE(run(good, x + 32).ok());
 }
 
 /// The polynomial's last steps round twice with FMA and four times without,

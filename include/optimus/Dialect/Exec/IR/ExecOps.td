@@ -366,40 +366,51 @@ class Exec_AttentionCommand<string mnemonic> : Exec_Command<mnemonic> {
 }
 
 def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
-  let summary = "Multi-head attention";
+  let summary = "Multi-head and grouped-query attention";
   let description = [{
-    On qkv [batch, seq, 3, heads, head_dim]; out is [batch, seq, heads, head_dim],
-    lse [batch, heads, seq].
+    Each token has `heads` heads of q and `kv_heads` of k and v, of head_dim
+    elements and next to each other; from one token to the next there are `q_ld`
+    elements of q and `kv_ld` of k and of v, so that the three may be
+    slices of one buffer. out is [batch, seq, heads, head_dim], lse [batch, heads, seq].
 
     ```mlir
-    exec.attention %qkv, %out, %lse {batch = 1, seq = 8, heads = 2, head_dim = 4, causal}
-      : memref<192xf32>, memref<64xf32>, memref<16xf32>
+    exec.attention %q, %k, %v, %out, %lse
+      {batch = 1, seq = 8, heads = 2, kv_heads = 1, head_dim = 4, q_ld = 8, kv_ld = 4, causal}
+      : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
     ```
 
-    Constraints: (C1) extents are positive and the buffers hold them.
+    Constraints: (C1) extents are positive and the buffers hold them; (C2)
+    kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads.
   }];
-  let arguments = (ins Exec_FloatBuffer:$qkv, Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
-                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$head_dim,
+  let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
+                       Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
+                       I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id);
   let assemblyFormat = [{
-    $qkv `,` $out `,` $lse attr-dict `:` type($qkv) `,` type($out) `,` type($lse)
+    $q `,` $k `,` $v `,` $out `,` $lse attr-dict `:`
+    type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
   }];
 }
 
 def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
-  let summary = "The gradient of multi-head attention";
+  let summary = "The gradient of attention";
   let description = [{
-    Shapes are those of `exec.attention`; dout is like out and dqkv like qkv.
+    Shapes are those of `exec.attention`; dout is like out and dq, dk and dv
+    are like q, k and v.
 
-    Constraints: (C1) extents are positive and the buffers hold them.
+    Constraints: those of `exec.attention`.
   }];
-  let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$qkv, Exec_FloatBuffer:$out,
-                       Exec_FloatBuffer:$lse, Exec_FloatBuffer:$dqkv,
-                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$head_dim,
+  let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
+                       Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       Exec_FloatBuffer:$dq, Exec_FloatBuffer:$dk, Exec_FloatBuffer:$dv,
+                       I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
+                       I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id);
   let assemblyFormat = [{
-    $dout `,` $qkv `,` $out `,` $lse `,` $dqkv attr-dict `:`
-    type($dout) `,` type($qkv) `,` type($out) `,` type($lse) `,` type($dqkv)
+    $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv attr-dict `:`
+    type($dout) `,` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,`
+    type($dq) `,` type($dk) `,` type($dv)
   }];
 }
 

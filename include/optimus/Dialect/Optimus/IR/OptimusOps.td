@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_OPS
 #define OPTIMUS_DIALECT_OPTIMUS_OPS
 
+include "optimus/Dialect/Optimus/IR/OptimusAttentionOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusNormOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 include "optimus/Dialect/Optimus/IR/OptimusOptimizerOps.td"
@@ -188,49 +189,6 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsA
   let arguments = (ins Optimus_FloatTensor:$input);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$slope);
   let assemblyFormat = "$input attr-dict `:` type($input)";
-}
-
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention"> {
-  let summary = "Multi-head attention";
-  let description = [{
-    On qkv [b, s, 3, n, d]: softmax(q·kᵀ/√d)·v for each head, [b, s, n, d]; a
-    position sees itself and earlier ones if `causal`. `lse` [b, n, s] is the
-    logarithm of each row's sum of exponentials, for the gradient's sake. Each
-    head of each sequence is computed on its own, so batch and heads may be cut.
-
-    ```mlir
-    %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
-    ```
-
-    Constraints: (C1) qkv has rank 5 and 3 in its third dimension; (C2) result
-    is [b, s, n, d]; (C3) lse is [b, n, s].
-  }];
-  let arguments = (ins Optimus_FloatTensor:$qkv, UnitAttr:$causal);
-  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$lse);
-  let assemblyFormat = "$qkv attr-dict `:` functional-type(operands, results)";
-}
-
-def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
-  let summary = "The gradient of attention";
-  let description = [{
-    Recomputes the probabilities from lse, a block at a time.
-
-    ```mlir
-    %dqkv = optimus.attention_grad %do, %qkv, %o, %lse {causal}
-      : (tensor<2x8x4x16xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32>
-    ```
-
-    Constraints: (C1) qkv and dqkv have one type's shape, [b, s, 3, n, d];
-    (C2) dout and out are [b, s, n, d]; (C3) lse is [b, n, s].
-  }];
-  let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$qkv, Optimus_FloatTensor:$out,
-                       Optimus_FloatTensor:$lse, UnitAttr:$causal);
-  let results = (outs Optimus_FloatTensor:$dqkv);
-  let assemblyFormat = "$dout `,` $qkv `,` $out `,` $lse attr-dict `:` functional-type(operands, results)";
 }
 
 //===----------------------------------------------------------------------===//

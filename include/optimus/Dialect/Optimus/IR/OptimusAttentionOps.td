@@ -1,0 +1,69 @@
+//===- OptimusAttentionOps.td - Attention ------------------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_ATTENTIONOPS
+#define OPTIMUS_DIALECT_OPTIMUS_ATTENTIONOPS
+
+include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
+
+def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention"> {
+  let summary = "Multi-head and grouped-query attention";
+  let description = [{
+    softmax(q·kᵀ/√d)·v for each head of each sequence; a position sees itself
+    and earlier ones if `causal`. The operands are q, k and v,
+
+    * in one tensor [b, s, 3, n, d], or
+    * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
+      heads of keys and values serves r heads of queries, which are n = g·r in
+      all. The groups are a dimension, so that cutting it cuts q, k and v alike and
+      no code ever orders heads anew.
+
+    The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
+    each row's sum of exponentials, has its dimensions of heads between b and s, for
+    the gradient's sake. Each head of each sequence is computed on its own, so
+    batch, groups and heads within a group may be cut.
+
+    ```mlir
+    %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+    %p, %m = optimus.attention %q, %k, %v {causal}
+      : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
+    ```
+
+    Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
+    dimension, or q, k and v of the shapes above; (C2) the result has the shape
+    above; (C3) lse has.
+  }];
+  let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs, UnitAttr:$causal);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$lse);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
+  let summary = "The gradient of attention";
+  let description = [{
+    The gradients of the operands of `optimus.attention`, which follow its
+    result's gradient, its result and lse. Recomputes the probabilities from lse,
+    a block at a time; gradients of keys and values are sums over the heads of
+    queries they serve.
+
+    ```mlir
+    %dqkv = optimus.attention_grad %do, %o, %lse, %qkv {causal}
+      : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
+    ```
+
+    Constraints: (C1) the last operands are those of `optimus.attention`, and the
+    results have their shapes; (C2) dout and out have the shape of its result;
+    (C3) lse has that of its lse.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_FloatTensor:$lse,
+                       Variadic<Optimus_FloatTensor>:$inputs, UnitAttr:$causal);
+  let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
+  let assemblyFormat = "$dout `,` $out `,` $lse `,` $inputs attr-dict `:` functional-type(operands, results)";
+}
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_ATTENTIONOPS

@@ -1,0 +1,148 @@
+//===- OptimusAttentionOps.cpp - Attention ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "ShapeChecks.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// AttentionShape
+//===----------------------------------------------------------------------===//
+
+bool AttentionShape::isValid(ValueRange inputs) {
+  if (inputs.size() == 1) {
+    ArrayRef<int64_t> qkv = shapeOf(inputs[0]);
+    return qkv.size() == 5 && qkv[2] == 3;
+  }
+  if (inputs.size() != 3)
+    return false;
+  ArrayRef<int64_t> q = shapeOf(inputs[Q]), k = shapeOf(inputs[K]);
+  if (k.size() != 4 || shapeOf(inputs[V]) != k)
+    return false;
+  SmallVector<int64_t> expected(k);
+  if (q.size() == 5)
+    expected.insert(expected.begin() + 3, q[3]);
+  return q == ArrayRef<int64_t>(expected);
+}
+
+AttentionShape::AttentionShape(ValueRange inputs)
+    : isPacked(inputs.size() == 1) {
+  assert(isValid(inputs) && "C1 of optimus.attention holds");
+  ArrayRef<int64_t> q = shapeOf(inputs[Q]);
+  batch = q[0];
+  sequence = q[1];
+  hasGroupDim = !isPacked && q.size() == 5;
+  groups = isPacked ? q[3] : q[2];
+  queriesPerGroup = hasGroupDim ? q[3] : 1;
+  headDim = q.back();
+}
+
+int64_t AttentionShape::getStride(Part part) const {
+  if (isPacked)
+    return 3 * getNumHeads() * headDim;
+  return (part == Q ? getNumHeads() : groups) * headDim;
+}
+
+SmallVector<int64_t> AttentionShape::getResultShape() const {
+  if (hasGroupDim)
+    return {batch, sequence, groups, queriesPerGroup, headDim};
+  return {batch, sequence, groups, headDim};
+}
+
+SmallVector<int64_t> AttentionShape::getLseShape() const {
+  if (hasGroupDim)
+    return {batch, groups, queriesPerGroup, sequence};
+  return {batch, groups, sequence};
+}
+
+std::string AttentionShape::getInputTerms() const {
+  return isPacked ? "bstgd" : getResultTerm() + ",bsgd,bsgd";
+}
+
+std::string AttentionShape::getResultTerm() const {
+  return hasGroupDim ? "bsgrd" : "bsgd";
+}
+
+std::string AttentionShape::getLseTerm() const {
+  return hasGroupDim ? "bgrs" : "bgs";
+}
+
+//===----------------------------------------------------------------------===//
+// Attention and its gradient
+//===----------------------------------------------------------------------===//
+
+static LogicalResult expectInputs(Operation *op, ValueRange inputs) {
+  if (AttentionShape::isValid(inputs))
+    return success();
+  InFlightDiagnostic error = op->emitOpError(
+      "C1: expected qkv of shape [batch, sequence, 3, heads, "
+      "head dimension], or q of shape [batch, sequence, groups, "
+      "(queries,) head dimension] with k and v of shape [batch, "
+      "sequence, groups, head dimension], found ");
+  llvm::interleaveComma(
+      inputs, error, [&](Value value) { error << toString(shapeOf(value)); });
+  return error;
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(expectInputs(*this, getInputs())))
+    return failure();
+  AttentionShape shape(getInputs());
+  if (failed(expectShape(*this, "C2", "a result", getResult(),
+                         shape.getResultShape())))
+    return failure();
+  return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(expectInputs(*this, getInputs())))
+    return failure();
+  if (getDinputs().size() != getInputs().size())
+    return emitOpError("C1: expected a gradient for each of ")
+           << getInputs().size() << " operands of attention, found "
+           << getDinputs().size();
+  for (auto [input, gradient] : llvm::zip(getInputs(), getDinputs()))
+    if (failed(
+            expectShape(*this, "C1", "a gradient", gradient, shapeOf(input))))
+      return failure();
+  AttentionShape shape(getInputs());
+  SmallVector<int64_t> out = shape.getResultShape();
+  if (failed(expectShape(*this, "C2", "dout", getDout(), out)) ||
+      failed(expectShape(*this, "C2", "out", getOut(), out)))
+    return failure();
+  return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
+}
+
+// Heads of queries that are cut within their group give addends of the
+// gradients of the keys and values that they share.
+static constexpr std::pair<char, FactorKind> kinds[] = {
+    {'s', FactorKind::Whole},
+    {'t', FactorKind::Whole},
+    {'d', FactorKind::Whole}};
+
+ShardingRule AttentionOp::getShardingRule() {
+  AttentionShape shape(getInputs());
+  return ShardingRule::fromEinsum(*this,
+                                  shape.getInputTerms() + "->" +
+                                      shape.getResultTerm() + "," +
+                                      shape.getLseTerm(),
+                                  kinds);
+}
+
+ShardingRule AttentionGradOp::getShardingRule() {
+  AttentionShape shape(getInputs());
+  std::string out = shape.getResultTerm(), inputs = shape.getInputTerms();
+  return ShardingRule::fromEinsum(*this,
+                                  out + "," + out + "," + shape.getLseTerm() +
+                                      "," + inputs + "->" + inputs,
+                                  kinds);
+}

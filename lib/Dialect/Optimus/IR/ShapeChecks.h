@@ -1,0 +1,50 @@
+//===- ShapeChecks.h - What verifiers ask of shapes -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_OPTIMUS_IR_SHAPECHECKS_H
+#define OPTIMUS_LIB_DIALECT_OPTIMUS_IR_SHAPECHECKS_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+
+#include <string>
+
+namespace mlir::optimus {
+
+inline ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+inline std::string toString(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleaveComma(shape, os);
+  os << ']';
+  return text;
+}
+
+/// Checks that `name` has the shape that the constraint `label` asks for.
+inline LogicalResult expectShape(Operation *op, StringRef label, StringRef name,
+                                 Value value, ArrayRef<int64_t> expected) {
+  if (shapeOf(value) == expected)
+    return success();
+  return op->emitOpError() << label << ": expected " << name << " of shape "
+                           << toString(expected) << ", found "
+                           << toString(shapeOf(value));
+}
+
+inline SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t size) {
+  SmallVector<int64_t> result(shape);
+  result.push_back(size);
+  return result;
+}
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_DIALECT_OPTIMUS_IR_SHAPECHECKS_H
