@@ -8,8 +8,12 @@
 """bench/step, bench/mesh and bench/compile-time on a model too small to say anything."""
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -88,3 +92,127 @@ def test_mesh_refuses_different_losses(tools):
     result = run_bench("mesh", tools, *arguments, "--tolerance", "-1")
     assert result.returncode == 1
     assert "expected one loss" in result.stderr
+
+
+def namespaces(process):
+    """Those that a run of bench/cluster has made and not removed."""
+    listing = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True)
+    names = [line.split()[0] for line in listing.stdout.splitlines()]
+    return [name for name in names if f"-net-{process.pid}-" in name]
+
+
+def processes(names):
+    listing = ["ip netns pids %s" % name for name in names]
+    found = subprocess.run(
+        "; ".join(listing), shell=True, capture_output=True, text=True
+    )
+    return found.stdout.split()
+
+
+def command_line(pid):
+    """Empty once the process has ended, even if nobody has asked for it yet."""
+    try:
+        with open("/proc/%s/cmdline" % pid) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def cluster_command(tools, *arguments):
+    if not all(map(shutil.which, ["ip", "tc", "mpirun"])):
+        pytest.skip("needs iproute2 and OpenMPI")
+    probe = ["ip", "netns", "add", f"optimus-probe-{os.getpid()}"]
+    if subprocess.run(probe, capture_output=True).returncode != 0:
+        pytest.skip("may not make network namespaces")
+    subprocess.run(["ip", "netns", "del", probe[-1]], check=True)
+    command = [sys.executable, REPOSITORY / "bench/cluster", "--no-build"]
+    command += ["--build", tools.binaries.parent, "--ranks", 4, "--hidden", 64]
+    return [str(part) for part in (*command, *arguments)]
+
+
+def test_cluster_limits_links_and_cleans_up(tools, tmp_path):
+    log = tmp_path / "runs.json"
+    # 1 Mbit/s is slow enough that links take all the time there is.
+    arguments = ["--strategies", "megatron,summa", "--rate", 1, "--ratios", 1]
+    arguments += ["--rounds", 1, "--steps", 1, "--json", log]
+    command = cluster_command(tools, *arguments)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert namespaces(process) == []
+    runs = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(runs) == 4
+    for entry in runs:
+        if entry["rate"] == "1 Mbit/s":
+            # No host's link is faster than its rate; the shaper lets a first
+            # burst of 128 kB through, and a host moves a quarter of the bytes.
+            bits = 8 * (entry["comm_bytes"] / 4 - 131072)
+            assert entry["ms"] >= 1e3 * bits / 1e6
+            assert bits > 0
+
+
+def test_cluster_cleans_up_after_a_signal(tools):
+    command = cluster_command(tools, "--rate", 0.01, "--no-unlimited", "--ratios", 1)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while len(processes(namespaces(process))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    running = processes(namespaces(process))
+    assert len(running) >= 5  # mpirun or orted on each host, and more
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=TIMEOUT_SECONDS) == 128 + signal.SIGTERM
+    assert namespaces(process) == []
+    time.sleep(0.5)
+    assert not [pid for pid in running if command_line(pid)]
+
+
+def volume(tools, *arguments):
+    command = [sys.executable, REPOSITORY / "bench/volume", "--no-build"]
+    command += ["--build", tools.binaries.parent, *arguments]
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+
+
+def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- volume -->\n<!-- /volume -->")
+    arguments = ["--meshes", "2x2,2x3", "--ratios", 1, "--crossovers", "none"]
+    arguments += ["--least-hidden", 24]
+    result = volume(tools, *arguments, "--write", page)
+    assert result.returncode == 0, result.stderr
+    text = page.read_text()
+    # 4 (C - 1) X + 12 (R - 1) h h at bs = h = 24, in bytes: 16 * 24 * 24 * 4.
+    assert "| 2×2 | 1 | 24 | `summa` |" in text and "| 36,864 |" in text
+    for strategy in ["megatron", "summa-paper", "summa"]:
+        assert "`%s`" % strategy in text
+
+
+def test_a_wrong_formula_is_found(tools, tmp_path):
+    copy = tmp_path / "bench"
+    copy.mkdir()
+    source = (REPOSITORY / "bench/volume").read_text()
+    wrong = source.replace('"summa": 4}', '"summa": 5}')
+    assert wrong != source
+    (copy / "volume").write_text(wrong)
+    rounds = (REPOSITORY / "bench/rounds.py").read_text()
+    root = 'ROOT = pathlib.Path("%s")' % REPOSITORY
+    rounds = rounds.replace(
+        "ROOT = pathlib.Path(__file__).resolve().parent.parent", root
+    )
+    (copy / "rounds.py").write_text(rounds)
+    command = [sys.executable, copy / "volume", "--no-build", "--strategies", "summa"]
+    command += ["--build", tools.binaries.parent, "--meshes", "2x2", "--ratios", 1]
+    command += ["--crossovers", "none", "--least-hidden", 24]
+    result = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
