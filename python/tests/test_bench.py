@@ -216,3 +216,32 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
     )
     assert result.returncode == 1
     assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
+
+
+def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- peak -->\n<!-- /peak -->\n<!-- batch -->\n<!-- /batch -->\n")
+    command = [sys.executable, REPOSITORY / "bench/memory", "--no-build"]
+    command += ["--build", tools.binaries.parent, "--strategies", "serial,megatron,summa"]
+    command += ["--ranks", "1,4", "--layers", 2, "--hidden", 64, "--heads", 8]
+    command += ["--seq", 32, "--batch", 8, "--large", "2,64,8,32,256"]
+    command += ["--large-ranks", 4, "--budget", 0.004, "--write", page]
+    result = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = {}
+    for line in page.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows[tuple(cells[:2])] = cells[2:]
+    # 1, but for what both ranks of a row hold, in numbers a token: two for each of
+    # the 5 norms, and for a moment the head's input at its full width of 64, beside
+    # at least 2 layers of 16 * 64.
+    assert 1 <= float(rows["`summa`", "4"][1]) <= 1 + (5 * 2 + 2 * 64) / (2 * 16 * 64)
+    assert float(rows["`megatron`", "4"][1]) > 1.5
+    # On four ranks, from the same budget.
+    assert int(rows["4", "`summa`"][0]) > int(rows["4", "`megatron`"][0]) > 0
+    assert float(rows["4", "`summa`"][1]) <= 0.004
