@@ -120,96 +120,32 @@ LogicalResult Partitioner::partitionConstant(Operation *op) {
 // Products
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// How a group of a tensor's dimensions is cut: by one axis, or not at all.
-struct GroupCut {
-  StringRef axis;
-  /// The dimension within the group.
-  int64_t position = 0;
-
-  bool operator==(const GroupCut &other) const = default;
-};
-
-/// The cuts of the tensors A [M, K], B [K, N] and C [M, N] of a product, each
-/// group M, K, N in the two tensors that have it.
-struct ProductCuts {
-  enum Tensor { A, B, C };
-  GroupCut mOfA, kOfA, kOfB, nOfB, mOfC, nOfC;
-};
-} // namespace
-
-/// Reads how dimensions [begin, begin + size) are cut; fails where more than
-/// one axis cuts them.
-static LogicalResult readCut(ShardingAttr sharding, int64_t begin, int64_t size,
-                             GroupCut &cut) {
-  for (int64_t i = 0; i < size; ++i) {
-    Axes axes = sharding.getDimAxes(begin + i);
-    if (axes.empty())
-      continue;
-    if (axes.size() > 1 || !cut.axis.empty())
-      return failure();
-    cut = {axes.front(), i};
-  }
-  return success();
-}
-
-static FailureOr<ProductCuts> readCuts(MatmulOp op) {
-  int64_t m = op.getNumM(), k = op.getNumK(), n = op.getNumN();
-  bool ta = op.getTransposeA(), tb = op.getTransposeB();
-  ShardingAttr a = getSharding(op.getA()), b = getSharding(op.getB()),
-               c = getSharding(op.getResult());
-  ProductCuts cuts;
-  if (failed(readCut(a, ta ? k : 0, m, cuts.mOfA)) ||
-      failed(readCut(a, ta ? 0 : m, k, cuts.kOfA)) ||
-      failed(readCut(b, tb ? n : 0, k, cuts.kOfB)) ||
-      failed(readCut(b, tb ? 0 : k, n, cuts.nOfB)) ||
-      failed(readCut(c, 0, m, cuts.mOfC)) ||
-      failed(readCut(c, m, n, cuts.nOfC)))
-    return failure();
-  return cuts;
-}
-
-/// The tensor that stays in place where exactly the index that it lacks is cut
-/// differently in the two others. Panels of a result are summed over the axis
-/// that cuts the contracted index, so they must belong along it.
-static std::optional<ProductCuts::Tensor>
-getStationary(const ProductCuts &cuts) {
-  bool m = cuts.mOfA == cuts.mOfC, k = cuts.kOfA == cuts.kOfB,
-       n = cuts.nOfB == cuts.nOfC;
-  auto canStream = [](const GroupCut &one, const GroupCut &other) {
-    return one.axis.empty() || other.axis.empty() ||
-           one.position == other.position;
-  };
-  if (m && n && !k && canStream(cuts.kOfA, cuts.kOfB))
-    return ProductCuts::C;
-  if (m && k && !n && canStream(cuts.nOfB, cuts.nOfC) &&
-      cuts.nOfC.axis == cuts.kOfA.axis)
-    return ProductCuts::A;
-  if (n && k && !m && canStream(cuts.mOfA, cuts.mOfC) &&
-      cuts.mOfC.axis == cuts.kOfA.axis)
-    return ProductCuts::B;
-  return std::nullopt;
-}
-
 LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   if (op.getBias() || op.getResidual() || op.getScale())
     return op.emitOpError("has a bias, residual or scale, which products take "
                           "in after they are partitioned; run --optimus-fuse "
                           "later");
-  FailureOr<ProductCuts> cuts = readCuts(op);
-  auto stationary = failed(cuts) ? std::nullopt : getStationary(*cuts);
+  ShardingAttr shardings[3] = {getSharding(op.getA()), getSharding(op.getB()),
+                               getSharding(op.getResult())};
+  FailureOr<ccl::ProductCuts> cuts = ccl::getProductCuts(
+      op.getNumM(), op.getNumK(), op.getNumN(), op.getTransposeA(),
+      op.getTransposeB(), mesh, [&](int tensor, int64_t dim) {
+        return shardings[tensor].getDimAxes(dim);
+      });
+  std::optional<ccl::ProductForm::Tensor> stationary;
+  if (succeeded(cuts))
+    stationary = cuts->getStationary();
   if (!stationary) {
     ++numLocal;
     return partitionByRule(op);
   }
-  const GroupCut *streamed[3][2] = {{&cuts->nOfB, &cuts->nOfC},
-                                    {&cuts->mOfA, &cuts->mOfC},
-                                    {&cuts->kOfA, &cuts->kOfB}};
   int64_t panels = 1;
-  for (const GroupCut *cut : streamed[*stationary])
-    if (!cut->axis.empty())
-      panels = std::lcm(panels, *mesh.getAxisSize(cut->axis));
-  ShardingAttr layout = getSharding(op.getResult());
+  for (const auto &axes : cuts->axes)
+    for (StringRef axis : axes)
+      if (!axis.empty())
+        panels = std::lcm(panels, *mesh.getAxisSize(axis));
+  ShardingAttr layout =
+      shardings[2].withUnreduced(cuts->getUnreduced(*stationary));
   Value a = get(op.getA()), b = get(op.getB());
   constexpr StringLiteral names[] = {"a", "b", "c"};
   Value product = ccl::MatmulOp::create(

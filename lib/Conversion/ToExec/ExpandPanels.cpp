@@ -89,10 +89,8 @@ private:
 
   LogicalResult describe() {
     FailureOr<ccl::ProductForm> form = ccl::getProductForm(op);
-    FailureOr<ccl::ProductAxes> axes = ccl::getProductAxes(
-        op.getA().getType(), op.getB().getType(), op.getResult().getType(),
-        op.getContracting(), op.getTransposeA(), op.getTransposeB());
-    if (failed(form) || failed(axes))
+    FailureOr<ccl::ProductCuts> cuts = ccl::getProductCuts(op);
+    if (failed(form) || failed(cuts))
       return op.emitOpError("has no form of distributed product");
     stationary = form->stationary;
     numPanels = form->panels;
@@ -110,9 +108,9 @@ private:
     // cuts it, else the first.
     int64_t position = 0;
     for (int tensor = 0; tensor < 3; ++tensor)
-      if (tensor != stationary && axes->dims[tensor][streamed] >= 0)
+      if (tensor != stationary && cuts->dims[tensor][streamed] >= 0)
         position =
-            axes->dims[tensor][streamed] - getDims(tensor, streamed).first;
+            cuts->dims[tensor][streamed] - getDims(tensor, streamed).first;
     for (int tensor = 0; tensor < 3; ++tensor) {
       Operand &operand = operands[tensor];
       operand.buffer = lowering.getBuffer(values[tensor]);

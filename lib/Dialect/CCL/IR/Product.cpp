@@ -9,6 +9,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <array>
 
@@ -31,10 +32,8 @@ using ProductGroups = std::array<std::array<DimGroup, 3>, 3>;
 /// A[M,K] lacks N, and so on.
 static constexpr int streamedOf[3] = {2, 0, 1};
 
-static ProductGroups getProductGroups(Type a, Type b, int64_t contracting,
+static ProductGroups getProductGroups(int64_t m, int64_t k, int64_t n,
                                       bool transposeA, bool transposeB) {
-  auto rank = [](Type type) { return cast<RankedTensorType>(type).getRank(); };
-  int64_t k = contracting, m = rank(a) - k, n = rank(b) - k;
   ProductGroups groups;
   groups[0] = {{{transposeA ? k : 0, m}, {transposeA ? 0 : m, k}, {}}};
   groups[1] = {{{}, {transposeB ? n : 0, k}, {transposeB ? 0 : k, n}}};
@@ -42,35 +41,106 @@ static ProductGroups getProductGroups(Type a, Type b, int64_t contracting,
   return groups;
 }
 
-FailureOr<ProductAxes> ccl::getProductAxes(Type a, Type b, Type c,
-                                           int64_t contracting, bool transposeA,
-                                           bool transposeB) {
+static int64_t getRank(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType()).getRank();
+}
+
+static ProductGroups getProductGroups(MatmulOp op) {
+  int64_t k = op.getContracting();
+  return getProductGroups(getRank(op.getA()) - k, k, getRank(op.getB()) - k,
+                          op.getTransposeA(), op.getTransposeB());
+}
+
+bool ProductCuts::isAlike(int group) const {
+  return llvm::all_of(axes, [&](const StringRef(&tensor)[3]) {
+    return tensor[group].empty();
+  });
+}
+
+std::optional<ProductForm::Tensor> ProductCuts::getStationary() const {
+  std::optional<ProductForm::Tensor> stationary;
+  for (auto tensor : {ProductForm::A, ProductForm::B, ProductForm::C}) {
+    if (isAlike(streamedOf[tensor]))
+      continue;
+    // Two groups are cut differently.
+    if (stationary)
+      return std::nullopt;
+    stationary = tensor;
+  }
+  if (!stationary || *stationary == ProductForm::C)
+    return stationary;
+  StringRef moves = axes[ProductForm::C][streamedOf[*stationary]];
+  if (!moves.empty() && !llvm::is_contained(shared[1], moves))
+    return std::nullopt;
+  return stationary;
+}
+
+SmallVector<StringRef>
+ProductCuts::getUnreduced(ProductForm::Tensor stationary) const {
+  SmallVector<StringRef> unreduced(shared[1]);
+  if (stationary != ProductForm::C)
+    llvm::erase(unreduced, axes[ProductForm::C][streamedOf[stationary]]);
+  return unreduced;
+}
+
+FailureOr<ProductCuts> ccl::getProductCuts(int64_t numM, int64_t numK,
+                                           int64_t numN, bool transposeA,
+                                           bool transposeB, MeshOp mesh,
+                                           GetProductAxes getAxes) {
   ProductGroups groups =
-      getProductGroups(a, b, contracting, transposeA, transposeB);
-  Type types[3] = {a, b, c};
-  ProductAxes result;
-  for (int t = 0; t < 3; ++t)
-    for (int g = 0; g < 3; ++g) {
-      result.dims[t][g] = -1;
-      for (int64_t i = 0; i < groups[t][g].size; ++i) {
-        int64_t dim = groups[t][g].begin + i;
-        SmallVector<StringRef> axes = getDimAxes(types[t], dim);
-        if (axes.empty())
+      getProductGroups(numM, numK, numN, transposeA, transposeB);
+  constexpr int tensorsOf[3][2] = {{0, 2}, {0, 1}, {1, 2}};
+  ProductCuts cuts;
+  llvm::fill(llvm::MutableArrayRef(&cuts.dims[0][0], 9), -1);
+  for (int group = 0; group < 3; ++group)
+    for (int64_t i = 0; i < groups[tensorsOf[group][0]][group].size; ++i) {
+      SmallVector<StringRef> axes[2];
+      for (int side : {0, 1}) {
+        int tensor = tensorsOf[group][side];
+        axes[side] = getAxes(tensor, groups[tensor][group].begin + i);
+        llvm::erase_if(axes[side], [&](StringRef axis) {
+          return mesh.getAxisSize(axis).value_or(1) == 1;
+        });
+      }
+      size_t numShared = 0;
+      while (numShared < std::min(axes[0].size(), axes[1].size()) &&
+             axes[0][numShared] == axes[1][numShared])
+        cuts.shared[group].push_back(axes[0][numShared++]);
+      for (int side : {0, 1}) {
+        int tensor = tensorsOf[group][side],
+            other = tensorsOf[group][1 - side];
+        if (axes[side].size() == numShared)
           continue;
-        if (axes.size() > 1 || result.dims[t][g] >= 0)
+        int64_t dim = groups[tensor][group].begin + i;
+        int64_t otherDim = groups[other][group].begin + i;
+        if (axes[side].size() > numShared + 1 || cuts.dims[tensor][group] >= 0)
           return failure();
-        result.axes[t][g] = axes.front();
-        result.dims[t][g] = dim;
+        // Both are streamed along one dimension.
+        if (cuts.dims[other][group] >= 0 && cuts.dims[other][group] != otherDim)
+          return failure();
+        cuts.axes[tensor][group] = axes[side].back();
+        cuts.dims[tensor][group] = dim;
       }
     }
-  return result;
+  return cuts;
+}
+
+FailureOr<ProductCuts> ccl::getProductCuts(MatmulOp op) {
+  MeshOp mesh = optimus::getMesh(op);
+  if (!mesh)
+    return failure();
+  int64_t k = op.getContracting();
+  Value values[3] = {op.getA(), op.getB(), op.getResult()};
+  return getProductCuts(getRank(op.getA()) - k, k, getRank(op.getB()) - k,
+                        op.getTransposeA(), op.getTransposeB(), mesh,
+                        [&](int tensor, int64_t dim) {
+                          return getDimAxes(values[tensor].getType(), dim);
+                        });
 }
 
 FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
-  FailureOr<ProductAxes> axes = getProductAxes(
-      op.getA().getType(), op.getB().getType(), op.getResult().getType(),
-      op.getContracting(), op.getTransposeA(), op.getTransposeB());
-  if (failed(axes))
+  FailureOr<ProductCuts> cuts = getProductCuts(op);
+  if (failed(cuts))
     return failure();
   ProductForm form;
   StringRef name = op.getStationary();
@@ -79,13 +149,9 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
   form.stationary = name == "a"   ? ProductForm::A
                     : name == "b" ? ProductForm::B
                                   : ProductForm::C;
-  int streamed = streamedOf[form.stationary];
-  MeshOp mesh = optimus::getMesh(op);
-  for (int t = 0; t < 3; ++t) {
-    StringRef axis = axes->axes[t][streamed];
-    if (t != form.stationary && mesh && mesh.getAxisSize(axis).value_or(1) > 1)
-      form.moves[t] = axis;
-  }
+  for (int tensor = 0; tensor < 3; ++tensor)
+    if (tensor != form.stationary)
+      form.moves[tensor] = cuts->axes[tensor][streamedOf[form.stationary]];
   form.panels = op.getPanels();
   return form;
 }
@@ -95,29 +161,16 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Checks a product whose ranks agree, on a mesh that has its axes. Axes of
-/// one rank cut nothing here.
+/// Checks a product whose ranks agree, on a mesh that has its axes.
 class ProductVerifier {
 public:
-  ProductVerifier(MatmulOp op, MeshOp mesh, const ProductAxes &productAxes,
-                  int stationary)
-      : op(op), mesh(mesh), stationary(stationary),
-        streamed(streamedOf[stationary]),
-        groups(getProductGroups(op.getA().getType(), op.getB().getType(),
-                                op.getContracting(), op.getTransposeA(),
-                                op.getTransposeB())),
+  ProductVerifier(MatmulOp op, MeshOp mesh, const ProductCuts &cuts,
+                  ProductForm::Tensor stationary)
+      : op(op), mesh(mesh), cuts(cuts), stationary(stationary),
+        streamed(streamedOf[stationary]), groups(getProductGroups(op)),
         types{cast<RankedTensorType>(op.getA().getType()),
               cast<RankedTensorType>(op.getB().getType()),
-              cast<RankedTensorType>(op.getResult().getType())} {
-    for (int t = 0; t < 3; ++t)
-      for (int g = 0; g < 3; ++g) {
-        StringRef axis = productAxes.axes[t][g];
-        if (mesh.getAxisSize(axis).value_or(1) == 1)
-          continue;
-        axes[t][g] = axis;
-        positions[t][g] = productAxes.dims[t][g] - groups[t][g].begin;
-      }
-  }
+              cast<RankedTensorType>(op.getResult().getType())} {}
 
   LogicalResult verify() {
     if (failed(verifyExtents()) || failed(verifyCuts()) ||
@@ -160,50 +213,40 @@ private:
     return success();
   }
 
-  /// The second half of C2, and C5.
+  /// C5
   LogicalResult verifyCuts() {
-    int64_t position = -1;
-    for (int t = 0; t < 3; ++t) {
+    for (int t = 0; t < 3; ++t)
       for (int g = 0; g < 3; ++g)
         if (t != stationary && g != streamed && groups[t][g].size > 0 &&
-            groups[stationary][g].size > 0 &&
-            (axes[t][g] != axes[stationary][g] ||
-             positions[t][g] != positions[stationary][g]))
+            groups[stationary][g].size > 0 && !cuts.isAlike(g))
           return op.emitOpError("C5: expected ")
                  << getGroupName(g) << " to be cut alike in " << getName(t)
                  << " and in " << getName(stationary) << ", which stays, found "
                  << types[t] << " and " << types[stationary];
-      if (t == stationary || axes[t][streamed].empty())
-        continue;
-      if (position >= 0 && positions[t][streamed] != position)
-        return op.emitOpError("C2: expected the streamed index ")
-               << getGroupName(streamed)
-               << " to be cut along one dimension of its group, found "
-               << position << " and " << positions[t][streamed];
-      position = positions[t][streamed];
-    }
-    streamedPosition = position < 0 ? 0 : position;
     return success();
   }
 
   /// C3
   LogicalResult verifyPanels() {
     int64_t panels = op.getPanels();
+    // A group of no dimensions is one row or column.
+    int64_t padded = 1;
     for (int t = 0; t < 3; ++t) {
-      if (t == stationary || axes[t][streamed].empty())
+      if (t == stationary)
         continue;
-      int64_t size = *mesh.getAxisSize(axes[t][streamed]);
+      int64_t size = 1;
+      StringRef axis = cuts.axes[t][streamed];
+      if (!axis.empty())
+        size = *mesh.getAxisSize(axis);
       if (panels % size != 0)
         return op.emitOpError("C3: expected a number of panels that is a "
                               "multiple of ")
-               << size << ", the size of \"" << axes[t][streamed]
-               << "\", found " << panels;
+               << size << ", the size of \"" << axis << "\", found " << panels;
+      if (!axis.empty())
+        padded = types[t].getDimSize(cuts.dims[t][streamed]) * size;
+      else if (cuts.isAlike(streamed) && groups[t][streamed].size > 0)
+        padded = types[t].getDimSize(groups[t][streamed].begin);
     }
-    int t = stationary == 0 ? 1 : 0;
-    // A group of no dimensions is one row or column.
-    int64_t padded = groups[t][streamed].size == 0
-                         ? 1
-                         : getPadded(t, streamed, streamedPosition);
     if (padded % panels != 0)
       return op.emitOpError("C3: expected a number of panels that divides ")
              << padded << ", the padded extent of " << getGroupName(streamed)
@@ -225,31 +268,28 @@ private:
       if (!unreduced[t].empty())
         return op.emitOpError("C6: expected ")
                << getName(t) << " without addends, found " << types[t];
-    constexpr int contracted = 1, c = ProductForm::C;
-    // Where the result stays, every rank adds all panels up itself.
-    StringRef summed =
-        stationary == c ? StringRef() : axes[stationary][contracted];
-    StringRef moves = stationary == c ? StringRef() : axes[c][streamed];
-    SmallVector<StringRef> expected;
-    if (moves.empty() && !summed.empty())
-      expected.push_back(summed);
-    if ((!moves.empty() && moves != summed) || unreduced[c] != expected)
+    StringRef moves;
+    if (stationary != ProductForm::C)
+      moves = cuts.axes[ProductForm::C][streamed];
+    SmallVector<StringRef> expected = cuts.getUnreduced(stationary);
+    llvm::sort(expected);
+    if ((!moves.empty() && !llvm::is_contained(cuts.shared[1], moves)) ||
+        unreduced[ProductForm::C] != expected)
       return op.emitOpError("C6: expected c to be reduced to its owners or "
-                            "unreduced over \"")
-             << summed << "\", which alone cuts the contracted index, found "
-             << types[c];
+                            "unreduced over {")
+             << llvm::join(cuts.shared[1], ", ")
+             << "}, which cut the contracted index, found "
+             << types[ProductForm::C];
     return success();
   }
 
   MatmulOp op;
   MeshOp mesh;
-  int stationary, streamed;
+  const ProductCuts &cuts;
+  ProductForm::Tensor stationary;
+  int streamed;
   ProductGroups groups;
   RankedTensorType types[3];
-  StringRef axes[3][3];
-  /// Which dimension of its group is cut, or -1.
-  int64_t positions[3][3] = {{-1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}};
-  int64_t streamedPosition = 0;
 };
 } // namespace
 
@@ -264,20 +304,18 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("expected a mesh in the module, found none");
   if (failed(verifyLocalTypes(*this)))
     return failure();
-  int64_t rankA = cast<RankedTensorType>(getA().getType()).getRank();
-  int64_t rankB = cast<RankedTensorType>(getB().getType()).getRank();
-  int64_t rankC = cast<RankedTensorType>(getResult().getType()).getRank();
+  int64_t rankA = getRank(getA()), rankB = getRank(getB()),
+          rankC = getRank(getResult());
   int64_t k = getContracting();
   if (rankA < k || rankB < k || rankC != rankA + rankB - 2 * k)
     return emitOpError("C4: expected ranks that agree with ")
            << k << " contracted dimensions, found " << getA().getType() << ", "
            << getB().getType() << " and " << getResult().getType();
-  FailureOr<ProductAxes> axes =
-      getProductAxes(getA().getType(), getB().getType(), getResult().getType(),
-                     k, getTransposeA(), getTransposeB());
+  FailureOr<ProductCuts> cuts = getProductCuts(*this);
   FailureOr<ProductForm> form = getProductForm(*this);
-  if (failed(axes) || failed(form))
+  if (failed(cuts) || failed(form))
     return emitOpError("C2: expected each group of dimensions to be cut by "
-                       "one axis at most");
-  return ProductVerifier(*this, mesh, *axes, form->stationary).verify();
+                       "one axis at most beyond those that cut it alike in "
+                       "both tensors, along one dimension");
+  return ProductVerifier(*this, mesh, *cuts, form->stationary).verify();
 }

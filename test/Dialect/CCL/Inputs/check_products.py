@@ -6,21 +6,27 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Writes `ccl.matmul` with every way to cut its tensors over 2×3 ranks, and
-compares those that verify with the serial product, in the interpreter.
+compares those that verify with the serial product, in the interpreter. Then
+does so with an axis more, over which one index is cut alike in both tensors
+that have it: nothing moves over that axis, and the result holds addends over
+it where the index is the contracted one.
 
     check_products.py FILE    FILE holds the candidates
 """
 
 import itertools
+import math
 import re
 import subprocess
 import sys
 
-MESH = 'optimus.mesh @mesh <["row" = 2, "col" = 3]>\n'
-SIZES = {"row": 2, "col": 3, None: 1}
+MESH = 'optimus.mesh @mesh <["data" = 2, "row" = 2, "col" = 3]>\n'
+SIZES = {"data": 2, "row": 2, "col": 3}
 # None is a multiple of 6, so all are padded.
 EXTENTS = {"M": 5, "K": 7, "N": 4}
 PANELS = 6
+# Whatever two axes leave of it can be cut into panels.
+PADDED = 24
 CUTS = [
     (one, other)
     for one, other in itertools.product((None, "row", "col"), repeat=2)
@@ -38,61 +44,87 @@ func.func @serial(%a: tensor<5x7xf32>, %b: tensor<7x4xf32>) -> tensor<5x4xf32> {
 """
 
 
-def local_type(dims, cut, addends=()):
-    padded = [-(-EXTENTS[dim] // PANELS) * PANELS for dim in dims]
-    local = "x".join(str(extent // SIZES[axis]) for extent, axis in zip(padded, cut))
-    axes = ", ".join('{"%s"}' % axis if axis else "{}" for axis in cut)
-    names = ", ".join('"%s"' % axis for axis in addends)
+def local_type(dims, cut, addends=(), shared=None):
+    """`shared` is the dimension that the data axis cuts."""
+    axes = [
+        [axis for axis in ("data" if dim == shared else None, own) if axis]
+        for dim, own in zip(dims, cut)
+    ]
+    local = "x".join(
+        str(PADDED // math.prod(SIZES[axis] for axis in names)) for names in axes)
+    if shared and shared not in dims:
+        addends = ("data",) + addends
+    def quote(names):
+        return "{%s}" % ", ".join('"%s"' % name for name in names)
     return "tensor<%sxf32, #ccl.local<[%s], #optimus.sharding<@mesh, [%s]%s>>>" % (
         local,
         ", ".join(str(EXTENTS[dim]) for dim in dims),
-        axes,
-        ", unreduced = {%s}" % names if addends else "",
+        ", ".join(quote(names) for names in axes),
+        ", unreduced = %s" % quote(addends) if addends else "",
     )
 
 
-def candidate(name, a, b, c, stationary, addends):
+def candidate(name, a, b, c, stationary, addends, shared=None):
     """A function that multiplies and adds the result's addends up."""
-    type_a, type_b = local_type("MK", a), local_type("KN", b)
-    value, result = "%product", local_type("MN", c, addends)
+    type_a = local_type("MK", a, (), shared if shared != "N" else None)
+    type_b = local_type("KN", b, (), shared if shared != "M" else None)
+    value, result = "%product", local_type("MN", c, addends, shared)
     body = '  %%product = ccl.matmul %%a, %%b {stationary = "%s", panels = %d : i64}' % (
         stationary, PANELS)
     body += " : (%s, %s) -> %s\n" % (type_a, type_b, result)
     for count in reversed(range(len(addends))):
-        rest = local_type("MN", c, addends[:count])
+        rest = local_type("MN", c, addends[:count], shared)
         body += '  %%sum%d = ccl.all_reduce %s {axis = "%s"} : (%s) -> %s\n' % (
             count, value, addends[count], result, rest)
         value, result = "%%sum%d" % count, rest
+    if shared == "K":
+        rest = local_type("MN", c)
+        body += '  %%sum = ccl.all_reduce %s {axis = "data"} : (%s) -> %s\n' % (
+            value, result, rest)
+        value, result = "%sum", rest
     return "func.func @%s(%%a: %s, %%b: %s) -> %s {\n%s  return %s : %s\n}\n" % (
         name, type_a, type_b, result, body, value, result)
 
 
 def candidates():
-    for a, b, c, stationary, addends in itertools.product(
-        CUTS, CUTS, CUTS, "abc", ADDENDS
-    ):
+    for form in itertools.product(CUTS, CUTS, CUTS, "abc", ADDENDS):
+        a, b, c, stationary, addends = form
         if not set(addends) & set(c):
-            name = "%s_stays_%s" % (stationary, "_".join(
-                str(axis) for axis in a + b + c + addends))
-            yield name, candidate(name, a, b, c, stationary, addends)
+            yield "%s_stays_%s" % (stationary, "_".join(
+                str(axis) for axis in a + b + c + addends)), form
 
 
-def main():
-    functions = dict(candidates())
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
+def find_verified(path, functions):
+    """The names of those that verify."""
+    with open(path, "w", encoding="utf-8") as file:
         file.write("\n// -----\n".join(MESH + text for text in functions.values()))
     # What does not verify is reported and not printed.
     printed = subprocess.run(
-        ["optimus-opt", sys.argv[1], "--split-input-file"],
+        ["optimus-opt", path, "--split-input-file"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     verified = re.findall(r"func\.func @(\w+)", printed.stdout)
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        file.write(SERIAL + "".join(functions[name] for name in verified))
     print("%d of %d products verify" % (len(verified), len(functions)))
+    return verified
+
+
+def main():
+    path, forms = sys.argv[1], dict(candidates())
+    verified = find_verified(
+        path, {name: candidate(name, *form) for name, form in forms.items()})
+    functions = {name: candidate(name, *forms[name]) for name in verified}
+    shared = {}
+    for dim in "MKN":
+        for name in verified:
+            shared[name + "_data_" + dim] = candidate(
+                name + "_data_" + dim, *forms[name], dim)
+    for name in find_verified(path, shared):
+        functions[name] = shared[name]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(SERIAL + "".join(functions.values()))
     wrong = []
-    for name in verified:
+    for name in functions:
         run = subprocess.run(
-            ["optimus-interpret", sys.argv[1], "--function", name,
+            ["optimus-interpret", path, "--function", name,
              "--compare-with", "serial", "--draw", "1"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         difference = re.match(r"result0: (\S+) from @serial", run.stdout)

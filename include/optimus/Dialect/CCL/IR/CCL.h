@@ -57,26 +57,49 @@ RankedTensorType getLocalType(ArrayRef<int64_t> shape,
 struct ProductForm {
   enum Tensor { A = 0, B = 1, C = 2 };
   Tensor stationary;
-  /// The axis over which each of A, B and C moves; empty for the stationary
-  /// one and where the axis has one rank or does not exist.
+  /// The axis over which each of A, B and C moves; empty where it does not.
   StringRef moves[3];
   int64_t panels;
 };
 
-/// The axis that cuts the groups (M, K, N) of a product's tensors: element
-/// [t][g] for tensor t (A, B, C) and group g (0 M, 1 K, 2 N); empty where the
-/// group is whole there or is not the tensor's.
-struct ProductAxes {
+/// How the groups of dimensions (0 M, 1 K, 2 N) of a product's tensors (A, B,
+/// C) are cut. Axes of one rank cut nothing.
+struct ProductCuts {
+  /// The axes that cut group g alike in both tensors that have it.
+  SmallVector<StringRef> shared[3];
+  /// The axis that cuts group g in tensor t beyond what is shared: the fastest
+  /// of its dimension. Empty where there is none.
   StringRef axes[3][3];
-  /// The dimension of each tensor in each group that is cut, or -1.
+  /// The dimension of tensor t that `axes[t][g]` cuts, or -1.
   int64_t dims[3][3];
+
+  bool isAlike(int group) const;
+
+  /// The tensor that can stay in place: exactly the group that it lacks is cut
+  /// differently in the two others. A result that moves is summed over its
+  /// axis, so that axis must cut K. Nothing if no tensor can stay, or none
+  /// must move.
+  std::optional<ProductForm::Tensor> getStationary() const;
+
+  /// The axes over which the result holds addends while `stationary` stays:
+  /// those that cut K and that nothing is summed over on its way.
+  SmallVector<StringRef> getUnreduced(ProductForm::Tensor stationary) const;
 };
 
-/// Reads the axes of a product's tensors from their types; fails when a group
-/// is cut by more than one axis.
-FailureOr<ProductAxes> getProductAxes(Type a, Type b, Type c,
-                                      int64_t contracting, bool transposeA,
-                                      bool transposeB);
+/// The axes that cut dimension `dim` of tensor `tensor` (0 A, 1 B, 2 C).
+using GetProductAxes =
+    llvm::function_ref<SmallVector<StringRef>(int tensor, int64_t dim)>;
+
+/// Reads the cuts of A [M…, K…] and B [K…, N…] (or transposed) and C, whose
+/// groups have the given numbers of dimensions. Fails where a group is cut by
+/// more than one axis beyond what is shared, or along different dimensions.
+FailureOr<ProductCuts> getProductCuts(int64_t numM, int64_t numK, int64_t numN,
+                                      bool transposeA, bool transposeB,
+                                      optimus::MeshOp mesh,
+                                      GetProductAxes getAxes);
+
+/// The same of `ccl.matmul`, from the types of its tensors.
+FailureOr<ProductCuts> getProductCuts(MatmulOp op);
 
 /// The form of `ccl.matmul`, or failure with no message.
 FailureOr<ProductForm> getProductForm(MatmulOp op);

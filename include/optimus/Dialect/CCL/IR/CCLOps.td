@@ -177,16 +177,20 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
       : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
     ```
 
-    Constraints: (C1) `stationary` is a, b or c; (C2) each of the three tensors
-    is cut by one axis at most in each group, and the streamed index along the
-    same dimension of its group in both; (C3) `panels` is a multiple of the
-    size of each axis that a tensor moves over and divides the padded streamed
-    dimension; (C4) the two tensors that have a group have it with equal whole
-    and padded extents; (C5) a group that the stationary tensor shares is cut
-    alike in both; (C6) the operands hold no addends; a result that moves is
-    cut along the streamed index by the axis that cuts the contracted one, over
-    which it is summed, or is unreduced over that axis. In C5 and C6 an axis of
-    size 1 cuts nothing.
+    Axes that cut a group alike in both of its tensors, as a data axis and
+    `row` cut the batch, move nothing; axes of one rank cut nothing.
+
+    Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor
+    is cut by one axis at most in each group, which is the fastest of its
+    dimension, and both by it along the same dimension of the group; (C3)
+    `panels` is a multiple of the size of each axis that a tensor moves over
+    and divides the padded streamed dimension, or what the axes that cut it
+    alike leave of it; (C4) the two tensors that have a group have it with
+    equal whole and padded extents; (C5) a group that the stationary tensor
+    shares is cut alike in both; (C6) the operands hold no addends; a result
+    that moves does so over an axis that cuts the contracted index alike in
+    both operands, over which it is summed; over all other such axes it is
+    unreduced.
   }];
   let arguments = (ins CCL_FloatTensor:$a, CCL_FloatTensor:$b,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$contracting,
