@@ -73,6 +73,7 @@ struct Parts {
     v = get(AttentionShape::V);
     // What frames hold may be whole tensors, whatever the operand's type.
     shape.batch = q->shape[0];
+    shape.sequence = q->shape[1];
     shape.groups = q->shape[shape.isPacked ? 3 : 2];
     if (shape.hasGroupDim)
       shape.queriesPerGroup = q->shape[3];
@@ -82,8 +83,8 @@ struct Parts {
   const Tensor *q, *k, *v;
 };
 
-/// Calls fn(Head) for each head of queries of each sequence. Positions and head
-/// dimensions must be whole.
+/// Calls fn(Head) for each head of queries of each sequence. Head dimensions
+/// must be whole, and positions where padded ones would be seen.
 template <typename Op, typename Fn>
 LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
                           Fn &&fn) {
@@ -91,7 +92,8 @@ LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
     const Tensor &tensor = frame.get(input);
     int64_t last = tensor.shape.size() - 1;
     for (int64_t dim = 1; dim <= last; ++dim) {
-      bool isWhole = dim == 1 || dim == last || (shape.isPacked && dim == 2);
+      bool isWhole = (dim == 1 && !op.getCausal()) || dim == last ||
+                     (shape.isPacked && dim == 2);
       if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
         return frame.emitError() << "expected dimension " << dim
                                  << " of an operand without padding";

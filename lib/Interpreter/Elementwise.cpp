@@ -72,6 +72,13 @@ struct SumLeadingModel : LocalModel<SumLeadingModel, SumLeadingOp> {
   }
 };
 
+struct ReshardModel : LocalModel<ReshardModel, ReshardOp> {
+  static LogicalResult run(ReshardOp op, Frame &frame) {
+    frame.result(op.getResult()).elements = frame.get(op.getInput()).elements;
+    return success();
+  }
+};
+
 struct GeluModel : LocalModel<GeluModel, GeluOp> {
   static LogicalResult run(GeluOp op, Frame &frame) {
     const Tensor &input = frame.get(op.getInput());
@@ -132,6 +139,7 @@ struct ConstantModel
 } // namespace
 
 void mlir::optimus::attachElementwise(MLIRContext &context) {
+  ReshardOp::attachInterface<ReshardModel>(context);
   AddOp::attachInterface<AddModel>(context);
   MulOp::attachInterface<MulModel>(context);
   SumLeadingOp::attachInterface<SumLeadingModel>(context);

@@ -7,9 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """Runs programs in the reference interpreter, on arrays."""
 
+import itertools
 import shutil
 from pathlib import Path
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import pytest
@@ -105,4 +106,13 @@ def strip(results: Dict[str, np.ndarray], prefix: str) -> Tensors:
 MESHES: List[str] = [
     "row:%d,col:%d" % shape
     for shape in [(1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2)]
+]
+# With replicas, over which the optimizer's state is cut.
+DATA_MESHES: List[str] = ["data:2,row:2,col:2", "data:3,row:1,col:2"]
+LAYOUTS: List[Tuple[str, str]] = [
+    *itertools.product(
+        MESHES + DATA_MESHES, ["summa", "summa-paper", "megatron", "megatron-sp"]
+    ),
+    ("data:2", "data"),
+    ("data:3", "data"),
 ]

@@ -130,6 +130,10 @@ def halfway(tools, library, text, tmp_path_factory):
         ("row:1,col:1", "summa"),
         ("row:1,col:4", "summa"),
         ("row:1,col:2", "megatron"),
+        ("row:1,col:2", "megatron-sp"),
+        # Moments lie elsewhere than their parameters.
+        ("data:2,row:1,col:2", "summa"),
+        ("data:2", "data"),
     ],
 )
 def test_resume_on_another_mesh(

@@ -8,6 +8,7 @@
 """The same training run on every mesh and strategy."""
 
 import json
+import math
 import operator
 import re
 
@@ -33,6 +34,11 @@ MESHES = [
     ("row:1,col:4", "megatron"),
     ("row:2,col:2", "summa-paper"),
     ("row:2,col:3", "summa-paper"),
+    ("row:1,col:4", "megatron-sp"),
+    ("row:2,col:2", "megatron-sp"),
+    ("data:4", "data"),
+    ("data:2,row:2,col:2", "summa"),
+    ("data:2,row:1,col:2", "megatron-sp"),
 ]
 
 
@@ -95,6 +101,9 @@ def test_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy):
         ("row:2,col:3", "summa"),
         ("row:3,col:2", "summa-paper"),
         ("row:1,col:2", "megatron"),
+        ("row:1,col:3", "megatron-sp"),
+        ("data:2", "data"),
+        ("data:2,row:1,col:3", "summa"),
     ],
 )
 def test_dimensions_that_do_not_divide(
@@ -218,6 +227,46 @@ def test_megatron_moves_what_its_formula_says(tools):
         moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
     activation = EVEN.batch * EVEN.sequence * EVEN.hidden * 4
     assert moved[1] - moved[0] == 4 * 2 * 3 * activation
+
+
+def test_sequence_parallel_megatron_moves_what_its_formula_says(tools):
+    # Units of (4 - 1) times [b, s, h] a layer: forward 2 all-gathers and 2
+    # reduce-scatters, backward 4 all-gathers (the inputs of the products that
+    # widen again, and dY of those that narrow, once for both gradients) and 2
+    # reduce-scatters. What norms sum over all tokens is beside that: two
+    # gains and biases, and the biases of the products that narrow.
+    even = EVEN._replace(heads=8)
+    moved = []
+    for model in (even, even._replace(layers=3)):
+        library = tools.library(model, "row:1,col:4", "megatron-sp")
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
+        moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
+    activation = even.batch * even.sequence * even.hidden * 4
+    vectors = 2 * 6 * even.hidden * 4
+    assert moved[1] - moved[0] == 3 * (10 * activation + vectors)
+
+
+def test_replicas_share_the_optimizers_state(tools):
+    def local_elements(mesh, strategy, key):
+        library = tools.library(EVEN, mesh, strategy)
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        return sum(
+            math.prod(param.get(key, param)["local_shape"])
+            for param in manifest["params"]
+        )
+
+    whole = local_elements("row:1,col:1", "summa", "params")
+    for mesh, strategy, replicas, shards in [
+        ("data:4", "data", 4, 1),
+        ("data:2,row:2,col:2", "summa", 2, 4),
+        ("data:2,row:1,col:2", "megatron-sp", 2, 2),
+    ]:
+        held = local_elements(mesh, strategy, "params")
+        state = local_elements(mesh, strategy, "state")
+        assert held >= whole / shards
+        # Every dimension of this model is divisible, a few vectors aside.
+        assert held / replicas <= state < 1.02 * held / replicas
 
 
 def test_inspect_is_readable(tools):

@@ -16,7 +16,7 @@ import pytest
 
 from gpt2_reference import Hyper
 from interpreter import (
-    MESHES,
+    LAYOUTS,
     Interpreter,
     draw_batch,
     draw_parameters,
@@ -66,8 +66,7 @@ def arguments(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("strategy", ["summa", "summa-paper", "megatron"])
-@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
 ):

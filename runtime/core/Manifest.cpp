@@ -144,12 +144,13 @@ static Mesh readMesh(const JsonCursor &cursor) {
   return Mesh(std::move(axes));
 }
 
-/// Reads shape, local_shape and sharding of a parameter or input, and checks
-/// that the shards cover the tensor with no more padding than `dimensions` say.
+/// Reads local_shape and sharding of a tensor of some shape, and checks that
+///  the shards cover the tensor with no more padding than `dimensions` say.
 static ShardLayout readLayout(const JsonCursor &cursor,
+                              std::vector<int64_t> shape,
                               const Manifest &manifest) {
   ShardLayout layout;
-  layout.shape = readShape(cursor["shape"]);
+  layout.shape = std::move(shape);
   layout.localShape = readShape(cursor["local_shape"]);
   std::set<int> used;
   for (const JsonCursor &dimension : cursor["sharding"].elements()) {
@@ -231,7 +232,10 @@ static Param readParam(const JsonCursor &cursor, const Manifest &manifest,
   Param param;
   param.name = readName(cursor["name"], taken);
   param.hfShape = readShape(cursor["hf_shape"]);
-  param.layout = readLayout(cursor, manifest);
+  param.layout = readLayout(cursor, readShape(cursor["shape"]), manifest);
+  param.state = param.layout;
+  if (JsonCursor state = cursor.find("state"))
+    param.state = readLayout(state, param.layout.shape, manifest);
   if (numElements(param.hfShape) != param.layout.numElements())
     cursor.fail(concat("hf_shape ", shapeToString(param.hfShape), " and shape ",
                        shapeToString(param.layout.shape),
@@ -308,7 +312,7 @@ static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
 
 static ShardLayout readInput(const JsonCursor &cursor,
                              const Manifest &manifest) {
-  ShardLayout layout = readLayout(cursor, manifest);
+  ShardLayout layout = readLayout(cursor, readShape(cursor["shape"]), manifest);
   std::vector<int64_t> expected = {manifest.batch, manifest.sequence};
   if (layout.shape != expected)
     cursor["shape"].fail(

@@ -155,12 +155,14 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   }
 
   RankMemory &memory = rank.memory;
-  int64_t perTensorSet = 0;
-  for (const Param &param : manifest.params)
-    perTensorSet += alignedSize(param.layout.numLocalElements() * 4);
-  memory.parameters = perTensorSet;
-  memory.moments = keepsMoments ? 2 * perTensorSet : 0;
-  memory.gradients = keepsGradients ? perTensorSet : 0;
+  int64_t paramBytes = 0, stateBytes = 0;
+  for (const Param &param : manifest.params) {
+    paramBytes += alignedSize(param.layout.numLocalElements() * 4);
+    stateBytes += alignedSize(param.state.numLocalElements() * 4);
+  }
+  memory.parameters = paramBytes;
+  memory.moments = keepsMoments ? 2 * stateBytes : 0;
+  memory.gradients = keepsGradients ? paramBytes : 0;
   int64_t tokenBytes = alignedSize(manifest.tokens.numLocalElements() * 4);
   int64_t targetBytes = alignedSize(manifest.targets.numLocalElements() * 4);
   memory.inputs = tokenBytes + targetBytes;
@@ -178,18 +180,19 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     next += alignedSize(bytes);
     return here;
   };
-  auto takeTensors = [&](std::vector<float *> &tensors) {
+  auto takeTensors = [&](ShardLayout Param::*layout,
+                         std::vector<float *> &tensors) {
     for (const Param &param : manifest.params)
-      tensors.push_back(
-          reinterpret_cast<float *>(take(param.layout.numLocalElements() * 4)));
+      tensors.push_back(reinterpret_cast<float *>(
+          take((param.*layout).numLocalElements() * 4)));
   };
-  takeTensors(rank.params);
+  takeTensors(&Param::layout, rank.params);
   if (keepsMoments) {
-    takeTensors(rank.expAvg);
-    takeTensors(rank.expAvgSq);
+    takeTensors(&Param::state, rank.expAvg);
+    takeTensors(&Param::state, rank.expAvgSq);
   }
   if (keepsGradients)
-    takeTensors(rank.grads);
+    takeTensors(&Param::layout, rank.grads);
   rank.tokens = reinterpret_cast<int32_t *>(take(tokenBytes));
   rank.targets = reinterpret_cast<int32_t *>(take(targetBytes));
 
@@ -245,8 +248,8 @@ Status Session::initialize(uint64_t seed) {
                                        manifest.mesh, rank.context.rank,
                                        rank.params[p]);
       if (keepsMoments) {
-        std::fill_n(rank.expAvg[p], param.layout.numLocalElements(), 0.0f);
-        std::fill_n(rank.expAvgSq[p], param.layout.numLocalElements(), 0.0f);
+        std::fill_n(rank.expAvg[p], param.state.numLocalElements(), 0.0f);
+        std::fill_n(rank.expAvgSq[p], param.state.numLocalElements(), 0.0f);
       }
     }
     parametersChanged(rank);
@@ -259,22 +262,22 @@ Status Session::load(const Checkpoint &checkpoint) {
   ++parameterVersion;
   return team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
-    auto take = [&](const Param &param, const std::string &name,
+    auto take = [&](const ShardLayout &layout, const std::string &name,
                     float *shard) -> Status {
       OPTRT_ASSIGN_OR_RETURN(std::span<const float> whole,
                              checkpoint.readTensor(name));
-      param.layout.slice(manifest.mesh, rank.context.rank, whole.data(), shard);
+      layout.slice(manifest.mesh, rank.context.rank, whole.data(), shard);
       return okStatus();
     };
     for (std::size_t p = 0; p != manifest.params.size(); ++p) {
       const Param &param = manifest.params[p];
-      OPTRT_RETURN_IF_ERROR(take(param, param.name, rank.params[p]));
+      OPTRT_RETURN_IF_ERROR(take(param.layout, param.name, rank.params[p]));
       if (!keepsMoments)
         continue;
       OPTRT_RETURN_IF_ERROR(
-          take(param, expAvgName(param.name), rank.expAvg[p]));
+          take(param.state, expAvgName(param.name), rank.expAvg[p]));
       OPTRT_RETURN_IF_ERROR(
-          take(param, expAvgSqName(param.name), rank.expAvgSq[p]));
+          take(param.state, expAvgSqName(param.name), rank.expAvgSq[p]));
     }
     parametersChanged(rank);
     return okStatus();
@@ -327,7 +330,7 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
 
   // After a failure the root goes on receiving, or the others would wait.
   Status written;
-  auto saveTensor = [&](const Param &param, const std::string &name,
+  auto saveTensor = [&](const ShardLayout &layout, const std::string &name,
                         const std::function<float *(LocalRank &)> &shard) {
     std::span<float> whole;
     if (world.isRoot() && written.ok()) {
@@ -338,21 +341,22 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
         written = buffer.status();
     }
     Status gathered =
-        gatherShards(param.layout, shard, [&](int64_t rank, const float *data) {
+        gatherShards(layout, shard, [&](int64_t rank, const float *data) {
           if (written.ok())
-            param.layout.place(manifest.mesh, rank, data, whole.data());
+            layout.place(manifest.mesh, rank, data, whole.data());
         });
     if (written.ok())
       written = gathered;
   };
   for (std::size_t p = 0; p != manifest.params.size(); ++p) {
     const Param &param = manifest.params[p];
-    saveTensor(param, param.name, [p](LocalRank &r) { return r.params[p]; });
+    saveTensor(param.layout, param.name,
+               [p](LocalRank &r) { return r.params[p]; });
     if (!keepsMoments)
       continue;
-    saveTensor(param, expAvgName(param.name),
+    saveTensor(param.state, expAvgName(param.name),
                [p](LocalRank &r) { return r.expAvg[p]; });
-    saveTensor(param, expAvgSqName(param.name),
+    saveTensor(param.state, expAvgSqName(param.name),
                [p](LocalRank &r) { return r.expAvgSq[p]; });
   }
   if (world.isRoot() && written.ok())

@@ -46,11 +46,12 @@ static cl::opt<std::string>
                         "(default: standard output)"));
 static cl::opt<std::string>
     meshText("mesh", cl::init("row:1,col:1"), cl::value_desc("axes"),
-             cl::cat(category), cl::desc("The mesh, as row:2,col:2"));
+             cl::cat(category), cl::desc("The mesh, as row:2,col:2 or "
+                                       "data:2,row:2,col:2"));
 static cl::opt<std::string>
     strategy("strategy", cl::value_desc("name"), cl::cat(category),
-             cl::desc("serial, summa, summa-paper or megatron (default: summa, "
-                      "on one rank serial)"));
+             cl::desc("serial, summa, summa-paper, megatron, megatron-sp or data "
+                      "(default: summa, on one rank serial)"));
 static cl::opt<bool> noPad("no-pad", cl::cat(category),
                            cl::desc("Refuse dimensions that the mesh does not "
                                     "divide rather than pad them"));

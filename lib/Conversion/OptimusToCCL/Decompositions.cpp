@@ -272,6 +272,16 @@ static LogicalResult decompose(HeadLossGradOp op, Partitioner &p) {
 }
 
 //===----------------------------------------------------------------------===//
+// Another sharding
+//===----------------------------------------------------------------------===//
+
+static LogicalResult decompose(ReshardOp op, Partitioner &p) {
+  ShardingAttr layout = getSharding(op.getResult());
+  p.getValues().add(op.getResult(), layout, p.get(op.getInput(), layout));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // The global norm
 //===----------------------------------------------------------------------===//
 
@@ -341,6 +351,6 @@ static void attach(MLIRContext &context) {
 void mlir::optimus::registerDecompositions(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, OptimusDialect *) {
     attach<LayerNormOp, LayerNormGradOp, EmbeddingOp, EmbeddingGradOp,
-           HeadLossOp, HeadLossGradOp, GlobalNormOp>(*context);
+           HeadLossOp, HeadLossGradOp, ReshardOp, GlobalNormOp>(*context);
   });
 }

@@ -113,26 +113,46 @@ bool LocalValues::has(Value whole, ShardingAttr layout) const {
          });
 }
 
-Value LocalValues::get(Value whole, ShardingAttr layout, Location loc) {
+const LocalValues::Layout &LocalValues::getNearest(Value whole,
+                                                   ShardingAttr layout) {
   const Layout *best = nullptr;
-  int64_t fewest = 0;
+  std::pair<int64_t, int64_t> fewest;
   for (const Layout &other : layouts[whole]) {
-    if (other.sharding == layout)
-      return other.local;
     auto steps = planLayout(other.sharding, layout);
     if (!steps)
       continue;
-    int64_t count = countCollectives(*steps);
+    std::pair<int64_t, int64_t> count = {countCollectives(*steps),
+                                         steps->size()};
     if (!best || count < fewest) {
       best = &other;
       fewest = count;
     }
   }
   assert(best && "the layout is within reach");
-  Value local = convert(best->local, classes.getPaddedShape(whole),
-                        best->sharding, layout, loc);
+  return *best;
+}
+
+Value LocalValues::get(Value whole, ShardingAttr layout, Location loc) {
+  const Layout &nearest = getNearest(whole, layout);
+  if (nearest.sharding == layout)
+    return nearest.local;
+  Value local = convert(nearest.local, classes.getPaddedShape(whole),
+                        nearest.sharding, layout, loc);
   add(whole, layout, local);
   return local;
+}
+
+Value LocalValues::getTransient(Value whole, ShardingAttr layout,
+                                Location loc) {
+  const Layout &nearest = getNearest(whole, layout);
+  if (nearest.sharding == layout)
+    return nearest.local;
+  if (transientWhole != whole || transient.sharding != layout) {
+    transientWhole = whole;
+    transient = {layout, convert(nearest.local, classes.getPaddedShape(whole),
+                                 nearest.sharding, layout, loc)};
+  }
+  return transient.local;
 }
 
 Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,

@@ -50,6 +50,7 @@ void Partitioner::cloneLocally(Operation *op, ArrayRef<Value> operands,
                                ArrayRef<ShardingAttr> layouts) {
   Operation *clone = op->clone();
   clone->removeDiscardableAttr(OptimusDialect::kShardings);
+  clone->removeDiscardableAttr(OptimusDialect::kMove);
   clone->setOperands(operands);
   for (auto [result, whole, layout] :
        llvm::zip(clone->getResults(), op->getResults(), layouts)) {
@@ -90,6 +91,20 @@ LogicalResult Partitioner::partitionByRule(Operation *op) {
     return dims;
   };
   SmallVector<Value> operands;
+  for (auto [number, factors] : llvm::enumerate(rule.operands))
+    for (auto [dim, factor] : llvm::enumerate(factors)) {
+      const DimensionClasses::Class &extent =
+          classes.getClass(op->getOperand(number), dim);
+      if (rule.factors[factor].kind == FactorKind::Whole &&
+          !rule.factors[factor].takesPadding &&
+          extent.getPadded() != extent.size)
+        return op->emitOpError("dimension ")
+               << dim << " (\"" << extent.name << "\") of operand " << number
+               << " has size " << extent.size << ", which is padded to "
+               << extent.getPadded()
+               << " because axes cut it elsewhere, but must be whole here; "
+                  "choose a mesh that divides it, or another strategy";
+    }
   for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
     operands.push_back(
         values.get(operand, getLayout(getDimAxes(factors)), loc));
@@ -120,6 +135,25 @@ LogicalResult Partitioner::partitionConstant(Operation *op) {
 // Products
 //===----------------------------------------------------------------------===//
 
+LogicalResult Partitioner::partitionWhole(MatmulOp op,
+                                          const ccl::ProductCuts &cuts) {
+  Value tensors[3] = {op.getA(), op.getB(), op.getResult()};
+  ShardingAttr layouts[3];
+  for (auto [tensor, value] : llvm::enumerate(tensors)) {
+    layouts[tensor] = getSharding(value);
+    for (int group = 0; group < 3; ++group)
+      if (int64_t dim = cuts.dims[tensor][group]; dim >= 0)
+        layouts[tensor] = layouts[tensor].withDimAxes(
+            dim, ArrayRef(layouts[tensor].getDimAxes(dim)).drop_back());
+  }
+  // K is whole or cut alike: what is not summed here are addends.
+  layouts[2] = layouts[2].withUnreduced(cuts.shared[1]);
+  Value a = values.getTransient(op.getA(), layouts[0], loc);
+  Value b = values.getTransient(op.getB(), layouts[1], loc);
+  cloneLocally(op, {a, b}, layouts[2]);
+  return success();
+}
+
 LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   if (op.getBias() || op.getResidual() || op.getScale())
     return op.emitOpError("has a bias, residual or scale, which products take "
@@ -138,6 +172,11 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   if (!stationary) {
     ++numLocal;
     return partitionByRule(op);
+  }
+  auto move = op->getAttrOfType<StringAttr>(OptimusDialect::kMove);
+  if (move && move == OptimusDialect::kMoveWhole) {
+    ++numLocal;
+    return partitionWhole(op, *cuts);
   }
   int64_t panels = 1;
   for (const auto &axes : cuts->axes)

@@ -151,6 +151,18 @@ json::Array ManifestBuilder::getDimensions() {
   return result;
 }
 
+/// The argument that is bound so, if there is one.
+static std::optional<unsigned> findBinding(func::FuncOp function,
+                                           StringRef name) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto binding =
+        function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kBinding);
+    if (binding && binding == name)
+      return i;
+  }
+  return std::nullopt;
+}
+
 LogicalResult ManifestBuilder::addParams(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto name =
@@ -176,6 +188,14 @@ LogicalResult ManifestBuilder::addParams(func::FuncOp function) {
       initializer["stream"] = init.getStream();
     }
     paramIndices[name.getValue()] = params.size();
+    if (std::optional<unsigned> moment =
+            findBinding(function, ("exp_avg:" + name.getValue()).str())) {
+      FailureOr<json::Object> state = getLayout(function, *moment);
+      if (failed(state))
+        return failure();
+      state->erase("shape");
+      (*param)["state"] = std::move(*state);
+    }
     (*param)["name"] = name.getValue();
     (*param)["decay"] = shape.size() >= 2;
     (*param)["hf_shape"] = std::move(shape);

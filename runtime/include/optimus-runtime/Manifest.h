@@ -39,11 +39,12 @@ struct Dimension {
   std::vector<int> axes; ///< mesh axes that cut it in some tensor
 };
 
-/// A trained tensor; its gradient and moments have the same layout.
+/// A trained tensor; its gradient has the same layout.
 struct Param {
   std::string name;             ///< Hugging Face's
   std::vector<int64_t> hfShape; ///< same elements, same row-major order
   ShardLayout layout;
+  ShardLayout state; ///< of its moments: may be cut by more axes
   optimus_support::Initializer init;
   bool decay = false; ///< whether weight decay applies
 };

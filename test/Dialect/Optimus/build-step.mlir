@@ -23,7 +23,7 @@ func.func @loss(
 
 // CHECK-LABEL: func.func @train_step(
 // CHECK-SAME: %arg0: tensor<32x16xf32> {optimus.dims = ["vocabulary", "hidden"], optimus.donates = 0 : i64, optimus.param = "table"
-// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = "exp_avg:table", optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "token_embedding"}
+// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = "exp_avg:table", optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "state:token_embedding"}
 // CHECK-SAME: %arg8: tensor<32x16xf32> {optimus.binding = "exp_avg_sq:table", {{.*}}optimus.donates = 8 : i64
 // CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = "tokens"}, %arg13: tensor<8xi32> {optimus.binding = "targets"}
 // CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = "scalar:lr"}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = "scalar:weight_decay"}
@@ -33,10 +33,11 @@ func.func @loss(
 // CHECK-SAME: {optimus.binding = "param:table"}
 // CHECK-SAME: {optimus.binding = "grad_norm"}
 // CHECK: %[[LOSS:.*]], %[[COUNT:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
-// CHECK: %[[NORM:.*]] = optimus.global_norm
+// CHECK: %[[G:.*]] = optimus.reshard %{{.*}} {optimus.role = "state:token_embedding"}
+// CHECK: %[[NORM:.*]] = optimus.global_norm %[[G]],
 // CHECK: %[[SCALE:.*]], %[[MEAN_NORM:.*]] = optimus.clip %[[NORM]], %[[COUNT]], %[[CLIP]]
-// CHECK: optimus.adamw %arg0, %{{[^,]*}}, %arg4, %arg8, %[[SCALE]], %[[LR]], %[[WD]], %[[B1]], %[[B2]], %[[EPS]], %[[P1]], %[[P2]] {decay, optimus.result_roles = ["token_embedding", "token_embedding", "token_embedding"], optimus.role = "token_embedding"}
-// CHECK: optimus.adamw %arg1, {{.*}} {optimus.result_roles = ["bias", "bias", "bias"]
+// CHECK: optimus.adamw %arg0, %[[G]], %arg4, %arg8, %[[SCALE]], %[[LR]], %[[WD]], %[[B1]], %[[B2]], %[[EPS]], %[[P1]], %[[P2]] {decay, optimus.result_roles = ["state:token_embedding", "state:token_embedding", "state:token_embedding"], optimus.role = "state:token_embedding"}
+// CHECK: optimus.adamw %arg1, {{.*}} {optimus.result_roles = ["state:bias", "state:bias", "state:bias"]
 // CHECK: optimus.adamw %arg2, {{.*}} {decay
 // CHECK: optimus.adamw %arg3, {{.*}} {decay
 // CHECK: return {{.*}}%[[LOSS]], %[[COUNT]], %[[MEAN_NORM]] :

@@ -1,6 +1,6 @@
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{has a value of rank 2 with role 'residual', which strategy 'summa' lays out as [row,-,col]}}
+// expected-error @+1 {{has a value of rank 2 with role 'residual', which strategy 'summa' lays out as [data+row,-,col]}}
 func.func @rank(%x: tensor<4x8xf32> {optimus.role = "residual"}) -> tensor<4x8xf32> {
   return %x : tensor<4x8xf32>
 }

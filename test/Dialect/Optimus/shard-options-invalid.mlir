@@ -2,17 +2,19 @@
 // RUN: not optimus-opt %s --optimus-shard='mesh=row:2,col:x strategy=summa' 2>&1 | FileCheck %s --check-prefix=MESH
 // RUN: not optimus-opt %s --optimus-shard='strategy=summa' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not optimus-opt %s --optimus-shard='mesh=row:2 strategy=summa' 2>&1 | FileCheck %s --check-prefix=LACKS
-// RUN: not optimus-opt %s --optimus-shard='mesh=data:2,row:2,col:2 strategy=summa' 2>&1 | FileCheck %s --check-prefix=IDLE
+// RUN: not optimus-opt %s --optimus-shard='mesh=depth:2,row:2,col:2 strategy=summa' 2>&1 | FileCheck %s --check-prefix=IDLE
+// RUN: not optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=data' 2>&1 | FileCheck %s --check-prefix=DATA
 // RUN: not optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=serial' 2>&1 | FileCheck %s --check-prefix=SERIAL
 // RUN: not optimus-opt %s --optimus-shard='mesh=row:2,col:4 strategy=summa no-pad' 2>&1 | FileCheck %s --check-prefix=PAD
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:3 strategy=summa no-pad' -o /dev/null
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:4 strategy=summa' -o /dev/null
 
-// STRATEGY: error: unknown strategy 'sumo'; known are serial, summa, summa-paper, megatron
+// STRATEGY: error: unknown strategy 'sumo'; known are serial, summa, summa-paper, megatron, megatron-sp, data
 // MESH: error: bad mesh 'row:2,col:x': the size of axis 'col' is 'x'
 // NONE: error: expected the option mesh, as mesh=row:2,col:2, or an optimus.mesh in the module
 // LACKS: error: {{.*}}has no axis 'col', which strategy 'summa' uses; give both, as row:1,col:4
-// IDLE: error: {{.*}}has an axis "data" of size 2 that strategy 'summa' does not use: its ranks would all do the same
+// IDLE: error: {{.*}}has an axis "depth" of size 2 that strategy 'summa' does not use: its ranks would all do the same
+// DATA: error: {{.*}}has no axis 'data', which strategy 'data' uses; give it, as data:4
 // SERIAL: error: {{.*}}has an axis "row" of size 2 that strategy 'serial' does not use
 // PAD: error: 'optimus.attention' op dimension 3 ("heads") of operand 0 has size 3, which is no multiple of 4, as the mesh's axis "col" of size 4 needs; choose another mesh, or let the dimension be padded
 func.func @heads(%qkv: tensor<4x8x3x3x8xf32> {optimus.role = "qkv", optimus.dims = ["batch", "sequence", "three", "heads", "head_dim"]}) -> tensor<4x8x3x8xf32> {

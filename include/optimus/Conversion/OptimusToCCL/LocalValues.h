@@ -53,6 +53,11 @@ public:
   /// The layout must be within reach of one that exists.
   Value get(Value whole, ShardingAttr layout, Location loc);
 
+  /// As `get`, but a layout that must be made is kept until the next one is
+  /// made so, for another value: long enough for products that follow each
+  /// other, not from the forward pass to the backward.
+  Value getTransient(Value whole, ShardingAttr layout, Location loc);
+
   /// `local`, which is in layout `from`, in layout `to`.
   Value convert(Value local, ArrayRef<int64_t> paddedShape, ShardingAttr from,
                 ShardingAttr to, Location loc);
@@ -68,7 +73,12 @@ private:
   OpBuilder &builder;
   MeshOp mesh;
   const DimensionClasses &classes;
+  /// The layout of a value from which another needs the fewest collectives.
+  const Layout &getNearest(Value whole, ShardingAttr layout);
+
   llvm::DenseMap<Value, SmallVector<Layout, 2>> layouts;
+  Value transientWhole;
+  Layout transient;
   int64_t numCollectives = 0;
 };
 

@@ -65,6 +65,9 @@ private:
   SmallVector<Axes> getFactorAxes(Operation *op, const ShardingRule &rule);
   LogicalResult partitionConstant(Operation *op);
   LogicalResult partitionProduct(MatmulOp op);
+  /// What would move in panels is gathered before a local product, or reduced
+  /// after it.
+  LogicalResult partitionWhole(MatmulOp op, const ccl::ProductCuts &cuts);
 
   OpBuilder &builder;
   MeshOp mesh;

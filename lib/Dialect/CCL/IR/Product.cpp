@@ -52,9 +52,8 @@ static ProductGroups getProductGroups(MatmulOp op) {
 }
 
 bool ProductCuts::isAlike(int group) const {
-  return llvm::all_of(axes, [&](const StringRef(&tensor)[3]) {
-    return tensor[group].empty();
-  });
+  return llvm::all_of(
+      axes, [&](const StringRef(&tensor)[3]) { return tensor[group].empty(); });
 }
 
 std::optional<ProductForm::Tensor> ProductCuts::getStationary() const {
@@ -107,8 +106,7 @@ FailureOr<ProductCuts> ccl::getProductCuts(int64_t numM, int64_t numK,
              axes[0][numShared] == axes[1][numShared])
         cuts.shared[group].push_back(axes[0][numShared++]);
       for (int side : {0, 1}) {
-        int tensor = tensorsOf[group][side],
-            other = tensorsOf[group][1 - side];
+        int tensor = tensorsOf[group][side], other = tensorsOf[group][1 - side];
         if (axes[side].size() == numShared)
           continue;
         int64_t dim = groups[tensor][group].begin + i;

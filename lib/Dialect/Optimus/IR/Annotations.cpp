@@ -60,6 +60,12 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
   };
   if (attr.getName() == kRole)
     return expect(isa<StringAttr>(attr.getValue()), "a string");
+  if (attr.getName() == kMove) {
+    auto move = dyn_cast<StringAttr>(attr.getValue());
+    return expect(isa<MatmulOp>(op) && move &&
+                      (move == kMovePanels || move == kMoveWhole),
+                  "\"panels\" or \"whole\", on an optimus.matmul");
+  }
   auto list = dyn_cast<ArrayAttr>(attr.getValue());
   bool oneEach = list && list.size() == op->getNumResults();
   if (attr.getName() == kResultRoles)

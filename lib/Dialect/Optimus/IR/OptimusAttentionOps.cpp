@@ -129,20 +129,29 @@ static constexpr std::pair<char, FactorKind> kinds[] = {
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
 
+/// No position sees later ones where attention is causal, so padding at the end
+/// of the sequence is seen by padding alone.
+static ShardingRule getRule(Operation *op, const std::string &spec,
+                            bool causal) {
+  ShardingRule rule = ShardingRule::fromEinsum(op, spec, kinds);
+  constexpr int sequence = 1;
+  rule.factors[rule.operands[0][sequence]].takesPadding = causal;
+  return rule;
+}
+
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
-  return ShardingRule::fromEinsum(*this,
-                                  shape.getInputTerms() + "->" +
-                                      shape.getResultTerm() + "," +
-                                      shape.getLseTerm(),
-                                  kinds);
+  return getRule(*this,
+                 shape.getInputTerms() + "->" + shape.getResultTerm() + "," +
+                     shape.getLseTerm(),
+                 getCausal());
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
   AttentionShape shape(getInputs());
   std::string out = shape.getResultTerm(), inputs = shape.getInputTerms();
-  return ShardingRule::fromEinsum(*this,
-                                  out + "," + out + "," + shape.getLseTerm() +
-                                      "," + inputs + "->" + inputs,
-                                  kinds);
+  return getRule(*this,
+                 out + "," + out + "," + shape.getLseTerm() + "," + inputs +
+                     "->" + inputs,
+                 getCausal());
 }

@@ -121,6 +121,7 @@ ShardingRule GeluWithSlopeOp::getShardingRule() {
   return elementwiseRule(*this);
 }
 ShardingRule SqrtOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule ReshardOp::getShardingRule() { return elementwiseRule(*this); }
 
 /// A rule of rows: `spec` with R standing for the leading dimensions of x and
 /// n for its last one.

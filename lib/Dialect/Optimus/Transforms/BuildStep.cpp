@@ -49,6 +49,9 @@ private:
   /// Weight decay is for matrices and embeddings. Their shape is that of the
   /// checkpoint: a vector may be cut into several dimensions in the program.
   bool decays(int64_t index);
+  /// The role of what the optimizer keeps of parameter `index`, which may lie
+  /// otherwise than the parameter; null where that has none.
+  StringAttr getStateRole(int64_t index);
 
   DictionaryAttr getBinding(const Twine &binding) {
     return builder.getDictionaryAttr(builder.getNamedAttr(
@@ -87,12 +90,13 @@ void TrainStepBuilder::addArguments() {
   }
   for (auto [m, moment] : llvm::enumerate(kMoments))
     for (int64_t i = 0; i < n; ++i) {
-      // Moments live where their parameters do.
       NamedAttrList attrs;
-      for (StringRef shared : {OptimusDialect::kRole, OptimusDialect::kDims,
-                               OptimusDialect::kSharding})
+      for (StringRef shared :
+           {OptimusDialect::kDims, OptimusDialect::kSharding})
         if (Attribute attr = grad.getArgAttr(i, shared))
           attrs.set(shared, attr);
+      if (StringAttr role = getStateRole(i))
+        attrs.set(OptimusDialect::kRole, role);
       attrs.set(OptimusDialect::kBinding,
                 builder.getStringAttr(moment + ":" + loss.getParamName(i)));
       attrs.append(donates((m + 1) * n + i));
@@ -119,6 +123,13 @@ bool TrainStepBuilder::decays(int64_t index) {
   return cast<RankedTensorType>(params[index].getType()).getRank() >= 2;
 }
 
+StringAttr TrainStepBuilder::getStateRole(int64_t index) {
+  auto role = grad.getArgAttrOfType<StringAttr>(index, OptimusDialect::kRole);
+  if (!role)
+    return {};
+  return builder.getStringAttr(OptimusDialect::kStateRole + role.getValue());
+}
+
 AdamWOp TrainStepBuilder::update(int64_t index, Value gradient, Value scale) {
   auto scalar = [&](StringRef name) -> Value {
     return scalars[llvm::find(kScalars, name) - std::begin(kScalars)];
@@ -133,7 +144,7 @@ AdamWOp TrainStepBuilder::update(int64_t index, Value gradient, Value scale) {
       scalar("weight_decay"), scalar("beta1"), scalar("beta2"),
       scalar("epsilon"), scalar("beta1_power"), scalar("beta2_power"), decay);
   for (Value result : op.getResults())
-    GradientAccumulator::copyRole(param, result);
+    GradientAccumulator::copyRole(moments[0][index], result);
   return op;
 }
 
@@ -157,7 +168,14 @@ func::FuncOp TrainStepBuilder::build() {
   SmallVector<Value> values; // loss_sum, real_count, gradients
   for (Value operand : body.getTerminator()->getOperands())
     values.push_back(mapping.lookup(operand));
-  ArrayRef<Value> gradients = ArrayRef(values).drop_front(2);
+  // From here on gradients lie as the optimizer's state does.
+  SmallVector<Value> gradients;
+  for (auto [index, gradient] :
+       llvm::enumerate(ArrayRef(values).drop_front(2))) {
+    gradients.push_back(ReshardOp::create(builder, gradient.getLoc(),
+                                          gradient.getType(), gradient));
+    GradientAccumulator::copyRole(moments[0][index], gradients.back());
+  }
 
   Location loc = grad.getLoc();
   Type scalarType = values[0].getType();

@@ -60,7 +60,10 @@ private:
                                 Type type);
   /// What the table says of a role; null where it says nothing.
   FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
-                                     int64_t rank);
+                                     RankedTensorType type);
+  /// `sharding` with the data axis cutting a dimension that it divides as it
+  /// is, if there is one.
+  ShardingAttr cutState(ShardingAttr sharding, RankedTensorType type);
   /// What follows from the operands along the rule's factors.
   ShardingAttr propagate(Operation *op, unsigned result);
 
@@ -117,10 +120,10 @@ LogicalResult ShardPass::findMesh() {
 LogicalResult ShardPass::checkAxes() {
   SmallVector<StringRef> used = table->getAxes();
   for (StringRef axis : used)
-    if (!meshOp.getAxisSize(axis))
+    if (!meshOp.getAxisSize(axis) && !table->isOptional(axis))
       return meshOp.emitOpError("has no axis '")
-             << axis << "', which strategy '" << table->name
-             << "' uses; give both, as row:1,col:4";
+             << axis << "', which strategy '" << table->name << "' uses; give "
+             << (used.size() > 1 ? "both, as row:1,col:4" : "it, as data:4");
   for (MeshAxisAttr axis : meshOp.getAxisList())
     if (axis.getSize() > 1 && !llvm::is_contained(used, axis.getName()))
       return meshOp.emitOpError("has an axis ")
@@ -155,23 +158,40 @@ LogicalResult ShardPass::checkAnnotation(Operation *op, ShardingAttr sharding,
   return success();
 }
 
+ShardingAttr ShardPass::cutState(ShardingAttr sharding, RankedTensorType type) {
+  int64_t size = meshOp.getAxisSize(Strategy::kDataAxis).value_or(1);
+  if (size == 1)
+    return sharding;
+  for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
+    SmallVector<StringRef> axes = sharding.getDimAxes(dim);
+    if (extent % (meshOp.getProduct(axes) * size) != 0)
+      continue;
+    axes.push_back(Strategy::kDataAxis);
+    return sharding.withDimAxes(dim, axes);
+  }
+  return sharding;
+}
+
 FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
-                                              int64_t rank) {
+                                              RankedTensorType type) {
+  bool isState = role.consume_front(OptimusDialect::kStateRole);
   StringRef layout = table->lookup(role);
   if (layout.empty())
     return ShardingAttr();
   SmallVector<SmallVector<StringRef>> dims;
-  for (StringRef axis : llvm::split(layout, ',')) {
+  for (StringRef dim : llvm::split(layout, ',')) {
     dims.emplace_back();
     // An axis of one rank cuts nothing.
-    if (axis != "-" && *meshOp.getAxisSize(axis) > 1)
-      dims.back().push_back(axis);
+    for (StringRef axis : llvm::split(dim, '+'))
+      if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1)
+        dims.back().push_back(axis);
   }
-  if (static_cast<int64_t>(dims.size()) != rank)
+  if (static_cast<int64_t>(dims.size()) != type.getRank())
     return op->emitOpError("has a value of rank ")
-           << rank << " with role '" << role << "', which strategy '"
+           << type.getRank() << " with role '" << role << "', which strategy '"
            << table->name << "' lays out as [" << layout << ']';
-  return ShardingAttr::get(getMeshRef(), dims);
+  auto sharding = ShardingAttr::get(getMeshRef(), dims);
+  return isState ? cutState(sharding, type) : sharding;
 }
 
 LogicalResult ShardPass::shardArguments(func::FuncOp function) {
@@ -196,8 +216,7 @@ LogicalResult ShardPass::shardArguments(func::FuncOp function) {
       role = binding.getValue();
     if (role.empty() && type.getElementType().isInteger() && numUnbound < 2)
       role = unbound[numUnbound++];
-    FailureOr<ShardingAttr> sharding =
-        lookupRole(function, role, type.getRank());
+    FailureOr<ShardingAttr> sharding = lookupRole(function, role, type);
     if (failed(sharding))
       return failure();
     ++(*sharding ? numFromTable : numPropagated);
@@ -248,14 +267,17 @@ LogicalResult ShardPass::shard(Operation *op) {
       shardings.push_back(given);
       continue;
     }
-    FailureOr<ShardingAttr> sharding =
-        lookupRole(op, getRole(result), type.getRank());
+    FailureOr<ShardingAttr> sharding = lookupRole(op, getRole(result), type);
     if (failed(sharding))
       return failure();
     ++(*sharding ? numFromTable : numPropagated);
     shardings.push_back(*sharding ? *sharding
                                   : propagate(op, result.getResultNumber()));
   }
+  if (isa<MatmulOp>(op) && !op->hasAttr(OptimusDialect::kMove) &&
+      table->move != OptimusDialect::kMovePanels)
+    op->setAttr(OptimusDialect::kMove,
+                StringAttr::get(&getContext(), table->move));
   if (!shardings.empty())
     op->setAttr(OptimusDialect::kShardings,
                 ArrayAttr::get(&getContext(), shardings));
@@ -263,21 +285,29 @@ LogicalResult ShardPass::shard(Operation *op) {
 }
 
 LogicalResult ShardPass::shardResults(func::FuncOp function) {
-  llvm::StringMap<ShardingAttr> params;
-  for (BlockArgument argument : function.getArguments())
+  // What belongs to a parameter lies where it does, and a moment where it did.
+  llvm::StringMap<ShardingAttr> params, state;
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
     if (auto name = function.getArgAttrOfType<StringAttr>(
-            argument.getArgNumber(), OptimusDialect::kParam))
+            number, OptimusDialect::kParam))
       params[name.getValue()] = getSharding(argument);
+    else if (auto binding = function.getArgAttrOfType<StringAttr>(
+                 number, OptimusDialect::kBinding))
+      state[binding.getValue()] = getSharding(argument);
+  }
   Operation *terminator = function.front().getTerminator();
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
     if (!isa<RankedTensorType>(value.getType()))
       continue;
     ShardingAttr sharding = getSharding(value);
-    // What belongs to a parameter lies where it does.
     if (auto binding = function.getResultAttrOfType<StringAttr>(
             number, OptimusDialect::kBinding)) {
       auto param = params.find(binding.getValue().split(':').second);
-      if (param != params.end())
+      auto moment = state.find(binding.getValue());
+      if (moment != state.end())
+        sharding = moment->second;
+      else if (param != params.end())
         sharding = param->second;
     }
     function.setResultAttr(number, OptimusDialect::kSharding, sharding);

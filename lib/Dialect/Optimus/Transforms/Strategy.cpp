@@ -14,16 +14,18 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
+// Every table names the data axis where the batch is; a mesh may lack it.
+
 /// 2D: activations [b, s, h] and weights [in, out] are cut along both of their
 /// long dimensions. The down projection lies across, so that its products
 /// keep the largest of their three tensors, the hidden activation, in place.
 static constexpr RoleLayout summa[] = {
-    {"tokens", "row,-"},
-    {"targets", "row,-"},
-    {"residual", "row,-,col"},
-    {"qkv", "row,-,-,col,-"},
-    {"heads", "row,-,col,-"},
-    {"mlp_hidden", "row,-,col"},
+    {"tokens", "data+row,-"},
+    {"targets", "data+row,-"},
+    {"residual", "data+row,-,col"},
+    {"qkv", "data+row,-,-,col,-"},
+    {"heads", "data+row,-,col,-"},
+    {"mlp_hidden", "data+row,-,col"},
     {"token_embedding", "col,row"},
     {"position_embedding", "-,col"},
     {"norm.gain", "col"},
@@ -48,12 +50,12 @@ static constexpr RoleLayout summaPaper[] = {
 /// 1D tensor parallelism over `col` (column-parallel, then row-parallel
 /// products) and data parallelism over `row`.
 static constexpr RoleLayout megatron[] = {
-    {"tokens", "row,-"},
-    {"targets", "row,-"},
-    {"residual", "row,-,-"},
-    {"qkv", "row,-,-,col,-"},
-    {"heads", "row,-,col,-"},
-    {"mlp_hidden", "row,-,col"},
+    {"tokens", "data+row,-"},
+    {"targets", "data+row,-"},
+    {"residual", "data+row,-,-"},
+    {"qkv", "data+row,-,-,col,-"},
+    {"heads", "data+row,-,col,-"},
+    {"mlp_hidden", "data+row,-,col"},
     {"token_embedding", "col,-"},
     {"position_embedding", "-,-"},
     {"norm.gain", "-"},
@@ -68,11 +70,33 @@ static constexpr RoleLayout megatron[] = {
     {"mlp_down.bias", "-"},
 };
 
+/// Megatron with sequence parallelism: between products the sequence is cut
+/// over `col`. Inputs of products are gathered whole, again in the backward,
+/// and partial results reduce-scattered.
+static constexpr RoleLayout megatronSp[] = {
+    {"residual", "data+row,col,-"},
+};
+
+/// Every rank has all parameters and a part of the batch.
+static constexpr RoleLayout data[] = {
+    {"tokens", "data,-"},         {"targets", "data,-"},
+    {"residual", "data,-,-"},     {"qkv", "data,-,-,-,-"},
+    {"heads", "data,-,-,-"},      {"mlp_hidden", "data,-,-"},
+    {"token_embedding", "-,-"},   {"position_embedding", "-,-"},
+    {"norm.gain", "-"},           {"norm.bias", "-"},
+    {"qkv.weight", "-,-,-,-"},    {"qkv.bias", "-,-,-"},
+    {"attn_out.weight", "-,-,-"}, {"attn_out.bias", "-"},
+    {"mlp_up.weight", "-,-"},     {"mlp_up.bias", "-"},
+    {"mlp_down.weight", "-,-"},   {"mlp_down.bias", "-"},
+};
+
 static constexpr Strategy strategies[] = {
     {"serial", {}, {}},
     {"summa", summa, {}},
     {"summa-paper", summaPaper, summa},
     {"megatron", megatron, {}},
+    {"megatron-sp", megatronSp, megatron, OptimusDialect::kMoveWhole},
+    {"data", data, {}},
 };
 
 StringRef Strategy::lookup(StringRef role) const {
@@ -87,10 +111,15 @@ SmallVector<StringRef> Strategy::getAxes() const {
   SmallVector<StringRef> axes;
   for (ArrayRef<RoleLayout> table : {roles, base})
     for (const RoleLayout &row : table)
-      for (StringRef axis : llvm::split(row.layout, ','))
-        if (axis != "-" && !llvm::is_contained(axes, axis))
-          axes.push_back(axis);
+      for (StringRef dim : llvm::split(row.layout, ','))
+        for (StringRef axis : llvm::split(dim, '+'))
+          if (axis != "-" && !llvm::is_contained(axes, axis))
+            axes.push_back(axis);
   return axes;
+}
+
+bool Strategy::isOptional(StringRef axis) const {
+  return axis == kDataAxis && getAxes().size() > 1;
 }
 
 ArrayRef<Strategy> mlir::optimus::getStrategies() { return strategies; }

@@ -54,6 +54,13 @@ def Optimus_Dialect : Dialect {
     /// On an operation with several results: a role for each, empty where the
     /// result has none. It comes before `optimus.role`.
     static constexpr llvm::StringLiteral kResultRoles = "optimus.result_roles";
+    /// How what moves in a product does: "panels", one after another, or
+    /// "whole", gathered before the product or reduced after it.
+    static constexpr llvm::StringLiteral kMove = "optimus.move";
+    static constexpr llvm::StringLiteral kMovePanels = "panels";
+    static constexpr llvm::StringLiteral kMoveWhole = "whole";
+    /// What precedes the role of a parameter in that of its optimizer's state.
+    static constexpr llvm::StringLiteral kStateRole = "state:";
     static constexpr llvm::StringLiteral kDims = "optimus.dims";
     static constexpr llvm::StringLiteral kSharding = "optimus.sharding";
     static constexpr llvm::StringLiteral kShardings = "optimus.shardings";

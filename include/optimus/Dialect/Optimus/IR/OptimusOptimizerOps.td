@@ -30,6 +30,23 @@ def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm"> {
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
+def Optimus_ReshardOp : Optimus_TensorOp<"reshard", [SameOperandsAndResultType]> {
+  let summary = "The same value, which may lie differently among ranks";
+  let description = [{
+    The identity. It lets one value have two shardings: a gradient lies as its
+    parameter does where it is made, and as the optimizer's state where it is
+    used. Partitioning turns it into the collectives that lead from one to the
+    other.
+
+    ```mlir
+    %mine = optimus.reshard %dw : tensor<16x64xf32>
+    ```
+  }];
+  let arguments = (ins Optimus_FloatTensor:$input);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
 def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares"> {
   let summary = "The sum of the squares of all elements of some tensors";
   let description = [{

@@ -31,6 +31,9 @@ enum class FactorKind {
 struct Factor {
   int64_t size;
   FactorKind kind;
+  /// Whether a Whole factor may be padded: what is computed from padding never
+  /// reaches what is not.
+  bool takesPadding = false;
 };
 
 /// Each dimension of each operand and result belongs to one factor; dimensions

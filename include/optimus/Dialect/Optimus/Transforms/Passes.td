@@ -52,6 +52,8 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
       body of `@grad`, the norm of all gradients, the clipping factor and one
       update for each parameter. The first three groups of arguments carry
       `optimus.donates`, the number of the result that takes over the buffer.
+      Gradients pass an `optimus.reshard` each, since the optimizer's state,
+      with roles `state:…`, may lie otherwise than the parameters.
       `grad_norm` is that of the mean loss, before clipping. A parameter whose
       Hugging Face shape has fewer than two dimensions does not decay.
     * `@eval_step`: `@loss`, with operations that draw random numbers replaced
@@ -100,7 +102,14 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     Strategies: `serial` cuts nothing; `summa` is 2D and keeps the largest
     tensor of each product in place; `summa-paper` lays every weight out as the
     Optimus paper does; `megatron` is 1D tensor parallelism over `col` and data
-    parallelism over `row`.
+    parallelism over `row`; `megatron-sp` is the same with the sequence cut
+    over `col` between products, and marks products with `optimus.move = "whole"`, so
+    that what differs is gathered before them or reduced after, not streamed in
+    panels; `data` cuts the batch over `data`.
+
+    Each of them but `serial` takes an axis `data` besides its own: it cuts the
+    batch, parameters are replicated over it, and the optimizer's state is cut
+    by it (roles `state:…`) along the first dimension that it divides.
 
     ```mlir
     %y = optimus.gelu %x {optimus.role = "mlp_hidden"} : tensor<4x8x16xf32>
@@ -113,7 +122,7 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "std::string", "\"\"",
            "The mesh, as row:2,col:2; empty for that of the module">,
     Option<"strategy", "strategy", "std::string", "\"summa\"",
-           "serial, summa, summa-paper or megatron">,
+           "serial, summa, summa-paper, megatron, megatron-sp or data">,
     Option<"noPad", "no-pad", "bool", "false",
            "Refuse dimensions that the mesh does not divide">
   ];

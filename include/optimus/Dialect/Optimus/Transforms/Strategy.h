@@ -10,8 +10,10 @@
 #define OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_STRATEGY_H
 
 #include "mlir/Support/LLVM.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+
 #include "llvm/ADT/StringRef.h"
 
 namespace mlir::optimus {
@@ -19,7 +21,8 @@ namespace mlir::optimus {
 /// A row of a strategy: what has this role is cut so.
 struct RoleLayout {
   StringRef role;
-  /// The axis that cuts each dimension, as "row,-,col"; "-" where none does.
+  /// The axes that cut each dimension, slowest first, as "data+row,-,col"; "-"
+  /// where none does.
   StringRef layout;
 };
 
@@ -30,12 +33,22 @@ struct Strategy {
   ArrayRef<RoleLayout> roles;
   /// What holds where `roles` says nothing.
   ArrayRef<RoleLayout> base;
+  /// How what moves in a product does: `optimus.move` where the program does
+  /// not say.
+  StringRef move = OptimusDialect::kMovePanels;
+
+  /// The axis that cuts the batch alone: any strategy is replicated over it,
+  /// and the optimizer's state is cut by it.
+  static constexpr StringLiteral kDataAxis = "data";
 
   /// The layout of a role, empty where the table does not name it: then the
   /// value's sharding follows from those of its operands.
   StringRef lookup(StringRef role) const;
   /// The axes that the table names, in order of appearance.
   SmallVector<StringRef> getAxes() const;
+  /// Whether a mesh need not have an axis: the data axis, unless it is all that
+  /// the strategy has.
+  bool isOptional(StringRef axis) const;
 };
 
 /// All strategies; `serial`, which cuts nothing, comes first.
