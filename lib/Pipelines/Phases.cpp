@@ -38,7 +38,18 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
        true},
       {"fuse", "canonicalize,cse,func.func(optimus-fuse)", false},
       {"exec", "optimus-to-exec", false},
-      {"place", "func.func(optimus-place-buffers),func.func(optimus-verify-exec)",
+      {"schedule",
+       llvm::formatv("func.func(optimus-schedule{{mode={0} "
+                     "extra-workspace={1}{2}{3}})",
+                     options.schedule, options.extraWorkspace,
+                     options.machineProfile.empty() ? "" : " machine-profile=",
+                     options.machineProfile.empty()
+                         ? ""
+                         : "\"" + options.machineProfile + "\"")
+           .str(),
+       false},
+      {"place",
+       "func.func(optimus-place-buffers),func.func(optimus-verify-exec)",
        false},
       {"llvm", "optimus-exec-to-llvm", false},
   };

@@ -269,6 +269,25 @@ static Arg readArg(const JsonCursor &cursor, const Manifest &manifest) {
   return arg;
 }
 
+static Schedule readSchedule(const JsonCursor &cursor) {
+  auto readMs = [&](const char *name) {
+    double ms = cursor[name].number();
+    if (!std::isfinite(ms) || ms < 0)
+      cursor[name].fail(concat("expected a finite number from 0, found ", ms));
+    return ms;
+  };
+  Schedule schedule;
+  schedule.stepMs = readMs("predicted_step_ms");
+  schedule.commMs = readMs("predicted_comm_ms");
+  schedule.exposedMs = readMs("predicted_exposed_ms");
+  schedule.extraWorkspaceBytes =
+      cursor["extra_workspace_bytes"].integer(0, kMaxBytes);
+  schedule.notOverlapped = cursor["not_overlapped"].integer(0, UINT32_MAX);
+  schedule.outOfWorkspace =
+      cursor["out_of_workspace"].integer(0, schedule.notOverlapped);
+  return schedule;
+}
+
 static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
                              std::set<std::string> &taken) {
   Function function;
@@ -307,6 +326,8 @@ static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
           entry["axis"].fail("the same axis as an earlier entry");
       function.communication.push_back(traffic);
     }
+  if (JsonCursor schedule = cursor.find("schedule"))
+    function.schedule = readSchedule(schedule);
   return function;
 }
 

@@ -34,6 +34,13 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // OPTIMIZER: error: --optimizer: unknown optimizer 'sgd'; known are adamw
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
+// RUN: not optimus-compile %s --schedule=luck -o %t.so 2>&1 | FileCheck %s --check-prefix=SCHEDULE
+// SCHEDULE: error: --schedule: unknown schedule 'luck'; known are none, overlap
+// RUN: not optimus-compile %s --extra-workspace=10parsecs -o %t.so 2>&1 | FileCheck %s --check-prefix=WORKSPACE
+// WORKSPACE: error: --extra-workspace: extra workspace '10parsecs': expected a percentage of the peak
+// RUN: echo '[]' > %t.profile.json
+// RUN: not optimus-compile %s --machine-profile=%t.profile.json -o %t.so 2>&1 | FileCheck %s --check-prefix=PROFILE
+// PROFILE: error: --machine-profile: machine profile '{{.*}}profile.json': expected an object
 
 // A diagnostic does not print the program.
 // RUN: echo 'module {}' > %t.empty.mlir

@@ -21,8 +21,9 @@
 // PHASES-NEXT: 04-partition.mlir
 // PHASES-NEXT: 05-fuse.mlir
 // PHASES-NEXT: 06-exec.mlir
-// PHASES-NEXT: 07-place.mlir
-// PHASES-NEXT: 08-llvm.mlir
+// PHASES-NEXT: 07-schedule.mlir
+// PHASES-NEXT: 08-place.mlir
+// PHASES-NEXT: 09-llvm.mlir
 
 // NO-REST-NOT: .so.{{.*}}tmp
 

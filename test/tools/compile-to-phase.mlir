@@ -4,6 +4,8 @@
 // RUN: optimus-compile %t.mlir --compile-to=differentiate | FileCheck %s --check-prefix=GRAD
 // RUN: optimus-compile %t.mlir --compile-to=step | FileCheck %s --check-prefix=STEP
 // RUN: optimus-compile %t.mlir --compile-to=exec | FileCheck %s --check-prefix=EXEC
+// RUN: optimus-compile %t.mlir --mesh=row:2,col:2 --compile-to=schedule | FileCheck %s --check-prefix=SCHEDULE
+// RUN: optimus-compile %t.mlir --mesh=row:2,col:2 --schedule=none --compile-to=schedule | FileCheck %s --check-prefix=ADJACENT
 // RUN: optimus-compile %t.mlir --compile-to=place | FileCheck %s --check-prefix=PLACE
 // RUN: optimus-compile %t.mlir --compile-to=llvm | FileCheck %s --check-prefix=LLVM
 
@@ -20,6 +22,18 @@
 // EXEC:       exec.local_type = tensor<64x32xf32{{.*}}optimus.param = "wte.weight"
 // EXEC:       exec.alloc
 // EXEC-NOT:   optimus.matmul
+
+// SCHEDULE-LABEL: func.func @train_step
+// SCHEDULE:       exec.schedule = {
+// SCHEDULE:       exec.alloc
+// SCHEDULE:       exec.collective_start
+// SCHEDULE-NOT:   exec.wait
+// SCHEDULE:       exec.collective_start
+
+// ADJACENT-LABEL: func.func @train_step
+// ADJACENT:       exec.schedule = {extra_workspace_bytes = 0 : i64
+// ADJACENT:       exec.collective_start
+// ADJACENT-NEXT:  exec.wait
 
 // PLACE-LABEL: func.func @train_step
 // PLACE-NOT:   exec.alloc

@@ -30,6 +30,24 @@ static std::string formatBytes(int64_t bytes) {
   return llvm::formatv("{0:f1} MiB", bytes / 1048576.0).str();
 }
 
+static void printSchedule(DictionaryAttr schedule, llvm::raw_ostream &out) {
+  auto getMs = [&](StringRef name) {
+    return schedule.getAs<FloatAttr>(name).getValueAsDouble();
+  };
+  auto getCount = [&](StringRef name) {
+    return schedule.getAs<IntegerAttr>(name).getInt();
+  };
+  out << llvm::formatv("  predicted    {0:f2} ms, of {1:f2} ms of "
+                       "communication {2:f2} exposed\n",
+                       getMs("predicted_step_ms"), getMs("predicted_comm_ms"),
+                       getMs("predicted_exposed_ms"));
+  out << llvm::formatv("  overlap      {0} of workspace; {1} collectives are "
+                       "not overlapped, {2} for want of workspace\n",
+                       formatBytes(getCount("extra_workspace_bytes")),
+                       getCount("not_overlapped"),
+                       getCount("out_of_workspace"));
+}
+
 void printReport(ModuleOp module, llvm::raw_ostream &out) {
   int64_t kernels = 0;
   for (auto function : module.getOps<func::FuncOp>())
@@ -61,6 +79,9 @@ void printReport(ModuleOp module, llvm::raw_ostream &out) {
             axis.getAs<StringAttr>("axis").getValue(),
             formatBytes(axis.getAs<IntegerAttr>("bytes").getInt()),
             axis.getAs<IntegerAttr>("messages").getInt());
+    if (auto schedule =
+            function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
+      printSchedule(schedule, out);
   }
   out << kernels << " kernels\n";
 }

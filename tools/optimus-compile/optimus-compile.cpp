@@ -8,7 +8,9 @@
 
 #include "Report.h"
 
+#include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Pipelines/Phases.h"
@@ -61,13 +63,26 @@ static cl::opt<std::string>
 static cl::opt<std::string> optimizer("optimizer", cl::init("adamw"),
                                       cl::value_desc("name"), cl::cat(category),
                                       cl::desc("The optimizer: adamw"));
+static cl::opt<std::string> schedule(
+    "schedule", cl::init("overlap"), cl::value_desc("name"), cl::cat(category),
+    cl::desc("overlap: communicate while computing (default); none: wait for "
+             "each collective where it starts"));
+static cl::opt<std::string> extraWorkspace(
+    "extra-workspace", cl::init("10%"), cl::value_desc("size"),
+    cl::cat(category),
+    cl::desc("What overlap may add to the most bytes alive at once: a "
+             "percentage of it, or bytes, as 64MiB (default: 10%)"));
+static cl::opt<std::string> machineProfile(
+    "machine-profile", cl::value_desc("file"), cl::cat(category),
+    cl::desc("What optimus-run bench --gemm and --comm measured, to predict "
+             "times from (default: a built-in profile)"));
 static cl::opt<bool> report("report", cl::cat(category),
                             cl::desc("Print memory and communication"));
 static cl::opt<std::string>
     compileTo("compile-to", cl::value_desc("phase"), cl::cat(category),
               cl::desc("Stop after a phase and write its IR: input, "
                        "differentiate, step, shard, partition, fuse, exec, "
-                       "place or llvm"));
+                       "schedule, place or llvm"));
 static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
                                        cl::cat(category),
                                        cl::desc("Write the IR of every phase"));
@@ -225,6 +240,18 @@ int main(int argc, char **argv) {
     return fail(llvm::Twine("--optimizer: unknown optimizer '") + options.optimizer +
                 "'; known are " + listed(getKnownOptimizers()));
   options.pad = !noPad;
+  options.schedule = schedule;
+  if (schedule != "none" && schedule != "overlap")
+    return fail(llvm::Twine("--schedule: unknown schedule '") + schedule +
+                "'; known are none, overlap");
+  options.extraWorkspace = extraWorkspace;
+  if (auto extra = exec::ExtraWorkspace::parse(extraWorkspace); !extra)
+    return fail(llvm::Twine("--extra-workspace: ") +
+                llvm::toString(extra.takeError()));
+  options.machineProfile = machineProfile;
+  if (auto profile = MachineProfile::load(machineProfile); !profile)
+    return fail(llvm::Twine("--machine-profile: ") +
+                llvm::toString(profile.takeError()));
 
   bool writesLibrary = compileTo.empty();
   if (!writesLibrary) {

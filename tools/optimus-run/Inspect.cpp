@@ -119,6 +119,25 @@ void printFunctions(const Manifest &manifest) {
       traffic.addRow({function.name, manifest.mesh.axes()[axis.axis].name,
                       formatBytes(axis.bytes), std::to_string(axis.messages)});
   traffic.print(std::cout);
+
+  bool hasSchedule = false;
+  Table schedules({"function", "predicted", "communication", "exposed",
+                   "extra workspace", "not overlapped", "for want of it"});
+  for (const Function &function : manifest.functions)
+    if (const std::optional<Schedule> &schedule = function.schedule) {
+      hasSchedule = true;
+      schedules.addRow({function.name, format("%.2f ms", schedule->stepMs),
+                        format("%.2f ms", schedule->commMs),
+                        format("%.2f ms", schedule->exposedMs),
+                        formatBytes(schedule->extraWorkspaceBytes),
+                        std::to_string(schedule->notOverlapped),
+                        std::to_string(schedule->outOfWorkspace)});
+    }
+  if (hasSchedule) {
+    std::cout << "\nSchedule: predicted times of a call on a rank, and "
+                 "collectives that overlap with no computation\n";
+    schedules.print(std::cout);
+  }
 }
 
 } // namespace

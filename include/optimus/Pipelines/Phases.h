@@ -30,6 +30,10 @@ struct PhaseOptions {
   std::string strategy;
   std::string optimizer;
   bool pad = true;
+  /// As the options of --optimus-schedule are.
+  std::string schedule = "overlap";
+  std::string extraWorkspace = "10%";
+  std::string machineProfile;
 };
 
 /// One step that --compile-to can stop after.

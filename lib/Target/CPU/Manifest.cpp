@@ -286,6 +286,17 @@ FailureOr<json::Object> ManifestBuilder::getFunction(func::FuncOp function) {
           {"bytes", axis.getAs<IntegerAttr>("bytes").getInt()},
           {"messages", axis.getAs<IntegerAttr>("messages").getInt()}});
   result["communication"] = std::move(communication);
+  if (auto schedule =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)) {
+    json::Object entries;
+    for (NamedAttribute entry : schedule) {
+      if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
+        entries[entry.getName().getValue()] = number.getValueAsDouble();
+      else if (auto count = dyn_cast<IntegerAttr>(entry.getValue()))
+        entries[entry.getName().getValue()] = count.getInt();
+    }
+    result["schedule"] = std::move(entries);
+  }
   return result;
 }
 

@@ -63,7 +63,11 @@ static json example() {
        "peak_bytes": {"activation": 8388608, "gradient": 1048576},
        "communication": [
          {"axis": "row", "bytes": 4194304, "messages": 96},
-         {"axis": "col", "bytes": 8388608, "messages": 120}]},
+         {"axis": "col", "bytes": 8388608, "messages": 120}],
+       "schedule": {
+         "predicted_step_ms": 12.5, "predicted_comm_ms": 4,
+         "predicted_exposed_ms": 0.5, "extra_workspace_bytes": 4096,
+         "not_overlapped": 7, "out_of_workspace": 2}},
       {"name": "eval_step",
        "args": [
          {"kind": "param", "index": 0}, {"kind": "param", "index": 1},
@@ -129,8 +133,16 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_EQ(train->communication[1].axis, 1);
   EXPECT_EQ(train->communication[1].bytes, 8388608);
   EXPECT_EQ(train->communication[1].messages, 120);
+  ASSERT_TRUE(train->schedule);
+  EXPECT_EQ(train->schedule->stepMs, 12.5);
+  EXPECT_EQ(train->schedule->commMs, 4);
+  EXPECT_EQ(train->schedule->exposedMs, 0.5);
+  EXPECT_EQ(train->schedule->extraWorkspaceBytes, 4096);
+  EXPECT_EQ(train->schedule->notOverlapped, 7);
+  EXPECT_EQ(train->schedule->outOfWorkspace, 2);
   const Function *eval = manifest.findFunction("eval_step");
   ASSERT_TRUE(eval);
+  EXPECT_FALSE(eval->schedule);
   EXPECT_TRUE(eval->hasOutput(optrt::Output::RealCount));
   EXPECT_FALSE(eval->hasOutput(optrt::Output::GradNorm));
   EXPECT_FALSE(manifest.findFunction("grad_step"));
@@ -238,6 +250,10 @@ static const Mistake kMistakes[] = {
     {"TrafficAxis", "/functions/0/communication/0/axis", "x", "no axis \"x\""},
     {"TrafficTwice", "/functions/0/communication/0/axis", "col",
      "communication[1].axis: the same axis"},
+    {"NegativeTime", "/functions/0/schedule/predicted_comm_ms", -1,
+     "predicted_comm_ms: expected a finite number from 0"},
+    {"MoreBoundedThanAll", "/functions/0/schedule/out_of_workspace", 8,
+     "out_of_workspace"},
     {"NotAnArray", "/functions", 3, "functions: expected an array"},
     {"NotAnObject", "/model", {1}, "model: expected an object, found array"},
 };

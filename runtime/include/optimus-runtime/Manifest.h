@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,17 @@ struct AxisTraffic {
   int64_t messages = 0; ///< collectives that one rank starts
 };
 
+/// What the compiler predicted of one call, and what overlapping communication
+/// with computation costs.
+struct Schedule {
+  double stepMs = 0;
+  double commMs = 0;    ///< all collectives, one after the other
+  double exposedMs = 0; ///< of them, what is waited for
+  int64_t extraWorkspaceBytes = 0;
+  int64_t notOverlapped = 0;  ///< collectives that overlap with nothing
+  int64_t outOfWorkspace = 0; ///< of them, those for want of workspace
+};
+
 struct Function {
   std::string name; ///< "train_step", "eval_step", "grad_step"
   std::vector<Arg> args;
@@ -100,6 +112,7 @@ struct Function {
   int64_t lowerBoundBytes = 0;              ///< most bytes live at once
   std::map<std::string, int64_t> peakBytes; ///< by category
   std::vector<AxisTraffic> communication;
+  std::optional<Schedule> schedule;
 
   /// Whether it writes this output.
   bool hasOutput(Output output) const;

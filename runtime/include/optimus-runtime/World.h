@@ -39,7 +39,7 @@ namespace optrt {
 /// not yet waited for.
 class Communicator {
 public:
-  static constexpr uint32_t kMaxInFlight = 64;
+  static constexpr uint32_t kMaxInFlight = OPTRT_MAX_IN_FLIGHT;
 
   virtual ~Communicator() = default;
 

@@ -77,6 +77,10 @@ enum {
 };
 enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 
+/// When a collective starts, the one that started this many before it on the
+/// same axis has been waited for; between these, waits come in any order.
+#define OPTRT_MAX_IN_FLIGHT 64
+
 /// A collective of f32 matrices over one mesh axis of n ranks. Reductions add
 /// in rank order (((x0 + x1) + x2) + ...), on every back-end.
 ///

@@ -30,3 +30,16 @@ func.func @parts(%arena: memref<256xi8>, %in: memref<128xf32>, %out: memref<64xf
   exec.launch @k extent 1 grain 1 (read %second : memref<64xf32>, write %y : memref<64xf32>)
   return
 }
+
+// Columns of one matrix are apart, and collectives of other axes in any order.
+// CHECK-LABEL: func.func @columns
+func.func @columns(%a: memref<64xf32>, %b: memref<128xf32>, %c: memref<64xf32>) {
+  %left = exec.slice %b[0] : memref<128xf32> to memref<120xf32>
+  %right = exec.slice %b[8] : memref<128xf32> to memref<120xf32>
+  %0 = exec.collective_start reduce sum over "row", %a to %left {outer = 8 : i64, inner = 8 : i64, src_ld = 8 : i64, dst_ld = 16 : i64} : memref<64xf32>, memref<120xf32>
+  %1 = exec.collective_start reduce sum over "col", %a to %right {outer = 8 : i64, inner = 8 : i64, src_ld = 8 : i64, dst_ld = 16 : i64} : memref<64xf32>, memref<120xf32>
+  exec.wait %1
+  exec.copy %c from %right : memref<120xf32> {rows = 8 : i64, cols = 8 : i64, src_ld = 16 : i64, dst_ld = 8 : i64} : memref<64xf32>
+  exec.wait %0
+  return
+}

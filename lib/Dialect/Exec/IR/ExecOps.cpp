@@ -153,13 +153,18 @@ LogicalResult PartOffsetOp::verify() {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Access> GemmOp::getAccesses() {
-  SmallVector<Access> accesses = {{&getAMutable(), true, false},
-                                  {&getBMutable(), true, false},
-                                  {&getCMutable(), getAccumulate(), true}};
+  int64_t m = getM(), n = getN(), k = getK();
+  int64_t rowsA = getTransA() ? k : m, colsA = getTransA() ? m : k;
+  int64_t rowsB = getTransB() ? n : k, colsB = getTransB() ? k : n;
+  SmallVector<Access> accesses = {
+      {&getAMutable(), true, false, rowsA, colsA, int64_t(getLda())},
+      {&getBMutable(), true, false, rowsB, colsB, int64_t(getLdb())},
+      {&getCMutable(), getAccumulate(), true, m, n, int64_t(getLdc())}};
   if (getBias())
     accesses.push_back({&*getBiasMutable().begin(), true, false});
   if (getExtra())
-    accesses.push_back({&*getExtraMutable().begin(), true, false});
+    accesses.push_back({&*getExtraMutable().begin(), true, false, m, n,
+                        int64_t(getLdExtra())});
   return accesses;
 }
 
@@ -290,10 +295,13 @@ static void printLaunchBuffers(OpAsmPrinter &printer, Operation *,
 //===----------------------------------------------------------------------===//
 
 SmallVector<Access> CopyOp::getAccesses() {
+  int64_t rows = getRows(), cols = getCols();
   SmallVector<Access> accesses;
   if (getSrc())
-    accesses.push_back({&*getSrcMutable().begin(), true, false});
-  accesses.push_back({&getDstMutable(), false, true});
+    accesses.push_back({&*getSrcMutable().begin(), true, false, rows, cols,
+                        int64_t(getSrcLd())});
+  accesses.push_back(
+      {&getDstMutable(), false, true, rows, cols, int64_t(getDstLd())});
   return accesses;
 }
 
@@ -389,7 +397,14 @@ LogicalResult AttentionGradOp::verify() {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Access> CollectiveStartOp::getAccesses() {
-  return {{&getSrcMutable(), true, false}, {&getDstMutable(), false, true}};
+  int64_t outer = getOuter(), inner = getInner();
+  // A row of the side that has every rank's block is as long as it can be.
+  bool gathers = getKind() == CollectiveKind::AllGather;
+  bool scatters = getKind() == CollectiveKind::ReduceScatter;
+  int64_t srcLd = getSrcLd(), dstLd = getDstLd();
+  return {
+      {&getSrcMutable(), true, false, outer, scatters ? srcLd : inner, srcLd},
+      {&getDstMutable(), false, true, outer, gathers ? dstLd : inner, dstLd}};
 }
 
 WaitOp CollectiveStartOp::getWait() {

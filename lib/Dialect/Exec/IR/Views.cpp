@@ -32,6 +32,16 @@ SmallVector<Value> mlir::exec::getBases(Value buffer) {
   return bases;
 }
 
+Value mlir::exec::getWrittenBuffer(CollectiveStartOp start) {
+  auto select = start.getDst().getDefiningOp<SelectRankOp>();
+  if (start.getKind() == CollectiveKind::Broadcast && select &&
+      select.getAxis() == start.getAxis() &&
+      select.getIndex() == start.getRoot() &&
+      select.getMine() == start.getSrc())
+    return select.getOther();
+  return start.getDst();
+}
+
 void mlir::exec::addAccessEffects(
     ArrayRef<Access> accesses,
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>

@@ -9,12 +9,34 @@
 
 #include "LiveRanges.h"
 
+#include "optimus/MemoryPlanning/MemoryPlanner.h"
+
+#include <map>
+
 using namespace mlir;
 using namespace mlir::exec;
 
 int64_t mlir::exec::getBufferBytes(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+int64_t mlir::exec::getPlacedBytes(Value buffer) {
+  return optimus_planning::paddedSize({0, 0, 1, getBufferBytes(buffer)});
+}
+
+int64_t mlir::exec::computePeakBytes(func::FuncOp function) {
+  std::map<int64_t, int64_t> changes;
+  for (auto [base, interval] : computeLiveIntervals(function)) {
+    if (!base.getDefiningOp<AllocOp>())
+      continue;
+    changes[interval.first] += getPlacedBytes(base);
+    changes[interval.last + 1] -= getPlacedBytes(base);
+  }
+  int64_t alive = 0, peak = 0;
+  for (auto [position, change] : changes)
+    peak = std::max(peak, alive += change);
+  return peak;
 }
 
 llvm::MapVector<Value, LiveInterval>

@@ -32,6 +32,13 @@ computeLiveIntervals(func::FuncOp function);
 /// The bytes of a buffer.
 int64_t getBufferBytes(Value buffer);
 
+/// The bytes that a buffer takes in an arena, where it begins at a multiple of
+/// the planner's alignment.
+int64_t getPlacedBytes(Value buffer);
+
+/// The most bytes of allocations that are alive at once.
+int64_t computePeakBytes(func::FuncOp function);
+
 } // namespace mlir::exec
 
 #endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H

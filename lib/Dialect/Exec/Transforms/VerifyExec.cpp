@@ -7,8 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "LiveRanges.h"
+#include "Regions.h"
 
+#include "optimus-support/model_abi.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_VERIFYEXECPASS
@@ -17,70 +22,6 @@ namespace mlir::exec {
 
 using namespace mlir;
 using namespace mlir::exec;
-
-/// A stretch of a base buffer, in bytes.
-namespace {
-struct Stretch {
-  Value base;
-  int64_t begin, end;
-
-  bool overlaps(const Stretch &other) const {
-    return base == other.base && begin < other.end && other.begin < end;
-  }
-};
-} // namespace
-
-/// The stretches that a buffer may stand for on some rank. A slice that
-/// depends on the rank may be all of its base.
-static void collectStretches(Value buffer, int64_t begin, int64_t end,
-                             SmallVectorImpl<Stretch> &stretches) {
-  Operation *definition = buffer.getDefiningOp();
-  if (auto slice = dyn_cast_or_null<SliceOp>(definition)) {
-    int64_t offset = slice.getOffset() *
-                     slice.getResult().getType().getElementTypeBitWidth() / 8;
-    return collectStretches(slice.getBuffer(), begin + offset, end + offset,
-                            stretches);
-  }
-  if (auto slice = dyn_cast_or_null<SliceRankOp>(definition))
-    return collectStretches(slice.getBuffer(), 0,
-                            getBufferBytes(slice.getBuffer()), stretches);
-  if (auto select = dyn_cast_or_null<SelectRankOp>(definition)) {
-    collectStretches(select.getMine(), begin, end, stretches);
-    return collectStretches(select.getOther(), begin, end, stretches);
-  }
-  if (auto slot = dyn_cast_or_null<ArenaSlotOp>(definition)) {
-    int64_t offset = slot.getOffset();
-    stretches.push_back({slot.getArena(), begin + offset, end + offset});
-    return;
-  }
-  stretches.push_back({buffer, begin, end});
-}
-
-static SmallVector<Stretch> getStretches(Value buffer) {
-  SmallVector<Stretch> stretches;
-  collectStretches(buffer, 0, getBufferBytes(buffer), stretches);
-  return stretches;
-}
-
-static bool mayOverlap(Value a, Value b) {
-  SmallVector<Stretch> ofB = getStretches(b);
-  return llvm::any_of(getStretches(a), [&](const Stretch &stretch) {
-    return llvm::any_of(
-        ofB, [&](const Stretch &other) { return stretch.overlaps(other); });
-  });
-}
-
-/// What a collective writes. The root of a broadcast that receives its panel
-/// where it lies writes nothing: there, the destination is but a source.
-static Value getWritten(CollectiveStartOp start) {
-  auto select = start.getDst().getDefiningOp<SelectRankOp>();
-  if (start.getKind() == CollectiveKind::Broadcast && select &&
-      select.getAxis() == start.getAxis() &&
-      select.getIndex() == start.getRoot() &&
-      select.getMine() == start.getSrc())
-    return select.getOther();
-  return start.getDst();
-}
 
 namespace {
 class VerifyExecPass : public exec::impl::VerifyExecPassBase<VerifyExecPass> {
@@ -97,45 +38,84 @@ public:
 
 private:
   LogicalResult verifyCollectives(func::FuncOp function) {
-    WalkResult result = function.walk([&](CollectiveStartOp start) {
-      WaitOp wait = start.getWait();
-      // V2
-      if (wait->getBlock() != start->getBlock() ||
-          wait->isBeforeInBlock(start)) {
-        start.emitOpError(
-            "V2: its exec.wait does not follow in the same block");
-        return WalkResult::interrupt();
-      }
-      // V1
-      for (Operation *op = start->getNextNode(); op != wait.getOperation();
-           op = op->getNextNode())
-        if (failed(verifyDuring(start, op)))
-          return WalkResult::interrupt();
-      return WalkResult::advance();
+    WalkResult result = function.walk([&](Block *block) {
+      return failed(verifyCollectives(*block)) ? WalkResult::interrupt()
+                                               : WalkResult::advance();
     });
     return failure(result.wasInterrupted());
   }
 
-  /// Checks an operation between a collective's start and its wait.
-  LogicalResult verifyDuring(CollectiveStartOp start, Operation *op) {
-    auto command = dyn_cast<CommandOpInterface>(op);
-    if (!command)
-      return success();
-    for (const Access &access : command.getAccesses()) {
-      Value buffer = access.operand->get();
-      StringRef fault;
-      if (access.writes && mayOverlap(buffer, start.getSrc()))
-        fault = "writes the source";
-      else if (mayOverlap(buffer, getWritten(start)))
-        fault = "touches the destination";
-      if (fault.empty())
+  LogicalResult verifyCollectives(Block &block) {
+    llvm::MapVector<Operation *, CollectiveRegions> underWay;
+    llvm::StringMap<SmallVector<CollectiveStartOp>> started;
+    for (Operation &op : block) {
+      if (auto wait = dyn_cast<WaitOp>(op)) {
+        underWay.erase(wait.getStart());
         continue;
-      InFlightDiagnostic error = op->emitOpError()
-                                 << "V1: " << fault
-                                 << " of a collective that is under way";
-      error.attachNote(start.getLoc()) << "the collective started here";
-      return error;
+      }
+      auto command = dyn_cast<CommandOpInterface>(op);
+      if (!command)
+        continue;
+      if (!underWay.empty() && failed(verifyDuring(command, underWay)))
+        return failure();
+      auto start = dyn_cast<CollectiveStartOp>(op);
+      if (!start)
+        continue;
+      // V2
+      WaitOp wait = start.getWait();
+      if (wait->getBlock() != &block || wait->isBeforeInBlock(start))
+        return start.emitOpError(
+            "V2: its exec.wait does not follow in the same block");
+      // V5
+      SmallVectorImpl<CollectiveStartOp> &before = started[start.getAxis()];
+      before.push_back(start);
+      if (before.size() > OPTRT_MAX_IN_FLIGHT) {
+        CollectiveStartOp first =
+            before[before.size() - 1 - OPTRT_MAX_IN_FLIGHT];
+        if (underWay.contains(first)) {
+          InFlightDiagnostic error =
+              start.emitOpError("V5: starts while the collective that started ")
+              << OPTRT_MAX_IN_FLIGHT << " before it on axis \""
+              << start.getAxis() << "\" is under way";
+          error.attachNote(first.getLoc()) << "the collective started here";
+          return error;
+        }
+      }
+      underWay.insert({start, getRegions(start)});
     }
+    return success();
+  }
+
+  /// V1: checks a command while collectives are under way.
+  LogicalResult verifyDuring(
+      CommandOpInterface command,
+      const llvm::MapVector<Operation *, CollectiveRegions> &underWay) {
+    auto check = [&](ArrayRef<MemoryRegion> touched,
+                     bool writes) -> LogicalResult {
+      for (const auto &[start, regions] : underWay) {
+        StringRef fault;
+        if (writes && mayOverlap(touched, regions.read))
+          fault = "writes the source";
+        else if (mayOverlap(touched, regions.written))
+          fault = "touches the destination";
+        if (fault.empty())
+          continue;
+        InFlightDiagnostic error = command.emitOpError()
+                                   << "V1: " << fault
+                                   << " of a collective that is under way";
+        error.attachNote(start->getLoc()) << "the collective started here";
+        return error;
+      }
+      return success();
+    };
+    if (auto start = dyn_cast<CollectiveStartOp>(*command)) {
+      CollectiveRegions regions = getRegions(start);
+      return success(succeeded(check(regions.read, false)) &&
+                     succeeded(check(regions.written, true)));
+    }
+    for (const Access &access : command.getAccesses())
+      if (failed(check(getRegions(access), access.writes)))
+        return failure();
     return success();
   }
 
@@ -154,7 +134,8 @@ private:
         Placed &a = placed[i], &b = placed[j];
         if (a.interval.last < b.interval.first ||
             b.interval.last < a.interval.first ||
-            !mayOverlap(a.slot.getBuffer(), b.slot.getBuffer()))
+            !mayOverlap(getRegions(a.slot.getBuffer()),
+                        getRegions(b.slot.getBuffer())))
           continue;
         InFlightDiagnostic error =
             a.slot.emitOpError()

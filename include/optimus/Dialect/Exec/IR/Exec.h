@@ -24,11 +24,16 @@ namespace mlir::exec {
 class WaitOp;
 class CollectiveStartOp;
 
-/// How a command touches one of its buffers.
+/// How a command touches one of its buffers: all of it, or `rows` rows of
+/// `cols` elements that lie `ld` elements apart from its first element on.
 struct Access {
   OpOperand *operand;
   bool reads;
   bool writes;
+  int64_t rows = 1;
+  /// 0 for all of the buffer.
+  int64_t cols = 0;
+  int64_t ld = 0;
 };
 
 /// The memory effects that accesses amount to.
@@ -40,6 +45,11 @@ void addAccessEffects(
 /// The buffer that `buffer` is a view of: an argument, an allocation or an
 /// arena slot. A view by exec.select_rank has two.
 SmallVector<Value> getBases(Value buffer);
+
+/// Where a collective's destination is written. The root of a broadcast that
+/// receives its panel where it lies writes nothing: there, the destination is
+/// but a source.
+Value getWrittenBuffer(CollectiveStartOp start);
 
 } // namespace mlir::exec
 

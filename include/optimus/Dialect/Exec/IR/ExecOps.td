@@ -33,6 +33,8 @@ def Exec_Dialect : Dialect {
     the function's first argument. The result of `exec.slice`, `exec.slice_rank`
     and `exec.select_rank` is a view: it keeps its base alive.
 
+    `--optimus-schedule` leaves on a function `exec.schedule`, a dictionary of
+    predicted times and of what the schedule costs.
     `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
     `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at the
     time of the peak), `exec.communication` (per mesh axis, bytes and messages)
@@ -46,6 +48,7 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kLowerBoundBytes = "exec.lower_bound_bytes";
     static constexpr llvm::StringLiteral kPeakBytes = "exec.peak_bytes";
     static constexpr llvm::StringLiteral kCommunication = "exec.communication";
+    static constexpr llvm::StringLiteral kSchedule = "exec.schedule";
     static constexpr llvm::StringLiteral kCommands = "exec.commands";
   }];
 }

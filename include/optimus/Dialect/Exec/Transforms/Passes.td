@@ -11,6 +11,55 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
+  let summary = "Starts collectives earlier and waits for them later";
+  let description = [{
+    Computation keeps its order, and so the result keeps its bits. Every
+    collective is started as early and waited for as late as the memory it touches,
+    the extra workspace and the number of collectives under way on an axis permit, and
+    as predicted times ask for: see docs/scheduling.md. A command is put with what
+    makes its operands, and commands are numbered anew.
+
+    On the function it leaves `exec.schedule`: the predicted times of a call in
+    milliseconds, what the peak of live bytes grew by, and how many collectives
+    overlap with nothing, of these how many for want of workspace.
+
+    ```mlir
+    exec.gemm %a, %w, %c …
+    %0 = exec.collective_start broadcast sum over "col", %b to %panel …
+    exec.wait %0
+    exec.gemm %panel, %w, %c …
+    // becomes
+    %0 = exec.collective_start broadcast sum over "col", %b to %panel …
+    exec.gemm %a, %w, %c …
+    exec.wait %0
+    exec.gemm %panel, %w, %c …
+    ```
+  }];
+  let dependentDialects = ["::mlir::exec::ExecDialect"];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"overlap\"",
+           "overlap, or none to predict times only">,
+    Option<"extraWorkspace", "extra-workspace", "std::string", "\"10%\"",
+           "What the peak of live bytes may grow by: a percentage of it, or "
+           "bytes, as 64MiB">,
+    Option<"machineProfile", "machine-profile", "std::string", "\"\"",
+           "JSON file that optimus-run bench --gemm and --comm wrote "
+           "(default: a built-in profile)">,
+    Option<"report", "report", "bool", "false",
+           "Remark on functions with collectives that are not overlapped">
+  ];
+  let statistics = [
+    Statistic<"numCollectives", "collectives", "Number of collectives">,
+    Statistic<"numNotOverlapped", "not-overlapped",
+              "Collectives that overlap with no computation">,
+    Statistic<"numBounded", "out-of-workspace",
+              "Collectives that do not overlap for want of workspace">,
+    Statistic<"numExtraBytes", "extra-workspace-bytes",
+              "Bytes by which the peaks of live bytes grew">
+  ];
+}
+
 def PlaceBuffersPass : Pass<"optimus-place-buffers", "::mlir::func::FuncOp"> {
   let summary = "Places every buffer of a function in one arena";
   let description = [{
@@ -52,7 +101,9 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
       touches its destination;
     * (V2) a wait follows its start in the same block;
     * (V3) no two buffers that are alive together overlap in the arena;
-    * (V4) commands are all numbered, or none is, and then in order, from 0.
+    * (V4) commands are all numbered, or none is, and then in order, from 0;
+    * (V5) when a collective starts, the one that started 64 before it on the same
+      axis was waited for (`OPTRT_MAX_IN_FLIGHT`).
   }];
 }
 

@@ -1,0 +1,69 @@
+//===- CostModel.h - What a device program costs ----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Predicts times from a machine profile. A rank computes one command after the
+// other and each mesh axis carries one collective after the other, in the order
+// in which they are started; see docs/cost-model.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_COSTMODEL_H
+#define OPTIMUS_ANALYSIS_COSTMODEL_H
+
+#include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::optimus {
+
+/// One call of a function on one rank.
+struct StepPrediction {
+  /// What the rank computes.
+  double computeSeconds = 0;
+  /// All collectives, one after the other.
+  double commSeconds = 0;
+  /// What it spends waiting for collectives: at most the above.
+  double exposedSeconds = 0;
+
+  double getSeconds() const { return computeSeconds + exposedSeconds; }
+};
+
+class CostModel {
+public:
+  /// Prices programs for a mesh of `numRanks` ranks.
+  CostModel(MachineProfile profile, int64_t numRanks);
+
+  /// A product C[m,n] = op(A)[m,k]·op(B)[k,n].
+  double getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
+                        bool transB) const;
+
+  /// A collective of `bytes`, the whole tensor, among `ranks` ranks.
+  double getCollectiveSeconds(exec::CollectiveKind kind, int64_t ranks,
+                              double bytes) const;
+
+  /// A command other than a collective or a wait.
+  double getComputeSeconds(exec::CommandOpInterface command) const;
+
+  /// A collective of a program, from its start to its end.
+  double getSeconds(exec::CollectiveStartOp start) const;
+
+  /// A program in its present order.
+  StepPrediction predictStep(func::FuncOp function) const;
+
+private:
+  MachineProfile profile;
+  /// Of the profile's, the one for the threads that a rank has.
+  ComputeProfile compute;
+  /// How much slower a rank computes because ranks share cores.
+  double slowdown = 1;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_COSTMODEL_H

@@ -1,0 +1,232 @@
+//===- CostModel.cpp - What a device program costs --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/CostModel.h"
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::CollectiveKind;
+
+CostModel::CostModel(MachineProfile machine, int64_t numRanks)
+    : profile(std::move(machine)) {
+  // Only ranks that are threads are known to share a machine. They get as many
+  // threads as were measured and there are cores for.
+  bool areTogether = profile.backend == "local";
+  auto getShare = [&](const ComputeProfile &entry) {
+    bool isLimited = areTogether && entry.cores > 0;
+    return isLimited ? double(numRanks * entry.threads) / entry.cores : 1.0;
+  };
+  bool isFirst = true;
+  for (const ComputeProfile &entry : profile.computes) {
+    double now = getShare(compute), then = getShare(entry);
+    bool isBetter =
+        then <= 1 ? now > 1 || entry.threads > compute.threads : then < now;
+    if (isFirst || isBetter)
+      compute = entry;
+    isFirst = false;
+  }
+  slowdown = std::max(1.0, getShare(compute));
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+/// How unlike two products are: the squared distance of their extents in
+/// octaves. Transposition counts for little, since libraries pack.
+static double getDistance(const GemmPoint &point, int64_t m, int64_t n,
+                          int64_t k, bool transA, bool transB) {
+  auto square = [](double x) { return x * x; };
+  auto octaves = [&](int64_t a, int64_t b) {
+    return square(std::log2(double(a)) - std::log2(double(b)));
+  };
+  return octaves(point.m, m) + octaves(point.n, n) + octaves(point.k, k) +
+         0.25 * ((point.transA != transA) + (point.transB != transB));
+}
+
+double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
+                                 bool transB) const {
+  double flops = 2.0 * m * n * k;
+  auto getRate = [&](int64_t m, int64_t n, int64_t k) {
+    return compute.flopsPerSecond * (m / (m + compute.halfM)) *
+           (n / (n + compute.halfN)) * (k / (k + compute.halfK));
+  };
+  // How the nearest measured products compare to the formula, weighted by
+  // their inverse distance, corrects the formula.
+  constexpr size_t kNeighbours = 4;
+  SmallVector<std::pair<double, double>> neighbours;
+  for (const GemmPoint &point : compute.points) {
+    double busy =
+        std::max(point.seconds - compute.gemmAlpha, 0.05 * point.seconds);
+    double rate = 2.0 * point.m * point.n * point.k / busy;
+    neighbours.push_back({getDistance(point, m, n, k, transA, transB),
+                          std::log(rate / getRate(point.m, point.n, point.k))});
+  }
+  size_t count = std::min(kNeighbours, neighbours.size());
+  std::partial_sort(neighbours.begin(), neighbours.begin() + count,
+                    neighbours.end());
+  double weights = 0, correction = 0;
+  for (auto [distance, logarithm] : ArrayRef(neighbours).take_front(count)) {
+    double weight = 1 / (distance + 1e-3);
+    weights += weight;
+    correction += weight * logarithm;
+  }
+  double rate = getRate(m, n, k);
+  if (weights > 0)
+    rate *= std::exp(correction / weights);
+  return slowdown * (compute.gemmAlpha + flops / rate);
+}
+
+/// Floating-point operations of attention: 2 products forward and 5 backward,
+/// half of each with the causal mask.
+template <typename AttentionOp>
+static double getAttentionFlops(AttentionOp op, int products) {
+  double all = 2.0 * products * op.getBatch() * op.getHeads() * op.getSeq() *
+               op.getSeq() * op.getHeadDim();
+  return op.getCausal() ? all / 2 : all;
+}
+
+double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
+  auto attention = [&](double flops) {
+    return slowdown *
+           (compute.kernelAlpha + flops / compute.attentionFlopsPerSecond);
+  };
+  return llvm::TypeSwitch<Operation *, double>(command.getOperation())
+      .Case([&](exec::GemmOp op) {
+        return getGemmSeconds(op.getM(), op.getN(), op.getK(), op.getTransA(),
+                              op.getTransB());
+      })
+      .Case([&](exec::AttentionOp op) {
+        return attention(getAttentionFlops(op, 2));
+      })
+      .Case([&](exec::AttentionGradOp op) {
+        return attention(getAttentionFlops(op, 5));
+      })
+      .Default([&](Operation *) {
+        double bytes = 0;
+        for (const exec::Access &access : command.getAccesses()) {
+          auto type = cast<MemRefType>(access.operand->get().getType());
+          int64_t elements =
+              access.cols ? access.rows * access.cols : type.getNumElements();
+          bytes += double(elements) * type.getElementTypeBitWidth() / 8 *
+                   (access.reads + access.writes);
+        }
+        return slowdown *
+               (compute.kernelAlpha + bytes / compute.bytesPerSecond);
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Communication
+//===----------------------------------------------------------------------===//
+
+/// What a collective costs on links of alpha + bytes·beta: broadcasts and
+/// reductions go down a tree in pieces, the others around a ring.
+static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,
+                             double alpha, double beta) {
+  if (ranks <= 1)
+    return 0;
+  double part = double(ranks - 1) / ranks;
+  switch (kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return std::ceil(std::log2(double(ranks))) * alpha + bytes * beta;
+  case CollectiveKind::AllReduce:
+    return 2 * (ranks - 1) * alpha + 2 * part * bytes * beta;
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+    return (ranks - 1) * alpha + part * bytes * beta;
+  }
+  llvm_unreachable("unknown collective");
+}
+
+/// A measured collective: between points by interpolation, else by its line.
+static double getMeasuredSeconds(const CollectiveProfile &measured,
+                                 double bytes) {
+  ArrayRef<std::pair<double, double>> points = measured.points;
+  double line = measured.alpha + measured.beta * bytes;
+  if (points.size() < 2 || bytes > points.back().first)
+    return line;
+  if (bytes <= points.front().first)
+    return points.front().second;
+  const auto *above =
+      llvm::lower_bound(points, bytes, [](auto &point, double size) {
+        return point.first < size;
+      });
+  const auto *below = above - 1;
+  double fraction = (bytes - below->first) / (above->first - below->first);
+  return below->second + fraction * (above->second - below->second);
+}
+
+double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
+                                       double bytes) const {
+  if (ranks <= 1)
+    return 0;
+  auto getLink = [&](int64_t ranks) {
+    return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
+                          profile.linkBeta);
+  };
+  // The measurement among the nearest number of ranks, scaled as links are.
+  const CollectiveProfile *best = nullptr;
+  auto getOctaves = [&](int64_t other) {
+    return std::abs(std::log2(double(other)) - std::log2(double(ranks)));
+  };
+  for (const CollectiveProfile &entry : profile.collectives)
+    if (entry.backend == profile.backend &&
+        entry.collective == exec::stringifyCollectiveKind(kind) &&
+        (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
+      best = &entry;
+  if (!best)
+    return getLink(ranks);
+  return getMeasuredSeconds(*best, bytes) * getLink(ranks) /
+         getLink(best->ranks);
+}
+
+double CostModel::getSeconds(exec::CollectiveStartOp start) const {
+  MeshOp mesh = getMesh(start);
+  int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+  double bytes = 4.0 * start.getOuter() * start.getInner();
+  // The ABI's inner extent is one rank's block of these.
+  if (start.getKind() == CollectiveKind::AllGather ||
+      start.getKind() == CollectiveKind::ReduceScatter)
+    bytes *= ranks;
+  return getCollectiveSeconds(start.getKind(), ranks, bytes);
+}
+
+StepPrediction CostModel::predictStep(func::FuncOp function) const {
+  StepPrediction result;
+  double now = 0;
+  llvm::StringMap<double> axisFree;
+  llvm::DenseMap<Operation *, double> finish;
+  function.walk([&](exec::CommandOpInterface command) {
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
+      double seconds = getSeconds(start);
+      double &free = axisFree[start.getAxis()];
+      free = std::max(free, now) + seconds;
+      finish[start] = free;
+      result.commSeconds += seconds;
+    } else if (auto wait = dyn_cast<exec::WaitOp>(*command)) {
+      double exposed = std::max(0.0, finish.lookup(wait.getStart()) - now);
+      result.exposedSeconds += exposed;
+      now += exposed;
+    } else {
+      double seconds = getComputeSeconds(command);
+      result.computeSeconds += seconds;
+      now += seconds;
+    }
+  });
+  return result;
+}

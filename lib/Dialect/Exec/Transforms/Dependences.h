@@ -1,0 +1,37 @@
+//===- Dependences.h - Which commands must stay in order --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_DEPENDENCES_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_DEPENDENCES_H
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::exec {
+
+/// A command, or a collective from its start to its wait, and those it must
+/// come after and before. An edge is there for every two that touch the same
+/// memory, one of them writing, unless a path of edges says so already. A
+/// collective before is one that was waited for; one after is one that starts.
+struct ProgramNode {
+  CommandOpInterface command;
+  /// Null where the command is not a collective's start.
+  WaitOp wait;
+  SmallVector<unsigned, 4> before, after;
+
+  bool isCollective() const { return static_cast<bool>(wait); }
+};
+
+/// The commands of a function's one block in order, a wait counted with its
+/// start. Costs about the number of accesses.
+std::vector<ProgramNode> computeDependences(func::FuncOp function);
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_DEPENDENCES_H

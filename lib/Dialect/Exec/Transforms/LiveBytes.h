@@ -1,0 +1,66 @@
+//===- LiveBytes.h - How much memory is alive, slot by slot -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVEBYTES_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVEBYTES_H
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mlir::exec {
+
+/// The bytes alive at each slot of a program, under an upper bound, while live
+/// ranges grow. Every operation takes logarithmic time in the number of slots.
+class LiveBytes {
+public:
+  LiveBytes(int64_t numSlots, int64_t bound);
+
+  /// Counts a slot at which a buffer is touched, whatever the bound. Only
+  /// allocations count. For the program as it is, before the first growth.
+  void touch(Value base, int64_t slot);
+
+  /// Begins the counting: touches are complete.
+  void seal();
+
+  /// Lets the live ranges of `bases` include `slot` if no slot then exceeds the
+  /// bound; returns whether it did.
+  bool growTo(ArrayRef<Value> bases, int64_t slot);
+
+  /// The last slot up to `slot` that growTo would include, starting where the
+  /// bases are alive now; at least `from`.
+  int64_t getFarthest(ArrayRef<Value> bases, int64_t from, int64_t slot) const;
+
+  /// The last slot at which all of `bases` are alive; any slot without one.
+  int64_t getEnd(ArrayRef<Value> bases) const;
+
+private:
+  struct Range {
+    int64_t first, last, bytes;
+  };
+
+  void add(int64_t begin, int64_t end, int64_t bytes);
+  void add(int64_t node, int64_t low, int64_t high, int64_t begin, int64_t end,
+           int64_t bytes);
+  /// The first slot of [begin, end) with more than `limit` bytes; else `end`.
+  int64_t findAbove(int64_t node, int64_t low, int64_t high, int64_t begin,
+                    int64_t end, int64_t limit) const;
+  int64_t findAbove(int64_t begin, int64_t end, int64_t limit) const;
+
+  int64_t numSlots, bound;
+  llvm::DenseMap<Value, Range> ranges;
+  /// A segment tree: the largest sum below each node, without what is added to
+  /// the nodes above, and what was added to all of a node.
+  std::vector<int64_t> largest, added;
+};
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVEBYTES_H

@@ -1,0 +1,105 @@
+//===- Regions.cpp - Which memory accesses touch ----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Regions.h"
+
+#include "LiveRanges.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+bool MemoryRegion::mayOverlap(const MemoryRegion &other) const {
+  if (base != other.base || begin >= other.getEnd() || other.begin >= getEnd())
+    return false;
+  int64_t pitch = rows > 1 ? ld : other.ld;
+  if ((rows == 1 && other.rows == 1) || (other.rows > 1 && other.ld != pitch))
+    return true;
+  // Columns modulo the pitch: [0, width) against [distance, distance + other).
+  int64_t distance = ((other.begin - begin) % pitch + pitch) % pitch;
+  return distance < width || distance + other.width > pitch;
+}
+
+bool MemoryRegion::contains(const MemoryRegion &other) const {
+  if (base != other.base)
+    return false;
+  bool isStretch = rows == 1 || width == ld;
+  if (isStretch)
+    return begin <= other.begin && other.getEnd() <= getEnd();
+  return begin == other.begin && ld == other.ld && width >= other.width &&
+         rows >= other.rows && other.rows > 1;
+}
+
+/// Resolves the views that make `buffer`. A slice that depends on the rank may
+/// be anywhere in its base.
+static void collectRegions(Value buffer, MemoryRegion region,
+                           SmallVectorImpl<MemoryRegion> &regions) {
+  Operation *definition = buffer.getDefiningOp();
+  if (auto slice = dyn_cast_or_null<SliceOp>(definition)) {
+    region.begin += slice.getOffset() *
+                    slice.getResult().getType().getElementTypeBitWidth() / 8;
+    return collectRegions(slice.getBuffer(), region, regions);
+  }
+  if (auto slice = dyn_cast_or_null<SliceRankOp>(definition)) {
+    int64_t bytes = getBufferBytes(slice.getBuffer());
+    return collectRegions(slice.getBuffer(), {Value(), 0, 1, bytes, bytes},
+                          regions);
+  }
+  if (auto select = dyn_cast_or_null<SelectRankOp>(definition)) {
+    collectRegions(select.getMine(), region, regions);
+    return collectRegions(select.getOther(), region, regions);
+  }
+  if (auto slot = dyn_cast_or_null<ArenaSlotOp>(definition)) {
+    region.begin += slot.getOffset();
+    region.base = slot.getArena();
+  } else {
+    region.base = buffer;
+  }
+  regions.push_back(region);
+}
+
+SmallVector<MemoryRegion> mlir::exec::getRegions(Value buffer) {
+  int64_t bytes = getBufferBytes(buffer);
+  SmallVector<MemoryRegion> regions;
+  collectRegions(buffer, {Value(), 0, 1, bytes, bytes}, regions);
+  return regions;
+}
+
+SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
+  Value buffer = access.operand->get();
+  if (access.cols == 0)
+    return getRegions(buffer);
+  auto type = cast<MemRefType>(buffer.getType());
+  int64_t size = type.getElementTypeBitWidth() / 8;
+  MemoryRegion region{Value(), 0, access.rows, access.cols * size,
+                      access.ld * size};
+  if (region.rows == 1 || region.width == region.ld)
+    region = {Value(), 0, 1, region.getEnd(), region.getEnd()};
+  SmallVector<MemoryRegion> regions;
+  collectRegions(buffer, region, regions);
+  return regions;
+}
+
+CollectiveRegions mlir::exec::getRegions(CollectiveStartOp start) {
+  SmallVector<Access> accesses = start.getAccesses();
+  CollectiveRegions regions;
+  regions.read = getRegions(accesses[0]);
+  Value written = getWrittenBuffer(start);
+  if (written == start.getDst())
+    regions.written = getRegions(accesses[1]);
+  else
+    regions.written = getRegions(written);
+  return regions;
+}
+
+bool mlir::exec::mayOverlap(ArrayRef<MemoryRegion> a,
+                            ArrayRef<MemoryRegion> b) {
+  return llvm::any_of(a, [&](const MemoryRegion &region) {
+    return llvm::any_of(
+        b, [&](const MemoryRegion &other) { return region.mayOverlap(other); });
+  });
+}

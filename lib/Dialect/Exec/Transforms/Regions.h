@@ -1,0 +1,54 @@
+//===- Regions.h - Which memory accesses touch ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+namespace mlir::exec {
+
+/// Rows of a base buffer, all sizes in bytes: row r is
+/// [begin + r·ld, begin + r·ld + width). One row is a plain stretch.
+struct MemoryRegion {
+  Value base;
+  int64_t begin;
+  int64_t rows;
+  int64_t width;
+  int64_t ld;
+
+  int64_t getEnd() const { return begin + (rows - 1) * ld + width; }
+
+  /// False only where the two share no byte: other bases, other stretches, or
+  /// other columns of rows of one length.
+  bool mayOverlap(const MemoryRegion &other) const;
+
+  /// True only where every byte of `other` is in this region.
+  bool contains(const MemoryRegion &other) const;
+
+  bool operator==(const MemoryRegion &) const = default;
+};
+
+/// The regions that `buffer` may stand for on some rank: all of it.
+SmallVector<MemoryRegion> getRegions(Value buffer);
+
+/// The regions that a command touches by an access.
+SmallVector<MemoryRegion> getRegions(const Access &access);
+
+/// The regions of the accesses of a collective from its start to its wait, its
+/// destination without what the root does not write.
+struct CollectiveRegions {
+  SmallVector<MemoryRegion> read, written;
+};
+CollectiveRegions getRegions(CollectiveStartOp start);
+
+bool mayOverlap(ArrayRef<MemoryRegion> a, ArrayRef<MemoryRegion> b);
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H

@@ -1,0 +1,154 @@
+# ===- test_schedule.py - Overlap changes no bit ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Training with collectives under way while others compute, against training
+with every collective waited for where it starts: the bits are the same, and
+the memory that it takes is within its bound.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from tools import Model, mpirun, read_log, succeed, call
+
+# Heads, vocabulary and batch that no mesh here divides.
+MODEL = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=250, batch=6)
+STEPS = 4
+
+
+def compile_with(tools, folder, name, mesh, strategy, *flags):
+    library = folder / (name + ".so")
+    arguments = ["--mesh", mesh, "--strategy", strategy, *flags, "-o", library]
+    tools.run("optimus-compile", tools.program(MODEL), *arguments)
+    return library
+
+
+def function(tools, library, name="train_step"):
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    return next(each for each in manifest["functions"] if each["name"] == name)
+
+
+def train(tools, library, text, folder, prefix=()):
+    log, checkpoint = folder.with_suffix(".jsonl"), folder
+    flags = ["--save", checkpoint, "--seed", 5]
+    command = tools.train_command(library, text, STEPS, *flags, log=log)
+    succeed(call([*prefix, *command]))
+    tensors = [
+        (checkpoint / name).read_bytes()
+        for name in ("model.safetensors", "optimizer.safetensors")
+    ]
+    numbers = [(line["loss"], line["grad_norm"]) for line in read_log(log)]
+    return numbers, tensors
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [
+        ("row:2,col:2", "summa"),
+        ("row:2,col:3", "summa"),
+        ("row:2,col:3", "summa-paper"),
+        ("row:1,col:4", "megatron"),
+    ],
+)
+def test_same_bits(tools, text, tmp_path, mesh, strategy):
+    runs = {}
+    # With all the memory it wants, everything that can move does.
+    for name, flags in {
+        "none": ["--schedule", "none"],
+        "overlap": [],
+        "roomy": ["--extra-workspace", "1000%"],
+    }.items():
+        library = compile_with(tools, tmp_path, name, mesh, strategy, *flags)
+        runs[name] = train(tools, library, text, tmp_path / name)
+    assert runs["none"] == runs["overlap"]
+    assert runs["none"] == runs["roomy"]
+
+
+def test_same_bits_over_mpi(tools, text, tmp_path):
+    runs = []
+    for name in ("none", "overlap"):
+        flags = ["--schedule", name]
+        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+        prefix = mpirun(4) if name == "overlap" else ()
+        runs.append(train(tools, library, text, tmp_path / name, prefix))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("extra, share", [("0", 0.0), ("5%", 0.05), ("100%", 1.0)])
+def test_workspace_bound(tools, tmp_path, extra, share):
+    """The most bytes alive at once, with the schedule and without."""
+    bytes_alive = {}
+    for name, flags in {
+        "none": ["--schedule", "none"],
+        "overlap": ["--extra-workspace", extra],
+    }.items():
+        library = compile_with(tools, tmp_path, name, "row:2,col:3", "summa", *flags)
+        entry = function(tools, library)
+        bytes_alive[name] = entry["lower_bound_bytes"]
+    grown = bytes_alive["overlap"] - bytes_alive["none"]
+    assert grown <= share * bytes_alive["none"]
+    assert max(grown, 0) == entry["schedule"]["extra_workspace_bytes"]
+
+
+def test_predictions(tools, tmp_path):
+    """Overlap hides communication, and more room never hides less of it by
+    more than the order of its choices does."""
+    schedules = {}
+    for name, flags in {
+        "none": ["--schedule", "none"],
+        "tight": ["--extra-workspace", "0"],
+        "roomy": ["--extra-workspace", "100%"],
+    }.items():
+        library = compile_with(tools, tmp_path, name, "row:2,col:3", "summa", *flags)
+        schedules[name] = function(tools, library)["schedule"]
+    none, tight, roomy = schedules.values()
+    # Waited for where it starts, all communication is exposed.
+    assert none["predicted_exposed_ms"] == pytest.approx(none["predicted_comm_ms"])
+    compute = none["predicted_step_ms"] - none["predicted_exposed_ms"]
+    for schedule in (tight, roomy):
+        assert schedule["predicted_comm_ms"] == pytest.approx(none["predicted_comm_ms"])
+        exposed = schedule["predicted_exposed_ms"]
+        assert schedule["predicted_step_ms"] == pytest.approx(compute + exposed)
+        assert schedule["not_overlapped"] < none["not_overlapped"]
+    assert roomy["predicted_exposed_ms"] < 0.7 * none["predicted_exposed_ms"]
+    assert roomy["predicted_exposed_ms"] <= tight["predicted_exposed_ms"]
+
+
+def test_machine_profile(tools, tmp_path):
+    """Prices come from the profile: a link that is 100 times slower exposes
+    more than a fast one, and a slow processor computes for longer."""
+    def profile(name, beta, seconds):
+        path = tmp_path / (name + ".json")
+        kinds = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"]
+        comm = [
+            {"backend": "mpi", "ranks": 2, "collective": kind, "alpha_s": 1e-6}
+            | {"beta_s_per_byte": beta}
+            for kind in kinds
+        ]
+        point = {"m": 64, "n": 64, "k": 64, "seconds": seconds}
+        gemm = [{"threads": 1, "alpha_s": 0, "points": [point]}]
+        path.write_text(json.dumps({"version": 1, "comm": comm, "gemm": gemm}))
+        flags = ["--machine-profile", path, "--schedule", "none"]
+        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+        return function(tools, library)["schedule"]
+
+    fast, slow, lazy = (
+        profile("fast", 1e-10, 1e-5),
+        profile("slow", 1e-8, 1e-5),
+        profile("lazy", 1e-10, 1e-3),
+    )
+    communication = [each["predicted_comm_ms"] for each in (fast, slow, lazy)]
+    assert communication[1] > 5 * communication[0]
+    assert communication[2] == communication[0]
+    compute = [
+        each["predicted_step_ms"] - each["predicted_exposed_ms"]
+        for each in (fast, slow, lazy)
+    ]
+    assert compute[2] > 2 * compute[0]
+    assert np.isclose(compute[1], compute[0])
