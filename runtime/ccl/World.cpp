@@ -10,12 +10,48 @@
 
 #include "core/Plugin.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <sched.h>
+#include <thread>
 
 namespace optrt {
 
 bool startedByMpirun() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+}
+
+int usableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+std::string_view collectiveName(int32_t kind) {
+  switch (kind) {
+  case OPTRT_BROADCAST:
+    return "broadcast";
+  case OPTRT_REDUCE:
+    return "reduce";
+  case OPTRT_ALL_REDUCE:
+    return "all_reduce";
+  case OPTRT_ALL_GATHER:
+    return "all_gather";
+  case OPTRT_REDUCE_SCATTER:
+    return "reduce_scatter";
+  }
+  return "unknown";
+}
+
+Status Communicator::tooManyInFlight(uint32_t id) {
+  return internal(concat("command ", id, " starts a collective while ",
+                         kMaxInFlight,
+                         " others on its axis are not waited for"));
+}
+
+Status Communicator::notStarted(uint32_t id) {
+  return internal(concat("command ", id, " is waited for but was not started"));
 }
 
 Status World::agree(Status own) {

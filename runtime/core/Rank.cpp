@@ -10,14 +10,50 @@
 
 #include "optimus-runtime/ModelLibrary.h"
 
+#include <algorithm>
+
 using namespace optrt;
+using Clock = Communicator::Clock;
 
 optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank,
                        std::unique_ptr<Device> device)
     : mesh(mesh), rank(rank), device(std::move(device)),
-      traffic(mesh.numAxes()) {
+      traffic(mesh.numAxes()), activity(world.activity(rank)),
+      exposed(mesh.numAxes()) {
   for (int axis = 0; axis != mesh.numAxes(); ++axis)
     communicators.push_back(&world.communicator(rank, axis));
+}
+
+void optrt_rank::resetCounters() {
+  std::fill(traffic.begin(), traffic.end(), Traffic());
+  std::fill(exposed.begin(), exposed.end(), Clock::duration());
+  intervals.clear();
+}
+
+std::vector<CommunicationTime> optrt_rank::communicationTimes() const {
+  const int all = mesh.numAxes();
+  auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  std::vector<CommunicationTime> times(all + 1);
+  for (int axis = 0; axis != all; ++axis) {
+    times[axis].exposed = seconds(exposed[axis]);
+    times[all].exposed += times[axis].exposed;
+  }
+  std::vector<Interval> sorted = intervals;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  // Where intervals overlap, only what goes beyond the earlier ones counts.
+  std::vector<Clock::time_point> covered(all + 1);
+  for (const Interval &one : sorted)
+    for (int slot : {static_cast<int>(one.axis), all}) {
+      Clock::time_point from = std::max(one.begin, covered[slot]);
+      if (one.end <= from)
+        continue;
+      times[slot].inFlight += seconds(one.end - from);
+      covered[slot] = one.end;
+    }
+  return times;
 }
 
 int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
@@ -53,9 +89,48 @@ int32_t report(optrt_rank *rank, uint32_t command, const char *what,
   return 1;
 }
 
+/// Before everything that is no collective: what was started must progress
+/// without this thread.
+void beginLocal(optrt_rank *rank, uint32_t command) {
+  rank->activity.command.store(command, std::memory_order_relaxed);
+  if (!rank->startedCollectives.empty())
+    rank->communicators[rank->startedCollectives[0].axis]->overlap();
+}
+
+/// While it lives, the rank is in a collective's start or wait.
+class InCollective {
+public:
+  InCollective(optrt_rank &rank, uint32_t command, int32_t kind, int32_t axis,
+               uint64_t sequence)
+      : rank(rank), axis(axis), begin(Clock::now()) {
+    RankActivity &activity = rank.activity;
+    activity.command.store(command, std::memory_order_relaxed);
+    activity.waitingCommand.store(command, std::memory_order_relaxed);
+    activity.waitingKind.store(kind, std::memory_order_relaxed);
+    activity.waitingAxis.store(axis, std::memory_order_relaxed);
+    activity.waitingSequence.store(sequence, std::memory_order_relaxed);
+    activity.since.store(begin.time_since_epoch().count(),
+                         std::memory_order_release);
+  }
+  ~InCollective() {
+    rank.exposed[axis] += Clock::now() - begin;
+    rank.activity.since.store(0, std::memory_order_relaxed);
+  }
+  InCollective(const InCollective &) = delete;
+  InCollective &operator=(const InCollective &) = delete;
+
+  Clock::time_point entered() const { return begin; }
+
+private:
+  optrt_rank &rank;
+  const int32_t axis;
+  const Clock::time_point begin;
+};
+
 int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
              const float *a, const float *b, float *c, const float *bias,
              const float *extra) {
+  beginLocal(rank, command);
   return report(rank, command, "gemm",
                 rank->device->gemm(*desc, a, b, c, bias, extra));
 }
@@ -63,6 +138,7 @@ int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
 int32_t launch(optrt_rank *rank, uint32_t command,
                const optrt_launch_desc *desc, optrt_kernel kernel,
                void *const *args) {
+  beginLocal(rank, command);
   return report(rank, command, desc->name ? desc->name : "launch",
                 rank->device->launch(*desc, kernel, args));
 }
@@ -74,7 +150,8 @@ Status checkCollective(const optrt_rank &rank,
     return internal(concat("unknown kind of collective ", desc.kind));
   if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
     return internal(concat("unknown reduction ", desc.reduction));
-  if (desc.axis < 0 || desc.axis >= rank.mesh.numAxes())
+  if (desc.axis < 0 ||
+      desc.axis >= std::min(rank.mesh.numAxes(), RankActivity::kMaxAxes))
     return internal(concat("mesh axis ", desc.axis, " of a mesh with ",
                            rank.mesh.numAxes(), " axes"));
   int64_t n = rank.mesh.axisSize(desc.axis);
@@ -108,9 +185,13 @@ int32_t collectiveStart(optrt_rank *rank, uint32_t command,
     ++traffic.messages;
     if (rank->mesh.coordinate(rank->rank, desc->axis) == 0)
       traffic.bytes += collectiveBytes(*desc, n);
+    uint64_t sequence = 1 + rank->activity.started[desc->axis].fetch_add(
+                                1, std::memory_order_relaxed);
+    InCollective here(*rank, command, desc->kind, desc->axis, sequence);
     status = rank->communicators[desc->axis]->start(command, *desc, src, dst);
     if (status.ok())
-      rank->startedCollectives.push_back({command, desc->axis});
+      rank->startedCollectives.push_back(
+          {command, desc->axis, desc->kind, sequence, here.entered()});
   }
   return report(rank, command, "collective start", std::move(status));
 }
@@ -121,11 +202,18 @@ int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
   for (std::size_t i = 0; i != started.size(); ++i) {
     if (started[i].command != command)
       continue;
-    int32_t axis = started[i].axis;
+    optrt_rank::StartedCollective one = started[i];
     started[i] = started.back();
     started.pop_back();
-    return report(rank, command, "collective wait",
-                  rank->communicators[axis]->wait(command));
+    Communicator &communicator = *rank->communicators[one.axis];
+    Status status;
+    {
+      InCollective here(*rank, command, one.kind, one.axis, one.sequence);
+      status = communicator.wait(command);
+    }
+    rank->intervals.push_back(
+        {one.axis, one.begin, communicator.completionOfLastWait()});
+    return report(rank, command, "collective wait", std::move(status));
   }
   return report(rank, command, "collective wait",
                 internal("no collective was started under this number"));
@@ -133,12 +221,14 @@ int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
 
 int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
              const float *src, float *dst) {
+  beginLocal(rank, command);
   return report(rank, command, "copy", rank->device->copy(*desc, src, dst));
 }
 
 int32_t attention(optrt_rank *rank, uint32_t command,
                   const optrt_attention_desc *desc, const float *q,
                   const float *k, const float *v, float *out, float *lse) {
+  beginLocal(rank, command);
   return report(rank, command, "attention",
                 rank->device->attention(*desc, q, k, v, out, lse));
 }
@@ -148,6 +238,7 @@ int32_t attentionGrad(optrt_rank *rank, uint32_t command,
                       const float *q, const float *k, const float *v,
                       const float *out, const float *lse, float *dq, float *dk,
                       float *dv) {
+  beginLocal(rank, command);
   return report(
       rank, command, "attention_grad",
       rank->device->attentionGrad(*desc, dout, q, k, v, out, lse, dq, dk, dv));

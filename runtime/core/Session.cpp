@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <sched.h>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
@@ -42,14 +41,6 @@ struct Session::LocalRank {
 };
 
 namespace {
-
-/// The cores that this process may use.
-int usableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 /// The ranks that share the cores of usableCores().
 int ranksOnTheseCores(const World &world) {
@@ -117,6 +108,7 @@ Status Session::build(SessionOptions options) {
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
                 : std::max(1, usableCores() / ranksOnTheseCores(world));
+  world.expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(options.device));
   team = std::make_unique<RankTeam>(world.numLocalRanks(),
@@ -417,8 +409,7 @@ StatusOr<StepOutputs> Session::run(std::string_view name,
     ++parameterVersion;
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
-    std::fill(rank.context.traffic.begin(), rank.context.traffic.end(),
-              Traffic());
+    rank.context.resetCounters();
     OPTRT_RETURN_IF_ERROR(fillInputs(rank, fill));
     int32_t result = function.run(&rank.context, rank.arena.data(),
                                   rank.args.find(name)->second.data());
@@ -462,6 +453,31 @@ StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
                                total[axis].messages));
     }
   return total;
+}
+
+SlowestRank Session::communicationTimeOfLastRun() {
+  const std::size_t entries = library.manifest().mesh.numAxes() + 1;
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (const CommunicationTime &time : rank->context.communicationTimes())
+      own << time.inFlight << ' ' << time.exposed << ' ';
+  std::string all;
+  for (const std::string &text : world.allGather(own.str()))
+    all += text;
+  std::istringstream numbers(all);
+  SlowestRank slowest;
+  for (int rank = 0; rank != world.size(); ++rank) {
+    std::vector<CommunicationTime> times(entries);
+    for (CommunicationTime &time : times)
+      numbers >> time.inFlight >> time.exposed;
+    if (rank != 0 && times.back().exposed <= slowest.total.exposed)
+      continue;
+    slowest.rank = rank;
+    slowest.total = times.back();
+    times.pop_back();
+    slowest.axes = std::move(times);
+  }
+  return slowest;
 }
 
 Status Session::checkTraffic(std::string_view name) {

@@ -69,13 +69,34 @@ struct BenchResult {
   Timing milliseconds;
   double tokensPerSecond = 0; ///< at the median
   std::vector<Traffic> traffic;
+  SlowestRank communication; ///< medians of the timed steps
   RankMemory largestRank;
 };
+
+/// Each time's median.
+SlowestRank medianOf(const std::vector<SlowestRank> &steps) {
+  SlowestRank result = steps.front();
+  auto median = [&](auto get) {
+    std::vector<double> times;
+    for (const SlowestRank &step : steps)
+      times.push_back(get(step));
+    std::sort(times.begin(), times.end());
+    return quantile(times, 0.5);
+  };
+  result.total = {median([](const SlowestRank &s) { return s.total.inFlight; }),
+                  median([](const SlowestRank &s) { return s.total.exposed; })};
+  for (std::size_t i = 0; i != result.axes.size(); ++i)
+    result.axes[i] = {
+        median([i](const SlowestRank &s) { return s.axes[i].inFlight; }),
+        median([i](const SlowestRank &s) { return s.axes[i].exposed; })};
+  return result;
+}
 
 StatusOr<BenchResult> measure(Session &session, World &world,
                               const BenchOptions &options) {
   const Manifest &manifest = session.manifest();
   std::vector<double> times;
+  std::vector<SlowestRank> communication;
   for (int64_t step = 1; step <= options.warmup + options.steps; ++step) {
     Hyperparameters().apply(session, step, /*lr=*/1e-4);
     session.setRandom(/*seed=*/0, step);
@@ -90,11 +111,14 @@ StatusOr<BenchResult> measure(Session &session, World &world,
       return failJob(world, outputs.status());
     std::chrono::duration<double, std::milli> time =
         std::chrono::steady_clock::now() - begin;
-    if (step > options.warmup)
-      times.push_back(time.count());
+    if (step <= options.warmup)
+      continue;
+    times.push_back(time.count());
+    communication.push_back(session.communicationTimeOfLastRun());
   }
   BenchResult result;
   result.milliseconds = summarize(std::move(times));
+  result.communication = medianOf(communication);
   result.tokensPerSecond =
       1e3 * static_cast<double>(manifest.batch * manifest.sequence) /
       result.milliseconds.median;
@@ -119,6 +143,8 @@ void print(const BenchOptions &options, const Session &session,
               ms.mean);
   std::printf("%.0f tokens/s\n", result.tokensPerSecond);
   printCommunication(manifest.mesh, result.traffic);
+  if (world.size() > 1)
+    printCommunicationTime(result.communication.total);
   printMemory(result.largestRank);
 }
 
@@ -142,6 +168,8 @@ void printJson(const BenchOptions &options, const Session &session,
                   {"max", ms.slowest}};
   report["tokens_per_s"] = result.tokensPerSecond;
   report["communication"] = communicationToJson(manifest.mesh, result.traffic);
+  report["communication_ms"] =
+      communicationTimeToJson(manifest.mesh, result.communication);
   report["memory"] = memoryToJson(result.largestRank);
   std::printf("%s\n", report.dump(2).c_str());
 }

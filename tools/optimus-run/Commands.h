@@ -108,7 +108,8 @@ std::string describeStrategy(const optrt::Manifest &manifest);
 std::string describeRanks(const optrt::World &world,
                           const optrt::Session &session);
 
-/// Says on standard error, from one process, when ranks share cores.
+/// Says on standard error, from one process, when ranks share cores or cannot
+/// overlap communication with computing.
 void warnOfOversubscription(const optrt::World &world,
                             const optrt::Session &session);
 

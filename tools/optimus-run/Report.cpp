@@ -10,6 +10,7 @@
 
 #include "Format.h"
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace optrt;
@@ -23,6 +24,16 @@ void printCommunication(const Mesh &mesh, std::span<const Traffic> traffic) {
                   mesh.axes()[axis].name.c_str(),
                   formatBytes(traffic[axis].bytes).c_str(),
                   static_cast<long long>(traffic[axis].messages));
+}
+
+void printCommunicationTime(const CommunicationTime &time) {
+  // What is exposed may go on a little longer than the flight: a rank has to
+  // wake up.
+  double hidden =
+      time.inFlight > 0 ? std::max(0.0, 1 - time.exposed / time.inFlight) : 0.0;
+  std::printf("communication: %.2f ms in flight, %.2f ms exposed (%.0f %% "
+              "hidden)\n",
+              1e3 * time.inFlight, 1e3 * time.exposed, 1e2 * hidden);
 }
 
 void printMemory(const RankMemory &memory) {
@@ -44,6 +55,20 @@ nlohmann::ordered_json communicationToJson(const Mesh &mesh,
                       {"bytes", traffic[axis].bytes},
                       {"messages", traffic[axis].messages}});
   return list;
+}
+
+nlohmann::ordered_json communicationTimeToJson(const Mesh &mesh,
+                                               const SlowestRank &slowest) {
+  nlohmann::ordered_json report = {{"in_flight", 1e3 * slowest.total.inFlight},
+                                   {"exposed", 1e3 * slowest.total.exposed}};
+  auto list = nlohmann::ordered_json::array();
+  for (int axis = 0; axis != mesh.numAxes(); ++axis)
+    if (mesh.axisSize(axis) > 1)
+      list.push_back({{"axis", mesh.axes()[axis].name},
+                      {"in_flight", 1e3 * slowest.axes[axis].inFlight},
+                      {"exposed", 1e3 * slowest.axes[axis].exposed}});
+  report["axes"] = std::move(list);
+  return report;
 }
 
 nlohmann::ordered_json memoryToJson(const RankMemory &memory) {

@@ -20,12 +20,19 @@ namespace optimus_run {
 /// A line for each mesh axis with more than one rank.
 void printCommunication(const optrt::Mesh &mesh,
                         std::span<const optrt::Traffic> traffic);
+/// How much of the time in flight was hidden behind computing.
+void printCommunicationTime(const optrt::CommunicationTime &time);
 void printMemory(const optrt::RankMemory &memory);
 
 /// [{"axis", "bytes", "messages"}], as in a manifest.
 nlohmann::ordered_json
 communicationToJson(const optrt::Mesh &mesh,
                     std::span<const optrt::Traffic> traffic);
+/// {"in_flight", "exposed", "axes": [{"axis", "in_flight", "exposed"}]}, in
+/// milliseconds.
+nlohmann::ordered_json
+communicationTimeToJson(const optrt::Mesh &mesh,
+                        const optrt::SlowestRank &slowest);
 nlohmann::ordered_json memoryToJson(const optrt::RankMemory &memory);
 
 } // namespace optimus_run

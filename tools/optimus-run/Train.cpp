@@ -237,6 +237,9 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   if (step <= firstStep + 1 || step == options.steps)
     largestRank = session->largestRankMemory();
 
+  SlowestRank communication;
+  if (!options.logJson.empty())
+    communication = session->communicationTimeOfLastRun();
   progress.step(last);
   std::optional<Evaluation> evaluation;
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
@@ -262,6 +265,8 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     line["tokens_per_s"] = last.tokensPerSecond;
     line["comm_bytes"] = bytesOfAStep;
     line["peak_bytes"] = largestRank.total();
+    line["comm_ms"] = 1e3 * communication.total.inFlight;
+    line["comm_exposed_ms"] = 1e3 * communication.total.exposed;
     if (evaluation)
       line["eval_loss"] = evaluation->loss;
     log << line.dump() << std::endl;

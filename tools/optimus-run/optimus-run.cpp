@@ -112,6 +112,9 @@ void optimus_run::warnOfOversubscription(const World &world,
   if (world.isRoot() && !sentence.empty())
     std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
                  sentence.c_str());
+  std::string notice = world.overlapNotice();
+  if (world.isRoot() && world.size() > 1 && !notice.empty())
+    std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
 }
 
 int main(int argc, char **argv) {

@@ -6,306 +6,114 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A plugin: only this shared object links MPI. Reductions exchange data and
-// add in rank order themselves, so that their bits equal the local back-end's:
-// each rank receives one part of the elements from everybody, reduces it, and
-// hands the result on. Small tensors go to everybody at once, in one round.
+// A plugin: only this shared object links MPI.
 //
 //===----------------------------------------------------------------------===//
 
-#include "../RankOrderReduction.h"
+#include "ProgressEngine.h"
 #include "optimus-runtime/World.h"
 
-#include <mpi.h>
-
-#include <cassert>
-#include <climits>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <unistd.h>
 
 namespace optrt {
 namespace {
 
-Status mpiError(const char *call, int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  return internal(std::string(call) + " failed: " + std::string(text, length));
-}
-
-#define OPTIMUS_MPI_CHECK(call, ...)                                           \
-  do {                                                                         \
-    if (int code = call(__VA_ARGS__); code != MPI_SUCCESS)                     \
-      return mpiError(#call, code);                                            \
-  } while (false)
-
-/// A matrix of f32 as an MPI type. `columns` of every row are sent, rows lie
-/// `ld` apart, and the next item of the type starts `columns` further right.
-class MatrixType {
-public:
-  MatrixType(int64_t rows, int64_t columns, int64_t ld) {
-    MPI_Datatype vector;
-    MPI_Type_vector(static_cast<int>(rows), static_cast<int>(columns),
-                    static_cast<int>(ld), MPI_FLOAT, &vector);
-    MPI_Type_create_resized(vector, 0, columns * sizeof(float), &type);
-    MPI_Type_free(&vector);
-    MPI_Type_commit(&type);
-  }
-  // MPI keeps a freed type until the operations that use it are complete.
-  ~MatrixType() { MPI_Type_free(&type); }
-  MatrixType(const MatrixType &) = delete;
-  MatrixType &operator=(const MatrixType &) = delete;
-
-  operator MPI_Datatype() const { return type; }
-
-private:
-  MPI_Datatype type;
-};
-
-/// Elements up to which a reduction sends everything to everybody: one round
-/// of small messages instead of two.
-constexpr int64_t kOneRoundElements = 1024;
-
-void packMatrix(float *dst, const float *src, int64_t ld, int64_t outer,
-                int64_t inner) {
-  for (int64_t row = 0; row != outer; ++row)
-    std::memcpy(dst + row * inner, src + row * ld, inner * sizeof(float));
-}
-
-void unpackMatrix(float *dst, int64_t ld, const float *src, int64_t outer,
-                  int64_t inner) {
-  for (int64_t row = 0; row != outer; ++row)
-    std::memcpy(dst + row * ld, src + row * inner, inner * sizeof(float));
+int ranksOfThisHost(MPI_Comm comm) {
+  MPI_Comm host;
+  int count;
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  MPI_Comm_size(host, &count);
+  MPI_Comm_free(&host);
+  return count;
 }
 
 class MpiCommunicator final : public Communicator {
 public:
   /// Takes ownership of `comm`.
-  explicit MpiCommunicator(MPI_Comm comm) : comm(comm) {
-    MPI_Comm_size(comm, &numRanks);
-    MPI_Comm_rank(comm, &rankIndex);
+  MpiCommunicator(MPI_Comm comm, ProgressEngine &engine)
+      : members{comm, 0, 0, false}, engine(engine) {
+    MPI_Comm_size(comm, &members.size);
+    MPI_Comm_rank(comm, &members.index);
+    const char *choice = std::getenv("OPTIMUS_MPI_BROADCAST");
+    members.chainBroadcast = choice ? std::strcmp(choice, "chain") == 0
+                                    : ranksOfThisHost(comm) < members.size;
   }
-  ~MpiCommunicator() override { MPI_Comm_free(&comm); }
+  ~MpiCommunicator() override { MPI_Comm_free(&members.comm); }
   MpiCommunicator(const MpiCommunicator &) = delete;
   MpiCommunicator &operator=(const MpiCommunicator &) = delete;
 
-  int size() const override { return numRanks; }
-  int index() const override { return rankIndex; }
+  int size() const override { return members.size; }
+  int index() const override { return members.index; }
 
   Status start(uint32_t id, const optrt_collective_desc &desc, const float *src,
                float *dst) override {
-    if (desc.outer * std::max(desc.src_ld, desc.dst_ld) > INT_MAX ||
-        desc.outer * desc.inner * numRanks > INT_MAX)
-      return internal(
-          "command " + std::to_string(id) +
-          " moves 2^31 elements or more, which MPI's counts cannot express");
-    Operation *operation = nullptr;
-    for (std::unique_ptr<Operation> &candidate : operations)
-      if (!candidate->active)
-        operation = candidate.get();
-    if (!operation) {
-      if (operations.size() == kMaxInFlight)
-        return internal("command " + std::to_string(id) +
-                        " starts a collective while " +
-                        std::to_string(kMaxInFlight) +
-                        " others on its axis are not waited for");
-      operations.push_back(std::make_unique<Operation>());
-      operation = operations.back().get();
+    InFlight *free = nullptr;
+    for (std::unique_ptr<InFlight> &candidate : inFlight)
+      if (!candidate->used)
+        free = candidate.get();
+    if (!free) {
+      if (inFlight.size() == kMaxInFlight)
+        return tooManyInFlight(id);
+      inFlight.push_back(std::make_unique<InFlight>());
+      free = inFlight.back().get();
     }
-    operation->active = true;
-    operation->id = id;
-    operation->desc = desc;
-    operation->src = src;
-    operation->dst = dst;
-    operation->request = MPI_REQUEST_NULL;
-    if (desc.outer == 0 || desc.inner == 0)
-      return okStatus();
-    return begin(*operation);
-  }
-
-  Status wait(uint32_t id) override {
-    for (std::unique_ptr<Operation> &operation : operations) {
-      if (!operation->active || operation->id != id)
-        continue;
-      OPTIMUS_MPI_CHECK(MPI_Wait, &operation->request, MPI_STATUS_IGNORE);
-      Status status = okStatus();
-      if (operation->desc.outer != 0 && operation->desc.inner != 0)
-        status = complete(*operation);
-      operation->active = false;
-      return status;
+    // The tag tells operations apart that are in flight at the same time, with
+    // two numbers each; MPI allows 32767 at least.
+    int tag = static_cast<int>(sequence++ % (4 * kMaxInFlight)) * 2;
+    free->id = id;
+    free->complete.store(false, std::memory_order_relaxed);
+    std::lock_guard guard(engine.lock());
+    OPTRT_RETURN_IF_ERROR(free->operation.begin(members, tag, desc, src, dst)
+                              .withContext(concat("command ", id)));
+    free->used = true;
+    if (free->operation.isDone()) {
+      free->completedAt = Clock::now();
+      free->complete.store(true, std::memory_order_relaxed);
+    } else {
+      engine.add(*free);
     }
-    return internal("command " + std::to_string(id) +
-                    " is waited for but was not started");
-  }
-
-private:
-  struct Operation {
-    bool active = false;
-    uint32_t id;
-    optrt_collective_desc desc;
-    const float *src;
-    float *dst;
-    MPI_Request request;
-    // Kept between uses: fresh pages are slow.
-    std::vector<float> packed, received;
-    std::vector<int> counts, offsets, sameCounts, receiveOffsets;
-  };
-
-  static float *reserve(std::vector<float> &buffer, std::size_t count) {
-    if (buffer.size() < count)
-      buffer.resize(count);
-    return buffer.data();
-  }
-
-  static bool isOneRound(const optrt_collective_desc &desc) {
-    return desc.outer * desc.inner <= kOneRoundElements;
-  }
-
-  Status begin(Operation &op) {
-    const optrt_collective_desc &desc = op.desc;
-    int64_t outer = desc.outer, inner = desc.inner;
-    int64_t count = outer * inner;
-    switch (desc.kind) {
-    case OPTRT_BROADCAST: {
-      bool isRoot = rankIndex == desc.root;
-      if (isRoot && op.dst && op.dst != op.src)
-        for (int64_t row = 0; row != outer; ++row)
-          std::memcpy(op.dst + row * desc.dst_ld, op.src + row * desc.src_ld,
-                      inner * sizeof(float));
-      MatrixType type(outer, inner, isRoot ? desc.src_ld : desc.dst_ld);
-      OPTIMUS_MPI_CHECK(MPI_Ibcast,
-                        isRoot ? const_cast<float *>(op.src) : op.dst, 1, type,
-                        desc.root, comm, &op.request);
-      return okStatus();
-    }
-    case OPTRT_ALL_GATHER: {
-      MatrixType from(outer, inner, desc.src_ld), to(outer, inner, desc.dst_ld);
-      OPTIMUS_MPI_CHECK(MPI_Iallgather, op.src, 1, from, op.dst, 1, to, comm,
-                        &op.request);
-      return okStatus();
-    }
-    case OPTRT_REDUCE_SCATTER: {
-      MatrixType from(outer, inner, desc.src_ld);
-      float *received = reserve(op.received, numRanks * count);
-      OPTIMUS_MPI_CHECK(MPI_Ialltoall, op.src, 1, from, received,
-                        static_cast<int>(count), MPI_FLOAT, comm, &op.request);
-      return okStatus();
-    }
-    case OPTRT_REDUCE:
-    case OPTRT_ALL_REDUCE: {
-      float *packed = reserve(op.packed, count);
-      packMatrix(packed, op.src, desc.src_ld, outer, inner);
-      if (isOneRound(desc)) {
-        float *received = reserve(op.received, numRanks * count);
-        if (desc.kind == OPTRT_REDUCE)
-          OPTIMUS_MPI_CHECK(MPI_Igather, packed, static_cast<int>(count),
-                            MPI_FLOAT, received, static_cast<int>(count),
-                            MPI_FLOAT, desc.root, comm, &op.request);
-        else
-          OPTIMUS_MPI_CHECK(MPI_Iallgather, packed, static_cast<int>(count),
-                            MPI_FLOAT, received, static_cast<int>(count),
-                            MPI_FLOAT, comm, &op.request);
-        return okStatus();
-      }
-      // Rank r reduces the elements [offsets[r], offsets[r] + counts[r]).
-      op.counts.resize(numRanks);
-      op.offsets.resize(numRanks);
-      for (int r = 0; r != numRanks; ++r) {
-        op.offsets[r] = static_cast<int>(count * r / numRanks);
-        op.counts[r] =
-            static_cast<int>(count * (r + 1) / numRanks) - op.offsets[r];
-      }
-      int mine = op.counts[rankIndex];
-      op.sameCounts.assign(numRanks, mine);
-      op.receiveOffsets.resize(numRanks);
-      for (int r = 0; r != numRanks; ++r)
-        op.receiveOffsets[r] = r * mine;
-      float *received =
-          reserve(op.received, static_cast<std::size_t>(numRanks) * mine);
-      OPTIMUS_MPI_CHECK(MPI_Ialltoallv, packed, op.counts.data(),
-                        op.offsets.data(), MPI_FLOAT, received,
-                        op.sameCounts.data(), op.receiveOffsets.data(),
-                        MPI_FLOAT, comm, &op.request);
-      return okStatus();
-    }
-    }
-    assert(false && "the kind was checked at the start");
     return okStatus();
   }
 
-  /// What is left after the first exchange has arrived.
-  Status complete(Operation &op) {
-    const optrt_collective_desc &desc = op.desc;
-    int64_t outer = desc.outer, inner = desc.inner;
-    int64_t count = outer * inner;
-    switch (desc.kind) {
-    case OPTRT_REDUCE_SCATTER: {
-      // `packed` holds the sum, row after row.
-      float *result = reserve(op.packed, count);
-      reduceReceived(op, count, result);
-      unpackMatrix(op.dst, desc.dst_ld, result, outer, inner);
-      return okStatus();
+  Status wait(uint32_t id) override {
+    for (std::unique_ptr<InFlight> &one : inFlight) {
+      if (!one->used || one->id != id)
+        continue;
+      engine.waitFor(*one);
+      one->used = false;
+      lastCompletion = one->completedAt;
+      return one->status;
     }
-    case OPTRT_REDUCE:
-    case OPTRT_ALL_REDUCE: {
-      bool wantsResult =
-          desc.kind == OPTRT_ALL_REDUCE || rankIndex == desc.root;
-      if (isOneRound(desc)) {
-        if (wantsResult)
-          reduceReceived(op, count, op.packed.data());
-      } else {
-        // The parts were sent off: their place takes the result.
-        reduceReceived(op, op.counts[rankIndex],
-                       op.packed.data() + op.offsets[rankIndex]);
-        if (desc.kind == OPTRT_ALL_REDUCE)
-          OPTIMUS_MPI_CHECK(MPI_Allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL,
-                            op.packed.data(), op.counts.data(),
-                            op.offsets.data(), MPI_FLOAT, comm);
-        else if (wantsResult)
-          OPTIMUS_MPI_CHECK(MPI_Gatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL,
-                            op.packed.data(), op.counts.data(),
-                            op.offsets.data(), MPI_FLOAT, desc.root, comm);
-        else
-          OPTIMUS_MPI_CHECK(MPI_Gatherv,
-                            op.packed.data() + op.offsets[rankIndex],
-                            op.counts[rankIndex], MPI_FLOAT, nullptr, nullptr,
-                            nullptr, MPI_FLOAT, desc.root, comm);
-      }
-      if (wantsResult)
-        unpackMatrix(op.dst, desc.dst_ld, op.packed.data(), outer, inner);
-      return okStatus();
-    }
-    default:
-      return okStatus();
-    }
+    return notStarted(id);
   }
 
-  /// Adds the parts of `count` elements received from all ranks.
-  void reduceReceived(const Operation &op, int64_t count, float *result) {
-    for (int64_t begin = 0; begin < count; begin += kReductionBlock)
-      reduceBlock(
-          op.desc.reduction, numRanks,
-          [&](int r) { return op.received.data() + r * count + begin; },
-          result + begin, std::min<int64_t>(kReductionBlock, count - begin));
+  void overlap() override { engine.overlap(); }
+
+  Clock::time_point completionOfLastWait() const override {
+    return lastCompletion;
   }
 
-  MPI_Comm comm;
-  int numRanks, rankIndex;
-  std::vector<std::unique_ptr<Operation>> operations;
+private:
+  Members members;
+  ProgressEngine &engine;
+  std::vector<std::unique_ptr<InFlight>> inFlight;
+  uint64_t sequence = 0;
+  Clock::time_point lastCompletion;
 };
 
 class MpiWorld final : public World {
 public:
-  MpiWorld() {
+  /// `provided` is what MPI allows threads to do.
+  explicit MpiWorld(int provided)
+      : notice(noticeOf(provided)), engine(notice.empty()) {
     MPI_Comm_size(MPI_COMM_WORLD, &numRanks);
     MPI_Comm_rank(MPI_COMM_WORLD, &worldRank);
-    MPI_Comm host;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
-                        &host);
-    MPI_Comm_size(host, &hostRanks);
-    MPI_Comm_free(&host);
+    hostRanks = ranksOfThisHost(MPI_COMM_WORLD);
   }
 
   ~MpiWorld() override {
@@ -329,6 +137,7 @@ public:
                              std::to_string(numRanks) + "; run `mpirun -n " +
                              std::to_string(product) + "`");
     communicators.clear();
+    ownActivity = std::make_unique<RankActivity>();
     int64_t stride = product;
     for (int64_t axisSize : axisSizes) {
       stride /= axisSize;
@@ -337,10 +146,18 @@ public:
       OPTIMUS_MPI_CHECK(MPI_Comm_split, MPI_COMM_WORLD,
                         static_cast<int>(worldRank - index * stride), index,
                         &comm);
-      communicators.push_back(std::make_unique<MpiCommunicator>(comm));
+      communicators.push_back(std::make_unique<MpiCommunicator>(comm, engine));
     }
     return okStatus();
   }
+
+  void expectThreads(int threadsPerRank) override {
+    // mpirun may have bound each process to cores of its own.
+    int sharing = usableCores() < sysconf(_SC_NPROCESSORS_ONLN) ? 1 : hostRanks;
+    engine.setOversubscribed(sharing * threadsPerRank > usableCores());
+  }
+
+  std::string overlapNotice() const override { return notice; }
 
   int size() const override { return numRanks; }
   int firstRank() const override { return worldRank; }
@@ -351,10 +168,13 @@ public:
     return *communicators[axis];
   }
 
+  RankActivity &activity(int) override { return *ownActivity; }
+
   /// Other processes cannot be woken out of MPI: exitJob() ends them.
   void abort() override {}
 
   std::vector<std::string> allGather(const std::string &own) override {
+    std::lock_guard guard(engine.lock());
     int length = static_cast<int>(own.size());
     std::vector<int> lengths(numRanks), offsets(numRanks);
     MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT,
@@ -376,6 +196,7 @@ public:
   Status sendToRoot(int rank, float *data, std::size_t count) override {
     if (rank == 0 || (worldRank != 0 && worldRank != rank))
       return okStatus();
+    std::lock_guard guard(engine.lock());
     // In pieces, because MPI counts in int.
     constexpr std::size_t kPiece = std::size_t(1) << 28;
     for (std::size_t begin = 0; begin < count; begin += kPiece) {
@@ -397,7 +218,22 @@ public:
   }
 
 private:
+  static std::string noticeOf(int provided) {
+    const char *choice = std::getenv("OPTIMUS_PROGRESS_THREAD");
+    if (choice && std::strcmp(choice, "0") == 0)
+      return "OPTIMUS_PROGRESS_THREAD=0: communication moves only while a rank "
+             "starts or waits for it, and hides little behind computing";
+    if (provided < MPI_THREAD_SERIALIZED)
+      return "this MPI takes no calls from a second thread "
+             "(MPI_THREAD_SERIALIZED): communication moves only while a rank "
+             "starts or waits for it, and hides little behind computing";
+    return "";
+  }
+
+  const std::string notice;
+  ProgressEngine engine;
   int numRanks, worldRank, hostRanks;
+  std::unique_ptr<RankActivity> ownActivity;
   std::vector<std::unique_ptr<MpiCommunicator>> communicators;
 };
 
@@ -410,12 +246,12 @@ optimus_ccl_create(char *error, std::size_t errorSize) {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
   int provided;
   if (int code =
-          MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+          MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
       code != MPI_SUCCESS) {
     std::snprintf(error, errorSize, "MPI_Init_thread failed with code %d",
                   code);
     return nullptr;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  return new optrt::MpiWorld();
+  return new optrt::MpiWorld(provided);
 }

@@ -68,6 +68,14 @@ std::vector<Mesh> meshesOfThisJob() {
   return chosen;
 }
 
+std::vector<Mesh> largestMeshesOfThisJob() {
+  std::vector<Mesh> chosen;
+  for (const Mesh &mesh : meshesOfThisJob())
+    if (mesh.sizes.size() == 1 && mesh.sizes[0] != 5)
+      chosen = {mesh};
+  return chosen;
+}
+
 struct Kind {
   std::string name;
   int32_t kind, reduction;
@@ -241,14 +249,37 @@ protected:
 };
 
 TEST_P(Collectives, ContiguousFromEveryRoot) {
+  // Of large ones, checking every root would take most of the suite's time.
+  const Shape &shape = std::get<3>(GetParam());
+  int step = shape.outer * shape.inner > 10000 ? std::max(1, n - 2) : 1;
   onRanks([&](int rank) {
-    for (int root = 0; root != n; ++root)
+    for (int root = 0; root < n; root += step)
       check(rank, 1, root, 0, 0, false);
   });
 }
 
 TEST_P(Collectives, StridedWithDifferentStridesOnEachRank) {
   onRanks([&](int rank) { check(rank, 1, n - 1, 3 + rank, 7 - rank, false); });
+}
+
+TEST_P(Collectives, WaitsInAnyOrder) {
+  onRanks([&](int rank) {
+    const Shape &shape = std::get<3>(GetParam());
+    int rounds = shape.outer * shape.inner > 10000 ? 1 : 3;
+    for (int round = 0; round != rounds; ++round) {
+      std::vector<Running> running;
+      for (int i = 0; i != 5; ++i)
+        running.push_back(
+            startOne(rank, static_cast<uint32_t>(i), i % n, i, 0, false));
+      // Each rank in an order of its own, with more starts in between.
+      std::swap(running[rank % 5], running[0]);
+      std::swap(running[(rank + round) % 5], running[3]);
+      running[0].finish();
+      running.push_back(startOne(rank, 7, 0, 0, 1, false));
+      for (std::size_t i = running.size(); i != 1; --i)
+        running[i - 1].finish();
+    }
+  });
 }
 
 /// For the kinds that model_abi.h allows in place.
@@ -268,7 +299,8 @@ TEST_P(Collectives, ManyInFlightOneAfterAnother) {
   // was used twice; checking as many large ones would take most of the suite's
   // time.
   const Shape &shape = std::get<3>(GetParam());
-  int rounds = shape.outer * shape.inner > 100 ? 4 : 45;
+  int64_t elements = shape.outer * shape.inner;
+  int rounds = elements > 10000 ? 2 : elements > 100 ? 4 : 45;
   static_assert(3 * 45 > 2 * Communicator::kMaxInFlight);
   onRanks([&](int rank) {
     uint32_t id = 0;
@@ -302,6 +334,8 @@ std::vector<Kind> allKinds() {
 // One element; rows of odd length; enough that every rank reduces a part.
 const auto kShapes = testing::Values(Shape{1, 1}, Shape{3, 7}, Shape{33, 65},
                                      Shape{1, 4099}, Shape{0, 4});
+// Enough for several segments of a chain, in one row and in many.
+const auto kLargeShapes = testing::Values(Shape{1, 50001}, Shape{201, 251});
 
 std::string
 describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
@@ -327,6 +361,47 @@ INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesInPlace,
                                           testing::ValuesIn(kindsInPlace()),
                                           kShapes),
                          describe);
+
+INSTANTIATE_TEST_SUITE_P(
+    Large, Collectives,
+    testing::Combine(testing::ValuesIn(backends()),
+                     testing::ValuesIn(largestMeshesOfThisJob()),
+                     testing::ValuesIn(allKinds()), kLargeShapes),
+    describe);
+INSTANTIATE_TEST_SUITE_P(
+    Large, CollectivesInPlace,
+    testing::Combine(testing::ValuesIn(backends()),
+                     testing::ValuesIn(largestMeshesOfThisJob()),
+                     testing::ValuesIn(kindsInPlace()), kLargeShapes),
+    describe);
+
+/// Ranks that neither wait nor make any call.
+class CollectivesInBackground : public Collectives {};
+
+TEST_P(CollectivesInBackground, CompleteWithoutTheRanks) {
+  onRanks([&](int rank) {
+    Running first = startOne(rank, 1, n - 1, 0, 3, false);
+    Running second = startOne(rank, 2, 0, 2, 0, false);
+    Communicator &comm = world->communicator(rank, axis);
+    comm.overlap();
+    // Far longer than both take, whatever else the machine does.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    for (Running *one : {&second, &first}) {
+      auto before = Communicator::Clock::now();
+      one->finish();
+      EXPECT_LT(comm.completionOfLastWait(), before);
+    }
+  });
+}
+
+// Large enough for all stages of all kinds.
+INSTANTIATE_TEST_SUITE_P(
+    Conformance, CollectivesInBackground,
+    testing::Combine(testing::ValuesIn(backends()),
+                     testing::ValuesIn(largestMeshesOfThisJob()),
+                     testing::ValuesIn(allKinds()),
+                     testing::Values(Shape{40, 101}, Shape{201, 251})),
+    describe);
 
 /// Ends MPI while it can still be ended.
 class WorldEnvironment : public testing::Environment {

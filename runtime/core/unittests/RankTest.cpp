@@ -92,6 +92,32 @@ TEST_F(RankTest, CountsByAxis) {
   EXPECT_EQ(rank->traffic[1].messages, 1);
 }
 
+TEST_F(RankTest, OverlappingFlightsCountOnce) {
+  using std::chrono::seconds;
+  Communicator::Clock::time_point zero;
+  auto interval = [&](int32_t axis, int begin, int end) {
+    rank->intervals.push_back(
+        {axis, zero + seconds(begin), zero + seconds(end)});
+  };
+  // In the order of their waits: one within another, one that goes beyond, and
+  // one apart.
+  interval(0, 12, 14);
+  interval(0, 10, 20);
+  interval(0, 15, 25);
+  interval(0, 30, 31);
+  interval(1, 18, 28);
+  rank->exposed = {seconds(3), seconds(4)};
+  std::vector<CommunicationTime> times = rank->communicationTimes();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_DOUBLE_EQ(times[0].inFlight, 16);
+  EXPECT_DOUBLE_EQ(times[1].inFlight, 10);
+  EXPECT_DOUBLE_EQ(times[2].inFlight, 19);
+  EXPECT_DOUBLE_EQ(times[0].exposed, 3);
+  EXPECT_DOUBLE_EQ(times[2].exposed, 7);
+  rank->resetCounters();
+  EXPECT_DOUBLE_EQ(rank->communicationTimes()[2].inFlight, 0);
+}
+
 TEST_F(RankTest, TheFirstFailureStays) {
   EXPECT_NE(start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
   EXPECT_NE(api.collective_wait(rank.get(), 6), 0);

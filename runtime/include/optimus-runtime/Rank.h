@@ -26,6 +26,13 @@ struct Traffic {
   int64_t messages = 0; ///< collectives started
 };
 
+/// Seconds of one rank. A collective is in flight from when the rank begins to
+/// start it until it is complete; time with several in flight counts once. What
+/// is exposed is spent inside starts and waits: the rank computes nothing.
+struct CommunicationTime {
+  double inFlight = 0, exposed = 0;
+};
+
 /// The bytes of a collective among n ranks by the rule of docs/manifest.md,
 /// summed over these ranks: with S the bytes of the whole tensor, 2(n-1)S for
 /// all_reduce and (n-1)S for all others.
@@ -50,9 +57,28 @@ struct optrt_rank {
   /// The collectives that were started and not waited for.
   struct StartedCollective {
     uint32_t command;
-    int32_t axis;
+    int32_t axis, kind;
+    uint64_t sequence; ///< of its axis, from 1
+    optrt::Communicator::Clock::time_point begin;
   };
   std::vector<StartedCollective> startedCollectives;
+  /// What those watch who watch this rank.
+  optrt::RankActivity &activity;
+
+  /// Those that are complete, and the time exposed on each axis, since
+  /// resetCounters().
+  struct Interval {
+    int32_t axis;
+    optrt::Communicator::Clock::time_point begin, end;
+  };
+  std::vector<Interval> intervals;
+  std::vector<optrt::Communicator::Clock::duration> exposed;
+
+  /// Sets traffic and times to zero.
+  void resetCounters();
+  /// Times since resetCounters(), one entry a mesh axis and one for all axes
+  /// together.
+  std::vector<optrt::CommunicationTime> communicationTimes() const;
   /// The first failure of a command; stays.
   optrt::Status status;
 };

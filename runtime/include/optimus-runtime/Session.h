@@ -47,6 +47,13 @@ struct StepOutputs {
   float gradNorm = 0; ///< train_step only: of the mean loss, before clipping
 };
 
+/// The rank that loses most time to communication in a run.
+struct SlowestRank {
+  int rank = 0;
+  CommunicationTime total;             ///< over all mesh axes
+  std::vector<CommunicationTime> axes; ///< one entry a mesh axis
+};
+
 /// Bytes one rank holds.
 struct RankMemory {
   int64_t parameters = 0;
@@ -116,6 +123,10 @@ public:
   /// Compares that with the manifest's prediction; Internal when they differ.
   /// Collective.
   Status checkTraffic(std::string_view function);
+
+  /// How long the last run communicated, of the rank with the most exposed
+  /// time. Collective.
+  SlowestRank communicationTimeOfLastRun();
 
   /// The rank of the job that holds most. Collective.
   RankMemory largestRankMemory();

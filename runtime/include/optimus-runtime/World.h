@@ -19,6 +19,9 @@
 #include "optimus-runtime/Status.h"
 #include "optimus-support/model_abi.h"
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,14 +34,18 @@ namespace optrt {
 
 /// One rank's end of the ranks that differ only in one mesh axis. Created
 /// once, used by one thread. All members start the same collectives in the
-/// same order and wait for them in the same order; the back-end checks what it
-/// can and names the command where they differ.
+/// same order; each waits for them in any order. The back-end checks what it
+/// can and names the command where members differ.
 ///
 /// Between start and wait the source must not be written and the destination
 /// must not be touched. At most kMaxInFlight collectives may be started and
 /// not yet waited for.
+///
+/// A collective makes progress while its members wait for anything, and, after
+/// overlap(), while they compute.
 class Communicator {
 public:
+  using Clock = std::chrono::steady_clock;
   static constexpr uint32_t kMaxInFlight = OPTRT_MAX_IN_FLIGHT;
 
   virtual ~Communicator() = default;
@@ -56,6 +63,44 @@ public:
   /// Waits for the collective that was started under `id`: its destination is
   /// complete and its source may be reused. Fails when another rank failed.
   virtual Status wait(uint32_t id) = 0;
+
+  /// The rank goes on to something else: whatever it has started on any of its
+  /// communicators must progress without it. Costs nothing when all is done;
+  /// a start that is waited for at once needs none, and wakes no thread.
+  virtual void overlap() = 0;
+
+  /// When the collective of the last wait() was complete on this rank, as far
+  /// as the back-end knows: at the latest when the wait returned.
+  virtual Clock::time_point completionOfLastWait() const = 0;
+
+protected:
+  static Status tooManyInFlight(uint32_t id);
+  static Status notStarted(uint32_t id);
+};
+
+/// "broadcast", "reduce", ... for an OPTRT_BROADCAST ...
+std::string_view collectiveName(int32_t kind);
+
+/// The cores that this process may use.
+int usableCores();
+
+/// What a rank is doing. Its thread writes; whoever watches the rank reads, at
+/// any time.
+struct RankActivity {
+  static constexpr int kMaxAxes = 8;
+
+  /// The command that began last.
+  std::atomic<uint32_t> command{0};
+  /// How many collectives the rank has begun to start on each mesh axis.
+  std::array<std::atomic<uint64_t>, kMaxAxes> started{};
+  /// Ticks of Communicator::Clock at which the rank entered a collective's
+  /// start or wait; 0 while it is in none. The rest says in which, and is
+  /// written before.
+  std::atomic<int64_t> since{0};
+  std::atomic<uint32_t> waitingCommand{0};
+  std::atomic<int32_t> waitingKind{0}, waitingAxis{0};
+  /// Which of the axis's collectives, from 1.
+  std::atomic<uint64_t> waitingSequence{0};
 };
 
 /// The ranks of one job.
@@ -72,6 +117,14 @@ public:
   /// mesh.
   virtual Status configure(std::span<const int64_t> axisSizes) = 0;
 
+  /// Says how many threads a rank computes with, so that progress takes no core
+  /// from them. After configure().
+  virtual void expectThreads(int threadsPerRank) = 0;
+
+  /// A sentence when collectives do not move while ranks compute, otherwise
+  /// empty.
+  virtual std::string overlapNotice() const { return ""; }
+
   /// Number of ranks of the job; for thread ranks 1 until configured.
   virtual int size() const = 0;
 
@@ -84,6 +137,9 @@ public:
 
   /// The communicator of a rank of this process on a mesh axis.
   virtual Communicator &communicator(int rank, int axis) = 0;
+
+  /// What a rank of this process is doing; lives until the next configure().
+  virtual RankActivity &activity(int rank) = 0;
 
   /// Makes every rank that waits, now or later, leave its wait with an error.
   /// Called by a rank that cannot go on, from any thread.

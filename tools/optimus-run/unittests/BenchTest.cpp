@@ -44,6 +44,14 @@ TEST_F(Bench, WritesJson) {
       EXPECT_EQ(report["communication"], function["communication"]);
     }
   }
+  const auto &time = report["communication_ms"];
+  EXPECT_GT(time["in_flight"], 0);
+  EXPECT_GT(time["exposed"], 0);
+  // Within the step, apart from which step is the median.
+  EXPECT_LE(time["in_flight"], ms["max"]);
+  ASSERT_EQ(time["axes"].size(), 1u);
+  EXPECT_EQ(time["axes"][0]["axis"], "row");
+  EXPECT_EQ(time["axes"][0]["exposed"], time["exposed"]);
   const auto &memory = report["memory"];
   EXPECT_EQ(memory["moments"], 2 * int64_t(memory["parameters"]));
   EXPECT_GT(memory["total"], 3 * int64_t(memory["parameters"]));
@@ -55,6 +63,8 @@ TEST_F(Bench, PrintsForPeople) {
   EXPECT_THAT(outcome.out, HasSubstr("3 steps: median "));
   EXPECT_THAT(outcome.out, HasSubstr("tokens/s"));
   EXPECT_THAT(outcome.out, HasSubstr("communication over row: "));
+  EXPECT_THAT(outcome.out, HasSubstr("ms in flight, "));
+  EXPECT_THAT(outcome.out, HasSubstr("% hidden)"));
   EXPECT_THAT(outcome.out, HasSubstr("memory of the largest rank: "));
 }
 

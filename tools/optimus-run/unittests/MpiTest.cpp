@@ -142,6 +142,17 @@ TEST_F(Mpi, BenchesCollectives) {
   EXPECT_EQ(profile["comm"][0]["ranks"], 3);
 }
 
+TEST_F(Mpi, SaysWhenNothingOverlaps) {
+  std::string bench = "bench " + toy("toy2") + " --steps 2";
+  std::string sentence = "communication moves only while a rank starts";
+  Outcome with = runProgram(bench, mpirun(2));
+  ASSERT_EQ(with.code, 0) << with.out;
+  EXPECT_THAT(with.out, Not(HasSubstr(sentence)));
+  Outcome without = runProgram(bench, "OPTIMUS_PROGRESS_THREAD=0 " + mpirun(2));
+  ASSERT_EQ(without.code, 0) << without.out;
+  EXPECT_THAT(without.out, HasSubstr(sentence));
+}
+
 TEST_F(Mpi, MissingDataIsReportedOnce) {
   Outcome outcome = runProgram(
       "train " + toy("toy2") + " --data " + path("none.txt"), mpirun(2));

@@ -1,0 +1,45 @@
+//===- Chunks.h - A collective as work for any thread -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A collective between buffers of one process is cut into chunks that any
+// thread may perform, in any order and at the same time: each element of a
+// destination is written by one chunk, which reads it from all members in rank
+// order. So the bits do not depend on who does what, and in-place operation
+// needs no extra buffer.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
+#define OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
+
+#include "optimus-support/model_abi.h"
+
+#include <span>
+
+namespace optrt {
+
+/// What one member brings to a collective.
+struct Posting {
+  uint32_t id;
+  optrt_collective_desc desc;
+  const float *src;
+  float *dst;
+};
+
+/// How many chunks a collective of n members has.
+int64_t numChunks(const optrt_collective_desc &desc, int n);
+
+/// Whether a collective is done sooner by one thread than another is woken.
+bool isSmall(const optrt_collective_desc &desc, int n);
+
+/// Performs one chunk of the collective that all members have posted.
+void runChunk(std::span<const Posting> members, int64_t chunk);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H

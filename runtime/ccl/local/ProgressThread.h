@@ -1,0 +1,69 @@
+//===- ProgressThread.h - Collectives that nobody waits for -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_LOCAL_PROGRESSTHREAD_H
+#define OPTIMUS_RUNTIME_CCL_LOCAL_PROGRESSTHREAD_H
+
+#include "LocalGroup.h"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace optrt {
+
+/// Performs collectives of thread ranks while the ranks compute. It takes a
+/// core only where one is free: ranks that compute keep theirs, because a core
+/// taken from a rank's team for a moment makes the whole team wait.
+class ProgressThread {
+public:
+  ProgressThread() : thread([this] { work(); }) {}
+  ~ProgressThread();
+  ProgressThread(const ProgressThread &) = delete;
+  ProgressThread &operator=(const ProgressThread &) = delete;
+
+  /// How many ranks run, each with how many threads; with 0 threads, unknown,
+  /// a core is always taken to be free.
+  void setRanks(int ranks, int threadsPerRank);
+
+  /// Leaves a ready collective to the thread.
+  void perform(std::shared_ptr<LocalGroup> group, uint64_t sequence);
+
+  /// A rank sleeps, or goes on.
+  void rankSleeps();
+  void rankWakes() { sleeping.fetch_sub(1, std::memory_order_relaxed); }
+
+  /// Drops what is left and returns when the thread touches no buffer. Its
+  /// groups must be aborted, or their ranks be idle.
+  void clear();
+
+private:
+  struct Job {
+    std::shared_ptr<LocalGroup> group;
+    uint64_t sequence;
+  };
+
+  void work();
+  bool hasFreeCore() const;
+
+  std::mutex mutex;
+  std::condition_variable wake, idle;
+  std::deque<Job> jobs;
+  std::atomic<int> numJobs{0};
+  std::atomic<int> sleeping{0};
+  std::atomic<int> ranks{0}, threadsPerRank{0};
+  const int cores = usableCores();
+  bool busy = false, stopping = false;
+  std::thread thread; ///< last: it uses all of them
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_LOCAL_PROGRESSTHREAD_H

@@ -1,0 +1,88 @@
+//===- Operation.h - A collective in flight over MPI ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reductions exchange data and add in rank order themselves, so that their
+// bits equal the local back-end's:
+//
+//  broadcast       small, or among ranks of one host: MPI's; large: along the
+//                  chain root, root + 1, ...
+//  reduce          small: everything to the root; middle: each rank reduces a
+//                  part, the root gathers; large: along the chain 0, 1, ...,
+//                  n - 1, each rank adding its own, and from there to the root
+//  all_reduce      small: everything to everybody; else each rank reduces a
+//                  part and hands it to all, both at the rate of a link
+//  all_gather      MPI's
+//  reduce_scatter  MPI's exchange, then each rank reduces its part
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
+#define OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
+
+#include "Pipeline.h"
+#include "optimus-runtime/World.h"
+
+#include <vector>
+
+namespace optrt {
+
+/// A communicator as an operation sees it.
+struct Members {
+  MPI_Comm comm;
+  int size, index;
+  /// Whether a large broadcast goes along a chain. Among ranks of one host
+  /// there is no link to save, and MPI's own has fewer copies.
+  bool chainBroadcast;
+};
+
+/// One collective of a rank. All calls are made under the back-end's lock.
+class Operation {
+public:
+  /// Posts what can be sent at once. `newTag` tells apart operations that are
+  /// in flight on a communicator at the same time, with the number after it.
+  Status begin(const Members &newMembers, int newTag,
+               const optrt_collective_desc &newDesc, const float *newSrc,
+               float *newDst);
+
+  /// Does what can be done without waiting; sets isDone().
+  Status advance();
+  bool isDone() const { return done; }
+
+private:
+  enum class Stage { Exchange, HandOn, Chain };
+
+  Status beginBroadcast();
+  Status beginChainReduce();
+  Status beginExchange();
+  Status afterExchange();
+  Status handOn();
+  void reduceReceived(int64_t length, float *sum) const;
+  bool isOneRound() const;
+  /// Whether the matrix has no gaps between rows.
+  bool isDense(int64_t ld) const { return desc.outer == 1 || ld == desc.inner; }
+  int64_t count() const { return desc.outer * desc.inner; }
+
+  Members members{};
+  optrt_collective_desc desc{};
+  const float *src = nullptr;
+  float *dst = nullptr;
+  Stage stage = Stage::Exchange;
+  bool done = true;
+  int tag = 0;
+  std::vector<MPI_Request> requests; ///< of the exchange, or of handing on
+  /// Along the chain, and, at the root of a reduction, its result.
+  Pipeline chain, result;
+  bool hasResult = false;
+  // Kept between uses: fresh pages are slow.
+  std::vector<float> packed, received;
+  std::vector<int> counts, offsets, sameCounts, receiveOffsets;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H

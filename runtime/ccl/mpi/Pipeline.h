@@ -1,0 +1,74 @@
+//===- Pipeline.h - A rank's place in a chain of ranks ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A large tensor goes along a chain of ranks in segments: while a rank hands
+// one on, it receives the next, so that the whole takes about the time that
+// one link needs for the tensor, however long the chain.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_MPI_PIPELINE_H
+#define OPTIMUS_RUNTIME_CCL_MPI_PIPELINE_H
+
+#include "Mpi.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+namespace optrt {
+
+/// Receives segments from one rank, works on them, and sends them to another,
+/// in order, kWindow at a time. Either end may be missing.
+class Pipeline {
+public:
+  static constexpr int kNobody = -1;
+  /// Segments under way in each direction: enough that a link does not run dry
+  /// while a rank looks elsewhere.
+  static constexpr int64_t kWindow = 4;
+
+  struct Plan {
+    MPI_Comm comm = MPI_COMM_NULL;
+    int from = kNobody, fromTag = 0;
+    int to = kNobody, toTag = 0;
+    int64_t count = 0;         ///< elements of the tensor
+    int64_t segmentLength = 1; ///< elements of all segments but the last
+    /// Where segment k is received to and sent from. If `inRing`, that is its
+    /// place only until segment k + kWindow takes it.
+    std::function<float *(int64_t k)> place;
+    bool inRing = true;
+    /// What is done with a segment between receiving and sending it: elements
+    /// [begin, begin + length) of the tensor at `place(k)`. False: not yet.
+    std::function<bool(int64_t begin, int64_t length, float *data)> process;
+  };
+
+  void begin(Plan newPlan);
+
+  /// Does what can be done without waiting.
+  Status advance();
+  bool isDone() const {
+    return processed == numSegments &&
+           (plan.to == kNobody || sent == numSegments);
+  }
+
+private:
+  int lengthOf(int64_t k) const;
+  Status receive(bool &moved);
+  Status send(bool &moved);
+
+  Plan plan;
+  int64_t numSegments = 0;
+  // Each counts segments: receives that were posted, segments worked on, sends
+  // that were posted, sends that are complete.
+  int64_t posted = 0, processed = 0, started = 0, sent = 0;
+  std::array<MPI_Request, kWindow> receives, sends;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_MPI_PIPELINE_H

@@ -1,0 +1,139 @@
+//===- ProgressEngine.cpp - Moves what is in flight over MPI --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgressEngine.h"
+
+#include <algorithm>
+#include <sys/prctl.h>
+
+namespace optrt {
+namespace {
+
+using std::chrono::microseconds;
+
+/// Sleeps longer and longer while nothing happens.
+class Backoff {
+public:
+  Backoff(microseconds shortest, microseconds longest)
+      : shortest(shortest), longest(longest), next(shortest) {}
+  void reset() { next = shortest; }
+  void sleep() {
+    std::this_thread::sleep_for(next);
+    next = std::min(2 * next, longest);
+  }
+
+private:
+  const microseconds shortest, longest;
+  microseconds next;
+};
+
+} // namespace
+
+ProgressEngine::ProgressEngine(bool withThread) {
+  if (withThread)
+    thread = std::thread([this] { work(); });
+}
+
+ProgressEngine::~ProgressEngine() {
+  if (!thread.joinable())
+    return;
+  {
+    std::lock_guard guard(mutex);
+    stopping = true;
+    inCharge.store(false);
+  }
+  wake.notify_one();
+  thread.join();
+}
+
+void ProgressEngine::add(InFlight &operation) {
+  active.push_back(&operation);
+  numActive.store(static_cast<int>(active.size()), std::memory_order_relaxed);
+}
+
+bool ProgressEngine::advanceAll() {
+  std::size_t before = active.size();
+  std::erase_if(active, [](InFlight *one) {
+    Status status = one->operation.advance();
+    if (status.ok() && !one->operation.isDone())
+      return false;
+    one->status = std::move(status);
+    one->completedAt = std::chrono::steady_clock::now();
+    one->complete.store(true, std::memory_order_release);
+    return true;
+  });
+  numActive.store(static_cast<int>(active.size()), std::memory_order_relaxed);
+  return active.size() != before;
+}
+
+void ProgressEngine::waitFor(InFlight &operation) {
+  if (operation.complete.load(std::memory_order_acquire))
+    return;
+  inCharge.store(false, std::memory_order_relaxed);
+  // Ranks that have a core each may look all the time; others must let those
+  // run that they wait for, and are woken sooner from a sleep than from a
+  // yield.
+  int looks = oversubscribed ? 100 : 2000;
+  Backoff backoff(microseconds(20), microseconds(100));
+  while (true) {
+    bool moved;
+    {
+      std::lock_guard guard(mpi);
+      moved = advanceAll();
+    }
+    if (operation.complete.load(std::memory_order_acquire))
+      return;
+    if (moved)
+      backoff.reset();
+    else if (looks == 0)
+      backoff.sleep();
+    else
+      --looks; // MPI itself yields when it finds nothing to do
+  }
+}
+
+void ProgressEngine::overlap() {
+  if (numActive.load(std::memory_order_relaxed) == 0 || !thread.joinable() ||
+      inCharge.load(std::memory_order_relaxed))
+    return;
+  {
+    std::lock_guard guard(mutex);
+    inCharge.store(true, std::memory_order_relaxed);
+  }
+  wake.notify_one();
+}
+
+void ProgressEngine::work() {
+  // Otherwise the kernel rounds short sleeps up by 50 us.
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  while (true) {
+    {
+      std::unique_lock guard(mutex);
+      wake.wait(guard, [this] { return stopping || inCharge.load(); });
+      if (stopping)
+        return;
+    }
+    Backoff backoff(microseconds(20), microseconds(200));
+    while (inCharge.load(std::memory_order_relaxed)) {
+      bool moved;
+      {
+        std::lock_guard guard(mpi);
+        moved = advanceAll();
+      }
+      if (numActive.load(std::memory_order_relaxed) == 0) {
+        inCharge.store(false, std::memory_order_relaxed);
+        break;
+      }
+      if (moved)
+        backoff.reset();
+      backoff.sleep();
+    }
+  }
+}
+
+} // namespace optrt

@@ -1,0 +1,84 @@
+//===- ProgressEngine.h - Moves what is in flight over MPI ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// MPI moves data only inside its calls. While a rank waits, its thread makes
+// them; while it computes, a thread of the engine does, which sleeps between
+// looks. One lock serializes all calls.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_MPI_PROGRESSENGINE_H
+#define OPTIMUS_RUNTIME_CCL_MPI_PROGRESSENGINE_H
+
+#include "Operation.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace optrt {
+
+/// An operation that is in flight, and what became of it.
+struct InFlight {
+  Operation operation;
+  uint32_t id = 0;
+  bool used = false; ///< started and not waited for
+  /// Under the engine's lock until `complete`.
+  Status status;
+  std::chrono::steady_clock::time_point completedAt;
+  std::atomic<bool> complete{false};
+};
+
+class ProgressEngine {
+public:
+  /// Without a thread, operations move only while the rank starts or waits.
+  explicit ProgressEngine(bool withThread);
+  ~ProgressEngine();
+  ProgressEngine(const ProgressEngine &) = delete;
+  ProgressEngine &operator=(const ProgressEngine &) = delete;
+
+  /// Held for every MPI call outside the engine.
+  std::mutex &lock() { return mpi; }
+
+  /// Whether waiting ranks share cores with ranks that compute.
+  void setOversubscribed(bool value) { oversubscribed = value; }
+
+  /// Watches an operation that has begun and is not done. Under lock().
+  void add(InFlight &operation);
+
+  /// Moves everything in flight until this operation is complete.
+  void waitFor(InFlight &operation);
+
+  /// The rank goes on to compute.
+  void overlap();
+
+private:
+  void work();
+  /// Under lock(). Whether something was completed.
+  bool advanceAll();
+
+  std::mutex mpi;
+  std::vector<InFlight *> active; ///< under `mpi`
+  std::atomic<int> numActive{0};
+  bool oversubscribed = false;
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  /// The thread looks after `active` while this is true.
+  std::atomic<bool> inCharge{false};
+  bool stopping = false; ///< under `mutex`
+  std::thread thread;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_MPI_PROGRESSENGINE_H
