@@ -1,4 +1,4 @@
-//===- Attention.cpp - Multi-head attention and its gradient ----*- C++ -*-===//
+//===- Attention.cpp - Attention and position embedding ---------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -170,9 +170,35 @@ struct AttentionGradModel : LocalModel<AttentionGradModel, AttentionGradOp> {
   }
 };
 
+struct RotaryModel : LocalModel<RotaryModel, RotaryOp> {
+  static LogicalResult run(RotaryOp op, Frame &frame) {
+    const Tensor &x = frame.get(op.getX());
+    Tensor &result = frame.result(op.getResult());
+    int64_t sequence = x.shape[1], dim = x.shape.back();
+    // Positions beyond the sequence do no harm; pairs would be others.
+    if (frame.getLastExtent(op.getX()).real != dim)
+      return frame.emitError()
+             << "expected the last dimension of x without padding";
+    int64_t rowsAtPosition = x.getNumRows() / (x.shape[0] * sequence);
+    double theta = op.getTheta().convertToDouble();
+    for (int64_t row = 0; row < x.getNumRows(); ++row)
+      for (int64_t i = 0; i < dim / 2; ++i) {
+        int64_t position = row / rowsAtPosition % sequence;
+        double angle = position * std::pow(theta, -2.0 * i / dim);
+        if (op.getInverse())
+          angle = -angle;
+        int64_t low = row * dim + i, high = low + dim / 2;
+        result[low] = std::cos(angle) * x[low] - std::sin(angle) * x[high];
+        result[high] = std::cos(angle) * x[high] + std::sin(angle) * x[low];
+      }
+    return success();
+  }
+};
+
 } // namespace
 
 void mlir::optimus::attachAttention(MLIRContext &context) {
   AttentionOp::attachInterface<AttentionModel>(context);
   AttentionGradOp::attachInterface<AttentionGradModel>(context);
+  RotaryOp::attachInterface<RotaryModel>(context);
 }

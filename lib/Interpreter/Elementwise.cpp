@@ -103,6 +103,32 @@ struct GeluWithSlopeModel : LocalModel<GeluWithSlopeModel, GeluWithSlopeOp> {
   }
 };
 
+/// σ(gate)·gate·up, and its gradient.
+struct SwigluModel : LocalModel<SwigluModel, SwigluOp> {
+  static LogicalResult run(SwigluOp op, Frame &frame) {
+    const Tensor &gate = frame.get(op.getGate()), &up = frame.get(op.getUp());
+    Tensor &result = frame.result(op.getResult());
+    for (int64_t i = 0; i < gate.getNumElements(); ++i)
+      result[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+    return success();
+  }
+};
+
+struct SwigluGradModel : LocalModel<SwigluGradModel, SwigluGradOp> {
+  static LogicalResult run(SwigluGradOp op, Frame &frame) {
+    const Tensor &dy = frame.get(op.getDy()), &gate = frame.get(op.getGate()),
+                 &up = frame.get(op.getUp());
+    Tensor &dgate = frame.result(op.getDgate());
+    Tensor &dup = frame.result(op.getDup());
+    for (int64_t i = 0; i < gate.getNumElements(); ++i) {
+      double sigma = 1 / (1 + std::exp(-gate[i]));
+      dgate[i] = dy[i] * up[i] * sigma * (1 + gate[i] * (1 - sigma));
+      dup[i] = dy[i] * gate[i] * sigma;
+    }
+    return success();
+  }
+};
+
 struct SqrtModel : LocalModel<SqrtModel, SqrtOp> {
   static LogicalResult run(SqrtOp op, Frame &frame) {
     const Tensor &input = frame.get(op.getInput());
@@ -146,6 +172,8 @@ void mlir::optimus::attachElementwise(MLIRContext &context) {
   GeluOp::attachInterface<GeluModel>(context);
   GeluWithSlopeOp::attachInterface<GeluWithSlopeModel>(context);
   SqrtOp::attachInterface<SqrtModel>(context);
+  SwigluOp::attachInterface<SwigluModel>(context);
+  SwigluGradOp::attachInterface<SwigluGradModel>(context);
 }
 
 void mlir::optimus::attachConstants(MLIRContext &context) {

@@ -32,6 +32,7 @@ void mlir::optimus::registerInterpreterModels(DialectRegistry &registry) {
     attachElementwise(*context);
     attachProducts(*context);
     attachNorms(*context);
+    attachRmsNorm(*context);
     attachAttention(*context);
     attachEmbedding(*context);
     attachHeadLoss(*context);

@@ -1,4 +1,7 @@
 // RUN: optimus-interpret %s --function norm --print | FileCheck %s --check-prefix=NORM
+// RUN: optimus-interpret %s --function rms_norm --print | FileCheck %s --check-prefix=RMS
+// RUN: optimus-interpret %s --function rotate --print | FileCheck %s --check-prefix=ROTATE
+// RUN: optimus-interpret %s --function gate --print | FileCheck %s --check-prefix=GATE
 // RUN: optimus-interpret %s --function attend --print | FileCheck %s --check-prefix=ATTEND
 // RUN: optimus-interpret %s --function attend_in_groups --print | FileCheck %s --check-prefix=GROUP
 // RUN: optimus-interpret %s --function head --print | FileCheck %s --check-prefix=HEAD
@@ -19,6 +22,45 @@ func.func @norm() -> (tensor<1x4xf32>, tensor<1xf32>, tensor<1xf32>) {
   %shift = arith.constant dense<0.0> : tensor<4xf32>
   %y, %mean, %rstd = optimus.layer_norm %x, %gain, %shift {epsilon = 0.5 : f64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>, tensor<1xf32>)
   return %y, %mean, %rstd : tensor<1x4xf32>, tensor<1xf32>, tensor<1xf32>
+}
+
+// The row (1, 1, 3, 5) has a mean square of 9; with epsilon 7 rstd is 1/4.
+// With dy·gamma·x = 2 + 2 + 6 + 10 = 20 each gradient is 1/4·2 − x/64·20/4.
+// RMS: result0 = [0.5, 0.5, 1.5, 2.5]
+// RMS: result1 = [0.25]
+// RMS: result2 = [0.421875, 0.421875, 0.265625, 0.109375]
+// RMS: result3 = [0.25, 0.25, 0.75, 1.25]
+func.func @rms_norm() -> (tensor<1x4xf32>, tensor<1xf32>, tensor<1x4xf32>, tensor<4xf32>) {
+  %x = arith.constant dense<[[1.0, 1.0, 3.0, 5.0]]> : tensor<1x4xf32>
+  %gain = arith.constant dense<2.0> : tensor<4xf32>
+  %dy = arith.constant dense<1.0> : tensor<1x4xf32>
+  %y, %rstd = optimus.rms_norm %x, %gain {epsilon = 7.0 : f64} : (tensor<1x4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>)
+  %dx, %dgain = optimus.rms_norm_grad %dy, %x, %rstd, %gain : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<4xf32>)
+  return %y, %rstd, %dx, %dgain : tensor<1x4xf32>, tensor<1xf32>, tensor<1x4xf32>, tensor<4xf32>
+}
+
+// Position 0 stays; at position 1 the pair (1, 0) turns by an angle of 1, and
+// the pair (0, 2) by 1/10. Back again, all is as before.
+// ROTATE: result0 = [1, 0, 0, 2, 0.5403023059, -0.1996668333, 0.8414709848, 1.990008331]
+// ROTATE: result1 = [1, 0, 0, 2, 1, {{-?[0-9.e-]+}}, {{-?[0-9.e-]+}}, 2]
+func.func @rotate() -> (tensor<1x2x4xf32>, tensor<1x2x4xf32>) {
+  %x = arith.constant dense<[[[1.0, 0.0, 0.0, 2.0], [1.0, 0.0, 0.0, 2.0]]]> : tensor<1x2x4xf32>
+  %y = optimus.rotary %x {theta = 100.0 : f64} : tensor<1x2x4xf32>
+  %z = optimus.rotary %y {theta = 100.0 : f64, inverse} : tensor<1x2x4xf32>
+  return %y, %z : tensor<1x2x4xf32>, tensor<1x2x4xf32>
+}
+
+// At 0 silu is 0 with slope 1/2; far out it is the identity or 0.
+// GATE: result0 = [0, 120, {{-0|0|-?[0-9.]+e-[0-9]+}}]
+// GATE: result1 = [1.5, 3, {{-0|0|-?[0-9.]+e-[0-9]+}}]
+// GATE: result2 = [0, 40, {{-0|0|-?[0-9.]+e-[0-9]+}}]
+func.func @gate() -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  %gate = arith.constant dense<[0.0, 40.0, -800.0]> : tensor<3xf32>
+  %up = arith.constant dense<3.0> : tensor<3xf32>
+  %dy = arith.constant dense<1.0> : tensor<3xf32>
+  %y = optimus.swiglu %gate, %up : tensor<3xf32>
+  %dgate, %dup = optimus.swiglu_grad %dy, %gate, %up : tensor<3xf32>
+  return %y, %dgate, %dup : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
 
 // Equal scores of 0: the mean of the values seen; lse is the logarithm of

@@ -51,7 +51,7 @@ static SmallVector<Axes> append(ArrayRef<Axes> dims, Axes last) {
 }
 
 //===----------------------------------------------------------------------===//
-// Layer normalisation
+// Normalisation
 //===----------------------------------------------------------------------===//
 
 static SmallVector<int64_t> getRowShape(ArrayRef<int64_t> shape, int64_t last) {
@@ -164,6 +164,66 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
                                 p.getType(op.getDx(), layout), dy, x, mean,
                                 rstd, gamma, sums, residual,
                                 p.getBuilder().getI64IntegerAttr(size)));
+  return success();
+}
+
+/// Σ a·b·weight over each whole row, in the layout of `rows`; `rowStatistic` is
+/// a value of the operation with one element a row. Parts of rows that `axis`
+/// cuts give addends, which one all-reduce sums.
+static Value createRowDot(Value rowStatistic, Value a, Value b, Value weight,
+                          ArrayRef<Axes> rows, Axes axis, Partitioner &p) {
+  ShardingAttr addends = p.getLayout(rows, axis), complete = p.getLayout(rows);
+  Value sums = RowDotOp::create(p.getBuilder(), p.getLoc(),
+                                p.getType(rowStatistic, addends), a, b, weight);
+  return p.getValues().convert(sums,
+                               p.getClasses().getPaddedShape(rowStatistic),
+                               addends, complete, p.getLoc());
+}
+
+static int64_t getRowSize(Value x) {
+  return cast<RankedTensorType>(x.getType()).getShape().back();
+}
+
+static LogicalResult decompose(RmsNormOp op, Partitioner &p) {
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult(), p);
+  if (failed(layoutOfX))
+    return failure();
+  ArrayRef<Axes> dims = *layoutOfX;
+  ArrayRef<Axes> rows = dims.drop_back();
+  Value x = p.get(op.getX(), dims);
+  Value squares =
+      createRowDot(op.getRstd(), x, x, Value(), rows, dims.back(), p);
+  Value rstd =
+      RmsRstdOp::create(p.getBuilder(), p.getLoc(), squares.getType(), squares,
+                        getRowSize(op.getX()), op.getEpsilon());
+  p.getValues().add(op.getRstd(), p.getLayout(rows), rstd);
+  ShardingAttr layout = p.getLayout(dims);
+  p.set(op.getResult(), layout,
+        RmsScaleOp::create(p.getBuilder(), p.getLoc(),
+                           p.getType(op.getResult(), layout), x, rstd,
+                           p.get(op.getGamma(), dims.back())));
+  return success();
+}
+
+static LogicalResult decompose(RmsNormGradOp op, Partitioner &p) {
+  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx(), p);
+  if (failed(layoutOfX))
+    return failure();
+  ArrayRef<Axes> dims = *layoutOfX;
+  ArrayRef<Axes> rows = dims.drop_back();
+  Value dy = p.get(op.getDy(), dims), x = p.get(op.getX(), dims);
+  Value rstd = p.get(op.getRstd(), rows);
+  Value gamma = p.get(op.getGamma(), dims.back());
+  Value sums = createRowDot(op.getRstd(), dy, x, gamma, rows, dims.back(), p);
+  Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
+  ShardingAttr layout = p.getLayout(dims),
+               paramLayout = p.getLayout(dims.back(), getCuts(rows));
+  auto grad = RmsNormGradOp::create(
+      p.getBuilder(), p.getLoc(), p.getType(op.getDx(), layout),
+      p.getType(op.getDgamma(), paramLayout), dy, x, rstd, gamma, sums,
+      residual, p.getBuilder().getI64IntegerAttr(getRowSize(op.getX())));
+  p.set(op.getDx(), layout, grad.getDx());
+  p.set(op.getDgamma(), paramLayout, grad.getDgamma());
   return success();
 }
 
@@ -350,7 +410,8 @@ static void attach(MLIRContext &context) {
 
 void mlir::optimus::registerDecompositions(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, OptimusDialect *) {
-    attach<LayerNormOp, LayerNormGradOp, EmbeddingOp, EmbeddingGradOp,
-           HeadLossOp, HeadLossGradOp, ReshardOp, GlobalNormOp>(*context);
+    attach<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, EmbeddingOp,
+           EmbeddingGradOp, HeadLossOp, HeadLossGradOp, ReshardOp,
+           GlobalNormOp>(*context);
   });
 }

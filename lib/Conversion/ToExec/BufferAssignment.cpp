@@ -37,9 +37,17 @@ SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
       .Case<AddOp, MulOp>([](auto) {
         return Operands{0, 1};
       })
-      .Case<DropoutOp, GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp,
-            ccl::AllReduceOp>([](auto) { return Operands{0}; })
-      .Case([&](LayerNormOp) { return result == 0 ? Operands{0} : Operands{}; })
+      .Case<DropoutOp, GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp, RmsRstdOp,
+            RmsScaleOp, RotaryOp, ccl::AllReduceOp>(
+          [](auto) { return Operands{0}; })
+      .Case([](SwigluOp) {
+        return Operands{0, 1};
+      })
+      .Case([](SwigluGradOp) {
+        return Operands{0, 1, 2};
+      })
+      .Case<LayerNormOp, RmsNormOp>(
+          [&](auto) { return result == 0 ? Operands{0} : Operands{}; })
       // The residual is where a product begins to accumulate.
       .Case([](MatmulOp matmul) {
         if (!matmul.getResidual())
@@ -47,7 +55,7 @@ SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
         return Operands{
             matmul.getResidualMutable().begin()->getOperandNumber()};
       })
-      .Case([&](LayerNormGradOp grad) {
+      .Case<LayerNormGradOp, RmsNormGradOp>([&](auto grad) {
         if (result != 0)
           return Operands{};
         Operands operands = {0, 1};

@@ -82,6 +82,8 @@ private:
         return fuseAddend(add, matmul, other);
       if (auto grad = part.getDefiningOp<LayerNormGradOp>())
         return fuseResidual(add, grad, grad.getDx(), part, other);
+      if (auto grad = part.getDefiningOp<RmsNormGradOp>())
+        return fuseResidual(add, grad, grad.getDx(), part, other);
       if (auto grad = part.getDefiningOp<NormGradApplyOp>())
         return fuseResidual(add, grad, grad.getDx(), part, other);
       return failure();

@@ -63,6 +63,12 @@ public:
   void lower(SqrtOp op) {
     launch(kernels.sqrt(getNumElements(op.getResult())), op);
   }
+  void lower(SwigluOp op) {
+    launch(kernels.swiglu(getNumElements(op.getResult())), op);
+  }
+  void lower(SwigluGradOp op) {
+    launch(kernels.swigluGrad(getNumElements(op.getDy())), op);
+  }
 
   //===--------------------------------------------------------------------===//
   // Normalisation
@@ -124,6 +130,44 @@ public:
            op);
   }
 
+  void lower(RmsNormOp op) {
+    launch(kernels.rmsNorm(getNumRows(op.getX()), getLastDim(op.getX()),
+                           op.getEpsilon().convertToDouble()),
+           op);
+  }
+
+  void lower(RmsNormGradOp op) {
+    int64_t rows = getNumRows(op.getX()), cols = getLastDim(op.getX());
+    // First the gradient of the parameter: dx may replace dy or x.
+    lowering.launch(
+        kernels.rmsParamGrad(rows, cols),
+        {in(op.getDy()), in(op.getX()), in(op.getRstd()), out(op.getDgamma())});
+    SmallVector<KernelBuffer> buffers;
+    for (Value operand : op->getOperands())
+      buffers.push_back(in(operand));
+    buffers.push_back(out(op.getDx()));
+    lowering.launch(kernels.rmsNormGrad(rows, cols, op.getSize().value_or(cols),
+                                        bool(op.getSums()),
+                                        bool(op.getResidual())),
+                    buffers);
+  }
+
+  void lower(RowDotOp op) {
+    launch(kernels.rowDot(getNumRows(op.getA()), getLastDim(op.getA()),
+                          bool(op.getWeight())),
+           op);
+  }
+
+  void lower(RmsRstdOp op) {
+    launch(kernels.rmsRstd(getNumElements(op.getRstd()), op.getSize(),
+                           op.getEpsilon().convertToDouble()),
+           op);
+  }
+
+  void lower(RmsScaleOp op) {
+    launch(kernels.rmsScale(getNumRows(op.getX()), getLastDim(op.getX())), op);
+  }
+
   //===--------------------------------------------------------------------===//
   // Attention and embedding
   //===--------------------------------------------------------------------===//
@@ -157,6 +201,16 @@ public:
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
         op.getCausal(),
         /*id=*/IntegerAttr());
+  }
+
+  void lower(RotaryOp op) {
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(op.getX().getType()).getShape();
+    launch(kernels.rotary(shape[0], shape[1],
+                          getNumRows(op.getX()) / (shape[0] * shape[1]),
+                          shape.back(), op.getTheta().convertToDouble(),
+                          op.getInverse()),
+           op);
   }
 
   void lower(EmbeddingOp op) {
@@ -259,10 +313,12 @@ LogicalResult mlir::optimus::lowerLocalOp(Operation *op, Lowering &lowering) {
   LocalOpLowering local(lowering);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<AddOp, MulOp, SumLeadingOp, DropoutOp, GeluOp, GeluWithSlopeOp,
-            SqrtOp, LayerNormOp, LayerNormGradOp, RowMomentsOp, MergeMomentsOp,
-            NormalizeOp, NormGradSumsOp, NormGradApplyOp, NormParamGradOp,
-            AttentionOp, AttentionGradOp, EmbeddingOp, EmbeddingGradOp,
-            SumSquaresOp, GlobalNormOp, ClipOp, AdamWOp>([&](auto concrete) {
+            SqrtOp, SwigluOp, SwigluGradOp, RmsNormOp, RmsNormGradOp, RowDotOp,
+            RmsRstdOp, RmsScaleOp, RotaryOp, LayerNormOp, LayerNormGradOp,
+            RowMomentsOp, MergeMomentsOp, NormalizeOp, NormGradSumsOp,
+            NormGradApplyOp, NormParamGradOp, AttentionOp, AttentionGradOp,
+            EmbeddingOp, EmbeddingGradOp, SumSquaresOp, GlobalNormOp, ClipOp,
+            AdamWOp>([&](auto concrete) {
         local.lower(concrete);
         return success();
       })

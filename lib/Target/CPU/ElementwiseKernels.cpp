@@ -131,6 +131,39 @@ KernelLaunch KernelLibrary::geluWithSlope(int64_t n) {
       n);
 }
 
+KernelLaunch KernelLibrary::swiglu(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n, n});
+  return elementwise(
+      getOrBuild(nameOf("swiglu", n), types,
+                 [&](KernelBuilder &k) {
+                   forBlocks(k, n, [&](Value at, Type type) {
+                     Num gate = k.load(0, at, type), up = k.load(1, at, type);
+                     k.store(gate / (1.0 + k.exp(gate * -1.0)) * up, 2, at);
+                   });
+                 }),
+      n);
+}
+
+KernelLaunch KernelLibrary::swigluGrad(int64_t n) {
+  OperandTypes types(module.getContext());
+  types.f32({n, n, n, n, n});
+  return elementwise(
+      getOrBuild(nameOf("swiglu_grad", n), types,
+                 [&](KernelBuilder &k) {
+                   forBlocks(k, n, [&](Value at, Type type) {
+                     Num dy = k.load(0, at, type), gate = k.load(1, at, type),
+                         up = k.load(2, at, type);
+                     Num e = k.exp(gate * -1.0);
+                     Num s = 1.0 / (1.0 + e);
+                     // (gate·s)' = s + gate·s·(1 − s), with 1 − s = e·s.
+                     k.store(dy * up * (s + gate * (e * s) * s), 3, at);
+                     k.store(dy * (gate * s), 4, at);
+                   });
+                 }),
+      n);
+}
+
 KernelLaunch KernelLibrary::sqrt(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, n});

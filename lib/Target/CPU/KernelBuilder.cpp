@@ -268,10 +268,10 @@ Num KernelBuilder::constant(double value, Type type) {
   return num(arith::ConstantOp::create(b, attr));
 }
 
-Num KernelBuilder::load(int64_t buffer, Value offset, Type type) {
+Num KernelBuilder::load(Value buffer, Value offset, Type type) {
   if (auto vector = dyn_cast<VectorType>(type))
-    return num(vector::LoadOp::create(b, vector, arg(buffer), offset));
-  return num(memref::LoadOp::create(b, arg(buffer), offset));
+    return num(vector::LoadOp::create(b, vector, buffer, offset));
+  return num(memref::LoadOp::create(b, buffer, offset));
 }
 
 Value KernelBuilder::loadElement(int64_t buffer, Value offset) {

@@ -118,7 +118,11 @@ public:
     return VectorType::get({lanes}, element);
   }
 
-  Num load(int64_t buffer, Value offset, Type type);
+  Num load(int64_t buffer, Value offset, Type type) {
+    return load(arg(buffer), offset, type);
+  }
+  /// From a buffer that is no operand.
+  Num load(Value buffer, Value offset, Type type);
   /// One element of any type.
   Value loadElement(int64_t buffer, Value offset);
   Num loadScalar(int64_t buffer, Value offset) {

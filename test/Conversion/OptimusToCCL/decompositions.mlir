@@ -26,6 +26,29 @@ func.func @layer_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: ten
   return %y, %dx, %dg : tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<5xf32>
 }
 
+// One all-reduce of a number a row, forward and backward; the size of the row is
+// the true one. Rows that are whole and unpadded need no decomposition.
+// CHECK-LABEL: func.func @rms_norm(
+// CHECK: %[[P:.*]] = optimus.row_dot %arg0, %arg0 : {{.*}} -> tensor<2x8xf32, #ccl.local<[4, 8], <@mesh, [{"row"}, {}], unreduced = {"col"}>>>
+// CHECK: %[[A:.*]] = ccl.all_reduce %[[P]] {axis = "col"}
+// CHECK: %[[RSTD:.*]] = optimus.rms_rstd %[[A]] {epsilon = {{[^ ]*}} : f64, size = 5 : i64}
+// CHECK: optimus.rms_scale %arg0, %[[RSTD]], %arg1
+// CHECK: %[[S:.*]] = optimus.row_dot %arg2, %arg0 weight(%arg1)
+// CHECK: %[[T:.*]] = ccl.all_reduce %[[S]] {axis = "col"}
+// CHECK: %[[DX:.*]], %[[DG:.*]] = optimus.rms_norm_grad %arg2, %arg0, %[[RSTD]], %arg1 sums(%[[T]]) {size = 5 : i64}
+// CHECK-SAME: unreduced = {"row"}
+// CHECK: ccl.all_reduce %[[DG]] {axis = "row"}
+// ROWS-LABEL: func.func @rms_norm(
+// ROWS: optimus.rms_norm %arg0
+// ROWS: %[[DX:.*]], %[[DG:.*]] = optimus.rms_norm_grad %arg2, %arg0, %{{.*}}, %arg1 :
+// ROWS: ccl.all_reduce %[[DG]] {axis = "row"}
+func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %dy: tensor<4x8x5xf32> {optimus.role = "residual"})
+    -> (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<5xf32>) {
+  %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64} : (tensor<4x8x5xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<4x8xf32>)
+  %dx, %dg = optimus.rms_norm_grad %dy, %x, %r, %g : (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<5xf32>)
+  return %y, %dx, %dg : tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<5xf32>
+}
+
 // The table is gathered over `row` once, for the look-up and for the head. The
 // gradients of both are added where they lie, and summed over `row` once.
 // CHECK-LABEL: func.func @tied(

@@ -68,3 +68,12 @@ func.func @used_before(%dy: tensor<8x4xf32>, %x: tensor<8x4xf32>, %m: tensor<8xf
   %1 = optimus.add %dx, %x : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
   return %1, %0 : tensor<8x4xf32>, tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @residual_of_rms_norm
+// CHECK: optimus.rms_norm_grad {{.*}} residual(%{{.*}}) :
+// CHECK-NEXT: return
+func.func @residual_of_rms_norm(%x: tensor<8x4xf32>, %r: tensor<8xf32>, %g: tensor<4xf32>, %other: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>) {
+  %dx, %dg = optimus.rms_norm_grad %x, %x, %r, %g : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
+  %sum = optimus.add %other, %dx : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %sum, %dg : tensor<8x4xf32>, tensor<4xf32>
+}

@@ -169,3 +169,38 @@ func.func @shared_keys(%q: tensor<1x3x2x1x2xf32, #q>, %kv: tensor<1x3x2x2xf32, #
   %dq, %dk, %dv = optimus.attention_grad %q, %q, %lse, %q, %kv, %kv : (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>, tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>)
   return %dk : tensor<1x3x2x2xf32, #kv>
 }
+
+// -----
+
+// The mean square of half a row.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#x = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#v = #ccl.local<[8], #optimus.sharding<@mesh, [{"col"}]>>
+#r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @half_a_mean_square(%x: tensor<2x4xf32, #x>, %g: tensor<4xf32, #v>) -> tensor<2x4xf32, #x> {
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {col}}}
+  %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64} : (tensor<2x4xf32, #x>, tensor<4xf32, #v>) -> (tensor<2x4xf32, #x>, tensor<2xf32, #r>)
+  return %y : tensor<2x4xf32, #x>
+}
+
+// -----
+
+// A sum of squares that was never added up.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#ru = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}], unreduced = {"col"}>>
+func.func @unreduced_squares(%s: tensor<2xf32, #ru>) -> tensor<2xf32, #ru> {
+  // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {col}}}
+  %r = optimus.rms_rstd %s {size = 8 : i64, epsilon = 1.0e-06 : f64} : tensor<2xf32, #ru>
+  return %r : tensor<2xf32, #ru>
+}
+
+// -----
+
+// Positions of half a sequence, counted from its middle.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#x = #ccl.local<[4, 8, 2], #optimus.sharding<@mesh, [{}, {"row"}, {}]>>
+func.func @half_the_positions(%x: tensor<4x4x2xf32, #x>) -> tensor<4x4x2xf32, #x> {
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {row}}}
+  %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<4x4x2xf32, #x>
+  return %y : tensor<4x4x2xf32, #x>
+}

@@ -227,6 +227,56 @@ func.func @normalize(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>
   return %0 : tensor<8x16xf32>
 }
 
+// CHECK-LABEL: func.func @rms_norm
+// CHECK: optimus.rms_norm %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x8x16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>)
+func.func @rms_norm(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {
+  %0, %1 = optimus.rms_norm %x, %g {epsilon = 1.0e-05 : f64} : (tensor<2x8x16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>)
+  return %0 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @rms_norm_grad
+// CHECK: optimus.rms_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK: optimus.rms_norm_grad %{{.*}} residual(%{{.*}}) :
+// CHECK: optimus.rms_norm_grad %{{.*}} sums(%{{.*}}) residual(%{{.*}}) {size = 31 : i64} :
+func.func @rms_norm_grad(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<16xf32>) {
+  %0, %1 = optimus.rms_norm_grad %x, %x, %r, %g : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<16xf32>)
+  %2, %3 = optimus.rms_norm_grad %0, %x, %r, %1 residual(%x) : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>, tensor<2x8x16xf32>) -> (tensor<2x8x16xf32>, tensor<16xf32>)
+  %4, %5 = optimus.rms_norm_grad %2, %x, %r, %3 sums(%r) residual(%x) {size = 31 : i64} : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>, tensor<2x8xf32>, tensor<2x8x16xf32>) -> (tensor<2x8x16xf32>, tensor<16xf32>)
+  return %4, %5 : tensor<2x8x16xf32>, tensor<16xf32>
+}
+
+// CHECK-LABEL: func.func @rms_rstd
+// CHECK: optimus.rms_rstd %{{.*}} {epsilon = 1.000000e-05 : f64, size = 16 : i64} : tensor<2x8xf32>
+func.func @rms_rstd(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
+  %0 = optimus.rms_rstd %x {epsilon = 1.0e-05 : f64, size = 16 : i64} : tensor<2x8xf32>
+  return %0 : tensor<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @rms_scale
+// CHECK: optimus.rms_scale %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+func.func @rms_scale(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {
+  %0 = optimus.rms_scale %x, %r, %g : (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+  return %0 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @rotary
+// CHECK: optimus.rotary %{{.*}} {theta = 1.000000e+04 : f64} : tensor<2x8x16xf32>
+// CHECK: optimus.rotary %{{.*}} {inverse, theta = 1.000000e+04 : f64} : tensor<2x8x16xf32>
+func.func @rotary(%x: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<2x8x16xf32>
+  %1 = optimus.rotary %0 {theta = 1.0e4 : f64, inverse} : tensor<2x8x16xf32>
+  return %1 : tensor<2x8x16xf32>
+}
+
+// CHECK-LABEL: func.func @row_dot
+// CHECK: optimus.row_dot %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8xf32>
+// CHECK: optimus.row_dot %{{.*}}, %{{.*}} weight(%{{.*}}) : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8xf32>
+func.func @row_dot(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+  %0 = optimus.row_dot %x, %x : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8xf32>
+  %1 = optimus.row_dot %x, %x weight(%g) : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8xf32>
+  return %0, %1 : tensor<2x8xf32>, tensor<2x8xf32>
+}
+
 // CHECK-LABEL: func.func @row_moments
 // CHECK: optimus.row_moments %{{.*}} : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
 func.func @row_moments(%x: tensor<2x8x16xf32>) -> tensor<2x8x2xf32> {
@@ -253,4 +303,13 @@ func.func @sum_leading(%x: tensor<2x8x16xf32>) -> tensor<16xf32> {
 func.func @sum_squares(%a: tensor<4x6xf32>, %b: tensor<f32>) -> tensor<f32> {
   %0 = optimus.sum_squares %a, %b : (tensor<4x6xf32>, tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @swiglu
+// CHECK: optimus.swiglu %{{.*}}, %{{.*}} : tensor<2x8x16xf32>
+// CHECK: optimus.swiglu_grad %{{.*}}, %{{.*}}, %{{.*}} : tensor<2x8x16xf32>
+func.func @swiglu(%a: tensor<2x8x16xf32>, %b: tensor<2x8x16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8x16xf32>) {
+  %0 = optimus.swiglu %a, %b : tensor<2x8x16xf32>
+  %1, %2 = optimus.swiglu_grad %0, %a, %b : tensor<2x8x16xf32>
+  return %1, %2 : tensor<2x8x16xf32>, tensor<2x8x16xf32>
 }

@@ -72,6 +72,11 @@ public:
   KernelLaunch geluWithSlope(int64_t n);
   /// x[n] -> result[n]; in place.
   KernelLaunch sqrt(int64_t n);
+  /// gate[n], up[n] -> result[n]; in place on either.
+  KernelLaunch swiglu(int64_t n);
+  /// dy[n], gate[n], up[n] -> dgate[n], dup[n]; each in place on any of the
+  /// three.
+  KernelLaunch swigluGrad(int64_t n);
   /// x[n], i32 random[5] -> result[n]; scalars i64 stream and then `addends`
   /// i64, the sum of which is the whole tensor's element that x begins with; in
   /// place. x is [local], a part of a tensor [whole], n elements in all.
@@ -108,6 +113,33 @@ public:
   /// place on dy, x and residual. `size` is the true extent of the whole row.
   KernelLaunch normGradApply(int64_t rows, int64_t n, int64_t size,
                              bool hasResidual);
+
+  // -- Normalisation by the root mean square, rows of n elements --------------
+  // Padded elements of x, dy or gamma are zero, and so are those of results.
+
+  /// x[rows*n], gamma[n] -> y[rows*n], rstd[rows]; y in place on x.
+  KernelLaunch rmsNorm(int64_t rows, int64_t n, double epsilon);
+  /// dy[rows*n], x[rows*n], rstd[rows], gamma[n], (sums[rows] if `hasSums`),
+  /// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; in place on dy, x and
+  /// residual. `size` is the true extent of the whole row.
+  KernelLaunch rmsNormGrad(int64_t rows, int64_t n, int64_t size, bool hasSums,
+                           bool hasResidual);
+  /// dy[rows*n], x[rows*n], rstd[rows] -> dgamma[n].
+  KernelLaunch rmsParamGrad(int64_t rows, int64_t n);
+  /// a[rows*n], b[rows*n], (weight[n] if `hasWeight`) -> sums[rows].
+  KernelLaunch rowDot(int64_t rows, int64_t n, bool hasWeight);
+  /// squares[rows] -> rstd[rows]; in place.
+  KernelLaunch rmsRstd(int64_t rows, int64_t size, double epsilon);
+  /// x[rows*n], rstd[rows], gamma[n] -> y[rows*n]; in place on x.
+  KernelLaunch rmsScale(int64_t rows, int64_t n);
+
+  // -- Position embedding -----------------------------------------------------
+
+  /// x[batch*seq*heads*dim] -> result, the same; in place. Cosines and sines
+  /// are a constant table of seq*dim elements, one for all kernels that need
+  /// it.
+  KernelLaunch rotary(int64_t batch, int64_t seq, int64_t heads, int64_t dim,
+                      double theta, bool inverse);
 
   // -- Embedding --------------------------------------------------------------
   // The table holds rows [first, first + rows) of the whole; tokens outside
@@ -172,6 +204,9 @@ private:
   getOrBuild(StringRef name, ArrayRef<Type> operands,
              llvm::function_ref<void(KernelBuilder &)> body);
   KernelLaunch broadcast(StringRef kind, int64_t rows, int64_t cols);
+  /// The name of the table of `rotary`: for each position, dim/2 cosines and
+  /// then dim/2 sines. Made on first use.
+  std::string getRotaryTable(int64_t seq, int64_t dim, double theta);
 
   ModuleOp module;
   llvm::StringSet<> known;

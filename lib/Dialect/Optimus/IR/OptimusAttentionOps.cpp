@@ -1,4 +1,4 @@
-//===- OptimusAttentionOps.cpp - Attention ----------------------*- C++ -*-===//
+//===- OptimusAttentionOps.cpp - Attention and positions --------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,6 +10,8 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "ShapeChecks.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -154,4 +156,29 @@ ShardingRule AttentionGradOp::getShardingRule() {
                  out + "," + out + "," + shape.getLseTerm() + "," + inputs +
                      "->" + inputs,
                  getCausal());
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary position embedding
+//===----------------------------------------------------------------------===//
+
+LogicalResult RotaryOp::verify() {
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (x.size() < 3 || x.back() % 2 != 0)
+    return emitOpError("C1: expected x of shape [batch, sequence, ..., an even "
+                       "number], found ")
+           << toString(x);
+  double theta = getTheta().convertToDouble();
+  if (!(theta > 0) || !std::isfinite(theta))
+    return emitOpError("C2: expected a positive theta, found ") << theta;
+  return success();
+}
+
+ShardingRule RotaryOp::getShardingRule() {
+  std::string term;
+  for (size_t dim = 0; dim < shapeOf(getX()).size(); ++dim)
+    term.push_back('a' + dim);
+  return ShardingRule::fromEinsum(
+      *this, term + "->" + term,
+      {{term[1], FactorKind::Whole}, {term.back(), FactorKind::Whole}});
 }

@@ -170,8 +170,22 @@ LogicalResult GeluOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
+LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGradients,
+                                      GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  Type type = dy.getType();
+  auto grad = SwigluGradOp::create(builder, getLoc(), type, type, dy, getGate(),
+                                   getUp());
+  gradients.add(getGate(), grad.getDgate());
+  gradients.add(getUp(), grad.getDup());
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
-// Layer normalisation and attention
+// Normalisation and attention
 //===----------------------------------------------------------------------===//
 
 LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
@@ -191,6 +205,37 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
   gradients.add(getX(), grad.getDx());
   gradients.add(getGamma(), grad.getDgamma());
   gradients.add(getBeta(), grad.getDbeta());
+  return success();
+}
+
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
+                                       ArrayRef<Value> resultGradients,
+                                       GradientAccumulator &gradients) {
+  if (failed(rejectGradients(*this, resultGradients, {"rstd"}, 1)))
+    return failure();
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  // What reaches x around the normalisation is added in the same pass over x.
+  Value residual = gradients.take(getX());
+  auto grad = RmsNormGradOp::create(builder, getLoc(), getX().getType(),
+                                    getGamma().getType(), dy, getX(), getRstd(),
+                                    getGamma(), /*sums=*/Value(), residual,
+                                    /*size=*/IntegerAttr());
+  gradients.add(getX(), grad.getDx());
+  gradients.add(getGamma(), grad.getDgamma());
+  return success();
+}
+
+// The transpose of a rotation is its inverse.
+LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGradients,
+                                      GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  gradients.add(getX(), RotaryOp::create(builder, getLoc(), getX().getType(),
+                                         dy, getTheta(), !getInverse()));
   return success();
 }
 

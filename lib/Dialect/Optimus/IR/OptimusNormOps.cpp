@@ -129,3 +129,57 @@ LogicalResult NormParamGradOp::verify() {
     return failure();
   return expectShape(*this, "C3", "dbeta", getDbeta(), x.back());
 }
+
+LogicalResult RmsNormOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), x.drop_back())))
+    return failure();
+  return expectShape(*this, "C3", "gamma", getGamma(), x.back());
+}
+
+LogicalResult RmsNormGradOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (failed(expectShape(*this, "C1", "dy", getDy(), x)) ||
+      failed(expectShape(*this, "C1", "dx", getDx(), x)) ||
+      (getResidual() &&
+       failed(expectShape(*this, "C1", "residual", getResidual(), x))) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), x.drop_back())) ||
+      (getSums() &&
+       failed(expectShape(*this, "C2", "sums", getSums(), x.drop_back()))) ||
+      failed(expectShape(*this, "C3", "gamma", getGamma(), x.back())) ||
+      failed(expectShape(*this, "C3", "dgamma", getDgamma(), x.back())))
+    return failure();
+  if (static_cast<bool>(getSums()) != getSize().has_value())
+    return emitOpError("C4: expected sums and size together, found ")
+           << (getSums() ? "sums" : "size") << " alone";
+  return success();
+}
+
+LogicalResult RowDotOp::verify() {
+  if (failed(expectRow(*this, getA())))
+    return failure();
+  ArrayRef<int64_t> a = shapeOf(getA());
+  if (failed(expectShape(*this, "C1", "b", getB(), a)) ||
+      failed(expectShape(*this, "C2", "a result", getResult(), a.drop_back())))
+    return failure();
+  if (!getWeight())
+    return success();
+  return expectShape(*this, "C3", "weight", getWeight(), a.back());
+}
+
+LogicalResult RmsRstdOp::verify() { return success(); }
+
+LogicalResult RmsScaleOp::verify() {
+  if (failed(expectRow(*this, getX())))
+    return failure();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (failed(expectShape(*this, "C1", "a result", getResult(), x)) ||
+      failed(expectShape(*this, "C2", "rstd", getRstd(), x.drop_back())))
+    return failure();
+  return expectShape(*this, "C3", "gamma", getGamma(), x.back());
+}

@@ -206,6 +206,8 @@ LogicalResult ReshardOp::verify() { return success(); }
 LogicalResult GeluOp::verify() { return success(); }
 LogicalResult GeluWithSlopeOp::verify() { return success(); }
 LogicalResult SqrtOp::verify() { return success(); }
+LogicalResult SwigluOp::verify() { return success(); }
+LogicalResult SwigluGradOp::verify() { return success(); }
 
 //===----------------------------------------------------------------------===//
 // Embedding, head and loss

@@ -122,6 +122,8 @@ ShardingRule GeluWithSlopeOp::getShardingRule() {
 }
 ShardingRule SqrtOp::getShardingRule() { return elementwiseRule(*this); }
 ShardingRule ReshardOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule SwigluOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule SwigluGradOp::getShardingRule() { return elementwiseRule(*this); }
 
 /// A rule of rows: `spec` with R standing for the leading dimensions of x and
 /// n for its last one.
@@ -169,6 +171,28 @@ ShardingRule NormParamGradOp::getShardingRule() {
     if (static_cast<int64_t>(index) != last)
       factor.kind = FactorKind::Contracted;
   return rule;
+}
+
+ShardingRule RmsNormOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,n->Rn,R", {{'n', FactorKind::Reduced}});
+}
+ShardingRule RmsNormGradOp::getShardingRule() {
+  // With sums of whole rows nothing is left to be reduced.
+  std::string spec = "Rn,Rn,R,n";
+  if (getSums())
+    spec += ",R";
+  if (getResidual())
+    spec += ",Rn";
+  FactorKind row = getSums() ? FactorKind::Parallel : FactorKind::Reduced;
+  return rowRule(*this, getX(), spec + "->Rn,n", {{'n', row}});
+}
+ShardingRule RowDotOp::getShardingRule() {
+  return rowRule(*this, getA(), getWeight() ? "Rn,Rn,n->R" : "Rn,Rn->R",
+                 {{'n', FactorKind::Contracted}});
+}
+ShardingRule RmsRstdOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule RmsScaleOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,R,n->Rn", {});
 }
 
 ShardingRule EmbeddingOp::getShardingRule() {

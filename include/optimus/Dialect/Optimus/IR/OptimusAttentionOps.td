@@ -1,4 +1,4 @@
-//===- OptimusAttentionOps.td - Attention ------------------*- tablegen -*-===//
+//===- OptimusAttentionOps.td - Attention and positions ----*- tablegen -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -64,6 +64,30 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
                        Variadic<Optimus_FloatTensor>:$inputs, UnitAttr:$causal);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
   let assemblyFormat = "$dout `,` $out `,` $lse `,` $inputs attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [SameOperandsAndResultType]> {
+  let summary = "Rotary position embedding";
+  let description = [{
+    Rotates the pairs (x_i, x_{i+d/2}) of the last dimension, of d elements, by
+    the angle p·theta^(−2i/d), where p is the index in the second dimension, the
+    position: with its cosine c and sine s,
+    `result_i = c·x_i − s·x_{i+d/2}` and `result_{i+d/2} = c·x_{i+d/2} + s·x_i`.
+    The pairs are those of Hugging Face's Llama. `inverse` rotates by
+    the negative angle, which is the gradient. Positions are counted from the start
+    of the sequence, which is therefore never cut, and nor is the last dimension;
+    batch and heads may be.
+
+    ```mlir
+    %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<2x8x4x16xf32>
+    ```
+
+    Constraints: (C1) x has a batch, positions and an even last dimension; (C2)
+    theta is positive and finite.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, F64Attr:$theta, UnitAttr:$inverse);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_ATTENTIONOPS

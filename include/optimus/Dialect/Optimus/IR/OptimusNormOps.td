@@ -1,4 +1,4 @@
-//===- OptimusNormOps.td - Layer normalisation -------------*- tablegen -*-===//
+//===- OptimusNormOps.td - Normalisation -------------------*- tablegen -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -190,6 +190,121 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
                        Optimus_FloatTensor:$rstd);
   let results = (outs Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
   let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd attr-dict `:` functional-type(operands, results)";
+}
+
+// Normalisation by the root mean square.
+
+def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
+  let summary = "Normalisation by the root mean square over the last dimension";
+  let description = [{
+    `result = x · rstd · gamma` with `rstd = 1/√(Σx²/n + epsilon)` over a row of
+    n elements; `rstd` is a result for the gradient's sake.
+
+    ```mlir
+    %y, %rstd = optimus.rms_norm %x, %gamma {epsilon = 1.0e-6 : f64}
+      : (tensor<2x8x16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>)
+    ```
+
+    Constraints: (C1) result has the shape of x; (C2) rstd lacks the last
+    dimension; (C3) gamma is that dimension.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, F64Attr:$epsilon);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$rstd);
+  let assemblyFormat = "$x `,` $gamma attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [AttrSizedOperandSegments]> {
+  let summary = "The gradient of normalisation by the root mean square";
+  let description = [{
+    With dŷ = dy·gamma, over a row of n elements:
+    `dx = rstd·dŷ − x·rstd³·Σ(dŷ·x)/n + residual` and `dgamma = Σ dy·x·rstd` over
+    all rows. `residual` is an optional gradient that reaches x on another path.
+    Where rows are cut, `sums` are Σ(dŷ·x) of whole rows, of `size` elements
+    that are not padding.
+
+    ```mlir
+    %dx, %dgamma = optimus.rms_norm_grad %dy, %x, %rstd, %gamma residual(%r)
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8x16xf32>)
+      -> (tensor<8x16xf32>, tensor<16xf32>)
+    %dz, %dg = optimus.rms_norm_grad %dy, %x, %rstd, %gamma sums(%rstd) {size = 31 : i64}
+      : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8xf32>, tensor<16xf32>, tensor<8xf32>)
+      -> (tensor<8x16xf32>, tensor<16xf32>)
+    ```
+
+    Constraints: (C1) dy, x, residual and dx have one shape; (C2) rstd and sums
+    lack its last dimension; (C3) gamma and dgamma are it; (C4) there are sums
+    exactly where there is a size.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$rstd,
+                       Optimus_FloatTensor:$gamma, Optional<Optimus_FloatTensor>:$sums,
+                       Optional<Optimus_FloatTensor>:$residual,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size);
+  let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma);
+  let assemblyFormat = [{
+    $dy `,` $x `,` $rstd `,` $gamma (`sums` `(` $sums^ `)`)? (`residual` `(` $residual^ `)`)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+// The parts of a normalisation by the root mean square whose rows are cut
+// among ranks.
+
+def Optimus_RowDotOp : Optimus_TensorOp<"row_dot"> {
+  let summary = "Σ a·b·weight over the last dimension";
+  let description = [{
+    One number a row; without weight, Σ a·b. Of rows that are cut, parts give
+    addends. Padded elements add zero because a or b is zero there.
+
+    ```mlir
+    %squares = optimus.row_dot %x, %x : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8xf32>
+    %sums = optimus.row_dot %dy, %x weight(%gamma)
+      : (tensor<2x8x16xf32>, tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8xf32>
+    ```
+
+    Constraints: (C1) a and b have one shape; (C2) the result lacks its last
+    dimension; (C3) weight is that dimension.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$a, Optimus_FloatTensor:$b,
+                       Optional<Optimus_FloatTensor>:$weight);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b (`weight` `(` $weight^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [SameOperandsAndResultType]> {
+  let summary = "1/√(squares/size + epsilon)";
+  let description = [{
+    The reciprocal root mean square of rows from their sums of squares; `size` is
+    the true extent of the whole row.
+
+    ```mlir
+    %rstd = optimus.rms_rstd %squares {epsilon = 1.0e-6 : f64, size = 16 : i64} : tensor<2x8xf32>
+    ```
+  }];
+  let arguments = (ins Optimus_FloatTensor:$squares, ConfinedAttr<I64Attr, [IntPositive]>:$size,
+                       F64Attr:$epsilon);
+  let results = (outs Optimus_FloatTensor:$rstd);
+  let assemblyFormat = "$squares attr-dict `:` type($squares)";
+}
+
+def Optimus_RmsScaleOp : Optimus_TensorOp<"rms_scale"> {
+  let summary = "x·rstd·gamma";
+  let description = [{
+    The elementwise part of a normalisation by the root mean square, once that
+    of whole rows is known.
+
+    ```mlir
+    %y = optimus.rms_scale %x, %rstd, %gamma
+      : (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+    ```
+
+    Constraints: (C1) result has the shape of x; (C2) rstd lacks the last
+    dimension; (C3) gamma is it.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$x `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_NORMOPS

@@ -191,6 +191,36 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsA
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
+def Optimus_SwigluOp : Optimus_DifferentiableOp<"swiglu", [SameOperandsAndResultType]> {
+  let summary = "silu(gate)·up";
+  let description = [{
+    With silu(x) = x/(1 + e^(−x)), elementwise: the middle of a gated feed-forward
+    part. 0 where up is 0, so that padding stays zero.
+
+    ```mlir
+    %y = optimus.swiglu %gate, %up : tensor<2x8x64xf32>
+    ```
+  }];
+  let arguments = (ins Optimus_FloatTensor:$gate, Optimus_FloatTensor:$up);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$gate `,` $up attr-dict `:` type($gate)";
+}
+
+def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [SameOperandsAndResultType]> {
+  let summary = "The gradient of silu(gate)·up, in one pass";
+  let description = [{
+    With σ = 1/(1 + e^(−gate)): `dgate = dy·up·σ·(1 + gate·(1 − σ))` and
+    `dup = dy·gate·σ`.
+
+    ```mlir
+    %dgate, %dup = optimus.swiglu_grad %dy, %gate, %up : tensor<2x8x64xf32>
+    ```
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$gate, Optimus_FloatTensor:$up);
+  let results = (outs Optimus_FloatTensor:$dgate, Optimus_FloatTensor:$dup);
+  let assemblyFormat = "$dy `,` $gate `,` $up attr-dict `:` type($dy)";
+}
+
 //===----------------------------------------------------------------------===//
 // Embedding, head and loss
 //===----------------------------------------------------------------------===//
