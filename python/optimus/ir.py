@@ -245,6 +245,20 @@ class LossFunction:
         attributes = {"epsilon": float(epsilon)}
         return self._emit("layer_norm", results, [x, gamma, beta], role, attributes)[0]
 
+    def rms_norm(
+        self, name: str, role: str, x: Value, gamma: Value, epsilon: float
+    ) -> Value:
+        """Normalisation by the root mean square over the last dimension."""
+        assert gamma.shape == x.shape[-1:], name
+        results = [(name, x.shape), (name + "_rstd", x.shape[:-1])]
+        attributes = {"epsilon": float(epsilon)}
+        return self._emit("rms_norm", results, [x, gamma], role, attributes)[0]
+
+    def rotary(self, name: str, role: str, x: Value, theta: float) -> Value:
+        """Rotates pairs of channels of x [b, s, …, d] by their position."""
+        assert len(x.shape) >= 3 and x.shape[-1] % 2 == 0, name
+        return self._elementwise("rotary", name, role, [x], {"theta": float(theta)})
+
     def attention(
         self, name: str, role: str, inputs: Sequence[Value], causal: bool
     ) -> Value:
@@ -268,12 +282,12 @@ class LossFunction:
 
     def gelu(self, name: str, role: str, x: Value) -> Value:
         """GELU in its tanh form."""
-        result = self._define(name, x.type)
-        attributes = dictionary_text({"optimus.role": role})
-        self._body.append(
-            "%s = optimus.gelu %s %s : %s" % (result, x, attributes, x.type)
-        )
-        return result
+        return self._elementwise("gelu", name, role, [x])
+
+    def swiglu(self, name: str, role: str, gate: Value, up: Value) -> Value:
+        """silu(gate) * up."""
+        assert gate.type == up.type, name
+        return self._elementwise("swiglu", name, role, [gate, up])
 
     def head_loss(self, h: Value, table: Value, targets: Value, chunk: int) -> None:
         """The tied head and its cross-entropy; ends the function."""
@@ -316,6 +330,31 @@ class LossFunction:
         assert name not in self._names, "%s is defined twice" % name
         self._names.add(name)
         return Value(name, type)
+
+    def _elementwise(
+        self,
+        mnemonic: str,
+        name: str,
+        role: str,
+        operands: Sequence[Value],
+        attributes: Optional[Dict[str, Attribute]] = None,
+    ) -> Value:
+        """An operation whose operands and result have one type."""
+        type = operands[0].type
+        result = self._define(name, type)
+        attributes = dict(attributes or {})
+        attributes["optimus.role"] = role
+        self._body.append(
+            "%s = optimus.%s %s %s : %s"
+            % (
+                result,
+                mnemonic,
+                ", ".join(map(str, operands)),
+                dictionary_text(attributes),
+                type,
+            )
+        )
+        return result
 
     def _emit(
         self,

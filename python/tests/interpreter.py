@@ -15,7 +15,7 @@ from typing import Dict, List, NamedTuple, Tuple
 import numpy as np
 import pytest
 
-from gpt2_reference import Hyper, Tensors, parameter_shapes
+from gpt2_reference import Hyper, Tensors
 from tools import Model, Tools
 
 
@@ -37,10 +37,7 @@ def draw_batch(model: Model, seed: int = 5) -> Batch:
 def draw_parameters(model: Model, seed: int = 6, spread: float = 0.5) -> Tensors:
     """Parameters large enough that every nonlinearity bends."""
     random = np.random.default_rng(seed)
-    ffn = model.ffn or 4 * model.hidden
-    shapes = parameter_shapes(
-        model.layers, model.hidden, model.sequence, model.vocabulary, ffn
-    )
+    shapes = model.parameter_shapes()
     return {name: random.normal(0, spread, shape) for name, shape in shapes}
 
 

@@ -16,6 +16,8 @@ from typing import Dict, List, NamedTuple, Optional
 
 import numpy as np
 
+import gpt2_reference
+import llama_reference
 import safetensors_file
 from gpt2_reference import Tensors
 
@@ -28,6 +30,8 @@ TIMEOUT_SECONDS = 120
 class Model(NamedTuple):
     """The arguments of the GPT-2 builder."""
 
+    KIND = "gpt2"
+
     layers: int
     hidden: int
     heads: int
@@ -37,6 +41,15 @@ class Model(NamedTuple):
     ffn: Optional[int] = None
     init_std: float = 0.02
     dropout: float = 0.0
+
+    def parameter_shapes(self):
+        return gpt2_reference.parameter_shapes(
+            self.layers,
+            self.hidden,
+            self.sequence,
+            self.vocabulary,
+            self.ffn or 4 * self.hidden,
+        )
 
     def flags(self) -> List[str]:
         flags = {
@@ -50,12 +63,54 @@ class Model(NamedTuple):
             "--init-std": self.init_std,
             "--dropout": self.dropout,
         }
-        return [
-            part
-            for flag, value in flags.items()
-            if value is not None
-            for part in (flag, str(value))
-        ]
+        return _command_line(flags)
+
+
+class LlamaModel(NamedTuple):
+    """The arguments of the Llama builder."""
+
+    KIND = "llama"
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    rope_theta: float = 10000.0
+    tied: bool = False
+
+    def parameter_shapes(self):
+        return llama_reference.parameter_shapes(
+            *(self.layers, self.hidden, self.heads, self.kv_heads, self.ffn),
+            *(self.vocabulary, self.tied),
+        )
+
+    def flags(self) -> List[str]:
+        flags = {
+            "--layers": self.layers,
+            "--hidden": self.hidden,
+            "--heads": self.heads,
+            "--kv-heads": self.kv_heads,
+            "--ffn": self.ffn,
+            "--seq": self.sequence,
+            "--vocab": self.vocabulary,
+            "--batch": self.batch,
+            "--rope-theta": self.rope_theta,
+        }
+        return _command_line(flags) + (["--tied"] if self.tied else ["--untied"])
+
+
+def _command_line(flags: Dict[str, object]) -> List[str]:
+    """The flags that have a value."""
+    return [
+        part
+        for flag, value in flags.items()
+        if value is not None
+        for part in (flag, str(value))
+    ]
 
 
 class Checkpoint:
@@ -97,7 +152,7 @@ class Tools:
 
     def program(self, model: Model) -> Path:
         """The model's text IR."""
-        path = self._scratch / ("-".join(map(str, model)) + ".mlir")
+        path = self._scratch / ("-".join([model.KIND, *map(str, model)]) + ".mlir")
         if not path.exists():
             build_program(model, path)
         return path
@@ -106,7 +161,7 @@ class Tools:
         self, model: Model, mesh: Optional[str] = None, strategy: str = "serial"
     ) -> Path:
         """The model compiled for a mesh such as "row:2,col:2"; made once."""
-        key = (model, mesh, strategy)
+        key = (model.KIND, model, mesh, strategy)
         if key not in self._libraries:
             path = self._scratch / ("model-%d.so" % len(self._libraries))
             flags = ["--strategy", strategy] + (["--mesh", mesh] if mesh else [])
@@ -141,7 +196,7 @@ class Tools:
 
 def build_program(model: Model, path: Path) -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-    builder = [sys.executable, "-m", "optimus.models", "gpt2"]
+    builder = [sys.executable, "-m", "optimus.models", model.KIND]
     succeed(call([*builder, *model.flags(), "-o", str(path)], env=environment))
 
 

@@ -105,6 +105,14 @@ RankedTensorType LocalValues::getType(Value whole, ShardingAttr layout) const {
                            type.getElementType(), layout, mesh);
 }
 
+ShardingAttr LocalValues::getAddends(Value whole) const {
+  auto known = layouts.find(whole);
+  if (known == layouts.end() || known->second.size() != 1)
+    return {};
+  ShardingAttr layout = known->second.front().sharding;
+  return layout.getUnreduced().empty() ? ShardingAttr() : layout;
+}
+
 bool LocalValues::has(Value whole, ShardingAttr layout) const {
   auto known = layouts.find(whole);
   return known != layouts.end() &&

@@ -39,6 +39,8 @@ LogicalResult Partitioner::partition(Operation *op) {
   }
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return partitionProduct(matmul);
+  if (auto add = dyn_cast<AddOp>(op); add && succeeded(addAddends(add)))
+    return success();
   if (isa<ShardingRuleOpInterface>(op))
     return partitionByRule(op);
   if (op->hasTrait<OpTrait::ConstantLike>())
@@ -79,6 +81,15 @@ SmallVector<Axes> Partitioner::getFactorAxes(Operation *op,
   take(op->getOperands(), rule.operands, FactorKind::Contracted);
   take(op->getResults(), rule.results, FactorKind::Parallel);
   return axes;
+}
+
+LogicalResult Partitioner::addAddends(AddOp op) {
+  ShardingAttr lhs = values.getAddends(op.getLhs());
+  if (!lhs || lhs != values.getAddends(op.getRhs()))
+    return failure();
+  Value operands[] = {get(op.getLhs(), lhs), get(op.getRhs(), lhs)};
+  cloneLocally(op, operands, lhs);
+  return success();
 }
 
 LogicalResult Partitioner::partitionByRule(Operation *op) {

@@ -16,7 +16,8 @@ import sys
 import tempfile
 from typing import List, NoReturn, Optional
 
-from optimus.models import ConfigError, gpt2
+from optimus.ir import LossFunction
+from optimus.models import ConfigError, gpt2, llama
 
 PROGRAM = "optimus.models"
 
@@ -35,34 +36,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
     gpt = models.add_parser(gpt2.KIND, help="GPT-2", description=gpt2.__doc__)
-    for flag, meaning in [
-        ("--layers", "transformer layers"),
-        ("--hidden", "width of the residual stream"),
-        ("--heads", "attention heads; must divide --hidden"),
-        ("--seq", "tokens in a sequence"),
-        ("--vocab", "size of the vocabulary"),
-        ("--batch", "sequences in the global batch"),
-    ]:
-        gpt.add_argument(flag, type=int, required=True, metavar="N", help=meaning)
+    gpt.set_defaults(build=_build_gpt2)
+    _add_shape(gpt)
     gpt.add_argument(
         "--ffn",
         type=int,
         metavar="N",
         help="width of the feed-forward part (default: 4 * hidden)",
-    )
-    gpt.add_argument(
-        "--chunk",
-        type=int,
-        default=512,
-        metavar="N",
-        help="tokens whose logits exist at one time (default: %(default)s)",
-    )
-    gpt.add_argument(
-        "--init-std",
-        type=float,
-        default=0.02,
-        metavar="X",
-        help="standard deviation of the initial weights (default: %(default)s)",
     )
     gpt.add_argument(
         "--dropout",
@@ -72,14 +52,120 @@ def _parser() -> argparse.ArgumentParser:
         help="probability with which training drops an element of the embeddings "
         "and of each layer's two contributions (default: %(default)s)",
     )
-    gpt.add_argument(
+    model = models.add_parser(llama.KIND, help="Llama", description=llama.__doc__)
+    model.set_defaults(build=_build_llama)
+    _add_shape(model)
+    model.add_argument(
+        "--kv-heads",
+        type=int,
+        metavar="N",
+        help="heads of keys and values; must divide --heads (default: --heads)",
+    )
+    model.add_argument(
+        "--ffn",
+        type=int,
+        required=True,
+        metavar="N",
+        help="width of the feed-forward part",
+    )
+    model.add_argument(
+        "--rope-theta",
+        type=float,
+        default=10000.0,
+        metavar="X",
+        help="base of the position embedding's angles (default: %(default)s)",
+    )
+    model.add_argument(
+        "--norm-eps",
+        type=float,
+        default=1e-6,
+        metavar="X",
+        help="epsilon of the norms (default: %(default)s)",
+    )
+    head = model.add_mutually_exclusive_group()
+    head.add_argument(
+        "--untied",
+        dest="tied",
+        action="store_false",
+        default=False,
+        help="an output head of its own, the default",
+    )
+    head.add_argument(
+        "--tied", action="store_true", help="the token embedding is the output head"
+    )
+    return parser
+
+
+def _add_shape(model: argparse.ArgumentParser) -> None:
+    """What every model has."""
+    for flag, meaning in [
+        ("--layers", "transformer layers"),
+        ("--hidden", "width of the residual stream"),
+        ("--heads", "attention heads; must divide --hidden"),
+        ("--seq", "tokens in a sequence"),
+        ("--vocab", "size of the vocabulary"),
+        ("--batch", "sequences in the global batch"),
+    ]:
+        model.add_argument(flag, type=int, required=True, metavar="N", help=meaning)
+    model.add_argument(
+        "--chunk",
+        type=int,
+        default=512,
+        metavar="N",
+        help="tokens whose logits exist at one time (default: %(default)s)",
+    )
+    model.add_argument(
+        "--init-std",
+        type=float,
+        default=0.02,
+        metavar="X",
+        help="standard deviation of the initial weights (default: %(default)s)",
+    )
+    model.add_argument(
         "-o",
         "--output",
         default="-",
         metavar="FILE",
         help="where to write; - is standard output, the default",
     )
-    return parser
+
+
+def _build_gpt2(options: argparse.Namespace) -> LossFunction:
+    return gpt2.build(
+        gpt2.Config(
+            layers=options.layers,
+            hidden=options.hidden,
+            heads=options.heads,
+            sequence=options.seq,
+            vocabulary=options.vocab,
+            batch=options.batch,
+            ffn=options.ffn,
+            chunk=options.chunk,
+            init_std=options.init_std,
+            dropout=options.dropout,
+        )
+    )
+
+
+def _build_llama(options: argparse.Namespace) -> LossFunction:
+    kv_heads = options.heads if options.kv_heads is None else options.kv_heads
+    return llama.build(
+        llama.Config(
+            layers=options.layers,
+            hidden=options.hidden,
+            heads=options.heads,
+            kv_heads=kv_heads,
+            ffn=options.ffn,
+            sequence=options.seq,
+            vocabulary=options.vocab,
+            batch=options.batch,
+            rope_theta=options.rope_theta,
+            epsilon=options.norm_eps,
+            tied=options.tied,
+            chunk=options.chunk,
+            init_std=options.init_std,
+        )
+    )
 
 
 def _write(path: str, text: str) -> None:
@@ -115,20 +201,7 @@ def _write(path: str, text: str) -> None:
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        model = gpt2.build(
-            gpt2.Config(
-                layers=options.layers,
-                hidden=options.hidden,
-                heads=options.heads,
-                sequence=options.seq,
-                vocabulary=options.vocab,
-                batch=options.batch,
-                ffn=options.ffn,
-                chunk=options.chunk,
-                init_std=options.init_std,
-                dropout=options.dropout,
-            )
-        )
+        model = options.build(options)
         _write(options.output, model.text())
     except ConfigError as error:
         print("%s: error: %s" % (PROGRAM, error), file=sys.stderr)

@@ -46,6 +46,10 @@ public:
     layouts[whole].push_back({layout, local});
   }
 
+  /// The layout in which `whole` exists as addends only, or null where it is
+  /// complete already or its addends are in several layouts.
+  ShardingAttr getAddends(Value whole) const;
+
   /// True if a layout of `whole` exists already.
   bool has(Value whole, ShardingAttr layout) const;
 

@@ -58,6 +58,9 @@ public:
   int64_t getNumDecomposed() const { return numDecomposed; }
 
 private:
+  /// Adds what are addends alike where they lie, so that their sum is reduced
+  /// once. Fails where they are not.
+  LogicalResult addAddends(AddOp op);
   /// Runs on parts, as the rule says.
   LogicalResult partitionByRule(Operation *op);
   /// Each factor's axes: a contracted one's come from the operands, another's

@@ -178,7 +178,10 @@ ShardingRule RotaryOp::getShardingRule() {
   std::string term;
   for (size_t dim = 0; dim < shapeOf(getX()).size(); ++dim)
     term.push_back('a' + dim);
-  return ShardingRule::fromEinsum(
+  ShardingRule rule = ShardingRule::fromEinsum(
       *this, term + "->" + term,
       {{term[1], FactorKind::Whole}, {term.back(), FactorKind::Whole}});
+  // Positions beyond the sequence only turn padding.
+  rule.factors[rule.operands[0][1]].takesPadding = true;
+  return rule;
 }

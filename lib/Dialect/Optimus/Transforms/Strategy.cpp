@@ -16,6 +16,12 @@ using namespace mlir::optimus;
 
 // Every table names the data axis where the batch is; a mesh may lack it.
 
+// Weights whose roles end in `.weight` are [in, out]. Those of `out_in` are
+// stored [out, in], as torch.nn.Linear has them, and products transpose them:
+// the same cuts in the other order. Heads of keys and values are narrower than
+// the residual stream, so that their weights lie across as the down
+// projection's do.
+
 /// 2D: activations [b, s, h] and weights [in, out] are cut along both of their
 /// long dimensions. The down projection lies across, so that its products
 /// keep the largest of their three tensors, the hidden activation, in place.
@@ -38,13 +44,21 @@ static constexpr RoleLayout summa[] = {
     {"mlp_up.bias", "col"},
     {"mlp_down.weight", "col,row"},
     {"mlp_down.bias", "col"},
+    {"query_heads", "data+row,-,col,-,-"},
+    {"query_heads.out_in", "col,-,-,row"},
+    {"heads.out_in", "row,-,col"},
+    {"attn_out.out_in", "col,row,-,-"},
+    {"mlp_up.out_in", "col,row"},
+    {"mlp_down.out_in", "row,col"},
+    {"head.weight", "col,row"},
 };
 
 /// Where the Optimus paper differs: every weight [in, out] is at [row, col], so
 /// that every forward product keeps its result in place.
 static constexpr RoleLayout summaPaper[] = {
-    {"token_embedding", "row,col"},
-    {"mlp_down.weight", "row,col"},
+    {"token_embedding", "row,col"}, {"mlp_down.weight", "row,col"},
+    {"heads.out_in", "col,-,row"},  {"mlp_down.out_in", "col,row"},
+    {"head.weight", "row,col"},
 };
 
 /// 1D tensor parallelism over `col` (column-parallel, then row-parallel
@@ -68,6 +82,13 @@ static constexpr RoleLayout megatron[] = {
     {"mlp_up.bias", "col"},
     {"mlp_down.weight", "col,-"},
     {"mlp_down.bias", "-"},
+    {"query_heads", "data+row,-,col,-,-"},
+    {"query_heads.out_in", "col,-,-,-"},
+    {"heads.out_in", "col,-,-"},
+    {"attn_out.out_in", "-,col,-,-"},
+    {"mlp_up.out_in", "col,-"},
+    {"mlp_down.out_in", "-,col"},
+    {"head.weight", "col,-"},
 };
 
 /// Megatron with sequence parallelism: between products the sequence is cut
@@ -79,15 +100,31 @@ static constexpr RoleLayout megatronSp[] = {
 
 /// Every rank has all parameters and a part of the batch.
 static constexpr RoleLayout data[] = {
-    {"tokens", "data,-"},         {"targets", "data,-"},
-    {"residual", "data,-,-"},     {"qkv", "data,-,-,-,-"},
-    {"heads", "data,-,-,-"},      {"mlp_hidden", "data,-,-"},
-    {"token_embedding", "-,-"},   {"position_embedding", "-,-"},
-    {"norm.gain", "-"},           {"norm.bias", "-"},
-    {"qkv.weight", "-,-,-,-"},    {"qkv.bias", "-,-,-"},
-    {"attn_out.weight", "-,-,-"}, {"attn_out.bias", "-"},
-    {"mlp_up.weight", "-,-"},     {"mlp_up.bias", "-"},
-    {"mlp_down.weight", "-,-"},   {"mlp_down.bias", "-"},
+    {"tokens", "data,-"},
+    {"targets", "data,-"},
+    {"residual", "data,-,-"},
+    {"qkv", "data,-,-,-,-"},
+    {"heads", "data,-,-,-"},
+    {"mlp_hidden", "data,-,-"},
+    {"token_embedding", "-,-"},
+    {"position_embedding", "-,-"},
+    {"norm.gain", "-"},
+    {"norm.bias", "-"},
+    {"qkv.weight", "-,-,-,-"},
+    {"qkv.bias", "-,-,-"},
+    {"attn_out.weight", "-,-,-"},
+    {"attn_out.bias", "-"},
+    {"mlp_up.weight", "-,-"},
+    {"mlp_up.bias", "-"},
+    {"mlp_down.weight", "-,-"},
+    {"mlp_down.bias", "-"},
+    {"query_heads", "data,-,-,-,-"},
+    {"query_heads.out_in", "-,-,-,-"},
+    {"heads.out_in", "-,-,-"},
+    {"attn_out.out_in", "-,-,-,-"},
+    {"mlp_up.out_in", "-,-"},
+    {"mlp_down.out_in", "-,-"},
+    {"head.weight", "-,-"},
 };
 
 static constexpr Strategy strategies[] = {

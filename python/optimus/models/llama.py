@@ -1,0 +1,201 @@
+# ===- llama.py - Llama -----------------------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Llama with Hugging Face's parameter names, shapes and element order.
+
+RMS norms, rotary position embedding, grouped-query attention and a gated
+feed-forward part; no biases. Published linear weights are [out, in]; they are
+that here too, and the products transpose them, so that no element ever moves.
+"""
+
+import math
+from typing import NamedTuple, Sequence, Tuple
+
+from optimus.ir import ONES, Init, LossFunction, Value
+from optimus.models import ConfigError
+
+KIND = "llama"
+
+
+class Config(NamedTuple):
+    layers: int
+    hidden: int
+    heads: int
+    """Heads of queries."""
+    kv_heads: int
+    """Heads of keys and values; each serves heads / kv_heads heads of queries."""
+    ffn: int
+    """Width of the feed-forward part."""
+    sequence: int
+    vocabulary: int
+    batch: int
+    """Sequences in the global batch."""
+    rope_theta: float = 10000.0
+    """The base of the angles of the position embedding."""
+    epsilon: float = 1e-6
+    """Of the norms, as in Hugging Face's configuration."""
+    tied: bool = False
+    """The output head is the token embedding's table."""
+    chunk: int = 512
+    """Tokens whose logits exist at one time."""
+    init_std: float = 0.02
+
+    def check(self) -> None:
+        """Raises ConfigError unless a model can be built."""
+        reals = ("rope_theta", "epsilon", "init_std")
+        for name, value in self._asdict().items():
+            if name == "tied":
+                continue
+            if name in reals:
+                if not (math.isfinite(value) and value > 0):
+                    raise ConfigError(
+                        "%s is %r; it must be a positive number" % (name, value)
+                    )
+            # Extents are i64 in the program and token ids i32.
+            elif not 1 <= value < 2**31:
+                raise ConfigError(
+                    "%s is %d; it must be at least 1 and below 2^31" % (name, value)
+                )
+        if self.hidden % self.heads:
+            raise ConfigError(
+                "hidden (%d) is not divisible by heads (%d); each head has "
+                "hidden / heads channels" % (self.hidden, self.heads)
+            )
+        if self.head_dim % 2:
+            raise ConfigError(
+                "hidden / heads is %d; it must be even, since the position "
+                "embedding rotates pairs of channels" % self.head_dim
+            )
+        if self.heads % self.kv_heads:
+            raise ConfigError(
+                "heads (%d) is not divisible by kv_heads (%d); each head of keys "
+                "and values serves heads / kv_heads heads of queries"
+                % (self.heads, self.kv_heads)
+            )
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def group(self) -> int:
+        """Heads of queries that one head of keys and values serves."""
+        return self.heads // self.kv_heads
+
+
+def build(config: Config) -> LossFunction:
+    """The loss of Llama on a batch. Raises ConfigError."""
+    config.check()
+    c = config
+    model = LossFunction(
+        {
+            "kind": KIND,
+            "batch": c.batch,
+            "sequence": c.sequence,
+            "vocabulary": c.vocabulary,
+            "layers": c.layers,
+            "hidden": c.hidden,
+            "heads": c.heads,
+            "kv_heads": c.kv_heads,
+            "ffn": c.ffn,
+            "rope_theta": float(c.rope_theta),
+            "tied": c.tied,
+        }
+    )
+    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
+    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
+    table = _table(model, c, "model.embed_tokens.weight", "token_embedding")
+    x = model.embedding("embedded", "residual", table, tokens)
+    for layer in range(c.layers):
+        block = _Block(model, c, layer)
+        x = block.feed_forward(block.self_attention(x))
+    x = _norm(model, c, "model.norm", x)
+    if not c.tied:
+        table = _table(model, c, "lm_head.weight", "head.weight")
+    model.head_loss(x, table, targets, c.chunk)
+    return model
+
+
+def _table(model: LossFunction, c: Config, name: str, role: str) -> Value:
+    shape = (c.vocabulary, c.hidden)
+    dims = ("vocabulary", "hidden")
+    return model.parameter(name, shape, dims, role, Init.normal(c.init_std))
+
+
+def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
+    gain = model.parameter(
+        name + ".weight", (c.hidden,), ("hidden",), "norm.gain", ONES
+    )
+    return model.rms_norm(name, "residual", x, gain, c.epsilon)
+
+
+class _Block:
+    """One transformer layer."""
+
+    def __init__(self, model: LossFunction, config: Config, layer: int):
+        self._model = model
+        self._config = config
+        self._prefix = "model.layers.%d." % layer
+
+    def self_attention(self, x: Value) -> Value:
+        c, model, prefix = self._config, self._model, self._prefix + "self_attn."
+        # Heads of keys and values, which are what is cut, come first: heads of
+        # queries lie in the published order, group by group.
+        groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
+        channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
+        y = _norm(model, c, self._prefix + "input_layernorm", x)
+        q = self._linear("self_attn.q_proj", "query_heads", "query_heads.out_in", y,
+                         [groups, queries, channels], [hidden])
+        k = self._linear("self_attn.k_proj", "heads", "heads.out_in", y,
+                         [groups, channels], [hidden])
+        v = self._linear("self_attn.v_proj", "heads", "heads.out_in", y,
+                         [groups, channels], [hidden])
+        q = model.rotary(prefix + "q_rotated", "query_heads", q, c.rope_theta)
+        k = model.rotary(prefix + "k_rotated", "heads", k, c.rope_theta)
+        y = model.attention(prefix + "heads", "query_heads", [q, k, v], causal=True)
+        y = self._linear("self_attn.o_proj", "residual", "attn_out.out_in", y,
+                         [hidden], [groups, queries, channels])
+        return model.add(prefix + "out", "residual", y, x)
+
+    def feed_forward(self, x: Value) -> Value:
+        c, model, prefix = self._config, self._model, self._prefix + "mlp."
+        ffn, hidden = ("ffn", c.ffn), ("hidden", c.hidden)
+        y = _norm(model, c, self._prefix + "post_attention_layernorm", x)
+        up_role = "mlp_up.out_in"
+        gate = self._linear("mlp.gate_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
+        up = self._linear("mlp.up_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
+        y = model.swiglu(prefix + "gated", "mlp_hidden", gate, up)
+        y = self._linear("mlp.down_proj", "residual", "mlp_down.out_in", y,
+                         [hidden], [ffn])
+        return model.add(prefix + "out", "residual", y, x)
+
+    def _linear(
+        self,
+        part: str,
+        role: str,
+        weight_role: str,
+        x: Value,
+        outs: Sequence[Tuple[str, int]],
+        ins: Sequence[Tuple[str, int]],
+    ) -> Value:
+        """x times the transpose of a weight [outs…, ins…]."""
+        names, shape = zip(*outs, *ins)
+        weight = self._model.parameter(
+            self._prefix + part + ".weight",
+            shape,
+            names,
+            weight_role,
+            Init.normal(self._config.init_std),
+            hf_shape=(_product(outs), _product(ins)),
+        )
+        return self._model.matmul(
+            self._prefix + part, role, x, weight, len(ins), transpose_b=True
+        )
+
+
+def _product(dims: Sequence[Tuple[str, int]]) -> int:
+    return math.prod(extent for _, extent in dims)

@@ -1,0 +1,216 @@
+# ===- llama_reference.py - Llama in NumPy --------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Llama and its gradients in NumPy, written from the model's equations.
+
+It shares nothing with the compiler: tensors have Hugging Face's names and
+shapes, linear weights [out, in], and every gradient is derived by hand.
+"""
+
+from typing import List, Tuple
+
+import numpy as np
+
+from gpt2_reference import Tensors
+
+HEAD = "lm_head.weight"
+EMBEDDING = "model.embed_tokens.weight"
+
+
+class Llama:
+    """The loss of a batch and its gradients, in the dtype of `parameters`.
+
+    The output head is the token embedding where there is no lm_head.weight.
+    """
+
+    def __init__(
+        self,
+        parameters: Tensors,
+        heads: int,
+        kv_heads: int,
+        theta: float = 10000.0,
+        epsilon: float = 1e-6,
+    ):
+        self.p = parameters
+        self.heads, self.kv_heads = heads, kv_heads
+        self.theta, self.epsilon = theta, epsilon
+        self.layers = sum(name.endswith("input_layernorm.weight") for name in parameters)
+        self.head = HEAD if HEAD in parameters else EMBEDDING
+
+    def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+        """Cross-entropy in nats, summed over targets >= 0, and their number."""
+        loss, count, _ = self._forward(tokens, targets)
+        return loss, count
+
+    def loss_and_gradients(
+        self, tokens: np.ndarray, targets: np.ndarray
+    ) -> Tuple[float, int, Tensors]:
+        """As `loss`, with the gradient of the sum for every parameter."""
+        loss, count, tape = self._forward(tokens, targets)
+        return loss, count, self._backward(tokens, tape)
+
+    # -------------------------------------------------------------- forward
+
+    def _forward(self, tokens, targets):
+        x = self.p[EMBEDDING][tokens]
+        blocks = []
+        for layer in range(self.layers):
+            x, saved = self._block(x, "model.layers.%d." % layer)
+            blocks.append(saved)
+        x, final_norm = self._norm(x, "model.norm")
+        logits = x @ self.p[self.head].T
+        logits = logits - logits.max(axis=-1, keepdims=True)
+        log_sums = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        log_probabilities = logits - log_sums
+        real = targets >= 0
+        chosen = np.where(real, targets, 0)[..., None]
+        picked = np.take_along_axis(log_probabilities, chosen, axis=-1)[..., 0]
+        onehot = np.arange(logits.shape[-1]) == chosen
+        d_logits = (np.exp(log_probabilities) - onehot) * real[..., None]
+        return -float(picked[real].sum()), int(real.sum()), (blocks, final_norm, x, d_logits)
+
+    def _block(self, x, prefix):
+        a, m = prefix + "self_attn.", prefix + "mlp."
+        y, norm_1 = self._norm(x, prefix + "input_layernorm")
+        q = self._split(self._linear(y, a + "q_proj"), self.heads)
+        k = self._split(self._linear(y, a + "k_proj"), self.kv_heads)
+        v = self._split(self._linear(y, a + "v_proj"), self.kv_heads)
+        mixed, attention = self._attention(self._rotate(q), self._rotate(k), v)
+        x = x + self._linear(mixed, a + "o_proj")
+        z, norm_2 = self._norm(x, prefix + "post_attention_layernorm")
+        gate, up = self._linear(z, m + "gate_proj"), self._linear(z, m + "up_proj")
+        sigmoid = 1 / (1 + np.exp(-gate))
+        hidden = gate * sigmoid * up
+        x = x + self._linear(hidden, m + "down_proj")
+        return x, (y, norm_1, mixed, attention, z, norm_2, gate, up, sigmoid, hidden)
+
+    def _linear(self, x, name):
+        return x @ self.p[name + ".weight"].T
+
+    def _norm(self, x, name):
+        rstd = 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.epsilon)
+        return x * rstd * self.p[name + ".weight"], (x * rstd, rstd)
+
+    @staticmethod
+    def _split(x, heads):
+        """[b, s, h] to [b, n, s, d]."""
+        b, s, h = x.shape
+        return x.reshape(b, s, heads, h // heads).transpose(0, 2, 1, 3)
+
+    @staticmethod
+    def _join(x):
+        b, n, s, d = x.shape
+        return x.transpose(0, 2, 1, 3).reshape(b, s, n * d)
+
+    def _rotate(self, x, sign=1):
+        """Channels i and i + d/2 are the parts of a complex number, which turns
+        by its position."""
+        length, half = x.shape[-2], x.shape[-1] // 2
+        speeds = self.theta ** (-np.arange(half) / half)
+        turn = np.exp(sign * 1j * np.outer(np.arange(length), speeds))
+        turned = (x[..., :half] + 1j * x[..., half:]) * turn
+        return np.concatenate([turned.real, turned.imag], axis=-1)
+
+    def _attention(self, q, k, v):
+        share = self.heads // self.kv_heads
+        k, v = np.repeat(k, share, axis=1), np.repeat(v, share, axis=1)
+        scale = 1 / np.sqrt(q.shape[-1])
+        scores = q @ k.swapaxes(-1, -2) * scale
+        length = q.shape[2]
+        scores[..., np.triu(np.ones((length, length), bool), k=1)] = -np.inf
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        return self._join(weights @ v), (q, k, v, weights, scale)
+
+    # ------------------------------------------------------------- backward
+
+    def _backward(self, tokens, tape) -> Tensors:
+        blocks, final_norm, x, d_logits = tape
+        g: Tensors = {EMBEDDING: np.zeros_like(self.p[EMBEDDING])}
+        flat = (-1, x.shape[-1])
+        d_head = d_logits.reshape(-1, d_logits.shape[-1]).T @ x.reshape(flat)
+        g[self.head] = d_head
+        dx = self._norm_gradient(
+            d_logits @ self.p[self.head], final_norm, "model.norm", g
+        )
+        for layer in reversed(range(self.layers)):
+            dx = self._block_gradient(dx, blocks[layer], "model.layers.%d." % layer, g)
+        np.add.at(g[EMBEDDING], tokens.reshape(-1), dx.reshape(flat))
+        return g
+
+    def _block_gradient(self, dx, saved, prefix, g):
+        y, norm_1, mixed, attention, z, norm_2, gate, up, sigmoid, hidden = saved
+        a, m = prefix + "self_attn.", prefix + "mlp."
+        d = self._linear_gradient(dx, hidden, m + "down_proj", g)
+        d_gate = d * up * (sigmoid + gate * sigmoid * (1 - sigmoid))
+        d_up = d * gate * sigmoid
+        d = self._linear_gradient(d_gate, z, m + "gate_proj", g)
+        d = d + self._linear_gradient(d_up, z, m + "up_proj", g)
+        dx = dx + self._norm_gradient(d, norm_2, prefix + "post_attention_layernorm", g)
+        d = self._linear_gradient(dx, mixed, a + "o_proj", g)
+        dq, dk, dv = self._attention_gradient(d, attention)
+        dq, dk = self._rotate(dq, -1), self._rotate(dk, -1)
+        d = 0
+        for gradient, name in [(dq, "q_proj"), (dk, "k_proj"), (dv, "v_proj")]:
+            d = d + self._linear_gradient(self._join(gradient), y, a + name, g)
+        return dx + self._norm_gradient(d, norm_1, prefix + "input_layernorm", g)
+
+    def _linear_gradient(self, dy, x, name, g):
+        rows = dy.reshape(-1, dy.shape[-1])
+        g[name + ".weight"] = rows.T @ x.reshape(-1, x.shape[-1])
+        return dy @ self.p[name + ".weight"]
+
+    def _norm_gradient(self, dy, saved, name, g):
+        x_hat, rstd = saved
+        g[name + ".weight"] = (dy * x_hat).sum(axis=(0, 1))
+        d = dy * self.p[name + ".weight"]
+        return rstd * (d - x_hat * (d * x_hat).mean(axis=-1, keepdims=True))
+
+    def _attention_gradient(self, d, saved):
+        q, k, v, weights, scale = saved
+        d = self._split(d, self.heads)
+        dv = weights.swapaxes(-1, -2) @ d
+        d_weights = d @ v.swapaxes(-1, -2)
+        inner = (d_weights * weights).sum(axis=-1, keepdims=True)
+        d_scores = weights * (d_weights - inner) * scale
+        return d_scores @ k, self._shared(d_scores.swapaxes(-1, -2) @ q), self._shared(dv)
+
+    def _shared(self, x):
+        """The sum over the heads of queries that share a head of keys."""
+        b, n, s, d = x.shape
+        return x.reshape(b, self.kv_heads, n // self.kv_heads, s, d).sum(axis=2)
+
+
+def parameter_shapes(
+    layers: int,
+    hidden: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    vocabulary: int,
+    tied: bool,
+) -> List[Tuple[str, Tuple[int, ...]]]:
+    """Names and shapes of Hugging Face's LlamaForCausalLM, as they are used."""
+    kv_hidden = hidden // heads * kv_heads
+    shapes = [(EMBEDDING, (vocabulary, hidden))]
+    for layer in range(layers):
+        shapes += [
+            ("model.layers.%d.%s.weight" % (layer, name), shape)
+            for name, shape in [
+                ("input_layernorm", (hidden,)),
+                ("self_attn.q_proj", (hidden, hidden)),
+                ("self_attn.k_proj", (kv_hidden, hidden)),
+                ("self_attn.v_proj", (kv_hidden, hidden)),
+                ("self_attn.o_proj", (hidden, hidden)),
+                ("post_attention_layernorm", (hidden,)),
+                ("mlp.gate_proj", (ffn, hidden)),
+                ("mlp.up_proj", (ffn, hidden)),
+                ("mlp.down_proj", (hidden, ffn)),
+            ]
+        ]
+    shapes.append(("model.norm.weight", (hidden,)))
+    return shapes if tied else shapes + [(HEAD, (vocabulary, hidden))]
