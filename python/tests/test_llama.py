@@ -18,7 +18,7 @@ import pytest
 
 from gpt2_reference import Hyper, windows
 from interpreter import (
-    MESHES,
+    LAYOUTS,
     Interpreter,
     draw_batch,
     draw_parameters,
@@ -134,8 +134,7 @@ def arguments(name):
 
 
 @pytest.mark.parametrize("name", PARTITIONED)
-@pytest.mark.parametrize("strategy", ["summa", "summa-paper", "megatron"])
-@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
 ):
@@ -222,6 +221,8 @@ def test_compiled_evaluation_equals_numpy(tools, text, text_tokens, serial):
         ("row:1,col:4", "summa"),
         ("row:3,col:2", "summa-paper"),
         ("row:1,col:4", "megatron"),
+        ("row:2,col:2", "megatron-sp"),
+        ("data:2,row:1,col:2", "summa"),
     ],
 )
 def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy):
@@ -241,18 +242,22 @@ def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy
     assert all(tensor["same"] for tensor in report["tensors"])
 
 
-def test_megatron_reduces_twice_a_layer_each_way(tools):
+@pytest.mark.parametrize("strategy", ["megatron", "megatron-sp"])
+def test_megatron_moves_what_its_formula_says(tools, strategy):
     # Three products read one activation in attention and two in the gated part;
-    # the parts of its gradient are added before they are reduced. See
-    # test_meshes: an all-reduce of 4 ranks moves 2 (4 - 1) times the tensor.
+    # it is gathered once, and the parts of its gradient are added before they
+    # are reduced. So a layer moves what GPT-2's does: see test_meshes. The gains
+    # of two norms are what is summed over all tokens with sequence parallelism.
     moved = []
     for model in (TRAINED, TRAINED._replace(layers=3)):
-        library = tools.library(model, "row:1,col:4", "megatron")
+        library = tools.library(model, "row:1,col:4", strategy)
         manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
         (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
         moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
     activation = TRAINED.batch * TRAINED.sequence * TRAINED.hidden * 4
-    assert moved[1] - moved[0] == 4 * 2 * 3 * activation
+    gains = 2 * 2 * TRAINED.hidden * 4
+    expected = {"megatron": 8 * activation, "megatron-sp": 10 * activation + gains}
+    assert moved[1] - moved[0] == 3 * expected[strategy]
 
 
 # ------------------------------------------------------------------- builder
