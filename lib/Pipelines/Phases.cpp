@@ -21,6 +21,22 @@ ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() {
   return known;
 }
 
+/// As an option of a pass; nothing for the built-in profile.
+static std::string getProfileOption(const PhaseOptions &options) {
+  return options.machineProfile.empty()
+             ? ""
+             : " machine-profile=\"" + options.machineProfile + "\"";
+}
+
+static std::string getTunePasses(const PhaseOptions &options) {
+  if (!options.tuneProducts)
+    return "";
+  return llvm::formatv("func.func(optimus-tune-products{{move=auto{0}}),"
+                       "func.func(optimus-verify-partition)",
+                       getProfileOption(options))
+      .str();
+}
+
 std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
   std::string shard =
       llvm::formatv("optimus-shard{{mesh={0} strategy={1}{2}}",
@@ -36,16 +52,14 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
       {"shard", shard, true},
       {"partition", "optimus-partition,func.func(optimus-verify-partition)",
        true},
+      {"tune", getTunePasses(options), true},
       {"fuse", "canonicalize,cse,func.func(optimus-fuse)", false},
       {"exec", "optimus-to-exec", false},
       {"schedule",
        llvm::formatv("func.func(optimus-schedule{{mode={0} "
-                     "extra-workspace={1}{2}{3}})",
+                     "extra-workspace={1}{2}})",
                      options.schedule, options.extraWorkspace,
-                     options.machineProfile.empty() ? "" : " machine-profile=",
-                     options.machineProfile.empty()
-                         ? ""
-                         : "\"" + options.machineProfile + "\"")
+                     getProfileOption(options))
            .str(),
        false},
       {"place",

@@ -120,6 +120,22 @@ def test_predictions(tools, tmp_path):
     assert roomy["predicted_exposed_ms"] <= tight["predicted_exposed_ms"]
 
 
+@pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3"])
+def test_tuned_products(tools, text, tmp_path, mesh):
+    """Products that move otherwise are the same products: the gradients are
+    serial ones, to the bounds that optimus-run derives."""
+    serial = compile_with(tools, tmp_path, "serial", "row:1,col:1", "serial")
+    tuned = compile_with(tools, tmp_path, "tuned", mesh, "summa", "--tune-products")
+    fixed = compile_with(tools, tmp_path, "fixed", mesh, "summa")
+    tools.run("optimus-run", "verify", serial, tuned, "--data", text)
+    tuned, fixed = (function(tools, each)["communication"] for each in (tuned, fixed))
+    # Bytes are counted by what moves, not by how; messages are fewer.
+    assert [axis["bytes"] for axis in tuned] == [axis["bytes"] for axis in fixed]
+    assert sum(axis["messages"] for axis in tuned) < sum(
+        axis["messages"] for axis in fixed
+    )
+
+
 def test_machine_profile(tools, tmp_path):
     """Prices come from the profile: a link that is 100 times slower exposes
     more than a fast one, and a slow processor computes for longer."""
@@ -135,6 +151,7 @@ def test_machine_profile(tools, tmp_path):
         gemm = [{"threads": 1, "alpha_s": 0, "points": [point]}]
         path.write_text(json.dumps({"version": 1, "comm": comm, "gemm": gemm}))
         flags = ["--machine-profile", path, "--schedule", "none"]
+        flags += ["--tune-products=false"]
         library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
         return function(tools, library)["schedule"]
 

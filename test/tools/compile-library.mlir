@@ -19,11 +19,12 @@
 // PHASES-NEXT: 02-step.mlir
 // PHASES-NEXT: 03-shard.mlir
 // PHASES-NEXT: 04-partition.mlir
-// PHASES-NEXT: 05-fuse.mlir
-// PHASES-NEXT: 06-exec.mlir
-// PHASES-NEXT: 07-schedule.mlir
-// PHASES-NEXT: 08-place.mlir
-// PHASES-NEXT: 09-llvm.mlir
+// PHASES-NEXT: 05-tune.mlir
+// PHASES-NEXT: 06-fuse.mlir
+// PHASES-NEXT: 07-exec.mlir
+// PHASES-NEXT: 08-schedule.mlir
+// PHASES-NEXT: 09-place.mlir
+// PHASES-NEXT: 10-llvm.mlir
 
 // NO-REST-NOT: .so.{{.*}}tmp
 

@@ -76,13 +76,17 @@ static cl::opt<std::string> machineProfile(
     "machine-profile", cl::value_desc("file"), cl::cat(category),
     cl::desc("What optimus-run bench --gemm and --comm measured, to predict "
              "times from (default: a built-in profile)"));
+static cl::opt<bool> tuneProducts(
+    "tune-products", cl::cat(category),
+    cl::desc("Choose panels, or whole tensors, for each distributed product by "
+             "predicted times (default: with --machine-profile)"));
 static cl::opt<bool> report("report", cl::cat(category),
                             cl::desc("Print memory and communication"));
-static cl::opt<std::string>
-    compileTo("compile-to", cl::value_desc("phase"), cl::cat(category),
-              cl::desc("Stop after a phase and write its IR: input, "
-                       "differentiate, step, shard, partition, fuse, exec, "
-                       "schedule, place or llvm"));
+static cl::opt<std::string> compileTo(
+    "compile-to", cl::value_desc("phase"), cl::cat(category),
+    cl::desc("Stop after a phase and write its IR: input, "
+             "differentiate, step, shard, partition, tune, fuse, exec, "
+             "schedule, place or llvm"));
 static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
                                        cl::cat(category),
                                        cl::desc("Write the IR of every phase"));
@@ -249,6 +253,9 @@ int main(int argc, char **argv) {
     return fail(llvm::Twine("--extra-workspace: ") +
                 llvm::toString(extra.takeError()));
   options.machineProfile = machineProfile;
+  options.tuneProducts = tuneProducts.getNumOccurrences() > 0
+                             ? bool(tuneProducts)
+                             : !machineProfile.empty();
   if (auto profile = MachineProfile::load(machineProfile); !profile)
     return fail(llvm::Twine("--machine-profile: ") +
                 llvm::toString(profile.takeError()));

@@ -128,6 +128,12 @@ StatusOr<BenchResult> measure(Session &session, World &world,
   return result;
 }
 
+/// What the compiler predicted of the steps that are timed; null if nothing.
+const Schedule *schedule(const Manifest &manifest) {
+  const Function *function = manifest.findFunction("train_step");
+  return function && function->schedule ? &*function->schedule : nullptr;
+}
+
 void print(const BenchOptions &options, const Session &session,
            const World &world, const BenchResult &result) {
   const Manifest &manifest = session.manifest();
@@ -142,6 +148,9 @@ void print(const BenchOptions &options, const Session &session,
               ms.lowerQuartile, ms.upperQuartile, ms.fastest, ms.slowest,
               ms.mean);
   std::printf("%.0f tokens/s\n", result.tokensPerSecond);
+  if (const Schedule *predicted = schedule(manifest))
+    std::printf("predicted %.2f ms, of them %.2f ms exposed communication\n",
+                predicted->stepMs, predicted->exposedMs);
   printCommunication(manifest.mesh, result.traffic);
   if (world.size() > 1)
     printCommunicationTime(result.communication.total);
@@ -167,6 +176,10 @@ void printJson(const BenchOptions &options, const Session &session,
                   {"upper_quartile", ms.upperQuartile},
                   {"max", ms.slowest}};
   report["tokens_per_s"] = result.tokensPerSecond;
+  if (const Schedule *predicted = schedule(manifest))
+    report["predicted"] = {{"step_ms", predicted->stepMs},
+                           {"comm_ms", predicted->commMs},
+                           {"exposed_ms", predicted->exposedMs}};
   report["communication"] = communicationToJson(manifest.mesh, result.traffic);
   report["communication_ms"] =
       communicationTimeToJson(manifest.mesh, result.communication);
@@ -179,6 +192,8 @@ void printJson(const BenchOptions &options, const Session &session,
 Status bench(const BenchOptions &options, World &world) {
   if (options.comm)
     return benchCollectives(options, world);
+  if (options.gemm)
+    return benchProducts(options, world);
   std::unique_ptr<ModelLibrary> library;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));

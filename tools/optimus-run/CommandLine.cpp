@@ -237,7 +237,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
 void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
   CLI::App *bench =
       app.add_subcommand("bench", "Time training steps on random tokens, or "
-                                  "the machine with --comm");
+                                  "the machine with --comm and --gemm");
   addLibrary(bench, "library", options.library)->required(false);
   CLI::Option *comm =
       bench->add_flag("--comm", options.comm,
@@ -262,13 +262,20 @@ void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
       ->needs(comm)
       ->check(kCommBytes);
   bench
-      ->add_option("--profile", options.profile,
-                   "With --comm: machine profile (JSON) to write the measured "
-                   "costs into; its other entries stay")
-      ->needs(comm);
+      ->add_flag("--gemm", options.gemm,
+                 "Time products, kernels and attention of one rank instead, "
+                 "with no library; --threads-per-rank are its threads "
+                 "(default: 1)")
+      ->excludes(comm);
+  bench->add_option("--profile", options.profile,
+                    "With --comm or --gemm: machine profile (JSON) to write "
+                    "the measured costs into; its other entries stay");
   bench->parse_complete_callback([&options] {
-    if (options.library.empty() && !options.comm)
+    bool timesMachine = options.comm || options.gemm;
+    if (options.library.empty() && !timesMachine)
       throw CLI::RequiredError("library");
+    if (!options.profile.empty() && !timesMachine)
+      throw CLI::RequiresError("--profile", "--comm or --gemm");
   });
   bench->add_option("--steps", options.steps, "Steps that are timed")
       ->capture_default_str()

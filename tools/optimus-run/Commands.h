@@ -71,7 +71,7 @@ struct VerifyOptions {
 };
 
 struct BenchOptions {
-  std::string library; ///< empty with `comm`
+  std::string library; ///< empty with `comm` and `gemm`
   int64_t steps = 20;
   int64_t warmup = 3; ///< steps before those that are timed
   RankOptions ranks;
@@ -79,6 +79,8 @@ struct BenchOptions {
   bool comm = false;
   int64_t numRanks = 0; ///< 0: those that mpirun started
   int64_t minBytes = 64, maxBytes = int64_t(1) << 24;
+  /// Times what one rank computes instead, with no model.
+  bool gemm = false;
   std::string profile; ///< machine profile to write into, or empty
   bool json = false;
 };
@@ -94,6 +96,8 @@ optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.
 optrt::Status benchCollectives(const BenchOptions &options,
                                optrt::World &world);
+/// Times what one rank computes: bench --gemm.
+optrt::Status benchProducts(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);

@@ -34,6 +34,8 @@ struct PhaseOptions {
   std::string schedule = "overlap";
   std::string extraWorkspace = "10%";
   std::string machineProfile;
+  /// Whether --optimus-tune-products runs.
+  bool tuneProducts = false;
 };
 
 /// One step that --compile-to can stop after.

@@ -201,6 +201,9 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   Value product = ccl::MatmulOp::create(
       builder, loc, getType(op.getResult(), layout), a, b, op.getContracting(),
       op.getTransposeA(), op.getTransposeB(), names[*stationary], panels);
+  // A choice of the user's holds for what comes after, too.
+  if (move)
+    product.getDefiningOp()->setAttr(OptimusDialect::kMove, move);
   set(op.getResult(), layout, product);
   ++numDistributed;
   return success();

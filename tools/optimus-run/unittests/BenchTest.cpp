@@ -131,6 +131,33 @@ TEST_F(Bench, CommMergesIntoAMachineProfile) {
   }
 }
 
+TEST_F(Bench, GemmWritesAMachineProfile) {
+  write("machine.json", R"({"version": 1, "comm": [{"ranks": 7}],
+      "gemm": [{"threads": 1, "alpha_s": 9}, {"threads": 8, "alpha_s": 8}]})");
+  Outcome outcome =
+      runProgram("bench --gemm --profile " + path("machine.json"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("GFLOP/s"));
+  auto profile = nlohmann::json::parse(read("machine.json"));
+  EXPECT_EQ(profile["comm"][0]["ranks"], 7);
+  // The measured entry was exchanged, the one of other threads stayed.
+  ASSERT_EQ(profile["gemm"].size(), 2u);
+  EXPECT_EQ(profile["gemm"][0]["threads"], 8);
+  const auto &entry = profile["gemm"][1];
+  EXPECT_EQ(entry["threads"], 1);
+  EXPECT_GE(entry["cores"], 1);
+  for (const char *key : {"alpha_s", "flops_per_s", "kernel_alpha_s",
+                          "bytes_per_s", "attention_flops_per_s"})
+    EXPECT_GT(entry[key], 0) << key;
+  ASSERT_EQ(entry["points"].size(), 108u);
+  for (const auto &point : entry["points"]) {
+    EXPECT_GT(point["seconds"], 0);
+    double flops =
+        2.0 * double(point["m"]) * double(point["n"]) * double(point["k"]);
+    EXPECT_LE(flops / double(point["seconds"]), entry["flops_per_s"]);
+  }
+}
+
 TEST_F(Bench, CommRefusesWhatItCannotDo) {
   write("text.json", "[1, 2]");
   write("future.json", R"({"version": 2})");
@@ -140,6 +167,9 @@ TEST_F(Bench, CommRefusesWhatItCannotDo) {
   for (const Case &wrong :
        {Case{"", "library is required"}, Case{"--comm", "needs --ranks N"},
         Case{"--ranks 2 " + toy("toy1"), "--ranks requires --comm"},
+        Case{"--gemm --comm --ranks 2", "--gemm excludes --comm"},
+        Case{"--profile machine.json " + toy("toy1"),
+             "--profile requires --comm or --gemm"},
         Case{"--comm --ranks 2 --min-bytes 64 --max-bytes 32",
              "--min-bytes 64 is above --max-bytes 32"},
         Case{"--comm --ranks 2 --profile " + path("text.json"),

@@ -62,7 +62,9 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
     return expect(isa<StringAttr>(attr.getValue()), "a string");
   if (attr.getName() == kMove) {
     auto move = dyn_cast<StringAttr>(attr.getValue());
-    return expect(isa<MatmulOp>(op) && move &&
+    bool isProduct =
+        isa<MatmulOp>(op) || op->getName().getStringRef() == "ccl.matmul";
+    return expect(isProduct && move &&
                       (move == kMovePanels || move == kMoveWhole),
                   "\"panels\" or \"whole\", on an optimus.matmul");
   }

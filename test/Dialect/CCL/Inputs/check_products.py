@@ -11,7 +11,8 @@ does so with an axis more, over which one index is cut alike in both tensors
 that have it: nothing moves over that axis, and the result holds addends over
 it where the index is the contracted one.
 
-    check_products.py FILE    FILE holds the candidates
+    check_products.py FILE            FILE holds the candidates
+    check_products.py FILE PASSES     first rewrites those that verify
 """
 
 import itertools
@@ -121,6 +122,13 @@ def main():
         functions[name] = shared[name]
     with open(path, "w", encoding="utf-8") as file:
         file.write(SERIAL + "".join(functions.values()))
+    if len(sys.argv) > 2:
+        rewrite = ["optimus-opt", path, "--pass-pipeline=" + sys.argv[2]]
+        text = subprocess.run(
+            rewrite, stdout=subprocess.PIPE, text=True, check=True).stdout
+        print("%d products are left" % text.count("ccl.matmul"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     wrong = []
     for name in functions:
         run = subprocess.run(

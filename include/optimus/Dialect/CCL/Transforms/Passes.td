@@ -11,6 +11,42 @@
 
 include "mlir/Pass/PassBase.td"
 
+def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
+  let summary = "Chooses how what moves in each distributed product does";
+  let description = [{
+    By predicted times (see docs/cost-model.md), a `ccl.matmul` keeps its
+    least number of panels, gets a multiple of it, so that less of the first and last
+    panel is waited for, or becomes a local product between an all-gather of each
+    operand that moves and a reduce-scatter of a result that does: fewer, larger
+    messages, and more memory. A product that carries `optimus.move` is left alone.
+
+    ```mlir
+    %y = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : …
+    // becomes
+    %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : …
+    %1 = ccl.all_gather %w {axis = "row", dim = 0 : i64} : …
+    %y = optimus.matmul %0, %1 : …
+    ```
+  }];
+  let dependentDialects = ["::mlir::optimus::OptimusDialect"];
+  let options = [
+    Option<"move", "move", "std::string", "\"auto\"",
+           "auto, or panels or whole for all products">,
+    Option<"maxFactor", "max-factor", "int64_t", "4",
+           "The largest multiple of the least number of panels">,
+    Option<"maxWholeBytes", "max-whole-bytes", "int64_t", "16777216",
+           "Bytes of tensors beyond which auto moves none of them whole">,
+    Option<"machineProfile", "machine-profile", "std::string", "\"\"",
+           "JSON file that optimus-run bench --gemm and --comm wrote "
+           "(default: a built-in profile)">
+  ];
+  let statistics = [
+    Statistic<"numProducts", "products", "Distributed products">,
+    Statistic<"numWhole", "whole", "Products whose tensors move whole">,
+    Statistic<"numMorePanels", "more-panels", "Products with more panels">
+  ];
+}
+
 def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp"> {
   let summary = "Checks that local operations mean on parts what they mean on whole tensors";
   let description = [{

@@ -1,0 +1,284 @@
+//===- TuneProducts.cpp - How each distributed product moves ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/CostModel.h"
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::ccl {
+#define GEN_PASS_DEF_TUNEPRODUCTSPASS
+#include "optimus/Dialect/CCL/Transforms/Passes.h.inc"
+} // namespace mlir::ccl
+
+using namespace mlir;
+using namespace mlir::ccl;
+using exec::CollectiveKind;
+using optimus::MeshOp;
+using optimus::OptimusDialect;
+
+namespace {
+/// One of the tensors that move, and what its movement costs.
+struct Mover {
+  int tensor;
+  int64_t dim;
+  StringRef axis;
+  int64_t ranks;
+  /// All of the tensor that one group of ranks along the axis has, in bytes.
+  double bytes;
+  /// It is there before the product is due: a parameter.
+  bool isEarly;
+};
+
+/// A distributed product, the ways in which it can run and their prices.
+class TunableProduct {
+public:
+  TunableProduct(MatmulOp op, const optimus::CostModel &costs)
+      : op(op), mesh(optimus::getMesh(op)), costs(costs) {}
+
+  LogicalResult describe() {
+    FailureOr<ProductCuts> found = getProductCuts(op);
+    FailureOr<ProductForm> form = getProductForm(op);
+    if (failed(found) || failed(form))
+      return failure();
+    cuts = *found;
+    stationary = form->stationary;
+    constexpr int streamedOf[3] = {2, 0, 1};
+    streamed = streamedOf[stationary];
+    for (int tensor = 0; tensor < 3; ++tensor) {
+      StringRef axis = cuts.axes[tensor][streamed];
+      if (tensor == stationary || axis.empty())
+        continue;
+      int64_t ranks = *mesh.getAxisSize(axis);
+      auto type = getType(tensor);
+      movers.push_back({tensor, cuts.dims[tensor][streamed], axis, ranks,
+                        4.0 * type.getNumElements() * ranks,
+                        isa<BlockArgument>(getValue(tensor))});
+    }
+    countExtents();
+    return success(!movers.empty());
+  }
+
+  /// The streamed dimension where it is whole on a rank's axis: what panels
+  /// divide.
+  int64_t getStreamedExtent() const {
+    const Mover &mover = movers.front();
+    return getType(mover.tensor).getDimSize(mover.dim) * mover.ranks;
+  }
+
+  /// Bytes that a rank has beside its own parts when tensors move whole.
+  double getWholeBytes() const {
+    double bytes = 0;
+    for (const Mover &mover : movers)
+      bytes += mover.bytes;
+    return bytes;
+  }
+
+  /// Panels, one after another: the next one moves while one is multiplied. The
+  /// first of what was not there early, and the last of a result, are waited
+  /// for.
+  double pricePanels(int64_t panels) const {
+    double first = 0, last = 0, slowest = 0;
+    llvm::StringMap<double> busy;
+    for (const Mover &mover : movers) {
+      bool isResult = mover.tensor == ProductForm::C;
+      double seconds = costs.getCollectiveSeconds(
+          isResult ? CollectiveKind::Reduce : CollectiveKind::Broadcast,
+          mover.ranks, mover.bytes / panels);
+      slowest = std::max(slowest, busy[mover.axis] += seconds);
+      if (isResult)
+        last += seconds;
+      else if (!mover.isEarly)
+        first = std::max(first, seconds);
+    }
+    double product = priceProduct(panels);
+    return first + (panels - 1) * std::max(product, slowest) + product + last;
+  }
+
+  /// All of it at once, on both axes together.
+  double priceWhole() const {
+    double operands = 0, result = 0;
+    llvm::StringMap<double> busy;
+    for (const Mover &mover : movers) {
+      if (mover.tensor == ProductForm::C)
+        result = costs.getCollectiveSeconds(CollectiveKind::ReduceScatter,
+                                            mover.ranks, mover.bytes);
+      else if (!mover.isEarly)
+        operands = std::max(
+            operands, busy[mover.axis] += costs.getCollectiveSeconds(
+                          CollectiveKind::AllGather, mover.ranks, mover.bytes));
+    }
+    return operands + priceProduct(1) + result;
+  }
+
+  /// Replaces the product by a local one between gathers and a scatter.
+  void moveWhole() {
+    OpBuilder builder(op);
+    Value operands[2] = {op.getA(), op.getB()};
+    RankedTensorType resultType = getType(ProductForm::C);
+    const Mover *scatters = nullptr;
+    for (const Mover &mover : movers) {
+      RankedTensorType whole = getWholeType(mover);
+      if (mover.tensor == ProductForm::C) {
+        resultType = whole;
+        scatters = &mover;
+        continue;
+      }
+      operands[mover.tensor] =
+          AllGatherOp::create(builder, op.getLoc(), whole,
+                              operands[mover.tensor], mover.axis, mover.dim);
+    }
+    Value product = optimus::MatmulOp::create(
+        builder, op.getLoc(), resultType, operands[0], operands[1],
+        op.getContracting(), op.getTransposeA(), op.getTransposeB());
+    if (scatters)
+      product = ReduceScatterOp::create(builder, op.getLoc(),
+                                        op.getResult().getType(), product,
+                                        scatters->axis, scatters->dim);
+    op.getResult().replaceAllUsesWith(product);
+    op.erase();
+  }
+
+private:
+  Value getValue(int tensor) const {
+    MatmulOp product = op;
+    return tensor == 0   ? product.getA()
+           : tensor == 1 ? product.getB()
+                         : product.getResult();
+  }
+  RankedTensorType getType(int tensor) const {
+    return cast<RankedTensorType>(getValue(tensor).getType());
+  }
+
+  /// What one rank multiplies when the streamed group is whole.
+  void countExtents() {
+    MatmulOp product = op;
+    int64_t k = product.getContracting();
+    auto multiply = [](ArrayRef<int64_t> shape) {
+      int64_t extent = 1;
+      for (int64_t size : shape)
+        extent *= size;
+      return extent;
+    };
+    ArrayRef<int64_t> a = getType(0).getShape(), b = getType(1).getShape();
+    bool transA = product.getTransposeA(), transB = product.getTransposeB();
+    extents[0] = multiply(transA ? a.drop_front(k) : a.drop_back(k));
+    extents[1] = multiply(transA ? a.take_front(k) : a.take_back(k));
+    extents[2] = multiply(transB ? b.drop_back(k) : b.drop_front(k));
+    // One rank's part of a group that moves is its cut.
+    for (const Mover &mover : movers)
+      if (mover.tensor == (streamed == 2 ? 1 : 0))
+        extents[streamed] *= mover.ranks;
+  }
+
+  double priceProduct(int64_t panels) const {
+    int64_t extent[3] = {extents[0], extents[1], extents[2]};
+    extent[streamed] = std::max<int64_t>(1, extent[streamed] / panels);
+    MatmulOp product = op;
+    return costs.getGemmSeconds(extent[0], extent[2], extent[1],
+                                product.getTransposeA(),
+                                product.getTransposeB());
+  }
+
+  /// The type of a tensor when what its axis cuts is whole; of the result, with
+  /// addends over that axis.
+  RankedTensorType getWholeType(const Mover &mover) const {
+    RankedTensorType type = getType(mover.tensor);
+    optimus::ShardingAttr sharding = getLocal(type).getSharding();
+    SmallVector<int64_t> padded;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      padded.push_back(type.getDimSize(dim) *
+                       MeshOp(mesh).getProduct(getDimAxes(type, dim)));
+    SmallVector<StringRef> axes = getDimAxes(type, mover.dim);
+    llvm::erase(axes, mover.axis);
+    sharding = sharding.withDimAxes(mover.dim, axes);
+    if (mover.tensor == ProductForm::C) {
+      SmallVector<StringRef> unreduced = sharding.getUnreducedAxes();
+      unreduced.push_back(mover.axis);
+      sharding = sharding.withUnreduced(unreduced);
+    }
+    return getLocalType(getGlobalShape(type), padded, type.getElementType(),
+                        sharding, mesh);
+  }
+
+  MatmulOp op;
+  MeshOp mesh;
+  const optimus::CostModel &costs;
+  ProductCuts cuts;
+  int stationary = 0, streamed = 0;
+  SmallVector<Mover, 2> movers;
+  /// M, K and N of the local product with the streamed group whole.
+  int64_t extents[3];
+};
+
+class TuneProductsPass
+    : public ccl::impl::TuneProductsPassBase<TuneProductsPass> {
+public:
+  using TuneProductsPassBase::TuneProductsPassBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (!llvm::is_contained({"auto", "panels", "whole"}, move))
+      return emitError(UnknownLoc::get(context))
+             << "unknown movement '" << move
+             << "'; known are auto, panels and whole";
+    auto loaded = optimus::MachineProfile::load(machineProfile);
+    if (!loaded)
+      return emitError(UnknownLoc::get(context))
+             << llvm::toString(loaded.takeError());
+    profile = std::move(*loaded);
+    return success();
+  }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    MeshOp mesh = optimus::getMesh(function);
+    if (!mesh)
+      return;
+    optimus::CostModel costs(profile, mesh.getNumRanks());
+    SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
+    for (MatmulOp op : products)
+      tune(op, costs);
+  }
+
+private:
+  void tune(MatmulOp op, const optimus::CostModel &costs) {
+    TunableProduct product(op, costs);
+    // A user's choice stands; a product that nothing moves of has none.
+    if (op->hasAttr(OptimusDialect::kMove) || failed(product.describe()))
+      return;
+    ++numProducts;
+    int64_t least = op.getPanels(), best = least;
+    double bestSeconds = product.pricePanels(least);
+    // Multiples of the least number are panels of one owner each, too.
+    for (int64_t factor = 2; factor <= maxFactor; ++factor) {
+      int64_t panels = factor * least;
+      if (product.getStreamedExtent() % panels != 0)
+        continue;
+      double seconds = product.pricePanels(panels);
+      if (seconds < (1 - kGain) * bestSeconds)
+        std::tie(best, bestSeconds) = std::pair(panels, seconds);
+    }
+    bool fits = product.getWholeBytes() <= maxWholeBytes;
+    bool movesWhole =
+        move == "whole" || (move == "auto" && fits &&
+                            product.priceWhole() < (1 - kGain) * bestSeconds);
+    if (movesWhole) {
+      product.moveWhole();
+      ++numWhole;
+    } else if (best != least) {
+      op.setPanels(best);
+      ++numMorePanels;
+    }
+  }
+
+  /// What a change must gain at least: predictions are not better than that.
+  static constexpr double kGain = 0.05;
+  optimus::MachineProfile profile;
+};
+} // namespace

@@ -1,0 +1,135 @@
+//===- CostModelTest.cpp - What a machine profile predicts ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/CostModel.h"
+
+#include <gtest/gtest.h>
+
+using mlir::exec::CollectiveKind;
+using mlir::optimus::CostModel;
+using mlir::optimus::MachineProfile;
+
+namespace {
+
+MachineProfile parse(llvm::StringRef text) {
+  auto profile = MachineProfile::parse(text, "test");
+  EXPECT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
+  return profile ? *profile : MachineProfile();
+}
+
+std::string errorOf(llvm::StringRef text) {
+  auto profile = MachineProfile::parse(text, "test");
+  return profile ? "" : llvm::toString(profile.takeError());
+}
+
+constexpr const char *kGemm = R"({"version": 1, "gemm": [
+    {"threads": 1, "cores": 4, "alpha_s": 1e-6, "points": [
+      {"m": 64, "n": 64, "k": 64, "seconds": 2e-5},
+      {"m": 512, "n": 512, "k": 512, "seconds": 4e-3}]}]})";
+
+TEST(CostModel, MeetsWhatWasMeasured) {
+  CostModel costs(parse(kGemm), /*numRanks=*/1);
+  // The neighbour 9 squared octaves off in each extent, 27 in all, against
+  // 1e-3 at the point: less than 1e-4 of the weight, on a logarithm below 2.
+  EXPECT_NEAR(costs.getGemmSeconds(64, 64, 64, false, false), 2e-5, 2e-8);
+  EXPECT_NEAR(costs.getGemmSeconds(512, 512, 512, false, false), 4e-3, 4e-6);
+}
+
+TEST(CostModel, InterpolatesProducts) {
+  CostModel costs(parse(kGemm), 1);
+  double small = costs.getGemmSeconds(64, 64, 64, false, false);
+  double middle = costs.getGemmSeconds(128, 256, 128, false, false);
+  double large = costs.getGemmSeconds(512, 512, 512, false, false);
+  EXPECT_GT(middle, small);
+  EXPECT_LT(middle, large);
+  // Beyond what was measured, time goes with the operations.
+  double beyond = costs.getGemmSeconds(2048, 2048, 512, false, false);
+  EXPECT_NEAR(beyond / large, 16, 2);
+}
+
+TEST(CostModel, SharesCores) {
+  MachineProfile profile = parse(kGemm);
+  double alone = CostModel(profile, 4).getGemmSeconds(64, 64, 64, false, false);
+  double crowd = CostModel(profile, 8).getGemmSeconds(64, 64, 64, false, false);
+  EXPECT_DOUBLE_EQ(crowd, 2 * alone);
+}
+
+TEST(CostModel, ChoosesThreadsThatFit) {
+  MachineProfile profile = parse(R"({"version": 1, "gemm": [
+      {"threads": 1, "cores": 4, "alpha_s": 1},
+      {"threads": 2, "cores": 4, "alpha_s": 2},
+      {"threads": 4, "cores": 4, "alpha_s": 4}]})");
+  auto alpha = [&](int64_t ranks) {
+    return std::round(
+        CostModel(profile, ranks).getGemmSeconds(1, 1, 1, false, false));
+  };
+  EXPECT_EQ(alpha(1), 4);
+  EXPECT_EQ(alpha(2), 2);
+  EXPECT_EQ(alpha(4), 1);
+  EXPECT_EQ(alpha(8), 2); // one thread, at half the speed
+}
+
+constexpr const char *kComm = R"({"version": 1, "comm": [
+    {"backend": "mpi", "ranks": 4, "collective": "broadcast",
+     "alpha_s": 1e-5, "beta_s_per_byte": 1e-9, "points": [
+       {"bytes": 1000, "seconds": 3e-5}, {"bytes": 3000, "seconds": 5e-5}]},
+    {"backend": "nccl", "ranks": 4, "collective": "broadcast",
+     "alpha_s": 1, "beta_s_per_byte": 1}]})";
+
+TEST(CostModel, InterpolatesCollectives) {
+  CostModel costs(parse(kComm), 4);
+  auto seconds = [&](double bytes) {
+    return costs.getCollectiveSeconds(CollectiveKind::Broadcast, 4, bytes);
+  };
+  EXPECT_NEAR(seconds(10), 3e-5, 1e-12);
+  EXPECT_NEAR(seconds(2000), 4e-5, 1e-12);
+  // Beyond the points, the line.
+  EXPECT_NEAR(seconds(1e6), 1e-5 + 1e-3, 1e-12);
+}
+
+TEST(CostModel, ScalesToOtherNumbersOfRanks) {
+  MachineProfile profile = parse(kComm);
+  CostModel costs(profile, 16);
+  double four = costs.getCollectiveSeconds(CollectiveKind::Broadcast, 4, 1e6);
+  double sixteen =
+      costs.getCollectiveSeconds(CollectiveKind::Broadcast, 16, 1e6);
+  // As links do: two hops more, and the same bytes.
+  double link = profile.linkBeta * 1e6;
+  EXPECT_DOUBLE_EQ(sixteen / four, (4 * profile.linkAlpha + link) /
+                                       (2 * profile.linkAlpha + link));
+  EXPECT_EQ(costs.getCollectiveSeconds(CollectiveKind::Broadcast, 1, 1e6), 0);
+}
+
+TEST(CostModel, PricesWhatWasNotMeasuredByLinks) {
+  CostModel costs(MachineProfile(), 4);
+  MachineProfile link;
+  double gather = costs.getCollectiveSeconds(CollectiveKind::AllGather, 4, 4e6);
+  EXPECT_DOUBLE_EQ(gather, 3 * link.linkAlpha + 3e6 * link.linkBeta);
+  EXPECT_DOUBLE_EQ(
+      costs.getCollectiveSeconds(CollectiveKind::AllReduce, 4, 4e6),
+      2 * gather);
+}
+
+TEST(MachineProfile, NamesWhatIsWrong) {
+  EXPECT_NE(errorOf("[]").find("expected an object"), std::string::npos);
+  EXPECT_NE(errorOf(R"({"version": 1, "comm": {}})").find("expected an array"),
+            std::string::npos);
+  std::string negative = errorOf(
+      R"({"version": 1, "comm": [{"backend": "mpi", "ranks": 2,
+          "collective": "reduce", "alpha_s": -1, "beta_s_per_byte": 1}]})");
+  EXPECT_NE(negative.find("expected a finite number from 0 at "
+                          "profile.comm[0].alpha_s"),
+            std::string::npos)
+      << negative;
+  std::string alone = errorOf(
+      R"({"version": 1, "comm": [{"backend": "mpi", "ranks": 1,
+          "collective": "reduce", "alpha_s": 1, "beta_s_per_byte": 1}]})");
+  EXPECT_NE(alone.find("profile.comm[0].ranks"), std::string::npos) << alone;
+}
+
+} // namespace
