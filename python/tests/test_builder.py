@@ -18,7 +18,7 @@ import pytest
 
 from gpt2_reference import parameter_shapes
 from optimus import ir
-from optimus.models import ConfigError, gpt2
+from optimus.models import ConfigError, gpt2, llama
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -243,6 +243,36 @@ def test_bad_arguments(arguments, message):
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (flags(kv_heads=2, ffn=20), "heads (3) is not divisible by kv_heads (2)"),
+        (flags(), "the following arguments are required: --ffn"),
+        (flags(ffn=20, rope_theta=-1), "rope_theta is -1.0; it must be a positive"),
+        (flags(ffn=20) + ["--tied", "--untied"], "not allowed with argument"),
+        (flags(ffn=20, dropout=0.1), "unrecognized arguments: --dropout 0.1"),
+    ],
+)
+def test_bad_arguments_of_llama(arguments, message):
+    result = run("llama", *arguments)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_llama_has_a_head_of_its_own_or_not(tied):
+    result = run("llama", *flags(ffn=20), "--tied" if tied else "--untied")
+    assert (result.returncode, result.stderr) == (0, "")
+    config = llama.Config(2, 12, 3, 3, 20, 8, 50, 4, tied=tied)
+    assert result.stdout == llama.build(config).text()
+    head = operations_of(result.stdout)[-1][1]
+    table = "model_embed_tokens_weight" if tied else "lm_head_weight"
+    assert head.startswith("%%model_norm, %%%s, %%targets" % table)
+    assert ("lm_head" in result.stdout) is not tied
 
 
 def test_unknown_model():
