@@ -140,7 +140,7 @@ def test_machine_profile(tools, tmp_path):
     """Prices come from the profile: a link that is 100 times slower exposes
     more than a fast one, and a slow processor computes for longer."""
     def profile(name, beta, seconds):
-        path = tmp_path / (name + ".json")
+        path = tmp_path / (name + " of today.json")
         kinds = ["broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"]
         comm = [
             {"backend": "mpi", "ranks": 2, "collective": kind, "alpha_s": 1e-6}

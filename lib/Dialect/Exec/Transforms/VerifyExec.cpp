@@ -123,19 +123,22 @@ private:
     struct Placed {
       ArenaSlotOp slot;
       LiveInterval interval;
+      int64_t begin, end;
     };
     SmallVector<Placed> placed;
     for (auto [buffer, interval] : computeLiveIntervals(function))
-      if (auto slot = buffer.getDefiningOp<ArenaSlotOp>())
-        placed.push_back({slot, interval});
+      if (auto slot = buffer.getDefiningOp<ArenaSlotOp>()) {
+        int64_t begin = slot.getOffset();
+        placed.push_back(
+            {slot, interval, begin, begin + getBufferBytes(buffer)});
+      }
     // V3
     for (size_t i = 0; i < placed.size(); ++i)
       for (size_t j = 0; j < i; ++j) {
         Placed &a = placed[i], &b = placed[j];
         if (a.interval.last < b.interval.first ||
-            b.interval.last < a.interval.first ||
-            !mayOverlap(getRegions(a.slot.getBuffer()),
-                        getRegions(b.slot.getBuffer())))
+            b.interval.last < a.interval.first || a.end <= b.begin ||
+            b.end <= a.begin || a.slot.getArena() != b.slot.getArena())
           continue;
         InFlightDiagnostic error =
             a.slot.emitOpError()
