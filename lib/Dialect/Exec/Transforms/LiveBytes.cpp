@@ -79,6 +79,10 @@ int64_t LiveBytes::getFarthest(ArrayRef<Value> bases, int64_t from,
   return findAbove(begin, slot + 1, bound - bytes) - 1;
 }
 
+bool LiveBytes::exceeds(int64_t slot) const {
+  return findAbove(slot, slot + 1, bound) == slot;
+}
+
 int64_t LiveBytes::getEnd(ArrayRef<Value> bases) const {
   int64_t end = numSlots;
   for (Value base : bases)

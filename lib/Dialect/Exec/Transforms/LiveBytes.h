@@ -38,6 +38,10 @@ public:
   /// bases are alive now; at least `from`.
   int64_t getFarthest(ArrayRef<Value> bases, int64_t from, int64_t slot) const;
 
+  /// Whether more than the bound is alive at a slot, as where several
+  /// collectives stand at one gap whose buffers follow each other.
+  bool exceeds(int64_t slot) const;
+
   /// The last slot at which all of `bases` are alive; any slot without one.
   int64_t getEnd(ArrayRef<Value> bases) const;
 

@@ -232,8 +232,16 @@ std::vector<SmallVector<OverlapEvent>> OverlapScheduler::run() {
       return states[task] == State::Done;
     });
     // Starting pushes to the lists of later gaps, or to this one's end.
-    for (size_t i = 0; i < startsAt[at].size(); ++i)
-      placeHere(startsAt[at][i]);
+    for (size_t i = 0; i < startsAt[at].size(); ++i) {
+      unsigned task = startsAt[at][i];
+      placeHere(task);
+      // Where the buffers of one gap do not fit together, one collective ends
+      // before the next begins, as they stood in the program.
+      if (states[task] == State::Started && live.exceeds(2 * at)) {
+        tasks[task].wasBounded = true;
+        wait(task);
+      }
+    }
     SmallVector<unsigned> urgent;
     double ready = now;
     for (size_t i = 0; i < waitsAt[at].size(); ++i) {
