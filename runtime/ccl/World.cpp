@@ -68,6 +68,33 @@ Status World::agree(Status own) {
   return okStatus();
 }
 
+Status World::checkSame(std::span<const Setting> settings) {
+  std::string own;
+  for (const Setting &setting : settings)
+    own += setting.value + '\n';
+  std::vector<std::string> all = allGather(own);
+  auto linesOf = [](const std::string &text) {
+    std::istringstream stream(text);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);)
+      lines.push_back(line);
+    return lines;
+  };
+  std::vector<std::string> expected = linesOf(all[0]);
+  for (std::size_t rank = 1; rank != all.size(); ++rank) {
+    std::vector<std::string> found = linesOf(all[rank]);
+    for (std::size_t i = 0; i != settings.size(); ++i)
+      if (i >= found.size() || i >= expected.size() || found[i] != expected[i])
+        return invalidArgument(
+            concat("rank ", rank, " and rank 0 disagree on ", settings[i].name,
+                   ": ", i < found.size() ? found[i] : "nothing", " on rank ",
+                   rank, ", ", i < expected.size() ? expected[i] : "nothing",
+                   " on rank 0; start all ranks with the same options and "
+                   "files"));
+  }
+  return okStatus();
+}
+
 // Open MPI opens parts of itself that look for its symbols.
 static constexpr Plugin kMpi = {
     "the MPI back-end",

@@ -84,19 +84,26 @@ Status Session::build(SessionOptions options) {
   const Manifest &manifest = library.manifest();
 
   std::vector<std::string> hashes = world.allGather(manifest.sourceHash);
+  std::vector<std::string> layouts = world.allGather(
+      concat(manifest.strategy, " on ", manifest.mesh.toString()));
   for (std::size_t r = 0; r != hashes.size(); ++r)
     if (hashes[r] != hashes[0])
       return invalidArgument(
           concat("rank ", r,
-                 " has opened another model library than rank 0 (source "
-                 "hash ",
-                 hashes[r], " and ", hashes[0],
-                 "): copy the same file to every host"));
+                 " has opened another model library than rank 0: ", layouts[r],
+                 " with source hash ", hashes[r], ", and ", layouts[0],
+                 " with ", hashes[0], "; copy the same file to every host"));
 
   std::vector<int64_t> sizes;
   for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
     sizes.push_back(axis.size);
   OPTRT_RETURN_IF_ERROR(world.configure(sizes));
+  WatchOptions watch;
+  watch.timeoutSeconds = options.timeoutSeconds;
+  watch.onStall = options.onStall;
+  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
+    watch.axisNames.push_back(axis.name);
+  OPTRT_RETURN_IF_ERROR(world.watch(std::move(watch)));
 
   for (const std::string &name : options.functions) {
     const Function *function = manifest.findFunction(name);

@@ -200,11 +200,10 @@ Status bench(const BenchOptions &options, World &world) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         Session::create(*library, world,
-                                         {{"train_step"},
-                                          options.ranks.threadsPerRank,
-                                          options.ranks.device}));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::create(*library, world,
+                      sessionOptions({"train_step"}, options.ranks)));
   OPTRT_RETURN_IF_ERROR(world.agree(session->initialize(/*seed=*/0)));
   warnOfOversubscription(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result, measure(*session, world, options));

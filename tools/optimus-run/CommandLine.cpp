@@ -83,6 +83,11 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
   app->add_option("--threads-per-rank", ranks.threadsPerRank,
                   "Threads of each rank; by default cores / ranks")
       ->check(kThreads);
+  app->add_option("--timeout", ranks.timeoutSeconds,
+                  "Seconds for which a rank may be silent, or keep others "
+                  "waiting in a collective, before the job ends; 0: for ever")
+      ->capture_default_str()
+      ->check(kRate);
 }
 
 CLI::Option *addLibrary(CLI::App *app, const std::string &name,

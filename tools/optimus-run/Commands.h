@@ -25,6 +25,7 @@ namespace optimus_run {
 struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device = "cpu";
+  double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };
 
 struct TrainOptions {
@@ -116,6 +117,10 @@ std::string describeRanks(const optrt::World &world,
 /// overlap communication with computing.
 void warnOfOversubscription(const optrt::World &world,
                             const optrt::Session &session);
+
+/// What a session needs to run `functions` on ranks with these options.
+optrt::SessionOptions sessionOptions(std::vector<std::string> functions,
+                                     const RankOptions &ranks);
 
 /// Hands on the failure of some rank of this process. With several processes
 /// the others would wait for this one for ever: prints it and ends the job.

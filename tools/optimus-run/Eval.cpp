@@ -55,9 +55,8 @@ Status eval(const EvalOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(
-          *library, world,
-          {{"eval_step"}, options.ranks.threadsPerRank, options.ranks.device}));
+      Session::create(*library, world,
+                      sessionOptions({"eval_step"}, options.ranks)));
   OPTRT_RETURN_IF_ERROR(world.agree(checkpoint
                                         ? session->load(*checkpoint)
                                         : session->initialize(options.seed)));

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace optrt;
 
@@ -38,6 +39,8 @@ private:
   Status openCheckpoint(const Manifest &manifest);
   Status openOutputs();
   Status prepareSession();
+  std::vector<Setting> settings() const;
+  std::string fingerprint() const;
   void announce() const;
   Status steps();
   Status oneStep(int64_t step, Progress &progress);
@@ -145,18 +148,63 @@ Status Training::openOutputs() {
 }
 
 Status Training::prepareSession() {
-  SessionOptions sessionOptions;
-  sessionOptions.functions = {"train_step"};
+  std::vector<std::string> functions = {"train_step"};
   if (evalData)
-    sessionOptions.functions.push_back("eval_step");
-  sessionOptions.threadsPerRank = options.ranks.threadsPerRank;
-  sessionOptions.device = options.ranks.device;
-  OPTRT_ASSIGN_OR_RETURN(session,
-                         Session::create(*library, world, sessionOptions));
+    functions.push_back("eval_step");
+  OPTRT_ASSIGN_OR_RETURN(
+      session,
+      Session::create(*library, world,
+                      sessionOptions(std::move(functions), options.ranks)));
+  OPTRT_RETURN_IF_ERROR(world.checkSame(settings()));
   OPTRT_RETURN_IF_ERROR(world.agree(checkpoint ? session->load(*checkpoint)
                                                : session->initialize(seed)));
   checkpoint.reset();
   return okStatus();
+}
+
+/// What would make ranks take different steps, or stop at different ones.
+std::vector<Setting> Training::settings() const {
+  const LearningRate &rate = options.learningRate;
+  const Hyperparameters &hyper = options.hyperparameters;
+  auto text = [](const auto &...values) {
+    std::ostringstream stream;
+    stream.precision(17);
+    ((stream << values << ' '), ...);
+    std::string joined = stream.str();
+    joined.pop_back();
+    return joined;
+  };
+  return {{"--steps", text(options.steps)},
+          {"--seed", text(seed)},
+          {"--order", order},
+          {"--lr, --warmup or --schedule",
+           text(rate.peak, rate.warmup, static_cast<int>(rate.schedule))},
+          {"--weight-decay, --clip, --beta1, --beta2 or --epsilon",
+           text(hyper.weightDecay, hyper.clip, hyper.beta1, hyper.beta2,
+                hyper.epsilon)},
+          {"--save or --save-every",
+           text(options.save.empty() ? "nowhere" : "saved", options.saveEvery)},
+          {"the step of --load", text(firstStep - 1)},
+          {"--eval-data or --eval-every",
+           text(evalData ? evalData->numTokens() : 0, options.evalEvery)},
+          {"whether there is --log-json", text(!options.logJson.empty())},
+          {"--timeout", text(options.ranks.timeoutSeconds)},
+          {"the data", fingerprint()}};
+}
+
+/// The number of tokens and a hash of the run's first batch.
+std::string Training::fingerprint() const {
+  const Manifest &manifest = library->manifest();
+  std::vector<int32_t> tokens(batchTokens()), targets(batchTokens());
+  data->fillBatch(firstPosition / manifest.batch, manifest.batch, 0,
+                  manifest.batch, tokens.data(), targets.data());
+  // FNV-1a.
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::vector<int32_t> *list : {&tokens, &targets})
+    for (int32_t token : *list)
+      hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3;
+  return concat(data->numTokens(), " tokens whose first batch has hash ",
+                format("%016llx", static_cast<unsigned long long>(hash)));
 }
 
 void Training::announce() const {

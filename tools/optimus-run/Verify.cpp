@@ -39,9 +39,8 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
   std::unique_ptr<World> world = createLocalWorld();
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(
-          library, *world,
-          {{"grad_step"}, options.ranks.threadsPerRank, options.ranks.device}));
+      Session::create(library, *world,
+                      sessionOptions({"grad_step"}, options.ranks)));
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));
   } else {

@@ -83,6 +83,22 @@ void optimus_run::printFailure(const Status &status) {
     std::fprintf(stderr, "optimus-run: error: %s\n", status.message().c_str());
 }
 
+SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
+                                           const RankOptions &ranks) {
+  SessionOptions options;
+  options.functions = std::move(functions);
+  options.threadsPerRank = ranks.threadsPerRank;
+  options.device = ranks.device;
+  options.timeoutSeconds = ranks.timeoutSeconds;
+  // The rank to blame cannot be ended in an orderly way, nor those that wait.
+  options.onStall = [](const Status &status, bool speaks) {
+    if (speaks)
+      printFailure(status);
+    std::_Exit(status.exitCode());
+  };
+  return options;
+}
+
 Status optimus_run::failJob(World &world, Status status) {
   if (world.numLocalRanks() == world.size())
     return status;

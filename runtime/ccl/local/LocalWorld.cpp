@@ -8,6 +8,7 @@
 
 #include "LocalGroup.h"
 #include "ProgressThread.h"
+#include "Watchdog.h"
 #include "optimus-runtime/World.h"
 
 #include <algorithm>
@@ -120,6 +121,8 @@ public:
     numRanks = static_cast<int>(product);
     int spins = numRanks <= usableCores() ? 1000 : 0;
 
+    watchdog.reset();
+    sizes.assign(axisSizes.begin(), axisSizes.end());
     progress.clear();
     progress.setRanks(numRanks, 0);
     groups.clear();
@@ -163,6 +166,23 @@ public:
 
   RankActivity &activity(int rank) override { return ranks[rank]->activity; }
 
+  Status watch(WatchOptions options) override {
+    watchdog.reset();
+    // One rank waits for nobody.
+    if (options.timeoutSeconds <= 0 || numRanks == 1)
+      return okStatus();
+    std::vector<const RankActivity *> activities;
+    for (const std::unique_ptr<LocalRank> &rank : ranks)
+      activities.push_back(&rank->activity);
+    watchdog = std::make_unique<Watchdog>(
+        std::move(activities), MeshAxes{std::move(options.axisNames), sizes},
+        options.timeoutSeconds,
+        [onStall = std::move(options.onStall)](const Status &status) {
+          onStall(status, /*speaks=*/true);
+        });
+    return okStatus();
+  }
+
   void abort() override {
     for (const std::shared_ptr<LocalGroup> &group : groups)
       group->abort();
@@ -183,10 +203,12 @@ public:
 
 private:
   int numRanks = 1;
+  std::vector<int64_t> sizes;
   ProgressThread progress;
   std::vector<std::shared_ptr<LocalGroup>> groups;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::vector<std::vector<std::unique_ptr<LocalCommunicator>>> communicators;
+  std::unique_ptr<Watchdog> watchdog; ///< last: it looks at the ranks
 };
 
 } // namespace

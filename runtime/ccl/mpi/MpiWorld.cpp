@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "PeerMonitor.h"
 #include "ProgressEngine.h"
 #include "optimus-runtime/World.h"
 
@@ -106,6 +107,27 @@ private:
   Clock::time_point lastCompletion;
 };
 
+/// While it lives, the rank waits for others outside any collective.
+class InControlPlane {
+public:
+  explicit InControlPlane(RankActivity *activity) : activity(activity) {
+    if (!activity)
+      return;
+    activity->waitingAxis.store(-1, std::memory_order_relaxed);
+    activity->since.store(Communicator::Clock::now().time_since_epoch().count(),
+                          std::memory_order_release);
+  }
+  ~InControlPlane() {
+    if (activity)
+      activity->since.store(0, std::memory_order_relaxed);
+  }
+  InControlPlane(const InControlPlane &) = delete;
+  InControlPlane &operator=(const InControlPlane &) = delete;
+
+private:
+  RankActivity *const activity;
+};
+
 class MpiWorld final : public World {
 public:
   /// `provided` is what MPI allows threads to do.
@@ -117,6 +139,7 @@ public:
   }
 
   ~MpiWorld() override {
+    monitor.reset();
     communicators.clear();
     MPI_Finalize();
   }
@@ -136,6 +159,8 @@ public:
                              " ranks, but MPI started " +
                              std::to_string(numRanks) + "; run `mpirun -n " +
                              std::to_string(product) + "`");
+    monitor.reset();
+    sizes.assign(axisSizes.begin(), axisSizes.end());
     communicators.clear();
     ownActivity = std::make_unique<RankActivity>();
     int64_t stride = product;
@@ -170,11 +195,29 @@ public:
 
   RankActivity &activity(int) override { return *ownActivity; }
 
+  Status watch(WatchOptions options) override {
+    monitor.reset();
+    if (options.timeoutSeconds <= 0 || numRanks == 1)
+      return okStatus();
+    StatusOr<PeerListener> listener = PeerListener::open();
+    OPTRT_RETURN_IF_ERROR(agree(listener.status()));
+    StatusOr<PeerSockets> sockets =
+        listener->connectAll(worldRank, allGather(listener->address()));
+    OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
+    monitor = std::make_unique<PeerMonitor>(
+        std::move(sockets).value(),
+        PeerMonitor::Options{worldRank, numRanks, options.timeoutSeconds,
+                             MeshAxes{std::move(options.axisNames), sizes},
+                             ownActivity.get(), std::move(options.onStall)});
+    return okStatus();
+  }
+
   /// Other processes cannot be woken out of MPI: exitJob() ends them.
   void abort() override {}
 
   std::vector<std::string> allGather(const std::string &own) override {
     std::lock_guard guard(engine.lock());
+    InControlPlane here(ownActivity.get());
     int length = static_cast<int>(own.size());
     std::vector<int> lengths(numRanks), offsets(numRanks);
     MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT,
@@ -197,6 +240,7 @@ public:
     if (rank == 0 || (worldRank != 0 && worldRank != rank))
       return okStatus();
     std::lock_guard guard(engine.lock());
+    InControlPlane here(ownActivity.get());
     // In pieces, because MPI counts in int.
     constexpr std::size_t kPiece = std::size_t(1) << 28;
     for (std::size_t begin = 0; begin < count; begin += kPiece) {
@@ -213,6 +257,8 @@ public:
 
   [[noreturn]] void exitJob(int code) override {
     std::fflush(nullptr);
+    if (monitor)
+      monitor->quit();
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
@@ -233,7 +279,9 @@ private:
   const std::string notice;
   ProgressEngine engine;
   int numRanks, worldRank, hostRanks;
+  std::vector<int64_t> sizes;
   std::unique_ptr<RankActivity> ownActivity;
+  std::unique_ptr<PeerMonitor> monitor;
   std::vector<std::unique_ptr<MpiCommunicator>> communicators;
 };
 

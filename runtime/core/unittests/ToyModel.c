@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TOY_FAULT_NONE 0
 #define TOY_FAULT_ABI 1      // was compiled for another interface
@@ -29,6 +30,7 @@
 #define TOY_FAULT_RANK 4     // one rank fails in its third step
 #define TOY_FAULT_GRADIENT 5 // the gradient of b is wrong
 #define TOY_FAULT_SOURCE 6   // another program, with the same parameters
+#define TOY_FAULT_STALL 7    // one rank sleeps for ever in its third step
 
 #ifndef TOY_FAULT
 #define TOY_FAULT TOY_FAULT_NONE
@@ -195,6 +197,12 @@ static int32_t trainStep(optrt_rank *rank, void *memory, void *const *args) {
     optrt_collective_desc wrong = {99, OPTRT_SUM, 0, 0, 1, 1, 1, 1};
     TRY(api->collective_start(rank, 41, &wrong, arena, arena));
   }
+#endif
+#if TOY_FAULT == TOY_FAULT_STALL
+  static int steps = 0;
+  if (api->axis_index(rank, 0) == kRanks - 1 && ++steps == 3)
+    while (1)
+      sleep(1);
 #endif
   float *lossSum = args[16], *realCount = args[17], *gradNorm = args[18];
   float *const *scalars = (float *const *)args + 8;

@@ -38,6 +38,9 @@ struct SessionOptions {
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   std::string device = "cpu";
+  /// As in WatchOptions; 0: nobody watches.
+  double timeoutSeconds = 0;
+  std::function<void(const Status &status, bool speaks)> onStall;
 };
 
 /// What a function reports of the global batch.

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -99,8 +100,25 @@ struct RankActivity {
   std::atomic<int64_t> since{0};
   std::atomic<uint32_t> waitingCommand{0};
   std::atomic<int32_t> waitingKind{0}, waitingAxis{0};
-  /// Which of the axis's collectives, from 1.
+  /// Which of the axis's collectives, from 1. Axis -1 stands for the control
+  /// plane, where a rank may wait as long as it takes.
   std::atomic<uint64_t> waitingSequence{0};
+};
+
+/// How ranks that die or stall are noticed.
+struct WatchOptions {
+  /// How long a rank may be silent, or keep others waiting in a collective;
+  /// 0: nobody watches.
+  double timeoutSeconds = 0;
+  std::vector<std::string> axisNames; ///< of the mesh
+  /// Called once in every process, on a thread of the back-end's, with who is
+  /// to blame; must end the process. `speaks` is true in the one that prints.
+  std::function<void(const Status &status, bool speaks)> onStall;
+};
+
+/// A setting that all ranks must share.
+struct Setting {
+  std::string name, value;
 };
 
 /// The ranks of one job.
@@ -141,6 +159,13 @@ public:
   /// What a rank of this process is doing; lives until the next configure().
   virtual RankActivity &activity(int rank) = 0;
 
+  /// Starts to watch the ranks, until the next configure(). Called by every
+  /// process at the same point. A rank that dies, or keeps the others waiting
+  /// in a collective for longer than the timeout, ends the job.
+  ///
+  /// Errors: Unavailable when processes cannot reach each other.
+  virtual Status watch(WatchOptions options) = 0;
+
   /// Makes every rank that waits, now or later, leave its wait with an error.
   /// Called by a rank that cannot go on, from any thread.
   virtual void abort() = 0;
@@ -164,6 +189,11 @@ public:
   /// Control plane: success if every process brings success, otherwise the
   /// error of the lowest rank that brings one, in every process.
   Status agree(Status own);
+
+  /// Control plane: InvalidArgument, in every process, when a rank has other
+  /// settings than rank 0; the message names it and what differs. All bring the
+  /// same names in the same order.
+  Status checkSame(std::span<const Setting> settings);
 };
 
 /// All ranks as threads of this process.

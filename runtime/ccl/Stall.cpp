@@ -1,0 +1,158 @@
+//===- Stall.cpp - Finds the rank that the others wait for ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stall.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace optrt {
+
+ActivitySnapshot snapshot(const RankActivity &activity) {
+  using Clock = Communicator::Clock;
+  ActivitySnapshot copy;
+  for (int axis = 0; axis != RankActivity::kMaxAxes; ++axis)
+    copy.started[axis] = activity.started[axis].load(std::memory_order_relaxed);
+  copy.command = activity.command.load(std::memory_order_relaxed);
+  int64_t since = activity.since.load(std::memory_order_acquire);
+  if (since == 0)
+    return copy;
+  copy.waitingCommand = activity.waitingCommand.load(std::memory_order_relaxed);
+  copy.waitingKind = activity.waitingKind.load(std::memory_order_relaxed);
+  copy.waitingAxis = activity.waitingAxis.load(std::memory_order_relaxed);
+  copy.waitingSequence =
+      activity.waitingSequence.load(std::memory_order_relaxed);
+  // What was read belongs together only if the rank is still there.
+  if (activity.since.load(std::memory_order_acquire) != since)
+    return copy;
+  copy.waitedSeconds =
+      std::chrono::duration<double>(Clock::now().time_since_epoch() -
+                                    Clock::duration(since))
+          .count();
+  return copy;
+}
+
+namespace {
+
+class Search {
+public:
+  Search(std::span<const RankReport> ranks, const MeshAxes &mesh,
+         double timeoutSeconds)
+      : ranks(ranks), mesh(mesh), timeout(timeoutSeconds) {}
+
+  std::optional<Stall> run() const {
+    for (int rank = 0; rank != size(); ++rank)
+      if (ranks[rank].gone)
+        return Stall{rank, concat("rank ", rank, " died", lastWord(rank))};
+    for (int rank = 0; rank != size(); ++rank)
+      if (ranks[rank].silentSeconds > timeout)
+        return Stall{rank, concat("rank ", rank, " was not heard of for ",
+                                  seconds(ranks[rank].silentSeconds),
+                                  ": its process is stopped or its host is "
+                                  "out of reach",
+                                  lastWord(rank))};
+    for (int rank = 0; rank != size(); ++rank)
+      if (ranks[rank].activity.waitedSeconds > timeout &&
+          ranks[rank].activity.waitingAxis >= 0)
+        return follow(rank);
+    return std::nullopt;
+  }
+
+private:
+  int size() const { return static_cast<int>(ranks.size()); }
+
+  static std::string seconds(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.1f s", value);
+    return text;
+  }
+
+  std::string collectiveOf(int rank) const {
+    const ActivitySnapshot &at = ranks[rank].activity;
+    if (at.waitingAxis < 0)
+      return "the exchange between two runs of a function";
+    return concat("command ", at.waitingCommand, " (",
+                  collectiveName(at.waitingKind), "), collective ",
+                  at.waitingSequence, " on mesh axis ",
+                  mesh.names[at.waitingAxis]);
+  }
+
+  /// The ranks that differ from this one only in its index on an axis.
+  std::vector<int> members(int rank, int axis) const {
+    int64_t stride = 1;
+    for (std::size_t next = axis + 1; next != mesh.sizes.size(); ++next)
+      stride *= mesh.sizes[next];
+    int64_t index = rank / stride % mesh.sizes[axis];
+    std::vector<int> result;
+    for (int64_t i = 0; i != mesh.sizes[axis]; ++i)
+      result.push_back(static_cast<int>(rank + (i - index) * stride));
+    return result;
+  }
+
+  /// A member that has not started what this rank waits for, or -1.
+  int missing(int rank) const {
+    const ActivitySnapshot &at = ranks[rank].activity;
+    for (int member : members(rank, at.waitingAxis))
+      if (ranks[member].activity.started[at.waitingAxis] < at.waitingSequence)
+        return member;
+    return -1;
+  }
+
+  /// What a rank that is no more did, and who waits for it.
+  std::string lastWord(int rank) const {
+    const ActivitySnapshot &at = ranks[rank].activity;
+    std::string text =
+        at.waits() ? concat("; it was in ", collectiveOf(rank))
+                   : concat("; its last known command was ", at.command);
+    int longest = -1;
+    for (int other = 0; other != size(); ++other)
+      if (other != rank && ranks[other].activity.waits() &&
+          (longest < 0 || ranks[other].activity.waitedSeconds >
+                              ranks[longest].activity.waitedSeconds))
+        longest = other;
+    if (longest >= 0)
+      text += concat("; rank ", longest, " has waited ",
+                     seconds(ranks[longest].activity.waitedSeconds), " for ",
+                     collectiveOf(longest));
+    return text;
+  }
+
+  std::optional<Stall> follow(int waiting) const {
+    for (int hops = 0; hops <= size(); ++hops) {
+      int culprit = missing(waiting);
+      std::string waits = concat("rank ", waiting, " has waited ",
+                                 seconds(ranks[waiting].activity.waitedSeconds),
+                                 " for ", collectiveOf(waiting));
+      if (culprit < 0)
+        return Stall{waiting,
+                     concat(waits, ", which all its ranks have started: the "
+                                   "network between them does not move")};
+      const ActivitySnapshot &at = ranks[culprit].activity;
+      if (!at.waits() || at.waitingAxis < 0)
+        return Stall{culprit, concat("rank ", culprit, " stalled in command ",
+                                     at.command, ": ", waits,
+                                     ", which it has not started")};
+      waiting = culprit;
+    }
+    return Stall{waiting, concat("ranks wait for each other: rank ", waiting,
+                                 " waits for ", collectiveOf(waiting))};
+  }
+
+  std::span<const RankReport> ranks;
+  const MeshAxes &mesh;
+  const double timeout;
+};
+
+} // namespace
+
+std::optional<Stall> findStall(std::span<const RankReport> ranks,
+                               const MeshAxes &mesh, double timeoutSeconds) {
+  return Search(ranks, mesh, timeoutSeconds).run();
+}
+
+} // namespace optrt

@@ -1,0 +1,62 @@
+//===- Stall.h - Finds the rank that the others wait for --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_STALL_H
+#define OPTIMUS_RUNTIME_CCL_STALL_H
+
+#include "optimus-runtime/World.h"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace optrt {
+
+/// A copy of a RankActivity, as heartbeats carry it.
+struct ActivitySnapshot {
+  std::array<uint64_t, RankActivity::kMaxAxes> started{};
+  uint64_t waitingSequence = 0;
+  double waitedSeconds = -1; ///< below 0: in no collective
+  uint32_t command = 0, waitingCommand = 0;
+  int32_t waitingKind = 0, waitingAxis = 0;
+
+  bool waits() const { return waitedSeconds >= 0; }
+};
+
+ActivitySnapshot snapshot(const RankActivity &activity);
+
+/// What is known of a rank.
+struct RankReport {
+  ActivitySnapshot activity;
+  double silentSeconds = 0; ///< since it was last heard of
+  bool gone = false;        ///< its process has ended without saying so
+};
+
+/// The mesh, first axis slowest.
+struct MeshAxes {
+  std::vector<std::string> names;
+  std::vector<int64_t> sizes;
+};
+
+struct Stall {
+  int rank; ///< the culprit
+  /// Names the rank, what it did last, and a collective that waits for it.
+  std::string message;
+};
+
+/// The rank that died, or was silent for longer than `timeoutSeconds`, or has
+/// not started a collective that another has waited for as long. Where that
+/// one waits itself for another, the last of them.
+std::optional<Stall> findStall(std::span<const RankReport> ranks,
+                               const MeshAxes &mesh, double timeoutSeconds);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_STALL_H

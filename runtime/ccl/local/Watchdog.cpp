@@ -1,0 +1,45 @@
+//===- Watchdog.cpp - Notices thread ranks that stall ---------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Watchdog.h"
+
+#include <algorithm>
+
+namespace optrt {
+
+Watchdog::Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
+                   double timeoutSeconds,
+                   std::function<void(const Status &)> onStall)
+    : ranks(std::move(ranks)), mesh(std::move(mesh)),
+      timeoutSeconds(timeoutSeconds), onStall(std::move(onStall)),
+      thread([this] { work(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  wake.notify_one();
+  thread.join();
+}
+
+void Watchdog::work() {
+  std::chrono::duration<double> interval(std::min(1.0, timeoutSeconds / 5));
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, interval, [this] { return stopping; })) {
+    std::vector<RankReport> reports(ranks.size());
+    for (std::size_t rank = 0; rank != ranks.size(); ++rank)
+      reports[rank].activity = snapshot(*ranks[rank]);
+    if (std::optional<Stall> stall = findStall(reports, mesh, timeoutSeconds)) {
+      onStall(unavailable(stall->message));
+      return;
+    }
+  }
+}
+
+} // namespace optrt

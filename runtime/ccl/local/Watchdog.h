@@ -1,0 +1,47 @@
+//===- Watchdog.h - Notices thread ranks that stall -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_LOCAL_WATCHDOG_H
+#define OPTIMUS_RUNTIME_CCL_LOCAL_WATCHDOG_H
+
+#include "../Stall.h"
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace optrt {
+
+/// A thread that looks at what the ranks of this process are doing.
+class Watchdog {
+public:
+  /// `onStall` is called once, on the watchdog's thread, and must end the
+  /// process: a thread that stalls cannot be ended.
+  Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
+           double timeoutSeconds, std::function<void(const Status &)> onStall);
+  ~Watchdog();
+  Watchdog(const Watchdog &) = delete;
+  Watchdog &operator=(const Watchdog &) = delete;
+
+private:
+  void work();
+
+  const std::vector<const RankActivity *> ranks;
+  const MeshAxes mesh;
+  const double timeoutSeconds;
+  const std::function<void(const Status &)> onStall;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stopping = false;
+  std::thread thread;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_LOCAL_WATCHDOG_H
