@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds kTerminationGrace(500);
 
 /// How long the ranks that do not speak leave mpirun alone, which ends all when
 /// it sees one end.
-constexpr std::chrono::milliseconds kTimeToSpeak(300);
+constexpr std::chrono::milliseconds kTimeToSpeak(100);
 
 constexpr double kLongestInterval = 0.5;
 

@@ -1,0 +1,30 @@
+# ===- test_faults.py - Ranks that die or stop ----------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A short run of bench/faults, which checks what is promised."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tools import REPOSITORY
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_culprit_is_named_and_the_run_goes_on(tools, seed):
+    command = [sys.executable, REPOSITORY / "bench" / "faults"]
+    command += ["--build", tools.binaries.parent, "--rounds", "2"]
+    # Generous: the machine may do something else.
+    command += ["--seed", seed, "--slack", "40"]
+    result = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 of 2 rounds as they must be" in result.stdout
