@@ -170,6 +170,24 @@ def test_cluster_cleans_up_after_a_signal(tools):
     assert not [pid for pid in running if command_line(pid)]
 
 
+def test_cluster_removes_what_a_killed_run_left(tools):
+    cluster_command(tools)
+    script = (
+        "import os, signal, sys\n"
+        "sys.path.insert(0, %r)\n"
+        "from namespaces import Cluster\n"
+        "with Cluster(2):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n" % str(REPOSITORY / "bench")
+    )
+    process = subprocess.Popen([sys.executable, "-c", script])
+    assert process.wait(timeout=TIMEOUT_SECONDS) == -signal.SIGKILL
+    assert len(namespaces(process)) == 3  # two hosts and the switch
+    remove = script.split("with")[0] + "import namespaces\n"
+    remove += "namespaces.remove_abandoned()\n"
+    subprocess.run([sys.executable, "-c", remove], check=True, timeout=TIMEOUT_SECONDS)
+    assert namespaces(process) == []
+
+
 def volume(tools, *arguments):
     command = [sys.executable, REPOSITORY / "bench/volume", "--no-build"]
     command += ["--build", tools.binaries.parent, *arguments]
