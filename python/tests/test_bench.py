@@ -154,7 +154,7 @@ def test_cluster_limits_links_and_cleans_up(tools, tmp_path):
 
 
 def test_cluster_cleans_up_after_a_signal(tools):
-    command = cluster_command(tools, "--rate", 0.01, "--no-unlimited", "--ratios", 1)
+    command = cluster_command(tools, "--rate", 0.01, "--no-fast", "--ratios", 1)
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
