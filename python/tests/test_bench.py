@@ -257,8 +257,11 @@ def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
         rows[tuple(cells[:2])] = cells[2:]
     # 1, but for what both ranks of a row hold, in numbers a token: two for each of
     # the 5 norms, and for a moment the head's input at its full width of 64, beside
-    # at least 2 layers of 16 * 64.
-    assert 1 <= float(rows["`summa`", "4"][1]) <= 1 + (5 * 2 + 2 * 64) / (2 * 16 * 64)
+    # at least 2 layers of 16 * 64. Overlap may move the peak by a command, and so
+    # have up to one tensor of 64 a token less at it.
+    share = float(rows["`summa`", "4"][1])
+    assert 1 - 64 / (2 * 16 * 64) - 0.005 <= share
+    assert share <= 1 + (5 * 2 + 2 * 64) / (2 * 16 * 64)
     assert float(rows["`megatron`", "4"][1]) > 1.5
     # On four ranks, from the same budget.
     assert int(rows["4", "`summa`"][0]) > int(rows["4", "`megatron`"][0]) > 0
