@@ -19,13 +19,15 @@ from tools import Model, mpirun, read_log, succeed, call
 
 # Heads, vocabulary and batch that no mesh here divides.
 MODEL = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=250, batch=6)
+# One layer, whose peak is where collectives of one place follow each other.
+SHALLOW = Model(layers=1, hidden=192, heads=4, sequence=96, vocabulary=128, batch=8)
 STEPS = 4
 
 
-def compile_with(tools, folder, name, mesh, strategy, *flags):
+def compile_with(tools, folder, name, mesh, strategy, *flags, model=MODEL):
     library = folder / (name + ".so")
     arguments = ["--mesh", mesh, "--strategy", strategy, *flags, "-o", library]
-    tools.run("optimus-compile", tools.program(MODEL), *arguments)
+    tools.run("optimus-compile", tools.program(model), *arguments)
     return library
 
 
@@ -81,19 +83,30 @@ def test_same_bits_over_mpi(tools, text, tmp_path):
 
 
 @pytest.mark.parametrize("extra, share", [("0", 0.0), ("5%", 0.05), ("100%", 1.0)])
-def test_workspace_bound(tools, tmp_path, extra, share):
+@pytest.mark.parametrize(
+    "model, mesh, strategy",
+    [
+        (MODEL, "row:2,col:3", "summa"),
+        (SHALLOW, "row:2,col:2", "summa-paper"),
+        (SHALLOW, "data:2,row:1,col:3", "megatron-sp"),
+    ],
+)
+def test_workspace_bound(tools, tmp_path, model, mesh, strategy, extra, share):
     """The most bytes alive at once, with the schedule and without."""
-    bytes_alive = {}
+    entries = {}
     for name, flags in {
         "none": ["--schedule", "none"],
         "overlap": ["--extra-workspace", extra],
     }.items():
-        library = compile_with(tools, tmp_path, name, "row:2,col:3", "summa", *flags)
-        entry = function(tools, library)
-        bytes_alive[name] = entry["lower_bound_bytes"]
-    grown = bytes_alive["overlap"] - bytes_alive["none"]
-    assert grown <= share * bytes_alive["none"]
-    assert max(grown, 0) == entry["schedule"]["extra_workspace_bytes"]
+        arguments = (tmp_path, name, mesh, strategy, *flags)
+        library = compile_with(tools, *arguments, model=model)
+        entries[name] = function(tools, library)
+    before, after = (each["lower_bound_bytes"] for each in entries.values())
+    assert after - before <= share * before
+    schedules = [each["schedule"] for each in entries.values()]
+    assert max(after - before, 0) == schedules[1]["extra_workspace_bytes"]
+    # However tight it is, something overlaps.
+    assert schedules[1]["not_overlapped"] < schedules[0]["not_overlapped"]
 
 
 def test_predictions(tools, tmp_path):
