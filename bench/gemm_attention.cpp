@@ -183,11 +183,13 @@ void benchAttention(CpuDevice &device, optrt_attention_desc d, int layers) {
   std::vector<double> times = takeTurns(
       {[&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attention(d, q, k, v, out.data(), lse.data()));
+           must(device.attention(d, q, k, v, /*lengths=*/nullptr,
+                                 out.data(), lse.data()));
        },
        [&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attentionGrad(d, dout.data(), q, k, v, out.data(),
+           must(device.attentionGrad(d, dout.data(), q, k, v,
+                                     /*lengths=*/nullptr, out.data(),
                                      lse.data(), dq, dk, dv));
        }});
   // What causal (or full) attention needs: two products forward, five back.

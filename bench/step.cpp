@@ -174,19 +174,20 @@ int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
 
 int32_t attention(optrt_rank *rank, uint32_t command,
                   const optrt_attention_desc *desc, const float *q,
-                  const float *k, const float *v, float *out, float *lse) {
+                  const float *k, const float *v, const int32_t *lengths,
+                  float *out, float *lse) {
   Charge charge(rank, "attention");
-  return real.attention(rank, command, desc, q, k, v, out, lse);
+  return real.attention(rank, command, desc, q, k, v, lengths, out, lse);
 }
 
 int32_t attentionGrad(optrt_rank *rank, uint32_t command,
                       const optrt_attention_desc *desc, const float *dout,
                       const float *q, const float *k, const float *v,
-                      const float *out, const float *lse, float *dq, float *dk,
-                      float *dv) {
+                      const int32_t *lengths, const float *out,
+                      const float *lse, float *dq, float *dk, float *dv) {
   Charge charge(rank, "attention_grad");
-  return real.attention_grad(rank, command, desc, dout, q, k, v, out, lse, dq,
-                             dk, dv);
+  return real.attention_grad(rank, command, desc, dout, q, k, v, lengths, out,
+                             lse, dq, dk, dv);
 }
 
 const optrt_api clocked = {OPTRT_ABI_VERSION, gemm,           launch,

@@ -24,8 +24,9 @@ namespace {
 struct Head {
   using Shape = AttentionShape;
 
-  Head(const Shape &shape, bool causal, int64_t batch, int64_t head)
-      : shape(shape), causal(causal), batch(batch), head(head),
+  Head(const Shape &shape, int64_t length, bool causal, int64_t batch,
+       int64_t head)
+      : shape(shape), length(length), causal(causal), batch(batch), head(head),
         scale(1 / std::sqrt(static_cast<double>(shape.headDim))) {}
 
   /// The first element of a position's q, k or v.
@@ -44,7 +45,7 @@ struct Head {
   }
   /// Position `row` sees positions [0, getNumSeen(row)).
   int64_t getNumSeen(int64_t row) const {
-    return causal ? row + 1 : shape.sequence;
+    return causal ? std::min(row + 1, length) : length;
   }
 
   double getScore(const Tensor &q, const Tensor &k, int64_t row,
@@ -56,6 +57,7 @@ struct Head {
   }
 
   const Shape &shape;
+  int64_t length; ///< tokens that are not padding
   bool causal;
   int64_t batch, head;
   double scale;
@@ -92,16 +94,24 @@ LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
     const Tensor &tensor = frame.get(input);
     int64_t last = tensor.shape.size() - 1;
     for (int64_t dim = 1; dim <= last; ++dim) {
-      bool isWhole = (dim == 1 && !op.getCausal()) || dim == last ||
+      bool isWhole =
+          (dim == 1 && !op.getCausal() && !op.getLengths()) || dim == last ||
                      (shape.isPacked && dim == 2);
       if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
         return frame.emitError() << "expected dimension " << dim
                                  << " of an operand without padding";
     }
   }
-  for (int64_t batch = 0; batch < shape.batch; ++batch)
+  for (int64_t batch = 0; batch < shape.batch; ++batch) {
+    double length =
+        op.getLengths() ? frame.get(op.getLengths())[batch] : shape.sequence;
+    if (!(length >= 1 && length <= shape.sequence))
+      return frame.emitError()
+             << "expected lengths from 1 to " << shape.sequence << ", found "
+             << length << " of sequence " << batch;
     for (int64_t head = 0; head < shape.getNumHeads(); ++head)
-      fn(Head(shape, op.getCausal(), batch, head));
+      fn(Head(shape, length, op.getCausal(), batch, head));
+  }
   return success();
 }
 

@@ -78,7 +78,7 @@ private:
       Frame frame(op, ranks, rank);
       heads.push_back(
           {*h, ranks.get(op.getTable(), rank), ranks.get(op.getTargets(), rank),
-           frame.getExtent(op.getTable(), 0),
+           op.getBias() ? ranks.get(op.getBias(), rank) : Tensor(), frame.getExtent(op.getTable(), 0),
            frame.getPadding(op.getTargets(), 0,
                             ranks.get(op.getTargets(), rank).shape.size()),
            frame.getPadding(op.getTable(), 1, 2)});
@@ -117,6 +117,8 @@ private:
         std::copy_n(dh.elements.begin() + row * whole + first, local,
                     part.elements.begin() + row * local);
       parts[3][rank] = results[index].dtable;
+      if (parts.size() > 4)
+        parts[4][rank] = results[index].dbias;
     }
   }
 
@@ -133,6 +135,8 @@ private:
                                     Tensor::scalar(whole->realCount)};
     if constexpr (kHasGradient)
       expected.append({std::move(whole->dh), std::move(whole->dtable)});
+    if (op->getNumResults() > 4)
+      expected.push_back(std::move(whole->dbias));
     return checkMeaning(op, ranks, expected);
   }
 

@@ -20,9 +20,16 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// The value of GELU in its tanh form, and its derivative.
+/// The value of GELU and its derivative.
 struct Gelu {
-  explicit Gelu(double x) {
+  Gelu(double x, bool exact) {
+    if (exact) {
+      double below = std::erfc(-x / std::numbers::sqrt2) / 2;
+      value = x * below;
+      slope = below + x * std::exp(-x * x / 2) /
+                          std::sqrt(2 * std::numbers::pi);
+      return;
+    }
     double root = std::sqrt(2 / std::numbers::pi);
     double t = std::tanh(root * (x + 0.044715 * x * x * x));
     double inner = root * (1 + 3 * 0.044715 * x * x);
@@ -84,7 +91,7 @@ struct GeluModel : LocalModel<GeluModel, GeluOp> {
     const Tensor &input = frame.get(op.getInput());
     Tensor &result = frame.result(op.getResult());
     for (int64_t i = 0; i < input.getNumElements(); ++i)
-      result[i] = Gelu(input[i]).value;
+      result[i] = Gelu(input[i], op.getExact()).value;
     return success();
   }
 };
@@ -95,7 +102,7 @@ struct GeluWithSlopeModel : LocalModel<GeluWithSlopeModel, GeluWithSlopeOp> {
     Tensor &result = frame.result(op.getResult());
     Tensor &slope = frame.result(op.getSlope());
     for (int64_t i = 0; i < input.getNumElements(); ++i) {
-      Gelu gelu(input[i]);
+      Gelu gelu(input[i], op.getExact());
       result[i] = gelu.value;
       slope[i] = gelu.slope;
     }

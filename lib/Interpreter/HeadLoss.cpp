@@ -19,13 +19,16 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// h·tableᵀ for each part, [tokens, rows]; entries of padding are −∞.
+/// h·tableᵀ + bias for each part, [tokens, rows]; entries of padding are −∞.
 static Tensor computeLogits(const HeadPart &part) {
   int64_t tokens = part.targets.getNumElements();
   int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
   Tensor logits = Tensor::zeros({tokens, rows});
   addProduct({part.h, tokens, hidden, false}, {part.table, hidden, rows, true},
              logits);
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t row = 0; row < part.bias.getNumElements(); ++row)
+      logits[token * rows + row] += part.bias[row];
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t row = part.vocabulary.real; row < rows; ++row)
       logits[token * rows + row] = -std::numeric_limits<double>::infinity();
@@ -113,6 +116,10 @@ FailureOr<std::vector<HeadResult>> mlir::optimus::computeHeadLoss(
                {part.table, rows, hidden, false}, result.dh);
     addProduct({dlogits, rows, tokens, true}, {part.h, tokens, hidden, false},
                result.dtable);
+    result.dbias = Tensor::zeros(rows);
+    for (int64_t token = 0; token < tokens; ++token)
+      for (int64_t row = 0; row < rows; ++row)
+        result.dbias[row] += dlogits[token * rows + row];
   }
   return results;
 }
@@ -124,6 +131,8 @@ FailureOr<HeadResult> mlir::optimus::computeHeadLoss(Operation *op,
   HeadPart part{frame.get(h),
                 frame.get(table),
                 frame.get(targets),
+                op->getNumOperands() > 3 ? frame.get(op->getOperand(3))
+                                         : Tensor(),
                 frame.getExtent(table, 0),
                 frame.getPadding(targets, 0, frame.get(targets).shape.size()),
                 frame.getPadding(table, 1, 2)};
@@ -157,6 +166,8 @@ struct HeadLossGradModel : LocalModel<HeadLossGradModel, HeadLossGradOp> {
     frame.result(op.getRealCount())[0] = result->realCount;
     frame.result(op.getDh()) = std::move(result->dh);
     frame.result(op.getDtable()) = std::move(result->dtable);
+    if (op.getDbias())
+      frame.result(op.getDbias()) = std::move(result->dbias);
     return success();
   }
 };

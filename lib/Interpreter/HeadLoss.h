@@ -19,6 +19,7 @@ struct HeadPart {
   Tensor h;     ///< [tokens…, hidden]
   Tensor table; ///< [rows, hidden]
   Tensor targets;
+  Tensor bias; ///< [rows], or no elements
   Extent vocabulary; ///< of the table's rows
   /// For each token, whether it is padding; for each hidden element too.
   std::vector<bool> paddedTokens, paddedHidden;
@@ -27,7 +28,7 @@ struct HeadPart {
 /// What it gets. dh is an addend over the ranks.
 struct HeadResult {
   double lossSum = 0, realCount = 0;
-  Tensor dh, dtable;
+  Tensor dh, dtable, dbias;
 };
 
 /// The loss and its gradient from parts that make up a vocabulary of `total`
@@ -37,7 +38,8 @@ computeHeadLoss(ArrayRef<HeadPart> parts, int64_t total,
                 llvm::function_ref<InFlightDiagnostic()> emitError);
 
 /// The loss and gradient of `op`, one of the four head operations, with
-/// operands (h, table, targets) in the frame, the vocabulary being whole.
+/// operands (h, table, targets) and perhaps a bias in the frame, the vocabulary
+/// being whole.
 FailureOr<HeadResult> computeHeadLoss(Operation *op, Frame &frame);
 
 } // namespace mlir::optimus

@@ -37,6 +37,7 @@ void mlir::optimus::registerInterpreterModels(DialectRegistry &registry) {
     attachEmbedding(*context);
     attachHeadLoss(*context);
     attachOptimizer(*context);
+    attachTokenOps(*context);
   });
   registry.addExtension(+[](MLIRContext *context, ccl::CCLDialect *) {
     attachDistributedProducts(*context);

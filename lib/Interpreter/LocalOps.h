@@ -91,6 +91,7 @@ void attachAttention(MLIRContext &context);
 void attachEmbedding(MLIRContext &context);
 void attachHeadLoss(MLIRContext &context);
 void attachOptimizer(MLIRContext &context);
+void attachTokenOps(MLIRContext &context);
 void attachDistributedProducts(MLIRContext &context);
 void attachDistributedHeadLoss(MLIRContext &context);
 void attachCollectives(MLIRContext &context);

@@ -94,6 +94,70 @@ struct AdamWModel : LocalModel<AdamWModel, AdamWOp> {
   }
 };
 
+struct SgdModel : LocalModel<SgdModel, SgdOp> {
+  static LogicalResult run(SgdOp op, Frame &frame) {
+    auto scalar = [&](Value value) { return frame.get(value)[0]; };
+    double scale = scalar(op.getScale()), lr = scalar(op.getLr());
+    double momentum = scalar(op.getMomentum());
+    double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
+    const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
+    const Tensor &b = frame.get(op.getMomentumBuffer());
+    Tensor &newP = frame.result(op.getNewParam());
+    Tensor &newB = frame.result(op.getNewMomentumBuffer());
+    for (int64_t i = 0; i < p.getNumElements(); ++i) {
+      newB[i] = momentum * b[i] + g[i] * scale + decay * p[i];
+      newP[i] = p[i] - lr * newB[i];
+    }
+    return success();
+  }
+};
+
+struct LambDirectionModel : LocalModel<LambDirectionModel, LambDirectionOp> {
+  static LogicalResult run(LambDirectionOp op, Frame &frame) {
+    auto scalar = [&](Value value) { return frame.get(value)[0]; };
+    double scale = scalar(op.getScale());
+    double beta1 = scalar(op.getBeta1()), beta2 = scalar(op.getBeta2());
+    double correct1 = 1 - scalar(op.getBeta1Power());
+    double correct2 = 1 - scalar(op.getBeta2Power());
+    double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
+    double epsilon = scalar(op.getEpsilon());
+    const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
+    const Tensor &m = frame.get(op.getExpAvg());
+    const Tensor &v = frame.get(op.getExpAvgSq());
+    Tensor &direction = frame.result(op.getDirection());
+    Tensor &newM = frame.result(op.getNewExpAvg());
+    Tensor &newV = frame.result(op.getNewExpAvgSq());
+    for (int64_t i = 0; i < p.getNumElements(); ++i) {
+      double scaled = g[i] * scale;
+      newM[i] = beta1 * m[i] + (1 - beta1) * scaled;
+      newV[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
+      direction[i] =
+          newM[i] / correct1 / (std::sqrt(newV[i] / correct2) + epsilon) +
+          decay * p[i];
+    }
+    return success();
+  }
+};
+
+struct LambUpdateModel : LocalModel<LambUpdateModel, LambUpdateOp> {
+  static LogicalResult run(LambUpdateOp op, Frame &frame) {
+    double ratio = 1;
+    if (!op.getNorms().empty()) {
+      double param = frame.get(op.getNorms()[0])[0];
+      double direction = frame.get(op.getNorms()[1])[0];
+      if (param > 0 && direction > 0)
+        ratio = param / direction;
+    }
+    double step = frame.get(op.getLr())[0] * ratio;
+    const Tensor &p = frame.get(op.getParam());
+    const Tensor &direction = frame.get(op.getDirection());
+    Tensor &newP = frame.result(op.getNewParam());
+    for (int64_t i = 0; i < p.getNumElements(); ++i)
+      newP[i] = p[i] - step * direction[i];
+    return success();
+  }
+};
+
 } // namespace
 
 void mlir::optimus::attachOptimizer(MLIRContext &context) {
@@ -101,4 +165,7 @@ void mlir::optimus::attachOptimizer(MLIRContext &context) {
   GlobalNormOp::attachInterface<GlobalNormModel>(context);
   ClipOp::attachInterface<ClipModel>(context);
   AdamWOp::attachInterface<AdamWModel>(context);
+  SgdOp::attachInterface<SgdModel>(context);
+  LambDirectionOp::attachInterface<LambDirectionModel>(context);
+  LambUpdateOp::attachInterface<LambUpdateModel>(context);
 }

@@ -260,13 +260,21 @@ class LossFunction:
         return self._elementwise("rotary", name, role, [x], {"theta": float(theta)})
 
     def attention(
-        self, name: str, role: str, inputs: Sequence[Value], causal: bool
+        self,
+        name: str,
+        role: str,
+        inputs: Sequence[Value],
+        causal: bool,
+        lengths: Optional[Value] = None,
     ) -> Value:
         """Attention on `inputs`, which are one of
 
         * qkv [b, s, 3, n, d]; yields [b, s, n, d];
         * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d], each head
           of which serves r heads of queries; yields q's shape.
+
+        `lengths` [b] are how many tokens of each sequence are seen; all if
+        absent.
         """
         shape = inputs[0].shape
         if len(inputs) == 1:
@@ -278,23 +286,45 @@ class LossFunction:
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
         attributes = {"causal": UNIT} if causal else {}
-        return self._emit("attention", results, inputs, role, attributes)[0]
+        groups = {"lengths": lengths}
+        return self._emit("attention", results, inputs, role, attributes, groups)[0]
 
-    def gelu(self, name: str, role: str, x: Value) -> Value:
-        """GELU in its tanh form."""
-        return self._elementwise("gelu", name, role, [x])
+    def gelu(self, name: str, role: str, x: Value, exact: bool = False) -> Value:
+        """GELU in its tanh form, or `exact`, with erf."""
+        attributes = {"exact": UNIT} if exact else {}
+        return self._elementwise("gelu", name, role, [x], attributes)
 
     def swiglu(self, name: str, role: str, gate: Value, up: Value) -> Value:
         """silu(gate) * up."""
         assert gate.type == up.type, name
         return self._elementwise("swiglu", name, role, [gate, up])
 
-    def head_loss(self, h: Value, table: Value, targets: Value, chunk: int) -> None:
-        """The tied head and its cross-entropy; ends the function."""
+    def lengths(self, name: str, tokens: Value, pad: int) -> Value:
+        """How many tokens of each sequence [b, s] come before its padding."""
+        type = TensorType(tokens.shape[:1], "i32")
+        return self._emit("lengths", [(name, type)], [tokens], None, {"pad": pad})[0]
+
+    def row(self, name: str, table: Value, index: int) -> Value:
+        """Row `index` of `table` [v, h]."""
+        results = [(name, table.shape[1:])]
+        return self._emit("row", results, [table], None, {"index": index})[0]
+
+    def head_loss(
+        self,
+        h: Value,
+        table: Value,
+        targets: Value,
+        chunk: int,
+        bias: Optional[Value] = None,
+    ) -> None:
+        """The head h·tableᵀ + bias and its cross-entropy; ends the function."""
         assert h.shape == targets.shape + table.shape[1:]
         results = [("loss_sum", ()), ("real_count", ())]
+        operands, attributes = [h, table, targets], {"chunk": chunk}
         self._results = tuple(
-            self._emit("head_loss", results, [h, table, targets], None, {"chunk": chunk})
+            self._emit(
+                "head_loss", results, operands, None, attributes, {"bias": bias}
+            )
         )
 
     # --------------------------------------------------------------- writing
@@ -359,15 +389,22 @@ class LossFunction:
     def _emit(
         self,
         mnemonic: str,
-        results: Sequence[Tuple[str, Tuple[int, ...]]],
+        results: Sequence[Tuple[str, Union[TensorType, Tuple[int, ...]]]],
         operands: Sequence[Value],
         role: Optional[str],
         attributes: Optional[Dict[str, Attribute]] = None,
+        groups: Optional[Dict[str, Optional[Value]]] = None,
     ) -> List[Value]:
+        """Writes an operation; `results` have shapes of f32 or types, `groups`
+        are optional operands by the keyword that they follow."""
         attributes = dict(attributes or {})
         if role is not None:
             attributes["optimus.role"] = role
-        values = [self._define(name, TensorType(shape)) for name, shape in results]
+        values = [
+            self._define(name, of if isinstance(of, TensorType) else TensorType(of))
+            for name, of in results
+        ]
+        given = {name: value for name, value in (groups or {}).items() if value}
         result_types = ", ".join(str(value.type) for value in values)
         if len(values) != 1:
             result_types = "(%s)" % result_types
@@ -376,9 +413,14 @@ class LossFunction:
             % (
                 ", ".join(map(str, values)),
                 mnemonic,
-                ", ".join(map(str, operands)),
+                " ".join(
+                    [
+                        ", ".join(map(str, operands)),
+                        *("%s(%s)" % group for group in given.items()),
+                    ]
+                ),
                 dictionary_text(attributes),
-                ", ".join(str(operand.type) for operand in operands),
+                ", ".join(str(value.type) for value in [*operands, *given.values()]),
                 result_types,
             )
         )

@@ -25,13 +25,18 @@ class Batch(NamedTuple):
 
 
 def draw_batch(model: Model, seed: int = 5) -> Batch:
-    """A batch some of whose targets are not real."""
+    """A batch some of whose targets are not real.
+
+    Every other sequence of BERT is shorter, its end filled with 0, its padding.
+    """
     random = np.random.default_rng(seed)
     shape = (model.batch, model.sequence)
-    return Batch(
-        random.integers(0, model.vocabulary, shape),
-        random.integers(-1, model.vocabulary, shape),
-    )
+    tokens = random.integers(0, model.vocabulary, shape)
+    targets = random.integers(-1, model.vocabulary, shape)
+    if model.KIND == "bert":
+        for row in range(0, model.batch, 2):
+            tokens[row, random.integers(0, model.sequence + 1) :] = 0
+    return Batch(tokens, targets)
 
 
 def draw_parameters(model: Model, seed: int = 6, spread: float = 0.5) -> Tensors:

@@ -77,3 +77,27 @@ class Dropout(NamedTuple):
 
     def factors(self, number: int, shape: Sequence[int]) -> np.ndarray:
         return self.kept(number, shape) / (1 - self.rate)
+
+
+def masked(
+    tokens: np.ndarray,
+    positions: Sequence[int],
+    seed: int,
+    step: int,
+    vocabulary: int,
+    mask: int,
+    pad: int,
+):
+    """Inputs and targets of masked-token batches, by docs/masked-tokens.md.
+
+    `tokens` [b, s] are the sequences at `positions`.
+    """
+    length = tokens.shape[1]
+    index = np.asarray(positions)[:, None] * length + np.arange(length)
+    words = blocks(seed, 0xFFFFFFFE, step, index)
+    chosen = (words[0] < 644245094) & (tokens != pad)
+    hidden = chosen & (words[1] < 3435973836)
+    changed = chosen & ~hidden & (words[1] < 3865470566)
+    any_token = (words[2] * np.uint64(vocabulary) >> HALF).astype(tokens.dtype)
+    inputs = np.where(hidden, mask, np.where(changed, any_token, tokens))
+    return inputs, np.where(chosen, tokens, -1)

@@ -23,7 +23,7 @@ from interpreter import (
     relative_error,
     scalars,
 )
-from tools import Model
+from tools import BertModel, Model
 
 TOLERANCE = 1e-10
 
@@ -35,6 +35,10 @@ MODELS = {
     # Rows of 3 to 10 elements begin anywhere in a group of draws.
     "dropout": Model(
         1, hidden=10, heads=5, sequence=3, vocabulary=13, batch=5, ffn=9, dropout=0.3
+    ),
+    "bert": BertModel(2, 12, 6, sequence=5, vocabulary=24, batch=12),
+    "bert-padded": BertModel(
+        1, 10, 5, sequence=3, vocabulary=13, batch=5, ffn=9, dropout=0.3
     ),
     # Some ranks of the larger meshes hold nothing but padding.
     "tiny": Model(1, hidden=3, heads=1, sequence=2, vocabulary=2, batch=1, ffn=2),

@@ -16,6 +16,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 import numpy as np
 
+import bert_reference
 import gpt2_reference
 import llama_reference
 import safetensors_file
@@ -64,6 +65,34 @@ class Model(NamedTuple):
             "--dropout": self.dropout,
         }
         return _command_line(flags)
+
+
+class BertModel(NamedTuple):
+    """The arguments of the BERT builder."""
+
+    KIND = "bert"
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    ffn: Optional[int] = None
+    init_std: float = 0.02
+    dropout: float = 0.0
+
+    def parameter_shapes(self):
+        return bert_reference.parameter_shapes(
+            self.layers,
+            self.hidden,
+            self.sequence,
+            self.vocabulary,
+            self.ffn or 4 * self.hidden,
+        )
+
+    def flags(self) -> List[str]:
+        return Model(*self).flags()
 
 
 class LlamaModel(NamedTuple):

@@ -342,6 +342,19 @@ static ShardLayout readInput(const JsonCursor &cursor,
   return layout;
 }
 
+/// Nothing where the objective is the next token.
+static std::optional<MaskedObjective> readObjective(const JsonCursor &cursor,
+                                                    int64_t vocabulary) {
+  static constexpr std::string_view kinds[] = {"next_token", "masked_token"};
+  if (readEnum(cursor["kind"], kinds) == 0)
+    return std::nullopt;
+  MaskedObjective masked;
+  masked.maskToken = cursor["mask_token"].integer(0, vocabulary - 1);
+  if (JsonCursor pad = cursor.find("pad_token"))
+    masked.padToken = pad.integer(0, vocabulary - 1);
+  return masked;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -373,6 +386,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   manifest.batch = model["batch"].integer(1, INT32_MAX);
   manifest.sequence = model["sequence"].integer(1, INT32_MAX);
   manifest.vocabulary = model["vocabulary"].integer(1, INT32_MAX);
+  if (JsonCursor objective = root.find("objective"))
+    manifest.masked = readObjective(objective, manifest.vocabulary);
   std::set<std::string> dimensionNames, paramNames, functionNames;
   if (JsonCursor dimensions = root.find("dimensions"))
     for (const JsonCursor &entry : dimensions.elements())

@@ -227,21 +227,22 @@ int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
 
 int32_t attention(optrt_rank *rank, uint32_t command,
                   const optrt_attention_desc *desc, const float *q,
-                  const float *k, const float *v, float *out, float *lse) {
+                  const float *k, const float *v, const int32_t *lengths,
+                  float *out, float *lse) {
   beginLocal(rank, command);
   return report(rank, command, "attention",
-                rank->device->attention(*desc, q, k, v, out, lse));
+                rank->device->attention(*desc, q, k, v, lengths, out, lse));
 }
 
 int32_t attentionGrad(optrt_rank *rank, uint32_t command,
                       const optrt_attention_desc *desc, const float *dout,
                       const float *q, const float *k, const float *v,
-                      const float *out, const float *lse, float *dq, float *dk,
-                      float *dv) {
+                      const int32_t *lengths, const float *out,
+                      const float *lse, float *dq, float *dk, float *dv) {
   beginLocal(rank, command);
-  return report(
-      rank, command, "attention_grad",
-      rank->device->attentionGrad(*desc, dout, q, k, v, out, lse, dq, dk, dv));
+  return report(rank, command, "attention_grad",
+                rank->device->attentionGrad(*desc, dout, q, k, v, lengths, out,
+                                            lse, dq, dk, dv));
 }
 
 int64_t axisIndex(optrt_rank *rank, int32_t axis) {

@@ -10,8 +10,10 @@
 
 #include "core/MappedFile.h"
 #include "optimus-support/Permutation.h"
+#include "optimus-support/Philox.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <mutex>
 #include <vector>
@@ -29,6 +31,8 @@ struct Dataset::Impl {
   int64_t windows = 0;
   DataOrder order = DataOrder::Shuffled;
   uint64_t seed = 0;
+  int64_t vocabulary = 0;
+  std::optional<MaskedObjective> masked;
 
   // A batch may reach from one epoch into the next, and ranks may be a step
   // apart: the permutations of two epochs are kept.
@@ -42,7 +46,12 @@ struct Dataset::Impl {
   }
   int64_t findTokenFrom(int64_t vocabulary) const;
   std::shared_ptr<const WindowOrder> orderOf(int64_t epoch);
-  void fillRow(int64_t window, int32_t *tokens, int32_t *targets) const;
+  /// The window's tokens and targets. What is hidden is drawn at `step` for
+  /// the sequence's `position`.
+  void fillRow(int64_t window, uint64_t step, int64_t position, int32_t *tokens,
+               int32_t *targets) const;
+  void hide(uint64_t step, int64_t position, int32_t *tokens,
+            int32_t *targets) const;
   void fillPadding(int32_t *tokens, int32_t *targets) const;
 };
 
@@ -77,11 +86,37 @@ std::shared_ptr<const WindowOrder> Dataset::Impl::orderOf(int64_t epoch) {
   return epochOrders[slot];
 }
 
-void Dataset::Impl::fillRow(int64_t window, int32_t *tokens,
-                            int32_t *targets) const {
+/// Training draws at step 1, evaluation at step 0.
+static constexpr uint64_t kTraining = 1, kEvaluation = 0;
+
+void Dataset::Impl::hide(uint64_t step, int64_t position, int32_t *tokens,
+                         int32_t *targets) const {
+  // 15 % of the tokens are chosen; of these 80 % are hidden, 10 % become any
+  // token, and 10 % stay what they are.
+  constexpr uint32_t chosen = 0.15 * 0x1p32, hidden = 0.8 * 0x1p32,
+                     changed = 0.9 * 0x1p32;
+  for (int64_t i = 0; i < sequence; ++i) {
+    targets[i] = -1;
+    std::array<uint64_t, 2> words = optimus_support::philoxBlock(
+        seed, optimus_support::kMaskStream, step, position * sequence + i);
+    if (uint32_t(words[0]) >= chosen || tokens[i] == masked->padToken)
+      continue;
+    targets[i] = tokens[i];
+    uint32_t kind = words[0] >> 32;
+    if (kind < hidden)
+      tokens[i] = masked->maskToken;
+    else if (kind < changed)
+      tokens[i] = uint32_t(words[1]) * uint64_t(vocabulary) >> 32;
+  }
+}
+
+void Dataset::Impl::fillRow(int64_t window, uint64_t step, int64_t position,
+                            int32_t *tokens, int32_t *targets) const {
   int64_t begin = window * sequence;
   for (int64_t i = 0; i < sequence; ++i)
     tokens[i] = token(begin + i);
+  if (masked)
+    return hide(step, position, tokens, targets);
   std::copy(tokens + 1, tokens + sequence, targets);
   targets[sequence - 1] = token(begin + sequence);
 }
@@ -96,7 +131,8 @@ Dataset::~Dataset() = default;
 
 StatusOr<std::unique_ptr<Dataset>>
 Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
-              DataOrder order, uint64_t seed) {
+              DataOrder order, uint64_t seed,
+              std::optional<MaskedObjective> masked) {
   if (sequence < 1 || vocabulary < 1)
     return internal(concat("a data set needs a positive sequence length and "
                            "vocabulary, not ",
@@ -106,6 +142,8 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
   impl->sequence = sequence;
   impl->order = order;
   impl->seed = seed;
+  impl->vocabulary = vocabulary;
+  impl->masked = masked;
   if (path.ends_with(".bin"))
     impl->tokenBytes = 2;
   else if (!path.ends_with(".txt"))
@@ -158,8 +196,9 @@ void Dataset::fillBatch(int64_t step, int64_t globalBatch, int64_t rowsBegin,
                         int64_t rowsCount, int32_t *tokens,
                         int32_t *targets) const {
   for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
+    int64_t position = step * globalBatch + row;
     if (row < globalBatch)
-      impl->fillRow(windowAt(step * globalBatch + row), tokens, targets);
+      impl->fillRow(windowAt(position), kTraining, position, tokens, targets);
     else
       impl->fillPadding(tokens, targets);
     tokens += impl->sequence;
@@ -173,7 +212,7 @@ void Dataset::fillEvalBatch(int64_t index, int64_t globalBatch,
   for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
     int64_t window = index * globalBatch + row;
     if (row < globalBatch && window < impl->windows)
-      impl->fillRow(window, tokens, targets);
+      impl->fillRow(window, kEvaluation, window, tokens, targets);
     else
       impl->fillPadding(tokens, targets);
     tokens += impl->sequence;

@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Evaluation.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -32,7 +33,8 @@ StatusOr<Evaluation> evaluate(Session &session, const Dataset &data) {
     lossSum += outputs.lossSum;
     realCount += outputs.realCount;
   }
-  return Evaluation{lossSum / realCount, static_cast<int64_t>(realCount)};
+  return Evaluation{lossSum / std::max(realCount, 1.0),
+                    static_cast<int64_t>(realCount)};
 }
 
 Status eval(const EvalOptions &options, World &world) {
@@ -44,7 +46,8 @@ Status eval(const EvalOptions &options, World &world) {
     const Manifest &manifest = library->manifest();
     OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
                                                manifest.vocabulary,
-                                               DataOrder::Sequential));
+                                               DataOrder::Sequential,
+                                               /*seed=*/0, manifest.masked));
     if (options.load.empty())
       return okStatus();
     OPTRT_ASSIGN_OR_RETURN(checkpoint,

@@ -101,11 +101,13 @@ Status Training::open() {
       order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
   OPTRT_ASSIGN_OR_RETURN(data,
                          Dataset::open(options.data, manifest.sequence,
-                                       manifest.vocabulary, dataOrder, seed));
+                                       manifest.vocabulary, dataOrder, seed,
+                                       manifest.masked));
   if (!options.evalData.empty()) {
     OPTRT_ASSIGN_OR_RETURN(
         evalData, Dataset::open(options.evalData, manifest.sequence,
-                                manifest.vocabulary, DataOrder::Sequential));
+                                manifest.vocabulary, DataOrder::Sequential,
+                                /*seed=*/0, manifest.masked));
   }
   return world.isRoot() ? openOutputs() : okStatus();
 }
@@ -272,7 +274,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
           .count();
 
   last = {step,
-          static_cast<double>(outputs->lossSum) / outputs->realCount,
+          outputs->meanLoss(),
           outputs->gradNorm,
           lr,
           1e3 * seconds,

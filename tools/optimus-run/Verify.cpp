@@ -34,8 +34,8 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
                                                   : DataOrder::Shuffled;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                          Dataset::open(options.data, manifest.sequence,
-                                       manifest.vocabulary, order,
-                                       options.seed));
+                                       manifest.vocabulary, order, options.seed,
+                                       manifest.masked));
   std::unique_ptr<World> world = createLocalWorld();
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
@@ -62,7 +62,7 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
       }));
   OPTRT_RETURN_IF_ERROR(session->checkTraffic("grad_step"));
   Gradients result;
-  result.loss = static_cast<double>(outputs.lossSum) / outputs.realCount;
+  result.loss = outputs.meanLoss();
   for (std::size_t p = 0; p != manifest.params.size(); ++p) {
     OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
                            session->gatherGradient(static_cast<int64_t>(p)));

@@ -448,12 +448,15 @@ LogicalResult StepConverter::convert(Operation *op) {
         return command(kCopy, op, op.getId(), copy, pointers);
       })
       .Case([&](exec::AttentionOp op) -> LogicalResult {
-        if (!addresses(op.getOperands()))
+        if (!addresses({op.getQ(), op.getK(), op.getV(), op.getLengths(),
+                        op.getOut(), op.getLse()}))
           return failure();
         return command(kAttention, op, op.getId(), attention(op), pointers);
       })
       .Case([&](exec::AttentionGradOp op) -> LogicalResult {
-        if (!addresses(op.getOperands()))
+        if (!addresses({op.getDout(), op.getQ(), op.getK(), op.getV(),
+                        op.getLengths(), op.getOut(), op.getLse(), op.getDq(),
+                        op.getDk(), op.getDv()}))
           return failure();
         return command(kAttentionGrad, op, op.getId(), attention(op), pointers);
       })

@@ -301,13 +301,18 @@ static LogicalResult decomposeHead(Op op, Partitioner &p) {
   Axes hidden = getDims(op.getH()).back();
   ShardingAttr hLayout =
       p.getLayout(append(tokens, hidden == vocabulary ? hidden : Axes()));
-  Value operands[] = {p.get(op.getH(), hLayout),
-                      p.get(op.getTable(), {vocabulary, {}}),
-                      p.get(op.getTargets())};
+  SmallVector<Value> operands = {p.get(op.getH(), hLayout),
+                                 p.get(op.getTable(), {vocabulary, {}}),
+                                 p.get(op.getTargets())};
+  if (op.getBias())
+    operands.push_back(p.get(op.getBias(), vocabulary));
   ShardingAttr sum = p.getLayout({}, tokenCuts);
   SmallVector<ShardingAttr> layouts = {sum, sum};
-  if constexpr (std::is_same_v<Op, HeadLossGradOp>)
+  if constexpr (std::is_same_v<Op, HeadLossGradOp>) {
     layouts.append({hLayout, p.getLayout({vocabulary, {}}, tokenCuts)});
+    if (op.getBias())
+      layouts.push_back(p.getLayout(vocabulary, tokenCuts));
+  }
   if (vocabulary.empty()) {
     p.cloneLocally(op, operands, layouts);
     return success();
@@ -315,9 +320,9 @@ static LogicalResult decomposeHead(Op op, Partitioner &p) {
   SmallVector<Type> types;
   for (auto [result, layout] : llvm::zip(op->getResults(), layouts))
     types.push_back(p.getType(result, layout));
-  auto local = LocalOp::create(p.getBuilder(), p.getLoc(), types, operands[0],
-                               operands[1], operands[2], vocabulary.front(),
-                               op.getChunk());
+  auto local = LocalOp::create(
+      p.getBuilder(), p.getLoc(), types, operands[0], operands[1], operands[2],
+      op.getBias() ? operands[3] : Value(), vocabulary.front(), op.getChunk());
   for (auto [whole, layout, result] :
        llvm::zip(op->getResults(), layouts, local->getResults()))
     p.set(whole, layout, result);

@@ -80,6 +80,14 @@ SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
       // A chunk of h is done with when the chunk of dh is written.
       .Case<HeadLossGradOp, ccl::HeadLossGradOp>(
           [&](auto) { return result == 2 ? Operands{0} : Operands{}; })
+      .Case([&](SgdOp) { return Operands{result == 0 ? 0u : 2u}; })
+      .Case([&](LambDirectionOp) {
+        constexpr unsigned sources[] = {1, 2, 3};
+        return Operands{sources[result]};
+      })
+      .Case([](LambUpdateOp) {
+        return Operands{0, 1};
+      })
       .Case([&](AdamWOp) {
         constexpr unsigned sources[] = {0, 2, 3};
         return Operands{sources[result]};

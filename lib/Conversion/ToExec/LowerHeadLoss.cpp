@@ -25,7 +25,8 @@ namespace {
 /// The four operations in one form.
 struct HeadLoss {
   Value h, table, targets, lossSum, realCount;
-  Value dh, dtable; ///< null without gradient
+  Value bias;              ///< null where there is none
+  Value dh, dtable, dbias; ///< null without gradient
   int64_t chunk;
   StringRef axis; ///< empty where the vocabulary is whole
 };
@@ -89,6 +90,8 @@ private:
                  {h, hidden}, {table, hidden}, {chunkLogits, vocab}};
     product.transB = true;
     product.weight = weight;
+    if (op.bias)
+      product.bias = lowering.getBuffer(op.bias);
     lowering.gemm(product);
 
     Value targets = getRows(op.targets, begin, rows, 1);
@@ -146,6 +149,9 @@ private:
     dtable.accumulate = begin > 0;
     lowering.gemm(dtable);
 
+    if (op.dbias)
+      lowerBiasGradient(begin, rows, chunkLogits);
+
     Value dh = getRows(op.dh, begin, rows, localHidden);
     Value wholeDh = isGathered ? lowering.slice(partial, 0, rows * hidden) : dh;
     Gemm product{rows,
@@ -167,6 +173,22 @@ private:
       allReduce(dh, exec::Reduction::Sum);
   }
 
+  /// Adds the sums of a chunk's columns to what other chunks made.
+  void lowerBiasGradient(int64_t begin, int64_t rows, Value dlogits) {
+    Value dbias = lowering.getBuffer(op.dbias);
+    if (begin == 0) {
+      lowering.launch(kernels.sumLeading(rows, vocab),
+                      {read(dlogits), write(dbias)});
+      return;
+    }
+    if (!biasAddend)
+      biasAddend = lowering.allocateWorkspace(vocab, "bias addend");
+    lowering.launch(kernels.sumLeading(rows, vocab),
+                    {read(dlogits), write(biasAddend)});
+    lowering.launch(kernels.add(1, vocab),
+                    {read(dbias), read(biasAddend), write(dbias)});
+  }
+
   const HeadLoss &op;
   Lowering &lowering;
   KernelLibrary &kernels;
@@ -174,7 +196,7 @@ private:
   bool isGathered;
   int64_t chunk;
   Value first, real;
-  Value logits, maxima, sums, losses, gathered, partial;
+  Value logits, maxima, sums, losses, gathered, partial, biasAddend;
 };
 } // namespace
 
@@ -186,6 +208,7 @@ LogicalResult mlir::optimus::lowerHeadLoss(Operation *op, Lowering &lowering) {
             form.h = concrete.getH();
             form.table = concrete.getTable();
             form.targets = concrete.getTargets();
+            form.bias = concrete.getBias();
             form.lossSum = concrete.getLossSum();
             form.realCount = concrete.getRealCount();
             form.chunk = concrete.getChunk();
@@ -194,6 +217,7 @@ LogicalResult mlir::optimus::lowerHeadLoss(Operation *op, Lowering &lowering) {
       [&](auto concrete) {
         form.dh = concrete.getDh();
         form.dtable = concrete.getDtable();
+        form.dbias = concrete.getDbias();
       });
   llvm::TypeSwitch<Operation *>(op).Case<ccl::HeadLossOp, ccl::HeadLossGradOp>(
       [&](auto concrete) { form.axis = concrete.getAxis(); });

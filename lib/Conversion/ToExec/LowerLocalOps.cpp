@@ -37,10 +37,11 @@ public:
   }
 
   void lower(GeluOp op) {
-    launch(kernels.gelu(getNumElements(op.getResult())), op);
+    launch(kernels.gelu(getNumElements(op.getResult()), op.getExact()), op);
   }
   void lower(GeluWithSlopeOp op) {
-    launch(kernels.geluWithSlope(getNumElements(op.getResult())), op);
+    launch(kernels.geluWithSlope(getNumElements(op.getResult()), op.getExact()),
+           op);
   }
   void lower(DropoutOp op) {
     Type type = op.getX().getType();
@@ -180,6 +181,7 @@ public:
         getPart(op.getInputs(), shape, AttentionShape::K),
         getPart(op.getInputs(), shape, AttentionShape::V),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
+        op.getLengths() ? lowering.getBuffer(op.getLengths()) : Value(),
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
@@ -196,7 +198,9 @@ public:
         lowering.getBuffer(op.getOut()), lowering.getBuffer(op.getLse()),
         getPart(op.getDinputs(), shape, AttentionShape::Q),
         getPart(op.getDinputs(), shape, AttentionShape::K),
-        getPart(op.getDinputs(), shape, AttentionShape::V), shape.batch,
+        getPart(op.getDinputs(), shape, AttentionShape::V),
+        op.getLengths() ? lowering.getBuffer(op.getLengths()) : Value(),
+        shape.batch,
         shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
         op.getCausal(),
@@ -234,6 +238,29 @@ public:
                     lowering.createPartOffset(op.getResult().getType(), 0));
   }
 
+  void lower(LengthsOp op) {
+    launch(kernels.lengths(getNumRows(op.getTokens()),
+                           getLastDim(op.getTokens()),
+                           op.getPadAttr().getInt()),
+           op, lowering.createRealExtent(op.getTokens().getType(), 1));
+  }
+
+  void lower(RowOp op) {
+    int64_t cols = getLastDim(op.getTable());
+    lowering.copy(lowering.slice(lowering.getBuffer(op.getTable()),
+                                 op.getIndex() * cols, cols),
+                  lowering.getBuffer(op.getResult()));
+  }
+
+  void lower(RowGradOp op) {
+    int64_t cols = getLastDim(op.getResult());
+    int64_t extent = getNumElements(op.getResult());
+    Value result = lowering.getBuffer(op.getResult());
+    lowering.copy({}, {result, extent}, /*rows=*/1, extent);
+    lowering.copy(lowering.getBuffer(op.getDy()),
+                  lowering.slice(result, op.getIndex() * cols, cols));
+  }
+
   //===--------------------------------------------------------------------===//
   // Optimizer
   //===--------------------------------------------------------------------===//
@@ -250,6 +277,18 @@ public:
 
   void lower(AdamWOp op) {
     launch(kernels.adamw(getNumElements(op.getParam()), op.getDecay()), op);
+  }
+  void lower(SgdOp op) {
+    launch(kernels.sgd(getNumElements(op.getParam()), op.getDecay()), op);
+  }
+  void lower(LambDirectionOp op) {
+    launch(kernels.lambDirection(getNumElements(op.getParam()), op.getDecay()),
+           op);
+  }
+  void lower(LambUpdateOp op) {
+    launch(kernels.lambUpdate(getNumElements(op.getParam()),
+                              !op.getNorms().empty()),
+           op);
   }
 
 private:
@@ -317,8 +356,9 @@ LogicalResult mlir::optimus::lowerLocalOp(Operation *op, Lowering &lowering) {
             RmsRstdOp, RmsScaleOp, RotaryOp, LayerNormOp, LayerNormGradOp,
             RowMomentsOp, MergeMomentsOp, NormalizeOp, NormGradSumsOp,
             NormGradApplyOp, NormParamGradOp, AttentionOp, AttentionGradOp,
-            EmbeddingOp, EmbeddingGradOp, SumSquaresOp, GlobalNormOp, ClipOp,
-            AdamWOp>([&](auto concrete) {
+            EmbeddingOp, EmbeddingGradOp, LengthsOp, RowOp, RowGradOp,
+            SumSquaresOp, GlobalNormOp, ClipOp, AdamWOp, SgdOp, LambDirectionOp,
+            LambUpdateOp>([&](auto concrete) {
         local.lower(concrete);
         return success();
       })

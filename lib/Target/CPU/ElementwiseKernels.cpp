@@ -96,28 +96,65 @@ static Num geluExp(KernelBuilder &k, Num x, Num square) {
   return k.exp(x * (square * (-2 * kGeluScale * kGeluCubic) - 2 * kGeluScale));
 }
 
-KernelLaunch KernelLibrary::gelu(int64_t n) {
+namespace {
+/// GELU and its derivative at x. With φ and Φ the density and the distribution
+/// of the standard normal, GELU(x) = x·Φ(x) and its derivative is
+/// Φ(x) + x·φ(x).
+struct ExactGelu {
+  ExactGelu(KernelBuilder &k, Num x) {
+    Num zero = k.constant(0, x.getType());
+    Num z = k.max(x, zero - x) * 0.7071067811865476;
+    Num e = k.exp(zero - z * z);
+    // erfc(z) = t·g(t)·e^(−z²) with t = 1/(1 + 0.45 z); g interpolated in
+    // Chebyshev nodes of [0, 1], with a relative error below 3.4e-8.
+    Num t = 1.0 / (1.0 + z * 0.45);
+    static constexpr double coefficients[] = {
+        0.2538853209733752,   0.2538831039009928,  0.22827402626130455,
+        0.17521964021371572,  0.12015942249049796, -0.023087135307580206,
+        0.1438592573093509,   -0.3022505599642259, 0.1917014303885614,
+        -0.041644529452457536};
+    Num g = k.constant(coefficients[9], x.getType());
+    for (int degree = 8; degree >= 0; --degree)
+      g = g * t + coefficients[degree];
+    Num tail = t * g * e * 0.5; // Φ(−|x|)
+    Num distribution = k.select(k.greater(x, zero), 1.0 - tail, tail);
+    value = x * distribution;
+    slope = distribution + x * e * 0.3989422804014327; // 1/√(2π)
+  }
+  Num value, slope;
+};
+} // namespace
+
+KernelLaunch KernelLibrary::gelu(int64_t n, bool exact) {
   OperandTypes types(module.getContext());
   types.f32({n, n});
-  return elementwise(getOrBuild(nameOf("gelu", n), types,
+  return elementwise(getOrBuild(nameOf(exact ? "gelu_exact" : "gelu", n), types,
                                 [&](KernelBuilder &k) {
                                   forBlocks(k, n, [&](Value at, Type type) {
                                     Num x = k.load(0, at, type);
-                                    k.store(x / (1.0 + geluExp(k, x, x * x)), 1,
-                                            at);
+                                    k.store(exact ? ExactGelu(k, x).value
+                                                  : x / (1.0 + geluExp(k, x, x * x)),
+                                            1, at);
                                   });
                                 }),
                      n);
 }
 
-KernelLaunch KernelLibrary::geluWithSlope(int64_t n) {
+KernelLaunch KernelLibrary::geluWithSlope(int64_t n, bool exact) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n});
+  StringRef kind = exact ? "gelu_exact_with_slope" : "gelu_with_slope";
   return elementwise(
-      getOrBuild(nameOf("gelu_with_slope", n), types,
+      getOrBuild(nameOf(kind, n), types,
                  [&](KernelBuilder &k) {
                    forBlocks(k, n, [&](Value at, Type type) {
                      Num x = k.load(0, at, type);
+                     if (exact) {
+                       ExactGelu gelu(k, x);
+                       k.store(gelu.value, 1, at);
+                       k.store(gelu.slope, 2, at);
+                       return;
+                     }
                      Num square = x * x;
                      Num e = geluExp(k, x, square);
                      Num s = 1.0 / (1.0 + e);

@@ -8,6 +8,8 @@
 
 #include "KernelSupport.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -68,4 +70,36 @@ KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
         });
       });
   return {kernel, KernelBuilder::getNumColumnBlocks(cols), 1};
+}
+
+KernelLaunch KernelLibrary::lengths(int64_t rows, int64_t cols, int64_t pad) {
+  OperandTypes types(module.getContext());
+  types.i32({rows * cols, rows}).scalars(1);
+  std::string name = (Twine(nameOf("lengths", rows, cols)) + "_" + Twine(pad)).str();
+  auto kernel = getOrBuild(name, types, [&](KernelBuilder &k) {
+    ImplicitLocOpBuilder &b = k.getBuilder();
+    // No token is a pad that i32 does not hold.
+    Value padding = arith::ConstantOp::create(b, b.getI64IntegerAttr(pad));
+    Value real = k.indexArg(2);
+    k.iterate([&](Value row) {
+      Value base = k.mulIndex(row, k.index(cols));
+      SmallVector<Value> one{k.index(1)};
+      Value length =
+          k.loop(k.index(0), real, 1, one,
+                 [&](Value at, ValueRange known) {
+                   Value token = arith::ExtSIOp::create(
+                       b, b.getI64Type(),
+                       k.loadElement(0, k.addIndex(base, at)));
+                   Value real = arith::CmpIOp::create(
+                       b, arith::CmpIPredicate::ne, token, padding);
+                   return SmallVector<Value>{arith::SelectOp::create(
+                       b, real, k.addIndex(at, k.index(1)), known.front())};
+                 })
+              .front();
+      memref::StoreOp::create(
+          b, arith::IndexCastOp::create(b, b.getI32Type(), length), k.arg(1),
+          row);
+    });
+  });
+  return {kernel, rows, rowGrain(cols)};
 }

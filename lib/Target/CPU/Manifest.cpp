@@ -326,6 +326,13 @@ FailureOr<std::string> ManifestBuilder::build() {
     model[key] = value.getInt();
   }
 
+  json::Object objective{{"kind", "next_token"}};
+  if (described && described.getAs<StringAttr>("objective"))
+    objective["kind"] = described.getAs<StringAttr>("objective").getValue();
+  for (StringRef key : {"mask_token", "pad_token"})
+    if (auto value = described.getAs<IntegerAttr>(key))
+      objective[key] = value.getInt();
+
   json::Array axes;
   if (mesh)
     for (MeshAxisAttr axis : mesh.getAxisList())
@@ -354,6 +361,7 @@ FailureOr<std::string> ManifestBuilder::build() {
       {"mesh", std::move(axes)},
       {"strategy", options.strategy},
       {"model", std::move(model)},
+      {"objective", std::move(objective)},
       {"optimizer", options.optimizer},
       {"dimensions", getDimensions()},
       {"inputs", std::move(inputs)},

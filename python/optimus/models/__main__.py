@@ -17,7 +17,7 @@ import tempfile
 from typing import List, NoReturn, Optional
 
 from optimus.ir import LossFunction
-from optimus.models import ConfigError, gpt2, llama
+from optimus.models import ConfigError, bert, gpt2, llama
 
 PROGRAM = "optimus.models"
 
@@ -38,20 +38,26 @@ def _parser() -> argparse.ArgumentParser:
     gpt = models.add_parser(gpt2.KIND, help="GPT-2", description=gpt2.__doc__)
     gpt.set_defaults(build=_build_gpt2)
     _add_shape(gpt)
-    gpt.add_argument(
-        "--ffn",
+    _add_ffn_and_dropout(gpt)
+
+    masked = models.add_parser(bert.KIND, help="BERT", description=bert.__doc__)
+    masked.set_defaults(build=_build_bert)
+    _add_shape(masked)
+    _add_ffn_and_dropout(masked)
+    masked.add_argument(
+        "--mask-token",
         type=int,
         metavar="N",
-        help="width of the feed-forward part (default: 4 * hidden)",
+        help="what stands for a hidden token (default: the vocabulary's last)",
     )
-    gpt.add_argument(
-        "--dropout",
-        type=float,
-        default=0.0,
-        metavar="P",
-        help="probability with which training drops an element of the embeddings "
-        "and of each layer's two contributions (default: %(default)s)",
+    masked.add_argument(
+        "--pad-token",
+        type=int,
+        default=0,
+        metavar="N",
+        help="what fills the end of a shorter sequence (default: %(default)s)",
     )
+
     model = models.add_parser(llama.KIND, help="Llama", description=llama.__doc__)
     model.set_defaults(build=_build_llama)
     _add_shape(model)
@@ -94,6 +100,23 @@ def _parser() -> argparse.ArgumentParser:
         "--tied", action="store_true", help="the token embedding is the output head"
     )
     return parser
+
+
+def _add_ffn_and_dropout(model: argparse.ArgumentParser) -> None:
+    model.add_argument(
+        "--ffn",
+        type=int,
+        metavar="N",
+        help="width of the feed-forward part (default: 4 * hidden)",
+    )
+    model.add_argument(
+        "--dropout",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="probability with which training drops an element of the embeddings "
+        "and of each layer's two contributions (default: %(default)s)",
+    )
 
 
 def _add_shape(model: argparse.ArgumentParser) -> None:
@@ -143,6 +166,25 @@ def _build_gpt2(options: argparse.Namespace) -> LossFunction:
             chunk=options.chunk,
             init_std=options.init_std,
             dropout=options.dropout,
+        )
+    )
+
+
+def _build_bert(options: argparse.Namespace) -> LossFunction:
+    return bert.build(
+        bert.Config(
+            layers=options.layers,
+            hidden=options.hidden,
+            heads=options.heads,
+            sequence=options.seq,
+            vocabulary=options.vocab,
+            batch=options.batch,
+            ffn=options.ffn,
+            chunk=options.chunk,
+            init_std=options.init_std,
+            dropout=options.dropout,
+            mask_token=options.mask_token,
+            pad_token=options.pad_token,
         )
     )
 

@@ -52,13 +52,13 @@ public:
     return invalidArgument("broken");
   }
   Status attention(const optrt_attention_desc &, const float *, const float *,
-                   const float *, float *, float *) override {
+                   const float *, const int32_t *, float *, float *) override {
     return invalidArgument("broken");
   }
   Status attentionGrad(const optrt_attention_desc &, const float *,
                        const float *, const float *, const float *,
-                       const float *, const float *, float *, float *,
-                       float *) override {
+                       const int32_t *, const float *, const float *, float *,
+                       float *, float *) override {
     return invalidArgument("broken");
   }
   size_t scratchBytes() const override { return 0; }

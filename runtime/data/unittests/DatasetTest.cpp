@@ -9,9 +9,11 @@
 #include "optimus-runtime/Dataset.h"
 
 #include "optimus-support/Permutation.h"
+#include "optimus-support/Philox.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -244,4 +246,61 @@ TEST_F(DatasetTest, NamesTheFirstTokenOutsideTheVocabulary) {
   path = write("data.bin", wide);
   EXPECT_TRUE(Dataset::open(path, 2, 258).ok());
   expectError(path, 2, 257, "token 257 at offset 1 (byte 2)");
+}
+
+TEST_F(DatasetTest, HidesTokensByTheRule) {
+  // docs/masked-tokens.md, token by token.
+  constexpr int64_t sequence = 5, batch = 3, vocabulary = 102;
+  constexpr uint64_t seed = 0x8123456789ABCDEF;
+  std::string path = writeText(1000);
+  MaskedObjective masked{101, 7};
+  auto dataset = Dataset::open(path, sequence, vocabulary,
+                               DataOrder::Sequential, seed, masked);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  int64_t counts[4] = {}, targetsOfPads = 0;
+  auto check = [&](uint64_t step, int64_t position, int64_t window,
+                   const int32_t *tokens, const int32_t *targets) {
+    for (int64_t i = 0; i < sequence; ++i) {
+      int32_t token = tokenAt(window * sequence + i);
+      auto words = optimus_support::philoxBlock(seed, 0xFFFFFFFE, step,
+                                                position * sequence + i);
+      bool chosen = uint32_t(words[0]) < 644245094 && token != 7;
+      EXPECT_EQ(targets[i], chosen ? token : -1);
+      targetsOfPads += targets[i] == 7;
+      double kind = double(words[0] >> 32) / 0x1p32;
+      int32_t expected = token;
+      if (chosen && kind < 0.8)
+        expected = 101;
+      else if (chosen && kind < 0.9)
+        expected = (words[1] & 0xFFFFFFFF) * vocabulary >> 32;
+      EXPECT_EQ(tokens[i], expected);
+      ++counts[!chosen ? 0 : kind < 0.8 ? 1 : kind < 0.9 ? 2 : 3];
+    }
+  };
+  int32_t tokens[batch * sequence], targets[batch * sequence];
+  // Into the second epoch, where the same windows hide other tokens.
+  for (int64_t step = 0; step < 130; ++step) {
+    (*dataset)->fillBatch(step, batch, 0, batch, tokens, targets);
+    for (int64_t row = 0; row < batch; ++row) {
+      int64_t position = step * batch + row;
+      check(1, position, position % (*dataset)->numWindows(),
+            tokens + row * sequence, targets + row * sequence);
+    }
+  }
+  // Four standard deviations of binomial counts.
+  double n = 130 * batch * sequence;
+  EXPECT_NEAR(n - counts[0], 0.15 * n, 4 * std::sqrt(n * 0.15 * 0.85) + 0.01 * n);
+  EXPECT_NEAR(counts[1], 0.12 * n, 4 * std::sqrt(n * 0.12 * 0.88));
+  EXPECT_GT(counts[2], 0);
+  EXPECT_GT(counts[3], 0);
+  EXPECT_EQ(targetsOfPads, 0);
+  // Evaluation draws at step 0, for the window; padding rows are what they are.
+  (*dataset)->fillEvalBatch(1, batch, 1, 2, tokens, targets);
+  check(0, 4, 4, tokens, targets);
+  check(0, 5, 5, tokens + sequence, targets + sequence);
+  (*dataset)->fillBatch(0, batch, 3, 1, tokens, targets);
+  EXPECT_EQ(std::vector<int32_t>(tokens, tokens + sequence),
+            std::vector<int32_t>(sequence, 0));
+  EXPECT_EQ(std::vector<int32_t>(targets, targets + sequence),
+            std::vector<int32_t>(sequence, -1));
 }

@@ -27,6 +27,7 @@ struct AttentionHead {
   int64_t kvStride;  ///< the same for k, v, dk and dv
   int64_t outStride; ///< the same for out and dout
   bool causal;
+  int64_t keys; ///< tokens see the first ones only, from 1 to seq
 };
 
 /// The kernels for one instruction set. Scratch is 64-byte aligned.

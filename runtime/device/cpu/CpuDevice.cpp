@@ -41,9 +41,15 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
   return okStatus();
 }
 
-AttentionHead headOf(const optrt_attention_desc &d) {
-  return {d.seq,   d.head_dim,           d.q_ld,
-          d.kv_ld, d.heads * d.head_dim, d.causal != 0};
+/// A head of a sequence with this many tokens that are not padding.
+AttentionHead headOf(const optrt_attention_desc &d, int64_t length) {
+  return {d.seq,
+          d.head_dim,
+          d.q_ld,
+          d.kv_ld,
+          d.heads * d.head_dim,
+          d.causal != 0,
+          std::clamp<int64_t>(length, std::min<int64_t>(d.seq, 1), d.seq)};
 }
 
 /// Where head `head` of sequence `batch` begins.
@@ -149,15 +155,17 @@ Status CpuDevice::copy(const optrt_copy_desc &desc, const float *src,
 }
 
 Status CpuDevice::attention(const optrt_attention_desc &desc, const float *q,
-                            const float *k, const float *v, float *out,
-                            float *lse) {
+                            const float *k, const float *v,
+                            const int32_t *lengths, float *out, float *lse) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
-  AttentionHead head = headOf(desc);
-  int64_t share = impl->attention.forwardScratch(head);
+  int64_t share = impl->attention.forwardScratch(headOf(desc, desc.seq));
   OPTRT_RETURN_IF_ERROR(impl->reserve(share));
   float *scratch = impl->attentionScratch.as<float>();
   impl->team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
-    HeadOffsets at(desc, task / desc.heads, task % desc.heads);
+    int64_t sequence = task / desc.heads;
+    AttentionHead head =
+        headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    HeadOffsets at(desc, sequence, task % desc.heads);
     impl->attention.forward(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
                             lse + at.lse, scratch + thread * share);
   });
@@ -167,20 +175,23 @@ Status CpuDevice::attention(const optrt_attention_desc &desc, const float *q,
 Status CpuDevice::attentionGrad(const optrt_attention_desc &desc,
                                 const float *dout, const float *q,
                                 const float *k, const float *v,
-                                const float *out, const float *lse, float *dq,
-                                float *dk, float *dv) {
+                                const int32_t *lengths, const float *out,
+                                const float *lse, float *dq, float *dk,
+                                float *dv) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
                                                  lse && dq && dk && dv));
-  AttentionHead head = headOf(desc);
-  int64_t share = impl->attention.backwardScratch(head);
+  int64_t share = impl->attention.backwardScratch(headOf(desc, desc.seq));
   OPTRT_RETURN_IF_ERROR(impl->reserve(share));
   float *scratch = impl->attentionScratch.as<float>();
   // A task has all heads that add to one head of dk and dv, in order.
   int64_t sharing = desc.heads / desc.kv_heads;
   impl->team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
+    int64_t sequence = task / desc.kv_heads;
+    AttentionHead head =
+        headOf(desc, lengths ? lengths[sequence] : desc.seq);
     int64_t first = task % desc.kv_heads * sharing;
     for (int64_t i = 0; i < sharing; ++i) {
-      HeadOffsets at(desc, task / desc.kv_heads, first + i);
+      HeadOffsets at(desc, sequence, first + i);
       impl->attention.backward(head, dout + at.out, q + at.q, k + at.kv,
                                v + at.kv, out + at.out, lse + at.lse, dq + at.q,
                                dk + at.kv, dv + at.kv,
@@ -192,7 +203,7 @@ Status CpuDevice::attentionGrad(const optrt_attention_desc &desc,
 
 Status CpuDevice::reserveAttention(const optrt_attention_desc &desc) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
-  AttentionHead head = headOf(desc);
+  AttentionHead head = headOf(desc, desc.seq);
   return impl->reserve(std::max(impl->attention.forwardScratch(head),
                                 impl->attention.backwardScratch(head)));
 }

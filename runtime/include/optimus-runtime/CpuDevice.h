@@ -52,11 +52,12 @@ public:
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
   Status attention(const optrt_attention_desc &desc, const float *q,
-                   const float *k, const float *v, float *out,
-                   float *lse) override;
+                   const float *k, const float *v, const int32_t *lengths,
+                   float *out, float *lse) override;
   Status attentionGrad(const optrt_attention_desc &desc, const float *dout,
                        const float *q, const float *k, const float *v,
-                       const float *out, const float *lse, float *dq, float *dk,
+                       const int32_t *lengths, const float *out,
+                       const float *lse, float *dq, float *dk,
                        float *dv) override;
 
   /// Makes the buffers that attention will need, so that the first step does

@@ -8,7 +8,9 @@
 //
 // Window w of a file, with sequences of length s, has tokens [w*s, w*s + s) as
 // inputs and the same shifted by one as targets; a tail too short for a window
-// and its last target is dropped.
+// and its last target is dropped. With a masked objective (docs/masked-tokens.md)
+// some inputs are hidden instead, and only these have targets, the tokens
+// themselves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +21,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace optrt {
+
+/// Training to tell hidden tokens.
+struct MaskedObjective {
+  int32_t maskToken = 0; ///< stands for a hidden token
+  int32_t padToken = -1; ///< is never hidden; -1 for none
+
+  bool operator==(const MaskedObjective &) const = default;
+};
 
 enum class DataOrder {
   Sequential, ///< windows as they lie, wrapping at the end
@@ -36,9 +47,11 @@ public:
   /// checks every token against `vocabulary`. Fails with InvalidArgument for
   /// a missing or unreadable file, another extension, a .bin of odd size,
   /// fewer than sequence + 1 tokens, and a token at or above `vocabulary`.
+  /// `seed` decides the order and what is hidden.
   static StatusOr<std::unique_ptr<Dataset>>
   open(const std::string &path, int64_t sequence, int64_t vocabulary,
-       DataOrder order = DataOrder::Shuffled, uint64_t seed = 0);
+       DataOrder order = DataOrder::Shuffled, uint64_t seed = 0,
+       std::optional<MaskedObjective> masked = std::nullopt);
   ~Dataset();
   Dataset(const Dataset &) = delete;
   Dataset &operator=(const Dataset &) = delete;

@@ -59,15 +59,18 @@ public:
   virtual Status copy(const optrt_copy_desc &desc, const float *src,
                       float *dst) = 0;
 
-  /// `lse` is what `attentionGrad` needs besides the result.
+  /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
+  /// null. Lengths outside [1, seq] are taken for the nearest one inside.
   virtual Status attention(const optrt_attention_desc &desc, const float *q,
-                           const float *k, const float *v, float *out,
+                           const float *k, const float *v,
+                           const int32_t *lengths, float *out,
                            float *lse) = 0;
 
   /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(const optrt_attention_desc &desc,
                                const float *dout, const float *q,
-                               const float *k, const float *v, const float *out,
+                               const float *k, const float *v,
+                               const int32_t *lengths, const float *out,
                                const float *lse, float *dq, float *dk,
                                float *dv) = 0;
 

@@ -15,6 +15,7 @@
 #ifndef OPTIMUS_RUNTIME_MANIFEST_H
 #define OPTIMUS_RUNTIME_MANIFEST_H
 
+#include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/Initialize.h"
 #include "optimus-support/Mesh.h"
@@ -130,6 +131,8 @@ struct Manifest {
   int64_t batch = 0; ///< sequences of the global batch
   int64_t sequence = 0;
   int64_t vocabulary = 0;
+  /// Nothing where the objective is the next token.
+  std::optional<MaskedObjective> masked;
   std::string optimizer;
   std::vector<Dimension> dimensions;
   std::vector<Param> params;

@@ -23,6 +23,7 @@
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,6 +49,11 @@ struct StepOutputs {
   float lossSum = 0;
   float realCount = 0;
   float gradNorm = 0; ///< train_step only: of the mean loss, before clipping
+
+  /// 0 where no token is real.
+  double meanLoss() const {
+    return double(lossSum) / std::max(double(realCount), 1.0);
+  }
 };
 
 /// The rank that loses most time to communication in a run.

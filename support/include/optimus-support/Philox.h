@@ -55,6 +55,8 @@ inline std::array<uint64_t, 2> philoxBlock(uint64_t seed, uint32_t stream,
 inline constexpr uint32_t kFirstReservedStream = 0xFFFFFF00u;
 /// The stream of the permutations of a data set's windows.
 inline constexpr uint32_t kShuffleStream = 0xFFFFFFFFu;
+/// The stream of what masked-token batches hide.
+inline constexpr uint32_t kMaskStream = 0xFFFFFFFEu;
 
 /// A standard normal number at a tensor's element `index` (row-major in the
 /// whole tensor). Elements 2k and 2k+1 are the two Box-Muller results

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define OPTRT_ABI_VERSION 2
+#define OPTRT_ABI_VERSION 3
 
 /// One rank's execution state; owned by the runtime, opaque to the model.
 typedef struct optrt_rank optrt_rank;
@@ -116,7 +116,8 @@ typedef struct optrt_copy_desc {
 /// the next there are `q_ld` elements (q, dq) and `kv_ld` (k, v, dk, dv), so
 /// that all three may lie in one tensor. out and dout are [batch, seq, heads,
 /// head_dim] and contiguous; lse, the logarithm of each row's sum of
-/// exponentials, is [batch, heads, seq].
+/// exponentials, is [batch, heads, seq]. With `lengths` [batch], each from 1 to
+/// seq, tokens see the first ones of their sequence only; null for all.
 typedef struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
@@ -140,12 +141,13 @@ typedef struct optrt_api {
                   const float *src, float *dst);
   int32_t (*attention)(optrt_rank *, uint32_t command,
                        const optrt_attention_desc *, const float *q,
-                       const float *k, const float *v, float *out, float *lse);
+                       const float *k, const float *v, const int32_t *lengths,
+                       float *out, float *lse);
   int32_t (*attention_grad)(optrt_rank *, uint32_t command,
                             const optrt_attention_desc *, const float *dout,
                             const float *q, const float *k, const float *v,
-                            const float *out, const float *lse, float *dq,
-                            float *dk, float *dv);
+                            const int32_t *lengths, const float *out,
+                            const float *lse, float *dq, float *dk, float *dv);
   /// This rank's index on a mesh axis.
   int64_t (*axis_index)(optrt_rank *, int32_t axis);
 } optrt_api;

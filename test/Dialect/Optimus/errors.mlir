@@ -277,6 +277,14 @@ func.func @head_loss_c2(%h: tensor<2x8x16xf32>, %t: tensor<256xf32>, %i: tensor<
 
 // -----
 
+func.func @head_loss_c3(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>, %b: tensor<16xf32>) {
+  // expected-error @below {{C3: expected bias of shape [256], found [16]}}
+  %0, %1 = optimus.head_loss %h, %t, %i bias(%b) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>, tensor<16xf32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
 func.func @head_loss_chunk(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
   // expected-error @below {{attribute 'chunk' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive}}
   %0, %1 = optimus.head_loss %h, %t, %i {chunk = 0 : i64} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
@@ -301,17 +309,33 @@ func.func @head_loss_grad_c2(%h: tensor<2x8x16xf32>, %t: tensor<256xf32>, %i: te
 
 // -----
 
-func.func @head_loss_grad_c3(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
-  // expected-error @below {{C3: expected dh of shape [2, 8, 16], found [16, 16]}}
+func.func @head_loss_grad_c4(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
+  // expected-error @below {{C4: expected dh of shape [2, 8, 16], found [16, 16]}}
   %0, %1, %2, %3 = optimus.head_loss_grad %h, %t, %i : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<16x16xf32>, tensor<256x16xf32>)
   return
 }
 
 // -----
 
-func.func @head_loss_grad_c3_table(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
-  // expected-error @below {{C3: expected dtable of shape [256, 16], found [16, 256]}}
+func.func @head_loss_grad_c4_table(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
+  // expected-error @below {{C4: expected dtable of shape [256, 16], found [16, 256]}}
   %0, %1, %2, %3 = optimus.head_loss_grad %h, %t, %i : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<16x256xf32>)
+  return
+}
+
+// -----
+
+func.func @head_loss_grad_c4_no_dbias(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>, %b: tensor<256xf32>) {
+  // expected-error @below {{C4: expected dbias exactly where there is a bias}}
+  %0, %1, %2, %3 = optimus.head_loss_grad %h, %t, %i bias(%b) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>, tensor<256xf32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
+  return
+}
+
+// -----
+
+func.func @head_loss_grad_c4_dbias(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>, %b: tensor<256xf32>) {
+  // expected-error @below {{C4: expected dbias of shape [256], found [16]}}
+  %0, %1, %2, %3, %4 = optimus.head_loss_grad %h, %t, %i bias(%b) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>, tensor<256xf32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<16xf32>)
   return
 }
 

@@ -313,3 +313,40 @@ func.func @swiglu(%a: tensor<2x8x16xf32>, %b: tensor<2x8x16xf32>) -> (tensor<2x8
   %1, %2 = optimus.swiglu_grad %0, %a, %b : tensor<2x8x16xf32>
   return %1, %2 : tensor<2x8x16xf32>, tensor<2x8x16xf32>
 }
+
+// CHECK-LABEL: func.func @head_loss_bias
+// CHECK: optimus.head_loss %{{.*}}, %{{.*}}, %{{.*}} bias(%{{.*}}) : (tensor<2x8x16xf32>, tensor<32x16xf32>, tensor<2x8xi32>, tensor<32xf32>) -> (tensor<f32>, tensor<f32>)
+// CHECK: optimus.head_loss_grad %{{.*}}, %{{.*}}, %{{.*}} bias(%{{.*}}) {chunk = 4 : i64}
+func.func @head_loss_bias(%h: tensor<2x8x16xf32>, %t: tensor<32x16xf32>, %i: tensor<2x8xi32>, %b: tensor<32xf32>) -> tensor<32xf32> {
+  %0, %1 = optimus.head_loss %h, %t, %i bias(%b) : (tensor<2x8x16xf32>, tensor<32x16xf32>, tensor<2x8xi32>, tensor<32xf32>) -> (tensor<f32>, tensor<f32>)
+  %2, %3, %4, %5, %6 = optimus.head_loss_grad %h, %t, %i bias(%b) {chunk = 4 : i64} : (tensor<2x8x16xf32>, tensor<32x16xf32>, tensor<2x8xi32>, tensor<32xf32>) -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<32x16xf32>, tensor<32xf32>)
+  return %6 : tensor<32xf32>
+}
+
+// CHECK-LABEL: func.func @tokens_and_rows
+// CHECK: optimus.lengths %{{.*}} {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+// CHECK: optimus.row %{{.*}} {index = 1 : i64} : (tensor<2x16xf32>) -> tensor<16xf32>
+// CHECK: optimus.gelu %{{.*}} {exact} : tensor<16xf32>
+// CHECK: optimus.row_grad %{{.*}} {index = 1 : i64} : (tensor<16xf32>) -> tensor<2x16xf32>
+func.func @tokens_and_rows(%i: tensor<2x8xi32>, %t: tensor<2x16xf32>) -> (tensor<2xi32>, tensor<2x16xf32>) {
+  %0 = optimus.lengths %i {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+  %1 = optimus.row %t {index = 1 : i64} : (tensor<2x16xf32>) -> tensor<16xf32>
+  %2 = optimus.gelu %1 {exact} : tensor<16xf32>
+  %3 = optimus.row_grad %2 {index = 1 : i64} : (tensor<16xf32>) -> tensor<2x16xf32>
+  return %0, %3 : tensor<2xi32>, tensor<2x16xf32>
+}
+
+// CHECK-LABEL: func.func @optimizers
+// CHECK: optimus.sgd %{{.*}} {decay} :
+// CHECK: optimus.lamb_direction %{{.*}} {decay} :
+// CHECK: optimus.lamb_update %{{.*}} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<4xf32>
+// CHECK: optimus.lamb_update %{{.*}} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+func.func @optimizers(%p: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = optimus.sgd %p, %p, %p, %s, %s, %s, %s {decay}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %1:3 = optimus.lamb_direction %0#0, %p, %p, %p, %s, %s, %s, %s, %s, %s, %s {decay}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %2 = optimus.lamb_update %p, %1#0, %s, %s, %s : (tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<4xf32>
+  %3 = optimus.lamb_update %p, %1#0, %s : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %2, %3 : tensor<4xf32>, tensor<4xf32>
+}

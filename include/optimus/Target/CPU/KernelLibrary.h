@@ -66,10 +66,10 @@ public:
   KernelLaunch mul(int64_t rows, int64_t cols);
   /// x[rows*cols] -> result[cols], the sums of the columns.
   KernelLaunch sumLeading(int64_t rows, int64_t cols);
-  /// x[n] -> result[n]; in place.
-  KernelLaunch gelu(int64_t n);
+  /// x[n] -> result[n]; in place. The tanh form, or with erf if `exact`.
+  KernelLaunch gelu(int64_t n, bool exact = false);
   /// x[n] -> result[n], slope[n]; in place on either.
-  KernelLaunch geluWithSlope(int64_t n);
+  KernelLaunch geluWithSlope(int64_t n, bool exact = false);
   /// x[n] -> result[n]; in place.
   KernelLaunch sqrt(int64_t n);
   /// gate[n], up[n] -> result[n]; in place on either.
@@ -153,6 +153,10 @@ public:
   KernelLaunch embeddingGrad(int64_t count, int64_t rows, int64_t cols,
                              bool zero);
 
+  /// i32 tokens[rows*cols] -> i32 result[rows]: one more than the last column
+  /// below `real` whose token is not `pad`, 1 at least; scalar i64 real.
+  KernelLaunch lengths(int64_t rows, int64_t cols, int64_t pad);
+
   // -- Head and loss ----------------------------------------------------------
   // A chunk of logits [rows, cols]: columns [0, real) stand for vocabulary
   // entries [first, first + real), the others are padding.
@@ -197,6 +201,18 @@ public:
   /// beta2_power[1] -> new_param[n], new_exp_avg[n], new_exp_avg_sq[n]; in
   /// place on param, exp_avg and exp_avg_sq.
   KernelLaunch adamw(int64_t n, bool decay);
+  /// param[n], grad[n], momentum_buffer[n], scale[1], lr[1], weight_decay[1],
+  /// momentum[1] -> new_param[n], new_momentum_buffer[n]; in place on param and
+  /// momentum_buffer.
+  KernelLaunch sgd(int64_t n, bool decay);
+  /// param[n], grad[n], exp_avg[n], exp_avg_sq[n], scale[1], weight_decay[1],
+  /// beta1[1], beta2[1], epsilon[1], beta1_power[1], beta2_power[1] ->
+  /// direction[n], new_exp_avg[n], new_exp_avg_sq[n]; in place on grad, exp_avg
+  /// and exp_avg_sq.
+  KernelLaunch lambDirection(int64_t n, bool decay);
+  /// param[n], direction[n], lr[1], (param_norm[1], direction_norm[1] if
+  /// `hasNorms`) -> new_param[n]; in place on param and direction.
+  KernelLaunch lambUpdate(int64_t n, bool hasNorms);
 
 private:
   /// The kernel `name`, built by `body` if it is new.

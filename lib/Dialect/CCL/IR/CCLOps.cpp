@@ -188,9 +188,25 @@ static LogicalResult expectAddends(Operation *op, StringRef label,
                            << cutting << "], found " << found;
 }
 
-/// C1 to C4 of `ccl.head_loss` and its gradient.
+/// Checks that a value is the table's first dimension, cut as it is.
+static LogicalResult expectBias(Operation *op, StringRef label, StringRef name,
+                                Value value, Value table) {
+  if (shapeOf(value) == shapeOf(table).take_front() &&
+      getGlobalShape(value.getType()) ==
+          SmallVector<int64_t>(
+              ArrayRef(getGlobalShape(table.getType())).take_front()) &&
+      shardingOf(op, value).getDimAxes(0) ==
+          shardingOf(op, table).getDimAxes(0))
+    return success();
+  return op->emitOpError()
+         << label << ": expected " << name
+         << " to be cut as the first dimension of the table of type "
+         << table.getType() << ", found " << value.getType();
+}
+
+/// C1 to C4 and C7 of `ccl.head_loss` and its gradient.
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                Value targets, StringRef axis) {
+                                Value targets, Value bias, StringRef axis) {
   FailureOr<int64_t> size = expectAxis(op, axis);
   if (failed(size))
     return failure();
@@ -223,17 +239,24 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
   if (shapeOf(h) != ArrayRef<int64_t>(expected))
     return op->emitOpError("C3: expected h of local shape [")
            << expected << "], found [" << shapeOf(h) << ']';
+  if (bias && failed(expectBias(op, "C7", "bias", bias, table)))
+    return failure();
+  if (bias && !shardingOf(op, bias).getUnreduced().empty())
+    return op->emitOpError("C7: expected a complete bias, found ")
+           << shardingOf(op, bias);
   if (failed(expectAddends(op, "C4", "loss_sum", op->getResult(0), targets)))
     return failure();
   return expectAddends(op, "C4", "real_count", op->getResult(1), targets);
 }
 
 LogicalResult HeadLossOp::verify() {
-  return verifyHead(*this, getH(), getTable(), getTargets(), getAxis());
+  return verifyHead(*this, getH(), getTable(), getTargets(), getBias(),
+                    getAxis());
 }
 
 LogicalResult HeadLossGradOp::verify() {
-  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getAxis())))
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias(),
+                        getAxis())))
     return failure();
   if (getDh().getType() != getH().getType())
     return emitOpError("C5: expected dh of type ")
@@ -246,7 +269,16 @@ LogicalResult HeadLossGradOp::verify() {
       dtable.getDims() != table.getDims())
     return emitOpError("C6: expected dtable to be cut as the table of type ")
            << getTable().getType() << ", found " << getDtable().getType();
-  return expectAddends(*this, "C6", "dtable", getDtable(), getTargets());
+  if (failed(
+          expectAddends(*this, "C6", "dtable", getDtable(), getTargets())))
+    return failure();
+  if (bool(getBias()) != bool(getDbias()))
+    return emitOpError("C6: expected dbias exactly where there is a bias");
+  if (!getBias())
+    return success();
+  if (failed(expectBias(*this, "C6", "dbias", getDbias(), getTable())))
+    return failure();
+  return expectAddends(*this, "C6", "dbias", getDbias(), getTargets());
 }
 
 #define GET_OP_CLASSES

@@ -361,15 +361,21 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
       failed(check(keys, (tokens - 1) * kvLd + kvHeads * headDim)) ||
       failed(check(results, tokens * heads * headDim)))
     return failure();
+  // C4
+  if (op.getLengths() && failed(check({{"lengths", op.getLengths()}}, batch)))
+    return failure();
   return check({{"lse", op.getLse()}}, tokens * heads);
 }
 
 SmallVector<Access> AttentionOp::getAccesses() {
-  return {{&getQMutable(), true, false},
-          {&getKMutable(), true, false},
-          {&getVMutable(), true, false},
-          {&getOutMutable(), false, true},
-          {&getLseMutable(), false, true}};
+  SmallVector<Access> accesses = {{&getQMutable(), true, false},
+                                  {&getKMutable(), true, false},
+                                  {&getVMutable(), true, false},
+                                  {&getOutMutable(), false, true},
+                                  {&getLseMutable(), false, true}};
+  if (getLengths())
+    accesses.push_back({&*getLengthsMutable().begin(), true, false});
+  return accesses;
 }
 
 LogicalResult AttentionOp::verify() {
@@ -378,11 +384,15 @@ LogicalResult AttentionOp::verify() {
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {
-  return {{&getDoutMutable(), true, false}, {&getQMutable(), true, false},
-          {&getKMutable(), true, false},    {&getVMutable(), true, false},
-          {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
-          {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
-          {&getDvMutable(), false, true}};
+  SmallVector<Access> accesses = {
+      {&getDoutMutable(), true, false}, {&getQMutable(), true, false},
+      {&getKMutable(), true, false},    {&getVMutable(), true, false},
+      {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
+      {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
+      {&getDvMutable(), false, true}};
+  if (getLengths())
+    accesses.push_back({&*getLengthsMutable().begin(), true, false});
+  return accesses;
 }
 
 LogicalResult AttentionGradOp::verify() {

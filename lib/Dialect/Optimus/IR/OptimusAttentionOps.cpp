@@ -95,12 +95,20 @@ static LogicalResult expectInputs(Operation *op, ValueRange inputs) {
   return error;
 }
 
+static LogicalResult expectLengths(Operation *op, Value lengths,
+                                   int64_t batch) {
+  if (!lengths)
+    return success();
+  return expectShape(op, "C4", "lengths", lengths, batch);
+}
+
 LogicalResult AttentionOp::verify() {
   if (failed(expectInputs(*this, getInputs())))
     return failure();
   AttentionShape shape(getInputs());
   if (failed(expectShape(*this, "C2", "a result", getResult(),
-                         shape.getResultShape())))
+                         shape.getResultShape())) ||
+      failed(expectLengths(*this, getLengths(), shape.batch)))
     return failure();
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }
@@ -119,7 +127,8 @@ LogicalResult AttentionGradOp::verify() {
   AttentionShape shape(getInputs());
   SmallVector<int64_t> out = shape.getResultShape();
   if (failed(expectShape(*this, "C2", "dout", getDout(), out)) ||
-      failed(expectShape(*this, "C2", "out", getOut(), out)))
+      failed(expectShape(*this, "C2", "out", getOut(), out)) ||
+      failed(expectLengths(*this, getLengths(), shape.batch)))
     return failure();
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }
@@ -131,22 +140,22 @@ static constexpr std::pair<char, FactorKind> kinds[] = {
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
 
-/// No position sees later ones where attention is causal, so padding at the end
-/// of the sequence is seen by padding alone.
+/// No position sees later ones where attention is causal, nor what lengths
+/// leave out, so padding at the end of the sequence is seen by padding alone.
 static ShardingRule getRule(Operation *op, const std::string &spec,
-                            bool causal) {
+                            bool takesPadding) {
   ShardingRule rule = ShardingRule::fromEinsum(op, spec, kinds);
   constexpr int sequence = 1;
-  rule.factors[rule.operands[0][sequence]].takesPadding = causal;
+  rule.factors[rule.operands[0][sequence]].takesPadding = takesPadding;
   return rule;
 }
 
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
-                 shape.getInputTerms() + "->" + shape.getResultTerm() + "," +
-                     shape.getLseTerm(),
-                 getCausal());
+                 shape.getInputTerms() + (getLengths() ? ",b" : "") + "->" +
+                     shape.getResultTerm() + "," + shape.getLseTerm(),
+                 getCausal() || getLengths());
 }
 
 ShardingRule AttentionGradOp::getShardingRule() {
@@ -154,8 +163,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
   std::string out = shape.getResultTerm(), inputs = shape.getInputTerms();
   return getRule(*this,
                  out + "," + out + "," + shape.getLseTerm() + "," + inputs +
-                     "->" + inputs,
-                 getCausal());
+                     (getLengths() ? ",b" : "") + "->" + inputs,
+                 getCausal() || getLengths());
 }
 
 //===----------------------------------------------------------------------===//

@@ -77,7 +77,7 @@ struct DropUnusedSlope : OpRewritePattern<GeluWithSlopeOp> {
     if (!op.getSlope().use_empty())
       return rewriter.notifyMatchFailure(op, "the slope is used");
     auto gelu = GeluOp::create(rewriter, op.getLoc(), op.getResult().getType(),
-                               op.getInput());
+                               op.getInput(), op.getExact());
     copyAnnotations(op, gelu);
     rewriter.replaceAllUsesWith(op.getResult(), gelu.getResult());
     rewriter.eraseOp(op);
@@ -91,12 +91,14 @@ struct DropUnusedHeadGradients : OpRewritePattern<HeadLossGradOp> {
 
   LogicalResult matchAndRewrite(HeadLossGradOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!op.getDh().use_empty() || !op.getDtable().use_empty())
+    if (llvm::any_of(op.getResults().drop_front(2),
+                     [](Value gradient) { return !gradient.use_empty(); }))
       return rewriter.notifyMatchFailure(op, "a gradient is used");
     auto loss = HeadLossOp::create(
         rewriter, op.getLoc(),
         TypeRange{op.getLossSum().getType(), op.getRealCount().getType()},
-        op.getH(), op.getTable(), op.getTargets(), op.getChunkAttr());
+        op.getH(), op.getTable(), op.getTargets(), op.getBias(),
+        op.getChunkAttr());
     copyAnnotations(op, loss);
     rewriter.replaceAllUsesWith(op.getLossSum(), loss.getLossSum());
     rewriter.replaceAllUsesWith(op.getRealCount(), loss.getRealCount());

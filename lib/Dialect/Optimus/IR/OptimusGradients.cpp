@@ -161,7 +161,8 @@ LogicalResult GeluOp::buildGradient(OpBuilder &builder,
   Type type = getInput().getType();
   OpBuilder forward(getOperation());
   auto withSlope =
-      GeluWithSlopeOp::create(forward, getLoc(), type, type, getInput());
+      GeluWithSlopeOp::create(forward, getLoc(), type, type, getInput(),
+                              getExact());
   GradientAccumulator::copyRole(getResult(), withSlope.getResult());
   GradientAccumulator::copyRole(getResult(), withSlope.getSlope());
   getResult().replaceAllUsesWith(withSlope.getResult());
@@ -249,7 +250,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
     return success();
   auto grad =
       AttentionGradOp::create(builder, getLoc(), getInputs().getTypes(), dy,
-                              getResult(), getLse(), getInputs(), getCausal());
+                              getResult(), getLse(), getInputs(), getLengths(),
+                              getCausal());
   for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
     gradients.add(input, gradient);
   return success();
@@ -287,14 +289,18 @@ LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
                        "function's loss itself; here another operation uses "
                        "it on the way to the loss");
   OpBuilder forward(getOperation());
-  auto grad = HeadLossGradOp::create(
-      forward, getLoc(),
-      TypeRange{getLossSum().getType(), getRealCount().getType(),
-                getH().getType(), getTable().getType()},
-      getH(), getTable(), getTargets(), getChunkAttr());
+  SmallVector<Type> types = {getLossSum().getType(), getRealCount().getType(),
+                             getH().getType(), getTable().getType()};
+  if (getBias())
+    types.push_back(getBias().getType());
+  auto grad =
+      HeadLossGradOp::create(forward, getLoc(), types, getH(), getTable(),
+                             getTargets(), getBias(), getChunkAttr());
   getLossSum().replaceAllUsesWith(grad.getLossSum());
   getRealCount().replaceAllUsesWith(grad.getRealCount());
   gradients.add(getH(), grad.getDh());
   gradients.add(getTable(), grad.getDtable());
+  if (getBias())
+    gradients.add(getBias(), grad.getDbias());
   return success();
 }

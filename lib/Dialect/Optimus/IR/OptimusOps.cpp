@@ -236,23 +236,32 @@ LogicalResult EmbeddingGradOp::verify() {
 }
 
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                Value targets) {
+                                Value targets, Value bias) {
   ArrayRef<int64_t> shape = shapeOf(table);
   if (shape.size() != 2)
     return op->emitOpError("C2: expected a table of rank 2, found ")
            << toString(shape);
+  if (bias && failed(expectShape(op, "C3", "bias", bias, shape[0])))
+    return failure();
   return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
 }
 
 LogicalResult HeadLossOp::verify() {
-  return verifyHead(*this, getH(), getTable(), getTargets());
+  return verifyHead(*this, getH(), getTable(), getTargets(), getBias());
 }
 
 LogicalResult HeadLossGradOp::verify() {
-  if (failed(verifyHead(*this, getH(), getTable(), getTargets())) ||
-      failed(expectShape(*this, "C3", "dh", getDh(), shapeOf(getH()))))
+  if (failed(
+          verifyHead(*this, getH(), getTable(), getTargets(), getBias())) ||
+      failed(expectShape(*this, "C4", "dh", getDh(), shapeOf(getH()))) ||
+      failed(expectShape(*this, "C4", "dtable", getDtable(),
+                         shapeOf(getTable()))))
     return failure();
-  return expectShape(*this, "C3", "dtable", getDtable(), shapeOf(getTable()));
+  if (bool(getBias()) != bool(getDbias()))
+    return emitOpError("C4: expected dbias exactly where there is a bias");
+  if (!getBias())
+    return success();
+  return expectShape(*this, "C4", "dbias", getDbias(), shapeOf(getBias()));
 }
 
 //===----------------------------------------------------------------------===//

@@ -211,12 +211,12 @@ ShardingRule EmbeddingGradOp::getShardingRule() {
 }
 /// The tokens of a head are summed over, its hidden and vocabulary dimensions
 /// reduced in the middle.
-static ShardingRule headLossRule(Operation *op, Value targets,
-                                 StringRef results) {
+static ShardingRule headLossRule(Operation *op, Value targets, Value bias,
+                                 bool hasGradients) {
   std::string rows = letters(rankOf(targets), 'A');
-  std::string spec = rows + "h,vh," + rows + "->";
-  for (char c : results)
-    spec += c == 'R' ? rows : std::string(1, c);
+  std::string spec = rows + "h,vh," + rows + (bias ? ",v" : "") + "->,";
+  if (hasGradients)
+    spec += "," + rows + "h,vh" + (bias ? ",v" : "");
   SmallVector<std::pair<char, FactorKind>> kinds = {{'h', FactorKind::Reduced},
                                                     {'v', FactorKind::Reduced}};
   for (char letter : rows)
@@ -225,10 +225,10 @@ static ShardingRule headLossRule(Operation *op, Value targets,
 }
 
 ShardingRule HeadLossOp::getShardingRule() {
-  return headLossRule(*this, getTargets(), ",");
+  return headLossRule(*this, getTargets(), getBias(), /*hasGradients=*/false);
 }
 ShardingRule HeadLossGradOp::getShardingRule() {
-  return headLossRule(*this, getTargets(), ",,Rh,vh");
+  return headLossRule(*this, getTargets(), getBias(), /*hasGradients=*/true);
 }
 
 /// Every dimension of every operand is reduced on its own.

@@ -51,6 +51,14 @@ static constexpr RoleLayout summa[] = {
     {"mlp_up.out_in", "col,row"},
     {"mlp_down.out_in", "row,col"},
     {"head.weight", "col,row"},
+    // Weights [out, in] of BERT, and what goes with them.
+    {"kv.out_in", "col,-,row"},
+    {"kv.bias", "col,-"},
+    {"attn_merge.out_in", "col,row,-"},
+    {"attn_merge.bias", "col"},
+    {"transform.out_in", "col,row"},
+    {"transform.bias", "col"},
+    {"head.bias", "col"},
 };
 
 /// Where the Optimus paper differs: every weight [in, out] is at [row, col], so
@@ -58,7 +66,7 @@ static constexpr RoleLayout summa[] = {
 static constexpr RoleLayout summaPaper[] = {
     {"token_embedding", "row,col"}, {"mlp_down.weight", "row,col"},
     {"heads.out_in", "col,-,row"},  {"mlp_down.out_in", "col,row"},
-    {"head.weight", "row,col"},
+    {"head.weight", "row,col"},     {"head.bias", "row"},
 };
 
 /// 1D tensor parallelism over `col` (column-parallel, then row-parallel
@@ -89,6 +97,13 @@ static constexpr RoleLayout megatron[] = {
     {"mlp_up.out_in", "col,-"},
     {"mlp_down.out_in", "-,col"},
     {"head.weight", "col,-"},
+    {"kv.out_in", "col,-,-"},
+    {"kv.bias", "col,-"},
+    {"attn_merge.out_in", "-,col,-"},
+    {"attn_merge.bias", "-"},
+    {"transform.out_in", "-,-"},
+    {"transform.bias", "-"},
+    {"head.bias", "col"},
 };
 
 /// Megatron with sequence parallelism: between products the sequence is cut
@@ -125,6 +140,13 @@ static constexpr RoleLayout data[] = {
     {"mlp_up.out_in", "-,-"},
     {"mlp_down.out_in", "-,-"},
     {"head.weight", "-,-"},
+    {"kv.out_in", "-,-,-"},
+    {"kv.bias", "-,-"},
+    {"attn_merge.out_in", "-,-,-"},
+    {"attn_merge.bias", "-"},
+    {"transform.out_in", "-,-"},
+    {"transform.bias", "-"},
+    {"head.bias", "-"},
 };
 
 static constexpr Strategy strategies[] = {

@@ -30,6 +30,8 @@ struct Case {
   optrt_attention_desc desc;
   bool sideBySide;
   std::vector<float> inputs, dout;
+  /// Of each sequence, or none.
+  std::vector<int32_t> lengths = {};
 
   int64_t hidden() const { return desc.heads * desc.head_dim; }
   int64_t kvHidden() const { return desc.kv_heads * desc.head_dim; }
@@ -42,6 +44,13 @@ struct Case {
   int64_t begin(int part) const {
     int64_t before[] = {0, hidden(), hidden() + kvHidden()};
     return before[part] * (sideBySide ? 1 : tokens());
+  }
+  int64_t length(int64_t b) const {
+    return lengths.empty() ? desc.seq : lengths[b];
+  }
+  /// The keys that token i of sequence b sees.
+  int64_t keys(int64_t b, int64_t i) const {
+    return desc.causal ? std::min(i + 1, length(b)) : length(b);
   }
   int64_t size() const { return tokens() * (hidden() + 2 * kvHidden()); }
 };
@@ -59,6 +68,7 @@ Case makeCase(int64_t batch, int64_t seq, int64_t heads, int64_t headDim,
           sideBySide ? width : heads * headDim,
           sideBySide ? width : kvHeads * headDim, causal},
          sideBySide,
+         {},
          {},
          {}};
   std::mt19937 random(unsigned(seq * 1000 + headDim));
@@ -84,12 +94,14 @@ Result runDevice(CpuDevice &device, const Case &x) {
   Result r = emptyResult(x);
   const float *in = x.inputs.data();
   float *grads = r.grads.data();
-  Status status = device.attention(x.desc, in + x.begin(0), in + x.begin(1),
-                                   in + x.begin(2), r.out.data(), r.lse.data());
+  const int32_t *lengths = x.lengths.empty() ? nullptr : x.lengths.data();
+  Status status =
+      device.attention(x.desc, in + x.begin(0), in + x.begin(1),
+                       in + x.begin(2), lengths, r.out.data(), r.lse.data());
   EXPECT_TRUE(status.ok()) << status.toString();
   status = device.attentionGrad(x.desc, x.dout.data(), in + x.begin(0),
-                                in + x.begin(1), in + x.begin(2), r.out.data(),
-                                r.lse.data(), grads + x.begin(0),
+                                in + x.begin(1), in + x.begin(2), lengths,
+                                r.out.data(), r.lse.data(), grads + x.begin(0),
                                 grads + x.begin(1), grads + x.begin(2));
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
@@ -99,8 +111,8 @@ Result runDevice(CpuDevice &device, const Case &x) {
 Result runKernels(const AttentionKernels &kernels, const Case &x) {
   Result r = emptyResult(x);
   const optrt_attention_desc &d = x.desc;
-  AttentionHead head = {d.seq,   d.head_dim, d.q_ld,
-                        d.kv_ld, x.hidden(), d.causal != 0};
+  AttentionHead head = {d.seq,      d.head_dim,    d.q_ld, d.kv_ld,
+                        x.hidden(), d.causal != 0, d.seq};
   int64_t elements =
       std::max(kernels.forwardScratch(head), kernels.backwardScratch(head));
   std::vector<float> memory(elements + 16);
@@ -110,6 +122,7 @@ Result runKernels(const AttentionKernels &kernels, const Case &x) {
       std::align(64, elements * sizeof(float), start, space));
   for (int64_t b = 0; b < d.batch; ++b)
     for (int64_t n = 0; n < d.heads; ++n) {
+      head.keys = x.length(b);
       int64_t inQ = b * d.seq * d.q_ld + n * d.head_dim;
       int64_t inKv = b * d.seq * d.kv_ld + x.kvHead(n) * d.head_dim;
       int64_t at = b * d.seq * x.hidden() + n * d.head_dim;
@@ -169,7 +182,7 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
   double maxScore = 0, maxLse = 0, maxQ = 0, maxK = 0, maxV = 0, maxDout = 0,
          reach = 0;
   for (int64_t i = 0; i < seq; ++i) {
-    int64_t keys = desc.causal ? i + 1 : seq;
+    int64_t keys = x.keys(b, i);
     double top = -std::numeric_limits<double>::infinity();
     for (int64_t j = 0; j < keys; ++j) {
       double score = 0, magnitude = 0, through = 0;
@@ -206,7 +219,7 @@ void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
     double dot = 0;
     for (int64_t c = 0; c < dim; ++c)
       dot += x.dout[at(i, c)] * out[i * dim + c];
-    for (int64_t j = 0; j < (desc.causal ? i + 1 : seq); ++j) {
+    for (int64_t j = 0; j < x.keys(b, i); ++j) {
       double dp = 0, prob = p[i * seq + j];
       for (int64_t c = 0; c < dim; ++c) {
         dp += double(x.dout[at(i, c)]) * x.inputs[in(2, j, c)];
@@ -295,6 +308,46 @@ TEST(Attention, SharedKeysAndValues) {
       }
 }
 
+/// Keys end where the padding of a sequence begins, within a block, at its end
+/// or after the first one.
+TEST(Attention, PaddedKeysAreNotSeen) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (int64_t kvHeads : {2, 4})
+    for (bool causal : {false, true}) {
+      Case x = makeCase(7, 150, 4, 20, causal, kvHeads);
+      x.lengths = {1, 17, 64, 65, 128, 149, 150};
+      for (int set = 0; set < count; ++set)
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, runKernels(*sets[set], x)))
+            << sets[set]->name << " causal " << causal;
+      for (int threads = 1; threads <= maxThreads; ++threads) {
+        CpuDevice device(threads);
+        Result r = runDevice(device, x);
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, r)) << threads << " threads";
+        // Not even as zeros times something: no bit depends on them.
+        Case other = x;
+        for (int64_t b = 0; b < x.desc.batch; ++b)
+          for (int64_t t = x.length(b); t < x.desc.seq; ++t)
+            for (int part : {1, 2})
+              std::fill_n(other.inputs.begin() + x.begin(part) +
+                              (b * x.desc.seq + t) * x.desc.kv_ld,
+                          x.kvHidden(), 1e30f);
+        Result s = runDevice(device, other);
+        EXPECT_EQ(r.out, s.out);
+        EXPECT_EQ(r.grads, s.grads);
+      }
+    }
+}
+
+TEST(Attention, LengthsAreClamped) {
+  Case x = makeCase(3, 20, 2, 8, false), y = x;
+  x.lengths = {0, -5, 21};
+  y.lengths = {1, 1, 20};
+  CpuDevice device(1);
+  EXPECT_EQ(runDevice(device, x).out, runDevice(device, y).out);
+}
+
 /// Rows whose distance is a multiple of a page are copied before use.
 TEST(Attention, RowsAPageApart) {
   Case x = makeCase(1, 96, 16, 64, true);
@@ -355,7 +408,7 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[64] = {};
   auto run = [&](optrt_attention_desc d, float *out) {
-    return device.attention(d, x, x, x, out, x);
+    return device.attention(d, x, x, x, nullptr, out, x);
   };
   optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1};
   EXPECT_TRUE(run(good, x + 32).ok());

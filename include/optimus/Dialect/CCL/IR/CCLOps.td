@@ -224,12 +224,17 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
     dimension; (C2) the table has rank 2 and its second dimension is whole;
     (C3) h has the dimensions of targets, cut alike, followed by the table's
     second one, which is whole in h or cut by `axis`; (C4) the results are
-    unreduced over the axes that cut targets.
+    unreduced over the axes that cut targets; (C7) the bias, which may be left
+    out, is the table's first dimension, cut as it is.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
+                       Optional<CCL_FloatTensor>:$bias,
                        StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
   let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count);
-  let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -251,14 +256,20 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<Commu
       -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<6x8xf32, #dtable>)
     ```
 
-    Constraints: C1 to C4 of `ccl.head_loss`; (C5) dh has the type of h; (C6)
-    dtable is as the table, unreduced over the axes that cut targets.
+    Constraints: C1 to C4 and C7 of `ccl.head_loss`; (C5) dh has the type of
+    h; (C6) dtable is as the table, and dbias as the bias if there is one,
+    unreduced over the axes that cut targets.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
+                       Optional<CCL_FloatTensor>:$bias,
                        StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
   let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count,
-                      CCL_FloatTensor:$dh, CCL_FloatTensor:$dtable);
-  let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
+                      CCL_FloatTensor:$dh, CCL_FloatTensor:$dtable,
+                      Optional<CCL_FloatTensor>:$dbias);
+  let assemblyFormat = [{
+    $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 

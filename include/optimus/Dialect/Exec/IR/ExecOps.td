@@ -111,6 +111,7 @@ class Exec_BufferOf<list<Type> elements, string what> : Type<
 
 def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "f32, f64 or i32">;
 def Exec_FloatBuffer : Exec_BufferOf<[F32], "f32">;
+def Exec_IndexBuffer : Exec_BufferOf<[I32], "i32">;
 def Exec_Arena : Exec_BufferOf<[I8], "bytes">;
 def Exec_Scalar : AnyTypeOf<[I64, F32]>;
 
@@ -375,6 +376,8 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     elements and next to each other; from one token to the next there are `q_ld`
     elements of q and `kv_ld` of k and of v, so that the three may be
     slices of one buffer. out is [batch, seq, heads, head_dim], lse [batch, heads, seq].
+    With `lengths`, the tokens of a sequence see its first ones only, as many as
+    its length says, which is from 1 to seq.
 
     ```mlir
     exec.attention %q, %k, %v, %out, %lse
@@ -383,15 +386,17 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     ```
 
     Constraints: (C1) extents are positive and the buffers hold them; (C2)
-    kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads.
+    kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads; (C4)
+    there is a length for each sequence.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $out `,` $lse attr-dict `:`
+    $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
     type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
   }];
 }
@@ -407,11 +412,13 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
   let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
                        Exec_FloatBuffer:$dq, Exec_FloatBuffer:$dk, Exec_FloatBuffer:$dv,
+                       Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id);
   let assemblyFormat = [{
-    $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv attr-dict `:`
+    $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv
+    (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
     type($dout) `,` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,`
     type($dq) `,` type($dk) `,` type($dv)
   }];

@@ -11,11 +11,13 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
-def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention"> {
+def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
   let description = [{
     softmax(q·kᵀ/√d)·v for each head of each sequence; a position sees itself
-    and earlier ones if `causal`. The operands are q, k and v,
+    and earlier ones if `causal`, and of those the first `lengths` of its
+    sequence, where there are lengths: what follows is padding. They are from 1
+    to s. The operands are q, k and v,
 
     * in one tensor [b, s, 3, n, d], or
     * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
@@ -36,14 +38,17 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention"> {
 
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
-    above; (C3) lse has.
+    above; (C3) lse has; (C4) lengths is [b].
   }];
-  let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs, UnitAttr:$causal);
+  let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
+                       Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$lse);
-  let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $inputs (`lengths` `(` $lengths^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
-def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
+def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [AttrSizedOperandSegments]> {
   let summary = "The gradient of attention";
   let description = [{
     The gradients of the operands of `optimus.attention`, which follow its
@@ -58,12 +63,16 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad"> {
 
     Constraints: (C1) the last operands are those of `optimus.attention`, and the
     results have their shapes; (C2) dout and out have the shape of its result;
-    (C3) lse has that of its lse.
+    (C3) lse has that of its lse; (C4) lengths is [b].
   }];
   let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_FloatTensor:$lse,
-                       Variadic<Optimus_FloatTensor>:$inputs, UnitAttr:$causal);
+                       Variadic<Optimus_FloatTensor>:$inputs,
+                       Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
-  let assemblyFormat = "$dout `,` $out `,` $lse `,` $inputs attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $dout `,` $out `,` $lse `,` $inputs (`lengths` `(` $lengths^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [SameOperandsAndResultType]> {

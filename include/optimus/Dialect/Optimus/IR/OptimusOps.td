@@ -160,16 +160,18 @@ def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading"> {
 }
 
 def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [SameOperandsAndResultType]> {
-  let summary = "GELU in its tanh form";
+  let summary = "GELU, in its tanh form or exact";
   let description = [{
-    `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, elementwise; 0 at 0, so
-    that padding stays zero.
+    `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, as GPT-2 has it, or, if
+    `exact`, `x/2 · (1 + erf(x/√2))`, as BERT has it; elementwise, and 0 at 0,
+    so that padding stays zero.
 
     ```mlir
     %y = optimus.gelu %x : tensor<2x8x64xf32>
+    %z = optimus.gelu %x {exact} : tensor<2x8x64xf32>
     ```
   }];
-  let arguments = (ins Optimus_FloatTensor:$input);
+  let arguments = (ins Optimus_FloatTensor:$input, UnitAttr:$exact);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
@@ -186,7 +188,7 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsA
     ```
   }];
   let hasCanonicalizer = 1;
-  let arguments = (ins Optimus_FloatTensor:$input);
+  let arguments = (ins Optimus_FloatTensor:$input, UnitAttr:$exact);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$slope);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
@@ -266,10 +268,61 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad"> {
   }];
 }
 
+def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
+  let summary = "How many tokens of each sequence come before its padding";
+  let description = [{
+    One more than the last position whose token is not `pad`, and 1 at least, so
+    that no sequence is empty.
+
+    ```mlir
+    %lengths = optimus.lengths %tokens {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+    ```
+
+    Constraints: (C1) tokens is [b, s] and the result [b].
+  }];
+  let arguments = (ins Optimus_IndexTensor:$tokens, I64Attr:$pad);
+  let results = (outs Optimus_IndexTensor:$result);
+  let assemblyFormat = "$tokens attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_RowOp : Optimus_DifferentiableOp<"row"> {
+  let summary = "One row of a table";
+  let description = [{
+    `result = table[index, :]`: what an embedding is where every token is the
+    same.
+
+    ```mlir
+    %x = optimus.row %table {index = 0 : i64} : (tensor<2x16xf32>) -> tensor<16xf32>
+    ```
+
+    Constraints: (C1) table is [v, h] and the result [h]; (C2) the index is
+    at least 0 and below v.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$table, I64Attr:$index);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$table attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
+  let summary = "The gradient of a table of which one row is used";
+  let description = [{
+    `dy` in row `index`, zeros elsewhere.
+
+    ```mlir
+    %dtable = optimus.row_grad %dy {index = 0 : i64} : (tensor<16xf32>) -> tensor<2x16xf32>
+    ```
+
+    Constraints: C1 and C2 of `optimus.row`.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$dy, I64Attr:$index);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$dy attr-dict `:` functional-type(operands, results)";
+}
+
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
   let summary = "Output head and cross-entropy, summed over real tokens";
   let description = [{
-    With logits = h·tableᵀ, `loss_sum = Σ (log Σ exp(logits) − logits[target])`
+    With logits = h·tableᵀ + bias, `loss_sum = Σ (log Σ exp(logits) − logits[target])`
     in nats over the tokens whose target is at least 0, and `real_count` their
     number. Logits are made and used `chunk` tokens at a time, never whole.
 
@@ -279,19 +332,24 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
     ```
 
     Constraints: (C1) h is the shape of targets followed by the table's second
-    dimension; (C2) the table has rank 2.
+    dimension; (C2) the table has rank 2; (C3) the bias, which may be left
+    out, is the table's first dimension.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
+                       Optional<Optimus_FloatTensor>:$bias,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count);
-  let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad"> {
   let summary = "Head and loss with the gradient of loss_sum, in one pass";
   let description = [{
-    As `optimus.head_loss`, with `dh = dlogits·table` and
-    `dtable = dlogitsᵀ·h`, where dlogits = softmax(logits) − onehot(target) at
+    As `optimus.head_loss`, with `dh = dlogits·table`, `dtable = dlogitsᵀ·h` and,
+    if there is a bias, dbias, the sum of dlogits over tokens, where dlogits = softmax(logits) − onehot(target) at
     real tokens and 0 elsewhere.
 
     ```mlir
@@ -300,14 +358,19 @@ def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad"> {
       -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
     ```
 
-    Constraints: C1 and C2 of `optimus.head_loss`; (C3) dh and dtable have the shapes
-    of h and table.
+    Constraints: C1 to C3 of `optimus.head_loss`; (C4) dh, dtable and dbias have the
+    shapes of h, table and bias; dbias is there if the bias is.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
+                       Optional<Optimus_FloatTensor>:$bias,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count,
-                      Optimus_FloatTensor:$dh, Optimus_FloatTensor:$dtable);
-  let assemblyFormat = "$h `,` $table `,` $targets attr-dict `:` functional-type(operands, results)";
+                      Optimus_FloatTensor:$dh, Optimus_FloatTensor:$dtable,
+                      Optional<Optimus_FloatTensor>:$dbias);
+  let assemblyFormat = [{
+    $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
   let hasCanonicalizer = 1;
 }
 

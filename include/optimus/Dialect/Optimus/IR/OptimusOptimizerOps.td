@@ -130,4 +130,78 @@ def Optimus_AdamWOp : Optimus_TensorOp<"adamw"> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+def Optimus_SgdOp : Optimus_TensorOp<"sgd"> {
+  let summary = "One update of gradient descent with momentum";
+  let description = [{
+    With g' = g·scale: `b' = momentum·b + g' + d·p` and `p' = p − lr·b'`, where
+    d is weight_decay if `decay`, else 0, and b, `momentum_buffer`, begins with
+    zeros.
+
+    ```mlir
+    %p1, %b1 = optimus.sgd %p, %g, %b, %scale, %lr, %wd, %momentum {decay}
+      : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+      -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints: (C1) param, grad, momentum_buffer and the results have one
+    shape.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
+                       Optimus_FloatTensor:$momentum_buffer,
+                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
+                       Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$momentum,
+                       UnitAttr:$decay);
+  let results = (outs Optimus_FloatTensor:$new_param, Optimus_FloatTensor:$new_momentum_buffer);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction"> {
+  let summary = "The direction of a LAMB update, before its length is chosen";
+  let description = [{
+    As `optimus.adamw`, m' and v' and
+    `direction = m'/(1−beta1_power) / (√(v'/(1−beta2_power)) + epsilon) + d·p`,
+    where d is weight_decay if `decay`, else 0.
+
+    ```mlir
+    %u, %m1, %v1 = optimus.lamb_direction %p, %g, %m, %v, %scale, %wd, %b1, %b2, %eps, %b1p, %b2p {decay}
+      : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>,
+         tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+      -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
+    shape.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
+                       Optimus_FloatTensor:$exp_avg, Optimus_FloatTensor:$exp_avg_sq,
+                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$weight_decay,
+                       Optimus_FloatScalar:$beta1, Optimus_FloatScalar:$beta2,
+                       Optimus_FloatScalar:$epsilon, Optimus_FloatScalar:$beta1_power,
+                       Optimus_FloatScalar:$beta2_power, UnitAttr:$decay);
+  let results = (outs Optimus_FloatTensor:$direction, Optimus_FloatTensor:$new_exp_avg,
+                      Optimus_FloatTensor:$new_exp_avg_sq);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update"> {
+  let summary = "A LAMB update along a direction";
+  let description = [{
+    `p' = p − lr·r·direction` with the trust ratio r = param_norm/direction_norm
+    where both are positive, else 1; without the norms, which are those of the
+    whole tensors, r is 1.
+
+    ```mlir
+    %p1 = optimus.lamb_update %p, %u, %lr, %p_norm, %u_norm
+      : (tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<64xf32>
+    ```
+
+    Constraints: (C1) param, direction and the result have one shape; (C2)
+    there are two norms or none.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$direction,
+                       Optimus_FloatScalar:$lr, Variadic<Optimus_FloatScalar>:$norms);
+  let results = (outs Optimus_FloatTensor:$new_param);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_OPTIMIZEROPS

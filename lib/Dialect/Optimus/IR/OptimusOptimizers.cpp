@@ -1,0 +1,88 @@
+//===- OptimusOptimizers.cpp - SGD and LAMB ---------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// C1: every tensor has the shape of the parameter.
+static LogicalResult
+expectShapes(Operation *op, Value param,
+             ArrayRef<std::pair<StringRef, Value>> values) {
+  for (auto [name, value] : values)
+    if (shapeOf(value) != shapeOf(param)) {
+      InFlightDiagnostic error = op->emitOpError("C1: expected ")
+                                 << name << " of shape [";
+      llvm::interleaveComma(shapeOf(param), error);
+      error << "], found [";
+      llvm::interleaveComma(shapeOf(value), error);
+      return error << ']';
+    }
+  return success();
+}
+
+/// Tensors are elementwise, scalars are what they are on every rank.
+static ShardingRule updateRule(Operation *op, Value param) {
+  std::string dims;
+  for (size_t i = 0; i < shapeOf(param).size(); ++i)
+    dims.push_back('a' + i);
+  std::string spec;
+  auto add = [&](ValueRange values) {
+    for (auto [number, value] : llvm::enumerate(values)) {
+      if (number)
+        spec += ',';
+      // A parameter that is a scalar has no letters either.
+      if (!shapeOf(value).empty())
+        spec += dims;
+    }
+  };
+  add(op->getOperands());
+  spec += "->";
+  add(op->getResults());
+  return ShardingRule::fromEinsum(op, spec);
+}
+
+LogicalResult SgdOp::verify() {
+  return expectShapes(*this, getParam(),
+                      {{"grad", getGrad()},
+                       {"momentum_buffer", getMomentumBuffer()},
+                       {"new_param", getNewParam()},
+                       {"new_momentum_buffer", getNewMomentumBuffer()}});
+}
+ShardingRule SgdOp::getShardingRule() { return updateRule(*this, getParam()); }
+
+LogicalResult LambDirectionOp::verify() {
+  return expectShapes(*this, getParam(),
+                      {{"grad", getGrad()},
+                       {"exp_avg", getExpAvg()},
+                       {"exp_avg_sq", getExpAvgSq()},
+                       {"direction", getDirection()},
+                       {"new_exp_avg", getNewExpAvg()},
+                       {"new_exp_avg_sq", getNewExpAvgSq()}});
+}
+ShardingRule LambDirectionOp::getShardingRule() {
+  return updateRule(*this, getParam());
+}
+
+LogicalResult LambUpdateOp::verify() {
+  if (getNorms().size() != 0 && getNorms().size() != 2)
+    return emitOpError("C2: expected the norms of param and direction, or "
+                       "neither; found ")
+           << getNorms().size();
+  return expectShapes(
+      *this, getParam(),
+      {{"direction", getDirection()}, {"new_param", getNewParam()}});
+}
+ShardingRule LambUpdateOp::getShardingRule() {
+  return updateRule(*this, getParam());
+}

@@ -1,0 +1,62 @@
+//===- TokenOps.cpp - Lengths of sequences, rows of tables ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalOps.h"
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+
+struct LengthsModel : LocalModel<LengthsModel, LengthsOp> {
+  static LogicalResult run(LengthsOp op, Frame &frame) {
+    const Tensor &tokens = frame.get(op.getTokens());
+    Tensor &result = frame.result(op.getResult());
+    int64_t real = frame.getLastExtent(op.getTokens()).real;
+    for (int64_t row = 0; row < tokens.getNumRows(); ++row) {
+      result[row] = 1;
+      for (int64_t i = 0; i < real; ++i)
+        if (tokens[row * tokens.getNumCols() + i] !=
+            static_cast<double>(op.getPadAttr().getInt()))
+          result[row] = i + 1;
+    }
+    return success();
+  }
+};
+
+struct RowModel : LocalModel<RowModel, RowOp> {
+  static LogicalResult run(RowOp op, Frame &frame) {
+    const Tensor &table = frame.get(op.getTable());
+    Tensor &result = frame.result(op.getResult());
+    int64_t cols = table.getNumCols();
+    for (int64_t i = 0; i < cols; ++i)
+      result[i] = table[op.getIndex() * cols + i];
+    return success();
+  }
+};
+
+struct RowGradModel : LocalModel<RowGradModel, RowGradOp> {
+  static LogicalResult run(RowGradOp op, Frame &frame) {
+    const Tensor &dy = frame.get(op.getDy());
+    Tensor &result = frame.result(op.getResult());
+    int64_t cols = dy.getNumCols();
+    for (int64_t i = 0; i < cols; ++i)
+      result[op.getIndex() * cols + i] = dy[i];
+    return success();
+  }
+};
+
+} // namespace
+
+void mlir::optimus::attachTokenOps(MLIRContext &context) {
+  LengthsOp::attachInterface<LengthsModel>(context);
+  RowOp::attachInterface<RowModel>(context);
+  RowGradOp::attachInterface<RowGradModel>(context);
+}

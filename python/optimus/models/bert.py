@@ -1,0 +1,231 @@
+# ===- bert.py - BERT ------------------------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""BERT for masked tokens, with Hugging Face's parameter names, shapes and
+element order (BertForMaskedLM): every token sees all of its sequence that is
+not padding. Sequences are of one segment, whose token type is 0."""
+
+import math
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.models import ConfigError
+
+KIND = "bert"
+EPSILON = 1e-12
+"""Of the layer norms, as in the published model."""
+TOKEN_TYPES = 2
+
+
+class Config(NamedTuple):
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    """Sequences in the global batch."""
+    ffn: Optional[int] = None
+    """Width of the feed-forward part; 4 * hidden if absent."""
+    chunk: int = 512
+    """Tokens whose logits exist at one time."""
+    init_std: float = 0.02
+    dropout: float = 0.0
+    """Of the embeddings and of what enters the residual stream."""
+    mask_token: Optional[int] = None
+    """What stands for a hidden token; the vocabulary's last one if absent."""
+    pad_token: int = 0
+    """What fills the end of a sequence that is shorter."""
+
+    @property
+    def ffn_width(self) -> int:
+        return 4 * self.hidden if self.ffn is None else self.ffn
+
+    @property
+    def mask(self) -> int:
+        return self.vocabulary - 1 if self.mask_token is None else self.mask_token
+
+    def check(self) -> None:
+        """Raises ConfigError unless a model can be built."""
+        extents = dict(self._asdict(), ffn=self.ffn_width)
+        for name in ("init_std", "dropout", "mask_token", "pad_token"):
+            del extents[name]
+        for name, extent in extents.items():
+            # Extents are i64 in the program and token ids i32.
+            if not 1 <= extent < 2**31:
+                raise ConfigError(
+                    "%s is %d; it must be at least 1 and below 2^31" % (name, extent)
+                )
+        if self.hidden % self.heads:
+            raise ConfigError(
+                "hidden (%d) is not divisible by heads (%d); each head has "
+                "hidden / heads channels" % (self.hidden, self.heads)
+            )
+        if not (math.isfinite(self.init_std) and self.init_std > 0):
+            raise ConfigError(
+                "init_std is %r; it must be a positive number" % self.init_std
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(
+                "dropout is %r; it must be at least 0 and below 1" % self.dropout
+            )
+        for name, token in ("mask_token", self.mask), ("pad_token", self.pad_token):
+            if not 0 <= token < self.vocabulary:
+                raise ConfigError(
+                    "%s is %d; it must be one of the vocabulary's %d tokens"
+                    % (name, token, self.vocabulary)
+                )
+        if self.mask == self.pad_token:
+            raise ConfigError(
+                "mask_token and pad_token are both %d; a hidden token would be "
+                "taken for padding" % self.mask
+            )
+
+
+def build(config: Config) -> LossFunction:
+    """The loss of BERT on a batch. Raises ConfigError."""
+    config.check()
+    c = config
+    model = LossFunction(
+        {
+            "kind": KIND,
+            "batch": c.batch,
+            "sequence": c.sequence,
+            "vocabulary": c.vocabulary,
+            "layers": c.layers,
+            "hidden": c.hidden,
+            "heads": c.heads,
+            "ffn": c.ffn_width,
+            "objective": "masked_token",
+            "mask_token": c.mask,
+            "pad_token": c.pad_token,
+        }
+    )
+    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
+    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
+    lengths = model.lengths("lengths", tokens, c.pad_token)
+
+    def table(name: str, rows: int, dim: str, role: str) -> Value:
+        return model.parameter(
+            "bert.embeddings.%s_embeddings.weight" % name,
+            (rows, c.hidden),
+            (dim, "hidden"),
+            role,
+            Init.normal(c.init_std),
+        )
+
+    words = table("word", c.vocabulary, "vocabulary", "token_embedding")
+    positions = table("position", c.sequence, "sequence", "position_embedding")
+    types = table("token_type", TOKEN_TYPES, "token_types", "position_embedding")
+    x = model.embedding("embedded", "residual", words, tokens)
+    x = model.add("embedded_at", "residual", x, positions)
+    x = model.add("embedded_as", "residual", x, model.row("type", types, 0))
+    x = _norm(model, c, "bert.embeddings.LayerNorm", x)
+    x = model.dropout("embedded_dropped", "residual", x, c.dropout)
+    for layer in range(c.layers):
+        block = _Block(model, c, layer)
+        x = block.feed_forward(block.self_attention(x, lengths))
+
+    head = "cls.predictions."
+    bias = model.parameter(
+        head + "bias", (c.vocabulary,), ("vocabulary",), "head.bias", ZEROS
+    )
+    hidden = [("hidden", c.hidden)]
+    # Square, so that the activation moves as little as the residual stream's.
+    x = _linear(model, c, head + "transform.dense", "residual", "transform", x,
+                hidden, hidden)
+    x = model.gelu(head + "transform.gelu", "residual", x, exact=True)
+    x = _norm(model, c, head + "transform.LayerNorm", x)
+    model.head_loss(x, words, targets, c.chunk, bias)
+    return model
+
+
+def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
+    def vector(part: str, role: str, init: Init) -> Value:
+        return model.parameter(name + part, (c.hidden,), ("hidden",), role, init)
+
+    gain = vector(".weight", "norm.gain", ONES)
+    bias = vector(".bias", "norm.bias", ZEROS)
+    return model.layer_norm(name, "residual", x, gain, bias, EPSILON)
+
+
+Dims = Sequence[Tuple[str, int]]
+
+
+def _linear(
+    model: LossFunction,
+    c: Config,
+    name: str,
+    role: str,
+    part: str,
+    x: Value,
+    outs: Dims,
+    ins: Dims,
+) -> Value:
+    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…].
+
+    `part` names the linear in the strategies' tables.
+    """
+    out_names, out_shape = zip(*outs)
+    in_names, in_shape = zip(*ins)
+    weight = model.parameter(
+        name + ".weight",
+        out_shape + in_shape,
+        out_names + in_names,
+        part + ".out_in",
+        Init.normal(c.init_std),
+        hf_shape=(math.prod(out_shape), math.prod(in_shape)),
+    )
+    bias = model.parameter(
+        name + ".bias",
+        out_shape,
+        out_names,
+        part + ".bias",
+        ZEROS,
+        hf_shape=(math.prod(out_shape),),
+    )
+    y = model.matmul(name + "_product", role, x, weight, len(ins), transpose_b=True)
+    return model.add(name, role, y, bias)
+
+
+class _Block:
+    """One transformer layer, its norms after the sums."""
+
+    def __init__(self, model: LossFunction, config: Config, layer: int):
+        self._model = model
+        self._config = config
+        self._prefix = "bert.encoder.layer.%d." % layer
+        self._hidden = [("hidden", config.hidden)]
+
+    def self_attention(self, x: Value, lengths: Value) -> Value:
+        c, model = self._config, self._model
+        prefix = self._prefix + "attention."
+        heads = [("heads", c.heads), ("head_dim", c.hidden // c.heads)]
+        parts = [
+            _linear(model, c, prefix + "self." + part, "heads", "kv", x,
+                    heads, self._hidden)
+            for part in ("query", "key", "value")
+        ]
+        y = model.attention(prefix + "heads", "heads", parts, False, lengths)
+        return self._into_residual("attention.output", "attn_merge", y, x, heads)
+
+    def feed_forward(self, x: Value) -> Value:
+        c, model = self._config, self._model
+        ffn = [("ffn", c.ffn_width)]
+        name = self._prefix + "intermediate.dense"
+        y = _linear(model, c, name, "mlp_hidden", "mlp_up", x, ffn, self._hidden)
+        y = model.gelu(name + "_gelu", "mlp_hidden", y, exact=True)
+        return self._into_residual("output", "mlp_down", y, x, ffn)
+
+    def _into_residual(
+        self, name: str, part: str, y: Value, residual: Value, ins: Dims
+    ) -> Value:
+        model, c, name = self._model, self._config, self._prefix + name
+        y = _linear(model, c, name + ".dense", "residual", part, y, self._hidden, ins)
+        y = model.dropout(name + ".dropped", "residual", y, c.dropout)
+        y = model.add(name + ".sum", "residual", y, residual)
+        return _norm(model, c, name + ".LayerNorm", y)

@@ -1,0 +1,76 @@
+// RUN: optimus-opt %s --split-input-file --verify-diagnostics
+
+// One case for each constraint of the operations on tokens and of the
+// optimizers SGD and LAMB, in alphabetical order.
+
+func.func @lamb_direction_c1(%p: tensor<4xf32>, %g: tensor<6xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C1: expected grad of shape [4], found [6]}}
+  %0:3 = optimus.lamb_direction %p, %g, %p, %p, %s, %s, %s, %s, %s, %s, %s
+    : (tensor<4xf32>, tensor<6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @lamb_update_c1(%p: tensor<4xf32>, %u: tensor<2x2xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C1: expected direction of shape [4], found [2, 2]}}
+  %0 = optimus.lamb_update %p, %u, %s : (tensor<4xf32>, tensor<2x2xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @lamb_update_c2(%p: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C2: expected the norms of param and direction, or neither; found 1}}
+  %0 = optimus.lamb_update %p, %p, %s, %s : (tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @lengths_c1(%t: tensor<4x8xi32>) {
+  // expected-error @below {{C1: expected tokens of shape [b, s] and a result [b], found [4, 8] and [8]}}
+  %0 = optimus.lengths %t {pad = 0 : i64} : (tensor<4x8xi32>) -> tensor<8xi32>
+  return
+}
+
+// -----
+
+func.func @row_c1(%t: tensor<2x8xf32>) {
+  // expected-error @below {{C1: expected a table of shape [v, h] and a row [h], found [2, 8] and [2]}}
+  %0 = optimus.row %t {index = 0 : i64} : (tensor<2x8xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @row_c2(%t: tensor<2x8xf32>) {
+  // expected-error @below {{C2: expected an index from 0 to 1, found 2}}
+  %0 = optimus.row %t {index = 2 : i64} : (tensor<2x8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @row_grad_c1(%d: tensor<8xf32>) {
+  // expected-error @below {{C1: expected a table of shape [v, h] and a row [h], found [2, 2, 8] and [8]}}
+  %0 = optimus.row_grad %d {index = 0 : i64} : (tensor<8xf32>) -> tensor<2x2x8xf32>
+  return
+}
+
+// -----
+
+func.func @row_grad_c2(%d: tensor<8xf32>) {
+  // expected-error @below {{C2: expected an index from 0 to 1, found -1}}
+  %0 = optimus.row_grad %d {index = -1 : i64} : (tensor<8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @sgd_c1(%p: tensor<4xf32>, %b: tensor<6xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C1: expected momentum_buffer of shape [4], found [6]}}
+  %0:2 = optimus.sgd %p, %p, %b, %s, %s, %s, %s
+    : (tensor<4xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
