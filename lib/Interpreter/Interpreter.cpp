@@ -12,6 +12,7 @@
 #include "LocalOps.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -147,9 +148,9 @@ static LogicalResult interpretOp(Operation *op, Ranks &ranks) {
 /// Whether a result is one that the next step computes with, or a gradient:
 /// their padding must be zero. Padded rows of an activation may hold anything.
 static bool livesOn(StringRef name) {
-  return llvm::any_of(
-      ArrayRef<StringRef>{"param:", "exp_avg:", "exp_avg_sq:", "grad:"},
-      [&](StringRef prefix) { return name.starts_with(prefix); });
+  auto [kind, param] = name.split(':');
+  return !param.empty() &&
+         (kind == "param" || kind == "grad" || isOptimizerState(kind));
 }
 
 FailureOr<SmallVector<Tensor>>

@@ -16,11 +16,6 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() {
-  static constexpr StringRef known[] = {"adamw"};
-  return known;
-}
-
 /// As an option of a pass; nothing for the built-in profile.
 static std::string getProfileOption(const PhaseOptions &options) {
   return options.machineProfile.empty()
@@ -46,7 +41,8 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
   return {
       {"differentiate", "optimus-differentiate", true},
       {"step",
-       llvm::formatv("optimus-build-step{{optimizer={0}}", options.optimizer)
+       llvm::formatv("optimus-build-step{{optimizer={0}{1}}", options.optimizer,
+                     options.accumulate ? " accumulate=true" : "")
            .str(),
        true},
       {"shard", shard, true},

@@ -192,7 +192,7 @@ Checkpoint::Impl::describeDifference(std::span<const TensorInfo> params) const {
 
 Status Checkpoint::checkModel(const std::string &modelHash,
                               std::span<const TensorInfo> params,
-                              bool withMoments) const {
+                              std::span<const std::string_view> states) const {
   std::string difference = impl->describeDifference(params);
   if (impl->state.modelHash != modelHash) {
     if (difference.empty())
@@ -205,11 +205,9 @@ Status Checkpoint::checkModel(const std::string &modelHash,
   if (!difference.empty())
     return dataLoss(
         concat("the checkpoint ", impl->path, " is damaged: ", difference));
-  if (!withMoments)
-    return okStatus();
   for (const TensorInfo &param : params)
-    for (const std::string &name :
-         {expAvgName(param.name), expAvgSqName(param.name)}) {
+    for (std::string_view state : states) {
+      std::string name = stateName(state, param.name);
       const TensorInfo *found = impl->find(CheckpointFile::Optimizer, name);
       if (!found)
         return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",

@@ -12,6 +12,7 @@
 #include "optimus-support/Hash.h"
 #include "optimus-support/Philox.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -27,11 +28,12 @@ static constexpr size_t kMaxDims = 16;
 
 static constexpr std::string_view kScalarNames[kNumScalars] = {
     "lr",    "weight_decay", "clip",        "beta1",
-    "beta2", "epsilon",      "beta1_power", "beta2_power"};
+    "beta2", "epsilon",      "beta1_power", "beta2_power",
+    "momentum"};
 static constexpr std::string_view kOutputNames[kNumOutputs] = {
     "loss_sum", "real_count", "grad_norm"};
 static constexpr std::string_view kArgKindNames[] = {
-    "param",  "exp_avg", "exp_avg_sq", "tokens", "targets",
+    "param",  "exp_avg", "exp_avg_sq", "momentum_buffer", "tokens", "targets",
     "random", "scalar",  "grad",       "output"};
 
 std::string_view optrt::toString(Scalar scalar) {
@@ -252,6 +254,7 @@ static Arg readArg(const JsonCursor &cursor, const Manifest &manifest) {
   case ArgKind::Param:
   case ArgKind::ExpAvg:
   case ArgKind::ExpAvgSq:
+  case ArgKind::MomentumBuffer:
   case ArgKind::Grad:
     arg.index = cursor["index"].integer(0, int64_t(manifest.params.size()) - 1);
     break;
@@ -355,6 +358,17 @@ static std::optional<MaskedObjective> readObjective(const JsonCursor &cursor,
   return masked;
 }
 
+/// The kinds of states that functions have, each once, in order.
+static std::vector<ArgKind> collectStates(const Manifest &manifest) {
+  std::vector<ArgKind> states;
+  for (const Function &function : manifest.functions)
+    for (const Arg &arg : function.args)
+      if (isOptimizerState(arg.kind) &&
+          std::find(states.begin(), states.end(), arg.kind) == states.end())
+        states.push_back(arg.kind);
+  return states;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -400,6 +414,7 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   manifest.targets = readInput(inputs["targets"], manifest);
   for (const JsonCursor &entry : root["functions"].elements())
     manifest.functions.push_back(readFunction(entry, manifest, functionNames));
+  manifest.optimizerState = collectStates(manifest);
 
   if (!document.status().ok())
     return document.status();

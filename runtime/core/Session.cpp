@@ -29,7 +29,9 @@ struct Session::LocalRank {
 
   optrt_rank context;
   HostMemory storage, arena;
-  std::vector<float *> params, expAvg, expAvgSq, grads;
+  std::vector<float *> params, grads;
+  /// What the optimizer keeps, by kind, one a parameter.
+  std::map<ArgKind, std::vector<float *>> states;
   int32_t *tokens = nullptr, *targets = nullptr;
   /// Rows of the batch before a sharded sequence is cut out of them.
   std::vector<int32_t> rowTokens, rowTargets;
@@ -60,11 +62,11 @@ std::vector<TensorInfo> tensorInfos(const Manifest &manifest) {
   return infos;
 }
 
-bool usesMoments(const Function &function) {
-  return std::any_of(
-      function.args.begin(), function.args.end(), [](const Arg &arg) {
-        return arg.kind == ArgKind::ExpAvg || arg.kind == ArgKind::ExpAvgSq;
-      });
+std::vector<std::string_view> stateNames(const Manifest &manifest) {
+  std::vector<std::string_view> names;
+  for (ArgKind state : manifest.optimizerState)
+    names.push_back(toString(state));
+  return names;
 }
 
 Session::Session(const ModelLibrary &library, World &world)
@@ -110,7 +112,8 @@ Status Session::build(SessionOptions options) {
     if (!function)
       return invalidArgument("model library `" + library.path() +
                              "` has no function " + name);
-    keepsMoments |= usesMoments(*function);
+    for (const Arg &arg : function->args)
+      keepsStates |= isOptimizerState(arg.kind);
   }
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
@@ -160,7 +163,8 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     stateBytes += alignedSize(param.state.numLocalElements() * 4);
   }
   memory.parameters = paramBytes;
-  memory.moments = keepsMoments ? 2 * stateBytes : 0;
+  int64_t numStates = keepsStates ? manifest.optimizerState.size() : 0;
+  memory.moments = numStates * stateBytes;
   memory.gradients = keepsGradients ? paramBytes : 0;
   int64_t tokenBytes = alignedSize(manifest.tokens.numLocalElements() * 4);
   int64_t targetBytes = alignedSize(manifest.targets.numLocalElements() * 4);
@@ -186,10 +190,9 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
           take((param.*layout).numLocalElements() * 4)));
   };
   takeTensors(&Param::layout, rank.params);
-  if (keepsMoments) {
-    takeTensors(&Param::state, rank.expAvg);
-    takeTensors(&Param::state, rank.expAvgSq);
-  }
+  if (keepsStates)
+    for (ArgKind state : manifest.optimizerState)
+      takeTensors(&Param::state, rank.states[state]);
   if (keepsGradients)
     takeTensors(&Param::layout, rank.grads);
   rank.tokens = reinterpret_cast<int32_t *>(take(tokenBytes));
@@ -203,10 +206,9 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
         args.push_back(rank.params[arg.index]);
         break;
       case ArgKind::ExpAvg:
-        args.push_back(rank.expAvg[arg.index]);
-        break;
       case ArgKind::ExpAvgSq:
-        args.push_back(rank.expAvgSq[arg.index]);
+      case ArgKind::MomentumBuffer:
+        args.push_back(rank.states[arg.kind][arg.index]);
         break;
       case ArgKind::Tokens:
         args.push_back(rank.tokens);
@@ -246,10 +248,8 @@ Status Session::initialize(uint64_t seed) {
       optimus_support::initializeShard(param.init, seed, param.layout,
                                        manifest.mesh, rank.context.rank,
                                        rank.params[p]);
-      if (keepsMoments) {
-        std::fill_n(rank.expAvg[p], param.state.numLocalElements(), 0.0f);
-        std::fill_n(rank.expAvgSq[p], param.state.numLocalElements(), 0.0f);
-      }
+      for (auto &[kind, tensors] : rank.states)
+        std::fill_n(tensors[p], param.state.numLocalElements(), 0.0f);
     }
     parametersChanged(rank);
     return okStatus();
@@ -271,12 +271,9 @@ Status Session::load(const Checkpoint &checkpoint) {
     for (std::size_t p = 0; p != manifest.params.size(); ++p) {
       const Param &param = manifest.params[p];
       OPTRT_RETURN_IF_ERROR(take(param.layout, param.name, rank.params[p]));
-      if (!keepsMoments)
-        continue;
-      OPTRT_RETURN_IF_ERROR(
-          take(param.state, expAvgName(param.name), rank.expAvg[p]));
-      OPTRT_RETURN_IF_ERROR(
-          take(param.state, expAvgSqName(param.name), rank.expAvgSq[p]));
+      for (auto &[kind, tensors] : rank.states)
+        OPTRT_RETURN_IF_ERROR(take(
+            param.state, stateName(toString(kind), param.name), tensors[p]));
     }
     parametersChanged(rank);
     return okStatus();
@@ -315,14 +312,12 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
     for (const Param &param : manifest.params)
       OPTRT_RETURN_IF_ERROR(
           writer->addTensor(CheckpointFile::Model, param.name, param.hfShape));
-    if (keepsMoments)
-      for (const Param &param : manifest.params) {
-        OPTRT_RETURN_IF_ERROR(writer->addTensor(
-            CheckpointFile::Optimizer, expAvgName(param.name), param.hfShape));
-        OPTRT_RETURN_IF_ERROR(writer->addTensor(CheckpointFile::Optimizer,
-                                                expAvgSqName(param.name),
-                                                param.hfShape));
-      }
+    if (keepsStates)
+      for (const Param &param : manifest.params)
+        for (std::string_view state : stateNames(manifest))
+          OPTRT_RETURN_IF_ERROR(writer->addTensor(CheckpointFile::Optimizer,
+                                                  stateName(state, param.name),
+                                                  param.hfShape));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.agree(world.isRoot() ? prepare() : okStatus()));
@@ -351,12 +346,11 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
     const Param &param = manifest.params[p];
     saveTensor(param.layout, param.name,
                [p](LocalRank &r) { return r.params[p]; });
-    if (!keepsMoments)
+    if (!keepsStates)
       continue;
-    saveTensor(param.state, expAvgName(param.name),
-               [p](LocalRank &r) { return r.expAvg[p]; });
-    saveTensor(param.state, expAvgSqName(param.name),
-               [p](LocalRank &r) { return r.expAvgSq[p]; });
+    for (ArgKind state : manifest.optimizerState)
+      saveTensor(param.state, stateName(toString(state), param.name),
+                 [=](LocalRank &r) { return r.states[state][p]; });
   }
   if (world.isRoot() && written.ok())
     written = writer->commit(state);
@@ -368,9 +362,18 @@ void Session::setScalar(Scalar scalar, float value) {
     rank->scalars[static_cast<int>(scalar)] = value;
 }
 
-void Session::setRandom(uint64_t seed, int64_t step) {
+void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
   for (const std::unique_ptr<LocalRank> &rank : ranks)
-    rank->random = optimus_support::randomWords(seed, step);
+    rank->random = optimus_support::randomWords(seed, step, microbatch);
+}
+
+void Session::clearSums() {
+  const std::vector<Param> &params = library.manifest().params;
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    rank->outputs = {};
+    for (std::size_t p = 0; p != rank->grads.size(); ++p)
+      std::fill_n(rank->grads[p], params[p].layout.numLocalElements(), 0.0f);
+  }
 }
 
 Status Session::fillInputs(LocalRank &rank, const FillRows &fill) {
@@ -417,7 +420,8 @@ StatusOr<StepOutputs> Session::run(std::string_view name,
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
     rank.context.resetCounters();
-    OPTRT_RETURN_IF_ERROR(fillInputs(rank, fill));
+    if (fill)
+      OPTRT_RETURN_IF_ERROR(fillInputs(rank, fill));
     int32_t result = function.run(&rank.context, rank.arena.data(),
                                   rank.args.find(name)->second.data());
     if (!rank.context.status.ok())

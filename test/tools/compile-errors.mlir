@@ -30,8 +30,8 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 
 // RUN: not optimus-compile %s --mcpu=abacus -o %t.so 2>&1 | FileCheck %s --check-prefix=CPU
 // CPU: error: --mcpu: unknown processor 'abacus'
-// RUN: not optimus-compile %s --optimizer=sgd -o %t.so 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
-// OPTIMIZER: error: --optimizer: unknown optimizer 'sgd'; known are adamw
+// RUN: not optimus-compile %s --optimizer=adam -o %t.so 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
+// OPTIMIZER: error: --optimizer: unknown optimizer 'adam'; known are adamw, lamb, sgd
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
 // RUN: not optimus-compile %s --schedule=luck -o %t.so 2>&1 | FileCheck %s --check-prefix=SCHEDULE

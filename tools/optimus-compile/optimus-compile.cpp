@@ -11,6 +11,7 @@
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Pipelines/Phases.h"
@@ -62,7 +63,12 @@ static cl::opt<std::string>
         cl::desc("The processor to compile for (default: this one)"));
 static cl::opt<std::string> optimizer("optimizer", cl::init("adamw"),
                                       cl::value_desc("name"), cl::cat(category),
-                                      cl::desc("The optimizer: adamw"));
+                                      cl::desc("The optimizer: adamw, lamb or "
+                                               "sgd (with momentum)"));
+static cl::opt<bool>
+    accumulate("accumulate", cl::cat(category),
+               cl::desc("Make what train --microbatches needs too: gradients "
+                        "that add up, and an update by their sum"));
 static cl::opt<std::string> schedule(
     "schedule", cl::init("overlap"), cl::value_desc("name"), cl::cat(category),
     cl::desc("overlap: communicate while computing (default); none: wait for "
@@ -243,6 +249,7 @@ int main(int argc, char **argv) {
   if (!llvm::is_contained(getKnownOptimizers(), options.optimizer))
     return fail(llvm::Twine("--optimizer: unknown optimizer '") + options.optimizer +
                 "'; known are " + listed(getKnownOptimizers()));
+  options.accumulate = accumulate;
   options.pad = !noPad;
   options.schedule = schedule;
   if (schedule != "none" && schedule != "overlap")

@@ -13,6 +13,7 @@
 #include "optimus-support/Dropout.h"
 #include "optimus-support/Initialize.h"
 #include "optimus-support/Philox.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Interpreter/Interpreter.h"
 
@@ -57,8 +58,8 @@ public:
       return firstStep();
     if (sources.vocabulary > 0)
       return draw(argument, type.getElementType(), name, shape);
-    // Training starts without moments.
-    if (StringRef(name).starts_with("exp_avg"))
+    // Training starts without any.
+    if (isOptimizerState(StringRef(name).split(':').first))
       return Tensor::zeros(shape);
     return llvm::createStringError(
         "no value for argument '" + name + "' of @" + function.getName().str() +

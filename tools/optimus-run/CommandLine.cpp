@@ -141,7 +141,7 @@ void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
       ->check(kSteps);
   train
       ->add_option("--weight-decay", options.hyperparameters.weightDecay,
-                   "AdamW's weight decay")
+                   "Weight decay of matrices and embeddings")
       ->capture_default_str()
       ->check(kRate);
   train
@@ -151,19 +151,30 @@ void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
       ->check(kPositive);
   train
       ->add_option("--beta1", options.hyperparameters.beta1,
-                   "AdamW's first beta")
+                   "First beta of AdamW and LAMB")
       ->capture_default_str()
       ->check(kBeta);
   train
       ->add_option("--beta2", options.hyperparameters.beta2,
-                   "AdamW's second beta")
+                   "Second beta of AdamW and LAMB")
       ->capture_default_str()
       ->check(kBeta);
   train
       ->add_option("--epsilon", options.hyperparameters.epsilon,
-                   "AdamW's epsilon")
+                   "Epsilon of AdamW and LAMB")
       ->capture_default_str()
       ->check(kPositive);
+  train
+      ->add_option("--momentum", options.hyperparameters.momentum,
+                   "SGD's momentum")
+      ->capture_default_str()
+      ->check(kBeta);
+  train
+      ->add_option("--microbatches", options.microbatches,
+                   "Batches whose gradients are added up for one step; more "
+                   "than 1 needs a library compiled with --accumulate")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   train->add_option("--order", options.order, kOrderHelp)
       ->check(CLI::IsMember({"shuffled", "sequential"}));
   addBackend(train, backend);

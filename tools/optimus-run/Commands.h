@@ -37,6 +37,8 @@ struct TrainOptions {
   std::optional<std::string> order;
   LearningRate learningRate;
   Hyperparameters hyperparameters;
+  /// The global batch is this many times the library's.
+  int64_t microbatches = 1;
   RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;

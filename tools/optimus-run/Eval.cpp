@@ -53,7 +53,7 @@ Status eval(const EvalOptions &options, World &world) {
     OPTRT_ASSIGN_OR_RETURN(checkpoint,
                            Checkpoint::open(options.load, {world.isRoot()}));
     return checkpoint->checkModel(manifest.modelHash, tensorInfos(manifest),
-                                  /*withMoments=*/false);
+                                  /*states=*/{});
   };
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
   OPTRT_ASSIGN_OR_RETURN(

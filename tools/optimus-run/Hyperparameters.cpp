@@ -1,4 +1,4 @@
-//===- Hyperparameters.cpp - Those of AdamW -------------------------------===//
+//===- Hyperparameters.cpp - Those of the optimizers -------------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -24,6 +24,7 @@ void Hyperparameters::apply(Session &session, int64_t step, double lr) const {
   set(Scalar::Beta1, beta1);
   set(Scalar::Beta2, beta2);
   set(Scalar::Epsilon, epsilon);
+  set(Scalar::Momentum, momentum);
   set(Scalar::Beta1Power, std::pow(beta1, step));
   set(Scalar::Beta2Power, std::pow(beta2, step));
 }

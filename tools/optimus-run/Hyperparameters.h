@@ -21,6 +21,7 @@ struct Hyperparameters {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
+  double momentum = 0.9; ///< SGD's
 
   /// Sets the scalars of step `step` (from 1) and all steps.
   void apply(optrt::Session &session, int64_t step, double lr) const;

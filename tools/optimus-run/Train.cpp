@@ -13,6 +13,7 @@
 #include "Report.h"
 #include "StopSignals.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -43,14 +44,19 @@ private:
   std::string fingerprint() const;
   void announce() const;
   Status steps();
+  void addCommunicationTime();
+  StatusOr<StepOutputs> runStep(int64_t step);
   Status oneStep(int64_t step, Progress &progress);
+  Status countTraffic(std::string_view function);
   Status observeFirstStep();
   Status save(int64_t step);
   void summarize() const;
 
-  int64_t batchTokens() const {
-    return library->manifest().batch * library->manifest().sequence;
+  /// Sequences of a step, all microbatches together.
+  int64_t batch() const {
+    return library->manifest().batch * options.microbatches;
   }
+  int64_t batchTokens() const { return batch() * library->manifest().sequence; }
 
   const TrainOptions &options;
   World &world;
@@ -67,6 +73,7 @@ private:
   int64_t firstPosition = 0;
 
   std::vector<Traffic> traffic;
+  CommunicationTime communication; ///< of the last step
   int64_t bytesOfAStep = 0;
   RankMemory largestRank;
   StepReport last;
@@ -90,6 +97,11 @@ StatusOr<int> Training::run() {
 Status Training::open() {
   OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
   const Manifest &manifest = library->manifest();
+  if (options.microbatches > 1 && !manifest.findFunction("accumulate"))
+    return invalidArgument(concat(
+        "--microbatches ", options.microbatches, ": model library `",
+        options.library,
+        "` cannot add gradients up; compile it with --accumulate"));
   if (!options.load.empty())
     OPTRT_RETURN_IF_ERROR(openCheckpoint(manifest));
   if (options.seed)
@@ -115,20 +127,17 @@ Status Training::open() {
 Status Training::openCheckpoint(const Manifest &manifest) {
   OPTRT_ASSIGN_OR_RETURN(checkpoint,
                          Checkpoint::open(options.load, {world.isRoot()}));
-  const Function *step = manifest.findFunction("train_step");
   OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
-      manifest.modelHash, tensorInfos(manifest), step && usesMoments(*step)));
+      manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
   const TrainingState &state = checkpoint->state();
   seed = state.seed;
   order = state.order;
   firstStep = state.step + 1;
   firstPosition = state.dataPosition;
-  if (firstPosition % manifest.batch != 0)
-    warning =
-        concat("the checkpoint stopped after ", firstPosition,
-               " sequences, which is no multiple of this library's "
-               "batch of ",
-               manifest.batch, ": the last incomplete batch is read again");
+  if (firstPosition % batch() != 0)
+    warning = concat("the checkpoint stopped after ", firstPosition,
+                     " sequences, which is no multiple of this run's batch of ",
+                     batch(), ": the last incomplete batch is read again");
   return okStatus();
 }
 
@@ -150,7 +159,11 @@ Status Training::openOutputs() {
 }
 
 Status Training::prepareSession() {
-  std::vector<std::string> functions = {"train_step"};
+  std::vector<std::string> functions;
+  if (options.microbatches > 1)
+    functions = {"accumulate", "update"};
+  else
+    functions = {"train_step"};
   if (evalData)
     functions.push_back("eval_step");
   OPTRT_ASSIGN_OR_RETURN(
@@ -220,7 +233,7 @@ void Training::announce() const {
               options.data.c_str(), formatCount(data->numTokens()).c_str(),
               static_cast<long long>(data->numWindows()),
               static_cast<long long>(manifest.sequence),
-              static_cast<long long>(manifest.batch), order.c_str(),
+              static_cast<long long>(batch()), order.c_str(),
               static_cast<unsigned long long>(seed));
   if (firstStep > 1)
     std::printf("%s: going on after step %lld\n", options.load.c_str(),
@@ -254,19 +267,55 @@ Status Training::steps() {
   return options.save.empty() || end == saved ? okStatus() : save(end);
 }
 
+/// For the log: of each call the slowest rank's.
+void Training::addCommunicationTime() {
+  if (options.logJson.empty())
+    return;
+  SlowestRank slowest = session->communicationTimeOfLastRun();
+  communication.inFlight += slowest.total.inFlight;
+  communication.exposed += slowest.total.exposed;
+}
+
+StatusOr<StepOutputs> Training::runStep(int64_t step) {
+  int64_t dataStep = firstPosition / batch() + (step - firstStep);
+  if (options.microbatches == 1) {
+    session->setRandom(seed, step);
+    return session->run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
+                                          int32_t *tokens, int32_t *targets) {
+      data->fillBatch(dataStep, batch(), rowsBegin, rowsCount, tokens, targets);
+    });
+  }
+  int64_t size = library->manifest().batch;
+  session->clearSums();
+  for (int64_t microbatch = 0; microbatch != options.microbatches;
+       ++microbatch) {
+    session->setRandom(seed, step, static_cast<uint32_t>(microbatch));
+    auto fill = [&](int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
+                    int32_t *targets) {
+      int64_t real = std::clamp<int64_t>(size - rowsBegin, 0, rowsCount);
+      data->fillBatch(dataStep, batch(), microbatch * size + rowsBegin, real,
+                      tokens, targets);
+      // Rows beyond the batch are padding.
+      int64_t filled = real * library->manifest().sequence;
+      data->fillBatch(dataStep, batch(), batch(), rowsCount - real,
+                      tokens + filled, targets + filled);
+    };
+    StatusOr<StepOutputs> sums = session->run("accumulate", fill);
+    if (!sums.ok())
+      return sums;
+    addCommunicationTime();
+    if (step == firstStep)
+      OPTRT_RETURN_IF_ERROR(countTraffic("accumulate"));
+  }
+  return session->run("update", nullptr);
+}
+
 Status Training::oneStep(int64_t step, Progress &progress) {
-  int64_t batch = library->manifest().batch;
   double lr = options.learningRate.at(step, options.steps);
   options.hyperparameters.apply(*session, step, lr);
-  session->setRandom(seed, step);
-  int64_t dataStep = firstPosition / batch + (step - firstStep);
-
+  communication = {};
   auto begin = std::chrono::steady_clock::now();
-  StatusOr<StepOutputs> outputs =
-      session->run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
-                                     int32_t *tokens, int32_t *targets) {
-        data->fillBatch(dataStep, batch, rowsBegin, rowsCount, tokens, targets);
-      });
+  StatusOr<StepOutputs> outputs = runStep(step);
   if (!outputs.ok())
     return failJob(world, outputs.status());
   double seconds =
@@ -287,9 +336,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   if (step <= firstStep + 1 || step == options.steps)
     largestRank = session->largestRankMemory();
 
-  SlowestRank communication;
-  if (!options.logJson.empty())
-    communication = session->communicationTimeOfLastRun();
+  addCommunicationTime();
   progress.step(last);
   std::optional<Evaluation> evaluation;
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
@@ -315,8 +362,8 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     line["tokens_per_s"] = last.tokensPerSecond;
     line["comm_bytes"] = bytesOfAStep;
     line["peak_bytes"] = largestRank.total();
-    line["comm_ms"] = 1e3 * communication.total.inFlight;
-    line["comm_exposed_ms"] = 1e3 * communication.total.exposed;
+    line["comm_ms"] = 1e3 * communication.inFlight;
+    line["comm_exposed_ms"] = 1e3 * communication.exposed;
     if (evaluation)
       line["eval_loss"] = evaluation->loss;
     log << line.dump() << std::endl;
@@ -335,11 +382,23 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   return status;
 }
 
-/// Every step runs the same commands, so one comparison with the manifest's
-/// prediction stands for all.
+/// Every call runs the same commands, so that those of the first step stand for
+/// all.
+Status Training::countTraffic(std::string_view function) {
+  OPTRT_RETURN_IF_ERROR(session->checkTraffic(function));
+  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted,
+                         session->trafficOfLastRun());
+  traffic.resize(counted.size());
+  for (std::size_t axis = 0; axis != counted.size(); ++axis) {
+    traffic[axis].bytes += counted[axis].bytes;
+    traffic[axis].messages += counted[axis].messages;
+  }
+  return okStatus();
+}
+
 Status Training::observeFirstStep() {
-  OPTRT_RETURN_IF_ERROR(session->checkTraffic("train_step"));
-  OPTRT_ASSIGN_OR_RETURN(traffic, session->trafficOfLastRun());
+  OPTRT_RETURN_IF_ERROR(
+      countTraffic(options.microbatches > 1 ? "update" : "train_step"));
   for (const Traffic &axis : traffic)
     bytesOfAStep += axis.bytes;
   return okStatus();
@@ -351,7 +410,7 @@ Status Training::save(int64_t step) {
   state.seed = seed;
   state.dataPosition =
       firstPosition +
-      std::max<int64_t>(0, step - firstStep + 1) * library->manifest().batch;
+      std::max<int64_t>(0, step - firstStep + 1) * batch();
   state.order = order;
   state.modelHash = library->manifest().modelHash;
   Status status = session->save(options.save, state);

@@ -48,7 +48,7 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
                            Checkpoint::open(options.load));
     OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(manifest.modelHash,
                                                  tensorInfos(manifest),
-                                                 /*withMoments=*/false));
+                                                 /*states=*/{}));
     OPTRT_RETURN_IF_ERROR(session->load(*checkpoint));
   }
   // What is dropped out is what a training step drops that reads this batch.

@@ -22,13 +22,12 @@
 
 namespace mlir::optimus {
 
-/// The optimizers that --optimizer takes.
-ArrayRef<StringRef> getKnownOptimizers();
-
 struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
   std::string optimizer;
+  /// Whether @accumulate and @update are made too.
+  bool accumulate = false;
   bool pad = true;
   /// As the options of --optimus-schedule are.
   std::string schedule = "overlap";

@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Target/CPU/KernelLibrary.h"
 
@@ -188,9 +189,12 @@ LogicalResult ManifestBuilder::addParams(func::FuncOp function) {
       initializer["stream"] = init.getStream();
     }
     paramIndices[name.getValue()] = params.size();
-    if (std::optional<unsigned> moment =
-            findBinding(function, ("exp_avg:" + name.getValue()).str())) {
-      FailureOr<json::Object> state = getLayout(function, *moment);
+    // All states of a parameter lie alike.
+    const OptimizerForm *form = lookupOptimizer(options.optimizer);
+    std::string first =
+        form ? (form->states.front() + ":" + name.getValue()).str() : "";
+    if (std::optional<unsigned> kept = findBinding(function, first)) {
+      FailureOr<json::Object> state = getLayout(function, *kept);
       if (failed(state))
         return failure();
       state->erase("shape");
@@ -237,7 +241,7 @@ FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
     return json::Object{{"kind", kind}};
   if (kind == "scalar")
     return json::Object{{"kind", kind}, {"name", name}};
-  if (kind == "exp_avg" || kind == "exp_avg_sq" || kind == "grad") {
+  if (isOptimizerState(kind) || kind == "grad") {
     auto index = paramIndices.find(name);
     if (index == paramIndices.end())
       return function.emitError("argument ")
@@ -345,6 +349,9 @@ FailureOr<std::string> ManifestBuilder::build() {
       return failure();
     functionList.push_back(std::move(*entry));
   }
+  json::Array states;
+  if (const OptimizerForm *form = lookupOptimizer(options.optimizer))
+    states = toJson(form->states);
   json::Array features;
   for (const std::string &feature : target.required)
     features.push_back(feature);
@@ -363,6 +370,7 @@ FailureOr<std::string> ManifestBuilder::build() {
       {"model", std::move(model)},
       {"objective", std::move(objective)},
       {"optimizer", options.optimizer},
+      {"optimizer_state", std::move(states)},
       {"dimensions", getDimensions()},
       {"inputs", std::move(inputs)},
       {"params", std::move(params)},

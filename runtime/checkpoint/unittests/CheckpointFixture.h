@@ -43,6 +43,8 @@ protected:
     return {{"wte.weight", {12, 5}}, {"h.0.w", {5, 9}}, {"ln_f.bias", {7}}};
   }
 
+  static constexpr std::string_view kMoments[] = {"exp_avg", "exp_avg_sq"};
+
   /// Element i of a tensor, different for each tensor and `salt`.
   static float valueOf(const std::string &tensor, int64_t salt, int64_t i) {
     return float(std::hash<std::string>()(tensor) % 1000) + 0.5f * i -
@@ -61,9 +63,9 @@ protected:
       result.push_back({CheckpointFile::Model, param});
     for (const TensorInfo &param : params()) {
       result.push_back(
-          {CheckpointFile::Optimizer, {expAvgName(param.name), param.shape}});
+          {CheckpointFile::Optimizer, {stateName("exp_avg", param.name), param.shape}});
       result.push_back(
-          {CheckpointFile::Optimizer, {expAvgSqName(param.name), param.shape}});
+          {CheckpointFile::Optimizer, {stateName("exp_avg_sq", param.name), param.shape}});
     }
     return result;
   }

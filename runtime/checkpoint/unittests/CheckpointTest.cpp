@@ -42,7 +42,7 @@ TEST_F(Save, RoundTrips) {
       (*checkpoint)->tensors(CheckpointFile::Model);
   EXPECT_EQ(std::vector<TensorInfo>(found.begin(), found.end()), params());
   EXPECT_EQ((*checkpoint)->tensors(CheckpointFile::Optimizer).size(), 6u);
-  Status same = (*checkpoint)->checkModel("60303ae22b998861", params());
+  Status same = (*checkpoint)->checkModel("60303ae22b998861", params(), kMoments);
   EXPECT_TRUE(same.ok()) << same.message();
 }
 
@@ -76,8 +76,8 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   std::vector<TensorInfo> params = {{"w", shape}};
   std::string hash = stateOf(0).modelHash;
-  EXPECT_TRUE((*checkpoint)->checkModel(hash, params, false).ok());
-  Status moments = (*checkpoint)->checkModel(hash, params, true);
+  EXPECT_TRUE((*checkpoint)->checkModel(hash, params, {}).ok());
+  Status moments = (*checkpoint)->checkModel(hash, params, kMoments);
   EXPECT_EQ(moments.code(), StatusCode::DataLoss);
   EXPECT_NE(moments.message().find("lacks exp_avg.w"), std::string::npos);
 }
@@ -400,7 +400,7 @@ TEST_F(Model, DifferencesAreNamed) {
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   auto expectOther = [&](std::vector<TensorInfo> expected,
                          const std::string &message) {
-    Status status = (*opened)->checkModel("0123456789abcdef", expected);
+    Status status = (*opened)->checkModel("0123456789abcdef", expected, kMoments);
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_NE(status.message().find("is of another model (hash "
                                     "60303ae22b998861, expected "
@@ -409,7 +409,7 @@ TEST_F(Model, DifferencesAreNamed) {
               std::string::npos)
         << status.message();
     // With the same hash, the same difference is damage.
-    status = (*opened)->checkModel("60303ae22b998861", expected);
+    status = (*opened)->checkModel("60303ae22b998861", expected, kMoments);
     if (expected != params()) {
       EXPECT_EQ(status.code(), StatusCode::DataLoss);
     }

@@ -30,6 +30,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace optrt {
@@ -54,12 +55,10 @@ struct TensorInfo {
 
 enum class CheckpointFile { Model, Optimizer };
 
-/// Names of a parameter's moments in the optimizer's file.
-inline std::string expAvgName(const std::string &param) {
-  return "exp_avg." + param;
-}
-inline std::string expAvgSqName(const std::string &param) {
-  return "exp_avg_sq." + param;
+/// The name of what an optimizer keeps of a parameter, in its file: "exp_avg"
+/// and "wte.weight" make "exp_avg.wte.weight".
+inline std::string stateName(std::string_view state, const std::string &param) {
+  return std::string(state) + "." + param;
 }
 
 struct CheckpointWriterOptions {
@@ -134,11 +133,11 @@ public:
   std::span<const TensorInfo> tensors(CheckpointFile file) const;
 
   /// Checks that it is a checkpoint of this model: the same model hash, and
-  /// every parameter with the expected shape, and its two moments if
-  /// `withMoments`. Otherwise InvalidArgument, naming what differs.
+  /// every parameter with the expected shape, and so `states`, what the
+  /// optimizer keeps of each. Otherwise InvalidArgument, naming what differs.
   Status checkModel(const std::string &modelHash,
                     std::span<const TensorInfo> params,
-                    bool withMoments = true) const;
+                    std::span<const std::string_view> states) const;
 
   /// All elements of a tensor, row-major; they live as long as the checkpoint.
   /// DataLoss if there is none of that name.

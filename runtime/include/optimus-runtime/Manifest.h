@@ -55,6 +55,7 @@ enum class ArgKind {
   Param,    ///< `index` is the parameter's
   ExpAvg,   ///< first moment of parameter `index`
   ExpAvgSq, ///< second moment of parameter `index`
+  MomentumBuffer, ///< what SGD's momentum adds up for parameter `index`
   Tokens,   ///< i32, laid out as Manifest::tokens
   Targets,  ///< i32, laid out as Manifest::targets
   Random,   ///< optimus_support::kNumRandomWords i32 words of a step
@@ -62,6 +63,12 @@ enum class ArgKind {
   Grad,     ///< where the gradient of parameter `index` goes
   Output,   ///< pointer to one f32, see Output
 };
+
+/// Whether it is something that an optimizer keeps of a parameter.
+inline bool isOptimizerState(ArgKind kind) {
+  return kind == ArgKind::ExpAvg || kind == ArgKind::ExpAvgSq ||
+         kind == ArgKind::MomentumBuffer;
+}
 
 /// The run-time scalars. The powers are beta to the number of the step, from 1.
 enum class Scalar {
@@ -73,8 +80,9 @@ enum class Scalar {
   Epsilon,
   Beta1Power,
   Beta2Power,
+  Momentum,
 };
-inline constexpr int kNumScalars = 8;
+inline constexpr int kNumScalars = 9;
 
 enum class Output { LossSum, RealCount, GradNorm };
 inline constexpr int kNumOutputs = 3;
@@ -82,7 +90,7 @@ inline constexpr int kNumOutputs = 3;
 /// One entry of a function's args[].
 struct Arg {
   ArgKind kind = ArgKind::Param;
-  int64_t index = -1;              ///< of Param, ExpAvg, ExpAvgSq, Grad
+  int64_t index = -1;              ///< of Param, Grad and what optimizers keep
   Scalar scalar = Scalar::Lr;      ///< of Scalar
   Output output = Output::LossSum; ///< of Output
 };
@@ -134,6 +142,8 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
+  /// What it keeps of each parameter.
+  std::vector<ArgKind> optimizerState;
   std::vector<Dimension> dimensions;
   std::vector<Param> params;
   ShardLayout tokens;  ///< [batch, sequence]

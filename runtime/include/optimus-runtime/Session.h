@@ -79,8 +79,9 @@ struct RankMemory {
 /// Names and shapes of the parameters, for Checkpoint::checkModel.
 std::vector<TensorInfo> tensorInfos(const Manifest &manifest);
 
-/// Whether a function updates the optimizer's moments.
-bool usesMoments(const Function &function);
+/// The names of what the optimizer keeps of each parameter, for
+/// Checkpoint::checkModel.
+std::vector<std::string_view> stateNames(const Manifest &manifest);
 
 class Session {
 public:
@@ -102,7 +103,7 @@ public:
   /// otherwise empty.
   std::string oversubscription() const;
   /// Whether the chosen functions keep the optimizer's moments.
-  bool hasMoments() const { return keepsMoments; }
+  bool hasMoments() const { return keepsStates; }
 
   /// Draws the parameters from the manifest's initial values; moments are 0.
   Status initialize(uint64_t seed);
@@ -114,15 +115,19 @@ public:
 
   void setScalar(Scalar scalar, float value);
   /// Of the functions that draw random numbers: the run's seed and the number
-  /// of the step, from 1 and below 2^48.
-  void setRandom(uint64_t seed, int64_t step);
+  /// of the step, from 1 and below 2^48, and that of the microbatch, from 0.
+  void setRandom(uint64_t seed, int64_t step, uint32_t microbatch = 0);
+  /// Sets gradients, loss_sum and real_count to 0, for functions that add to
+  /// them.
+  void clearSums();
 
   /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
   /// [rowsCount, sequence] matrices. Called by several threads at once.
   using FillRows = std::function<void(int64_t rowsBegin, int64_t rowsCount,
                                       int32_t *tokens, int32_t *targets)>;
 
-  /// Runs a function on all ranks. A failure is final for the session.
+  /// Runs a function on all ranks; without `fill`, on the inputs that are there.
+  /// A failure is final for the session.
   StatusOr<StepOutputs> run(std::string_view function, const FillRows &fill);
 
   /// What the last run communicated, one entry a mesh axis: bytes summed over
@@ -161,7 +166,7 @@ private:
   const ModelLibrary &library;
   World &world;
   int threads = 1;
-  bool keepsMoments = false;
+  bool keepsStates = false;
   uint64_t parameterVersion = 0;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-build-step=optimizer=sgd --verify-diagnostics
+// RUN: optimus-opt %s --optimus-build-step=optimizer=adam --verify-diagnostics
 
-// expected-error @below {{unknown optimizer 'sgd'; known optimizers: adamw}}
+// expected-error @below {{unknown optimizer 'adam'; known optimizers: adamw, lamb, sgd}}
 module {}

@@ -1,7 +1,23 @@
 // RUN: optimus-opt %s --split-input-file --verify-diagnostics
 
-// One case for each constraint of the operations on tokens and of the
-// optimizers SGD and LAMB, in alphabetical order.
+// One case for each constraint of the operations on tokens, of lengths of
+// sequences, and of the optimizers SGD and LAMB, in alphabetical order.
+
+func.func @attention_c4(%x: tensor<2x8x3x4x16xf32>, %l: tensor<8xi32>) {
+  // expected-error @below {{C4: expected lengths of shape [2], found [8]}}
+  %0, %1 = optimus.attention %x lengths(%l) : (tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_c4(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>, %l: tensor<8xi32>) {
+  // expected-error @below {{C4: expected lengths of shape [2], found [8]}}
+  %0 = optimus.attention_grad %o, %o, %s, %x lengths(%l) : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> tensor<2x8x3x4x16xf32>
+  return
+}
+
+// -----
 
 func.func @lamb_direction_c1(%p: tensor<4xf32>, %g: tensor<6xf32>, %s: tensor<f32>) {
   // expected-error @below {{C1: expected grad of shape [4], found [6]}}

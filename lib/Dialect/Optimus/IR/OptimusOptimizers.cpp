@@ -1,4 +1,4 @@
-//===- OptimusOptimizers.cpp - SGD and LAMB ---------------------*- C++ -*-===//
+//===- OptimusOptimizers.cpp - Forms of optimizers, SGD and LAMB *- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,10 +6,48 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+static constexpr StringRef names[] = {"adamw", "lamb", "sgd"};
+static constexpr StringRef moments[] = {"exp_avg", "exp_avg_sq"};
+static constexpr StringRef momentum[] = {"momentum_buffer"};
+static constexpr StringRef adaptiveScalars[] = {
+    "lr",    "weight_decay", "clip",        "beta1",
+    "beta2", "epsilon",      "beta1_power", "beta2_power"};
+static constexpr StringRef momentumScalars[] = {"lr", "weight_decay", "clip",
+                                                "momentum"};
+static constexpr OptimizerForm forms[] = {
+    {names[0], moments, adaptiveScalars},
+    {names[1], moments, adaptiveScalars},
+    {names[2], momentum, momentumScalars},
+};
+
+ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() { return names; }
+
+const OptimizerForm *mlir::optimus::lookupOptimizer(StringRef name) {
+  for (const OptimizerForm &form : forms)
+    if (form.name == name)
+      return &form;
+  return nullptr;
+}
+
+bool mlir::optimus::isOptimizerState(StringRef name) {
+  return llvm::any_of(forms, [&](const OptimizerForm &form) {
+    return llvm::is_contained(form.states, name);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
 
 static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();

@@ -44,28 +44,42 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
 def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   let summary = "Turns @loss and @grad into the functions a model library exports";
   let description = [{
-    Leaves three functions in the module:
+    Leaves these functions in the module:
 
-    * `@train_step(params…, exp_avg…, exp_avg_sq…, tokens, targets[, random],
-      lr, weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power) ->
-      (params…, exp_avg…, exp_avg_sq…, loss_sum, real_count, grad_norm)`: the
-      body of `@grad`, the norm of all gradients, the clipping factor and one
-      update for each parameter. The first three groups of arguments carry
-      `optimus.donates`, the number of the result that takes over the buffer.
-      Gradients pass an `optimus.reshard` each, since the optimizer's state,
-      with roles `state:…`, may lie otherwise than the parameters.
-      `grad_norm` is that of the mean loss, before clipping. A parameter whose
-      Hugging Face shape has fewer than two dimensions does not decay.
+    * `@train_step(params…, states…, tokens, targets[, random], scalars…) ->
+      (params…, states…, loss_sum, real_count, grad_norm)`: the body of
+      `@grad`, the norm of all gradients, the clipping factor and one update
+      for each parameter. Parameters and states carry `optimus.donates`, the
+      number of the result that takes over the buffer. `grad_norm` is that of
+      the mean loss, before clipping. A parameter whose Hugging Face shape has
+      fewer than two dimensions does not decay, and LAMB moves it by the
+      learning rate alone.
     * `@eval_step`: `@loss`, with operations that draw random numbers replaced
       by what they are on average, and without `random`.
     * `@grad_step`: `@grad`.
+
+    With `accumulate`, for microbatches:
+
+    * `@accumulate(params…, tokens, targets[, random], loss_sum, real_count,
+      grads…) -> (loss_sum, real_count, grads…)`: what `@grad` computes, added
+      to the sums so far, in place.
+    * `@update(params…, states…, grads…, real_count, scalars…) -> (params…,
+      states…, grad_norm)`: the rest of `@train_step`. So norm and division by
+      the number of real tokens are those of all microbatches together.
+
+    | optimizer | states | scalars |
+    |---|---|---|
+    | adamw, lamb | exp_avg, exp_avg_sq | lr, weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power |
+    | sgd | momentum_buffer | lr, weight_decay, clip, momentum |
 
     Arguments and results carry `optimus.binding`, what the runtime passes or
     receives there.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
-           "The optimizer: adamw">,
+           "The optimizer: adamw, lamb or sgd">,
+    Option<"accumulate", "accumulate", "bool", "false",
+           "Make @accumulate and @update too">,
     Option<"keepSources", "keep-sources", "bool", "false",
            "Keep @loss and @grad beside the functions made of them">
   ];

@@ -1,0 +1,40 @@
+//===- Optimizers.h - What optimizers keep and are told ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
+#define OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::optimus {
+
+/// The form of an optimizer's step. Names are those of bindings, of the
+/// manifest and of checkpoints.
+struct OptimizerForm {
+  StringRef name;
+  /// The tensors it keeps of each parameter, zero at first, in the order of
+  /// the step's arguments.
+  ArrayRef<StringRef> states;
+  /// Its run-time scalars, in the order of the step's arguments.
+  ArrayRef<StringRef> scalars;
+};
+
+/// The names of all optimizers; the default comes first.
+ArrayRef<StringRef> getKnownOptimizers();
+
+/// The form of an optimizer, or null where the name is unknown.
+const OptimizerForm *lookupOptimizer(StringRef name);
+
+/// Whether some optimizer keeps a state of this name.
+bool isOptimizerState(StringRef name);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H

@@ -1,0 +1,227 @@
+# ===- test_optimizers.py - SGD, LAMB and microbatches --------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Optimizers other than AdamW, and gradients added up over microbatches."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gpt2_reference import sequential_batch
+from interpreter import (
+    Batch,
+    Interpreter,
+    draw_batch,
+    draw_parameters,
+    relative_error,
+    scalars,
+    strip,
+)
+from optimizers_reference import OPTIMIZERS, Hyper
+from philox import Dropout
+from test_gradients import TOLERANCE
+from tools import Checkpoint, Model, call, losses
+
+MODEL = Model(layers=2, hidden=16, heads=4, sequence=8, vocabulary=19, batch=4)
+# Heads, vocabulary, hidden, feed-forward width and batch need padding.
+PADDED = Model(1, hidden=10, heads=5, sequence=3, vocabulary=13, batch=5, ffn=9)
+# See test_three_training_steps_equal_numpy of test_gradients.
+HYPER = Hyper(epsilon=1e-3)
+
+
+def steps(name, *more):
+    return ("--optimus-differentiate", "--optimus-build-step=" + " ".join(["optimizer=" + name, *more]))
+
+
+@pytest.fixture
+def interpreter(tools, tmp_path):
+    return Interpreter(tools, tmp_path)
+
+
+# ------------------------------------------------------------ the interpreter
+
+
+@pytest.mark.parametrize("clip", [0.01, 1e9], ids=["clipped", "free"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_three_training_steps_equal_numpy(interpreter, name, clip):
+    lr, hyper = 0.01, HYPER._replace(clip=clip)
+    program = interpreter.lower(MODEL, *steps(name))
+    state = draw_parameters(MODEL)
+    trainer = OPTIMIZERS[name](
+        {key: p.copy() for key, p in state.items()}, MODEL.heads, hyper
+    )
+    state.update(
+        (kind + ":" + key, np.zeros_like(p))
+        for kind in trainer.STATES
+        for key, p in trainer.model.p.items()
+    )
+    for step in range(1, 4):
+        batch = draw_batch(MODEL, seed=step)
+        arguments = {**state, **batch._asdict(), **scalars(step, lr, hyper)}
+        results = interpreter.run(program, "train_step", arguments)
+        mean_loss, norm = trainer.step(*batch, lr)
+        found = results["loss_sum"] / results["real_count"]
+        assert found == pytest.approx(mean_loss, rel=TOLERANCE)
+        assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
+        for kind, expected in [("param", trainer.model.p), *trainer.states.items()]:
+            found = strip(results, kind + ":")
+            assert found.keys() == expected.keys()
+            for key, value in expected.items():
+                assert relative_error(found[key], value) < TOLERANCE, (kind, key)
+        state = strip(results, "param:")
+        for kind in trainer.STATES:
+            kept = strip(results, kind + ":")
+            state.update({kind + ":" + key: value for key, value in kept.items()})
+
+
+@pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3", "data:2,row:1,col:2"])
+@pytest.mark.parametrize("strategy", ["summa", "megatron"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh):
+    """What LAMB needs of a tensor that is cut and padded, and SGD's update."""
+    interpreter = Interpreter(tools, tmp_path)
+    state = draw_parameters(PADDED)
+    kept = {
+        kind + ":" + key: np.zeros_like(p)
+        for kind in OPTIMIZERS[name].STATES
+        for key, p in state.items()
+    }
+    batch = draw_batch(PADDED)._asdict()
+    arguments = {**state, **kept, **batch, **scalars(1, 0.01, HYPER)}
+    serial = interpreter.lower(PADDED, *steps(name))
+    expected = interpreter.run(serial, "train_step", arguments)
+    program = tmp_path / "compiled.mlir"
+    options = ["--mesh", mesh, "--strategy", strategy, "--optimizer", name]
+    source = tools.program(PADDED)
+    tools.run("optimus-compile", source, *options, "--compile-to", "fuse", "-o", program)
+    results = interpreter.run(program, "train_step", arguments)
+    assert results.keys() == expected.keys()
+    for key, value in expected.items():
+        assert relative_error(results[key], value) < TOLERANCE, key
+
+
+@pytest.mark.parametrize("mesh", [None, "row:2,col:3"])
+def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
+    """Dropout included: a microbatch draws what its part of the batch draws."""
+    interpreter = Interpreter(tools, tmp_path)
+    model = PADDED._replace(batch=6, dropout=0.3)
+    small = model._replace(batch=2)
+    lr = 0.01
+    parameters, batch = draw_parameters(model), draw_batch(model)
+    dropout = Dropout(model.dropout, seed=5, step=9)
+    whole = interpreter.run(
+        interpreter.lower(model, *steps("adamw")),
+        "train_step",
+        {**parameters, **batch._asdict(), **scalars(9, lr, HYPER), "random": dropout.words()},
+    )
+    if mesh:
+        program = tmp_path / "compiled.mlir"
+        options = ["--mesh", mesh, "--strategy", "summa", "--accumulate"]
+        source = tools.program(small)
+        tools.run("optimus-compile", source, *options, "--compile-to", "fuse", "-o", program)
+    else:
+        program = interpreter.lower(small, *steps("adamw", "accumulate=true"))
+    sums = {"grad:" + name: np.zeros_like(p) for name, p in parameters.items()}
+    sums.update(loss_sum=np.float64(0), real_count=np.float64(0))
+    for number in range(3):
+        part = Batch(*(x[2 * number : 2 * number + 2] for x in batch))
+        words = dropout._replace(microbatch=number).words()
+        sums = interpreter.run(
+            program, "accumulate", {**parameters, **part._asdict(), **sums, "random": words}
+        )
+    assert sums["real_count"] == whole["real_count"]
+    assert sums["loss_sum"] == pytest.approx(whole["loss_sum"], rel=TOLERANCE)
+    results = interpreter.run(
+        program, "update", {**parameters, **sums, **scalars(9, lr, HYPER)}
+    )
+    for key, value in results.items():
+        assert relative_error(value, whole[key]) < TOLERANCE, key
+
+
+# -------------------------------------------------------------- the libraries
+
+
+COMPILED = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
+
+
+def compile_library(tools, model, path, *flags):
+    tools.run("optimus-compile", tools.program(model), *flags, "-o", path)
+    return path
+
+
+@pytest.mark.parametrize("name, lr", [("sgd", 0.05), ("lamb", 0.01)])
+def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
+    flags = ["--optimizer", name]
+    library = compile_library(tools, COMPILED, tmp_path / "serial.so", *flags)
+    initial = tools.initial(library, text, tmp_path / "initial")
+    assert {key.split(".")[0] for key in initial.moments} == set(OPTIMIZERS[name].STATES)
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    assert manifest["optimizer_state"] == list(OPTIMIZERS[name].STATES)
+    folder = tmp_path / "trained"
+    train = ["--lr", lr, "--momentum", 0.8, "--seed", 1, "--save", folder]
+    log = tools.train(library, text, 8, *train, log=tmp_path / "log")
+    parameters = {key: p.astype(np.float64) for key, p in initial.parameters.items()}
+    trainer = OPTIMIZERS[name](parameters, COMPILED.heads, Hyper(momentum=0.8))
+    expected = [
+        trainer.step(*sequential_batch(text_tokens, 32, 4, step), lr) for step in range(8)
+    ]
+    # f32 against f64 over 8 steps; see test_training.
+    np.testing.assert_allclose(losses(log), [loss for loss, _ in expected], rtol=1e-4)
+    norms = [line["grad_norm"] for line in log]
+    np.testing.assert_allclose(norms, [norm for _, norm in expected], rtol=1e-3)
+    assert losses(log)[-1] < losses(log)[0]
+    # On a mesh, and going on from a checkpoint of the serial run.
+    mesh = ["--mesh", "row:2,col:3", "--strategy", "summa"]
+    other = compile_library(tools, COMPILED, tmp_path / "mesh.so", *flags, *mesh)
+    cut = tools.train(other, text, 8, *train[:6], log=tmp_path / "mesh-log")
+    np.testing.assert_allclose(losses(cut), losses(log), rtol=1e-4)
+    load = ["--lr", lr, "--momentum", 0.8, "--load", folder]
+    on = tools.train(other, text, 10, *load, log=tmp_path / "on-log")
+    straight = tools.train(library, text, 10, *train[:6], log=tmp_path / "long-log")
+    np.testing.assert_allclose(losses(on), losses(straight)[8:], rtol=1e-4)
+    # AdamW's checkpoint is another model's.
+    adamw = tools.library(COMPILED)
+    command = tools.train_command(adamw, text, 10, "--load", folder)
+    result = call(command)
+    assert result.returncode == 1
+    assert "another model" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy", [(None, "serial"), ("row:3,col:2", "summa"), ("row:1,col:2", "megatron")]
+)
+def test_microbatches_train_as_one_batch(tools, text, tmp_path, mesh, strategy):
+    model = COMPILED._replace(batch=6, dropout=0.2)
+    flags = ["--lr", 3e-3, "--seed", 7, "--threads-per-rank", 1]
+    whole = tools.train(tools.library(model), text, 10, *flags, log=tmp_path / "whole")
+    # Three of two: on three rows of ranks one has padding only.
+    options = ["--accumulate", "--strategy", strategy] + (["--mesh", mesh] if mesh else [])
+    small = model._replace(batch=2)
+    library = compile_library(tools, small, tmp_path / "small.so", *options)
+    flags += ["--microbatches", 3]
+    folder = tmp_path / "saved"
+    parts = tools.train(library, text, 10, *flags, "--save", folder, log=tmp_path / "parts")
+    # As for meshes (test_meshes): sums in another order, over ten steps.
+    np.testing.assert_allclose(losses(parts), losses(whole), rtol=1e-4)
+    norms = [[line["grad_norm"] for line in log] for log in (parts, whole)]
+    np.testing.assert_allclose(*norms, rtol=1e-2)
+    assert Checkpoint(folder).state["data_position"] == 60
+
+
+def test_microbatches_need_what_adds_up(tools, text):
+    command = tools.train_command(tools.library(COMPILED), text, 1, "--microbatches", 2)
+    result = call(command)
+    assert result.returncode == 1
+    assert "compile it with --accumulate" in result.stderr
+
+
+def test_unknown_optimizer(tools, tmp_path):
+    flags = ["--optimizer", "adam", "-o", tmp_path / "x.so"]
+    result = tools.call("optimus-compile", tools.program(COMPILED), *flags)
+    assert result.returncode == 1
+    assert "known are adamw, lamb, sgd" in result.stderr

@@ -1,0 +1,48 @@
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=sgd --verify-roundtrip | FileCheck %s --check-prefix=SGD
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=lamb | FileCheck %s --check-prefix=LAMB
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=accumulate | FileCheck %s --check-prefix=SUMS
+
+// The table decays, the bias does not.
+func.func @loss(
+    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "token_embedding"},
+    %bias: tensor<16xf32> {optimus.param = "bias"},
+    %tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {
+  %x = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
+  %h = optimus.add %x, %bias : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  %loss, %count = optimus.head_loss %h, %table, %targets : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
+  return %loss, %count : tensor<f32>, tensor<f32>
+}
+
+// SGD-LABEL: func.func @train_step(
+// SGD-SAME: %arg2: tensor<32x16xf32> {optimus.binding = "momentum_buffer:table", optimus.donates = 2 : i64, optimus.role = "state:token_embedding"}
+// SGD-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = "scalar:lr"}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = "scalar:weight_decay"}
+// SGD-SAME: %[[MOMENTUM:[^:]*]]: tensor<f32> {optimus.binding = "scalar:momentum"})
+// SGD: %[[SCALE:.*]], %{{.*}} = optimus.clip
+// SGD: optimus.sgd %arg0, %{{.*}}, %arg2, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] {decay
+// SGD: optimus.sgd %arg1, %{{.*}}, %arg3, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] :
+
+// LAMB-LABEL: func.func @train_step(
+// LAMB: %[[SCALE:.*]], %{{.*}} = optimus.clip
+// LAMB: %[[U:.*]], %{{.*}}, %{{.*}} = optimus.lamb_direction %arg0, %{{.*}}, %arg2, %arg4, %[[SCALE]]{{.*}} {decay
+// LAMB: %[[P:.*]] = optimus.global_norm %arg0 :
+// LAMB: %[[N:.*]] = optimus.global_norm %[[U]] :
+// LAMB: optimus.lamb_update %arg0, %[[U]], %{{.*}}, %[[P]], %[[N]]
+// LAMB: %[[V:.*]], %{{.*}}, %{{.*}} = optimus.lamb_direction %arg1,
+// LAMB-NOT: optimus.global_norm
+// LAMB: optimus.lamb_update %arg1, %[[V]], %{{[^,]*}} :
+
+// SUMS: func.func @train_step(
+// SUMS-LABEL: func.func @accumulate(
+// SUMS-SAME: %[[LOSS:[^:]*]]: tensor<f32> {optimus.binding = "loss_sum", optimus.donates = 0 : i64}, %[[COUNT:[^:]*]]: tensor<f32> {optimus.binding = "real_count", optimus.donates = 1 : i64}
+// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.donates = 2 : i64, optimus.role = "token_embedding"}
+// SUMS: %[[L:.*]], %[[C:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
+// SUMS: optimus.add %[[LOSS]], %[[L]]
+// SUMS: optimus.add %[[COUNT]], %[[C]]
+// SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "token_embedding"}
+// SUMS-LABEL: func.func @update(
+// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.role = "token_embedding"}
+// SUMS-SAME: %[[N:[^:]*]]: tensor<f32> {optimus.binding = "real_count"}
+// SUMS-NOT: optimus.embedding
+// SUMS: %[[NORM:.*]] = optimus.global_norm
+// SUMS: optimus.clip %[[NORM]], %[[N]],
+// SUMS: optimus.adamw %arg0,
