@@ -49,7 +49,13 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
       {"partition", "optimus-partition,func.func(optimus-verify-partition)",
        true},
       {"tune", getTunePasses(options), true},
-      {"fuse", "canonicalize,cse,func.func(optimus-fuse)", false},
+      {"fuse",
+       // Canonicalized again: the forward need not make what is made again.
+       llvm::formatv("canonicalize,cse,func.func(optimus-recompute{{policy={0}}"
+                     "),canonicalize,func.func(optimus-fuse)",
+                     options.recompute)
+           .str(),
+       false},
       {"exec", "optimus-to-exec", false},
       {"schedule",
        llvm::formatv("func.func(optimus-schedule{{mode={0} "

@@ -89,6 +89,32 @@ def test_every_mesh_means_the_serial_program(
             assert relative_error(results[key], value) < TOLERANCE, (function, key)
 
 
+@pytest.mark.parametrize("name", ["even", "padded"])
+@pytest.mark.parametrize("policy", ["layer", "attention"])
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [
+        ("row:1,col:1", "serial"),
+        ("row:2,col:3", "summa"),
+        ("row:1,col:2", "megatron-sp"),
+        ("data:2,row:2,col:2", "summa-paper"),
+    ],
+)
+def test_what_is_made_again_is_the_same(
+    tools, tmp_path, serial_results, mesh, strategy, policy, name
+):
+    interpreter = Interpreter(tools, tmp_path)
+    program = tmp_path / "compiled.mlir"
+    options = ["--mesh", mesh, "--strategy", strategy, "--compile-to", "fuse"]
+    source = tools.program(MODELS[name])
+    options += ["--recompute", policy]
+    tools.run("optimus-compile", source, *options, "-o", program)
+    assert "optimus.recomputed" in program.read_text()
+    results = interpreter.run(program, "train_step", arguments(name))
+    for key, value in serial_results(name, "train_step").items():
+        assert relative_error(results[key], value) < TOLERANCE, key
+
+
 def test_a_strategy_cuts_what_it_should(tools, tmp_path):
     """Guards the test above: it would also pass where nothing is cut."""
     interpreter = Interpreter(tools, tmp_path)

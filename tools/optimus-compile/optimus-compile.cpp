@@ -86,6 +86,11 @@ static cl::opt<bool> tuneProducts(
     "tune-products", cl::cat(category),
     cl::desc("Choose panels, or whole tensors, for each distributed product by "
              "predicted times (default: with --machine-profile)"));
+static cl::opt<std::string> recompute(
+    "recompute", cl::init("none"), cl::value_desc("policy"), cl::cat(category),
+    cl::desc("What the backward makes again instead of keeping it: none; "
+             "attention: all but products; layer: all but the activations "
+             "between blocks (default: none)"));
 static cl::opt<bool> report("report", cl::cat(category),
                             cl::desc("Print memory and communication"));
 static cl::opt<std::string> compileTo(
@@ -266,6 +271,11 @@ int main(int argc, char **argv) {
   if (auto profile = MachineProfile::load(machineProfile); !profile)
     return fail(llvm::Twine("--machine-profile: ") +
                 llvm::toString(profile.takeError()));
+  options.recompute = recompute;
+  constexpr StringLiteral policies[] = {"none", "layer", "attention"};
+  if (!llvm::is_contained(policies, StringRef(recompute)))
+    return fail(llvm::Twine("--recompute: unknown policy '") +
+                options.recompute + "'; known are none, layer, attention");
 
   bool writesLibrary = compileTo.empty();
   if (!writesLibrary) {

@@ -35,6 +35,8 @@ struct PhaseOptions {
   std::string machineProfile;
   /// Whether --optimus-tune-products runs.
   bool tuneProducts = false;
+  /// As the option of --optimus-recompute is.
+  std::string recompute = "none";
 };
 
 /// One step that --compile-to can stop after.

@@ -289,8 +289,9 @@ private:
         addBuffer(Buffer::Allocated, numAllocated++, result.getType());
     // The gradients that the loss itself makes are its last results.
     bool isGradient =
-        afterLosses[op] || (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
-                            result.getResultNumber() >= 2);
+        (afterLosses[op] && !op->hasAttr(OptimusDialect::kRecomputed)) ||
+        (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
+         result.getResultNumber() >= 2);
     assignment.buffers[buffer].category =
         isGradient ? "gradient" : "activation";
     StringRef role = getRole(result);

@@ -77,4 +77,37 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
   ];
 }
 
+def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
+  let summary = "Makes activations again in the backward rather than keep them";
+  let description = [{
+    Clones operations of the forward pass to where the backward first uses what
+    they make, with `optimus.recomputed`, so that it need not be kept. All that
+    is kept is cut as it was: activations stay blocks of the mesh.
+
+    A *cut* is an activation from which alone, with the parameters, the rest of
+    the forward follows: the residual stream between the blocks of a
+    transformer. Policies:
+
+    * `none`: everything that the backward uses is kept;
+    * `layer`: cuts are kept, every first, second, third … of them, as makes
+      the estimated peak least, and small statistics of rows; all else is made
+      again, products and collectives included;
+    * `attention`: attention, norms and elementwise operations run again,
+      products and collectives do not; their results are kept, or what follows
+      from them first where that is what is used.
+
+    The boundary between forward and backward is what makes the result bound to
+    `loss_sum`; a function without one is left alone. Must run after
+    `cse`, which would merge the clones with what they clone.
+  }];
+  let options = [
+    Option<"policy", "policy", "std::string", "\"none\"",
+           "none, layer or attention">
+  ];
+  let statistics = [
+    Statistic<"numCloned", "operations-repeated",
+              "Operations of the forward that run again in the backward">
+  ];
+}
+
 #endif // OPTIMUS_DIALECT_CCL_TRANSFORMS_PASSES

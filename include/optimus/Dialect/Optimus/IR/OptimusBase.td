@@ -59,6 +59,8 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kMove = "optimus.move";
     static constexpr llvm::StringLiteral kMovePanels = "panels";
     static constexpr llvm::StringLiteral kMoveWhole = "whole";
+    /// On an operation of the backward that makes a value of the forward again.
+    static constexpr llvm::StringLiteral kRecomputed = "optimus.recomputed";
     /// What precedes the role of a parameter in that of its optimizer's state.
     static constexpr llvm::StringLiteral kStateRole = "state:";
     static constexpr llvm::StringLiteral kDims = "optimus.dims";
