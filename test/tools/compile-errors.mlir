@@ -11,7 +11,7 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // ABSENT: error: {{.*}}absent.mlir
 
 // RUN: not optimus-compile %s --strategy=magic -o %t.so 2>&1 | FileCheck %s --check-prefix=STRATEGY
-// STRATEGY: error: --strategy: unknown strategy 'magic'; known are serial, summa, summa-paper, megatron
+// STRATEGY: error: --strategy: unknown strategy 'magic'; known are auto, serial, summa, summa-paper, megatron
 
 // RUN: not optimus-compile %s --strategy=serial --mesh=row:2,col:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=SERIAL
 // SERIAL: error: --strategy: 'serial' is for one rank, but the mesh row:2,col:2 has 4

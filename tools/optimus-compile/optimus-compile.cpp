@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Candidates.h"
 #include "Report.h"
 
 #include "optimus/Analysis/MachineProfile.h"
@@ -54,7 +55,16 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     strategy("strategy", cl::value_desc("name"), cl::cat(category),
              cl::desc("serial, summa, summa-paper, megatron, megatron-sp or data "
-                      "(default: summa, on one rank serial)"));
+                      "(default: summa, on one rank serial); auto chooses by "
+                      "predicted step time"));
+static cl::opt<int64_t>
+    ranks("ranks", cl::init(0), cl::value_desc("n"), cl::cat(category),
+          cl::desc("With --strategy auto: choose the mesh of so many ranks too, "
+                   "instead of --mesh"));
+static cl::opt<std::string> memoryBudget(
+    "memory-budget", cl::value_desc("size"), cl::cat(category),
+    cl::desc("With --strategy auto: most bytes that a rank may hold, as 16GiB "
+             "or 512MiB"));
 static cl::opt<bool> noPad("no-pad", cl::cat(category),
                            cl::desc("Refuse dimensions that the mesh does not "
                                     "divide rather than pad them"));
@@ -228,6 +238,43 @@ static OwningOpRef<ModuleOp> readProgram(MLIRContext &context,
   return parseSourceFile<ModuleOp>(sources, &context);
 }
 
+/// Reads a size as 16GiB, 512MiB, 64KiB or bytes; nothing if it is none.
+static std::optional<int64_t> parseBytes(StringRef text) {
+  int64_t unit = 1, count = 0;
+  for (auto [suffix, factor] : {std::pair("GiB", 1 << 30),
+                                {"MiB", 1 << 20},
+                                {"KiB", 1 << 10}})
+    if (text.consume_back(suffix))
+      unit = factor;
+  if (text.getAsInteger(10, count) || count <= 0 || count > INT64_MAX / unit)
+    return std::nullopt;
+  return count * unit;
+}
+
+/// Chooses mesh and strategy by what is predicted of all that come into
+/// question, and prints the table. Returns an exit code.
+static int chooseLayout(ModuleOp module, PhaseOptions &options) {
+  std::optional<int64_t> budget;
+  if (!memoryBudget.empty() && !(budget = parseBytes(memoryBudget)))
+    return fail(llvm::Twine("--memory-budget: expected a size as 16GiB, 512MiB "
+                            "or bytes, found '") +
+                memoryBudget + "'");
+  std::vector<Candidate> candidates =
+      ranks > 0 ? listCandidates(ranks) : listCandidates(options.mesh);
+  for (Candidate &candidate : candidates)
+    predict(module, options, candidate);
+  std::optional<Candidate> chosen = choose(candidates, budget);
+  printCandidates(candidates, chosen, budget,
+                  outputPath == "-" ? llvm::errs() : llvm::outs());
+  if (!chosen)
+    return fail(budget ? "--strategy auto: no layout fits the memory budget; "
+                         "give more ranks, a larger budget or --recompute layer"
+                       : "--strategy auto: no layout is possible");
+  options.mesh = chosen->mesh;
+  options.strategy = chosen->strategy;
+  return kDone;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -242,9 +289,15 @@ int main(int argc, char **argv) {
   options.strategy = strategy;
   if (options.strategy.empty())
     options.strategy = mesh->getNumRanks() == 1 ? "serial" : "summa";
-  if (!llvm::is_contained(getKnownStrategies(), options.strategy))
+  bool isAuto = options.strategy == "auto";
+  if (!isAuto && !llvm::is_contained(getKnownStrategies(), options.strategy))
     return fail(llvm::Twine("--strategy: unknown strategy '") + options.strategy +
-                "'; known are " + listed(getKnownStrategies()));
+                "'; known are auto, " + listed(getKnownStrategies()));
+  if (!isAuto && (ranks != 0 || !memoryBudget.empty()))
+    return fail("--ranks and --memory-budget are for --strategy auto");
+  if (ranks < 0 || ranks > 4096 || (ranks > 0 && meshText.getNumOccurrences()))
+    return fail("--ranks: expected a number from 1 to 4096, and no --mesh "
+                "beside it");
   if (options.strategy == "serial" && mesh->getNumRanks() > 1)
     return fail(llvm::Twine("--strategy: 'serial' is for one rank, but the mesh ") +
                 mesh->toString() + " has " +
@@ -313,6 +366,9 @@ int main(int argc, char **argv) {
   if (!module)
     return kBadInput;
 
+  if (isAuto)
+    if (int code = chooseLayout(*module, options))
+      return code;
   if (int code = Compilation(*module, options, *target).run())
     return code;
   if (!writesLibrary && failed(writeText(*module, outputPath)))

@@ -1,0 +1,114 @@
+# ===- test_auto.py - The compiler chooses a layout ------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`--strategy auto` predicts every layout and takes the fastest that fits."""
+
+import json
+import re
+from typing import List, NamedTuple
+
+import pytest
+
+from tools import Model
+
+MODEL = Model(layers=2, hidden=48, heads=4, sequence=32, vocabulary=256, batch=8)
+
+
+class Row(NamedTuple):
+    chosen: bool
+    mesh: str
+    strategy: str
+    step_ms: float
+    exposed_ms: float
+    moved_mib: float
+    rank_mib: float
+    fits: bool
+
+
+def rows(output: str) -> List[Row]:
+    pattern = r"^([* ]) (\S+:\d\S*) +(\S+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)(.*)$"
+    return [
+        Row(m[1] == "*", m[2], m[3], *map(float, m.group(4, 5, 6, 7)), not m[8])
+        for m in re.finditer(pattern, output, re.MULTILINE)
+    ]
+
+
+def compile_auto(tools, path, *flags):
+    source = tools.program(MODEL)
+    return tools.call(
+        "optimus-compile", source, "--strategy", "auto", *flags, "-o", path
+    )
+
+
+@pytest.fixture(scope="module")
+def table(tools, tmp_path_factory):
+    path = tmp_path_factory.mktemp("auto") / "model.so"
+    result = compile_auto(tools, path, "--ranks", 4)
+    assert result.returncode == 0, result.stderr
+    return path, rows(result.stdout)
+
+
+def test_every_layout_of_four_ranks_is_weighed(tools, table):
+    path, candidates = table
+    layouts = {(row.mesh, row.strategy) for row in candidates}
+    assert {
+        ("data:4", "data"),
+        ("row:2,col:2", "summa"),
+        ("row:4,col:1", "summa"),
+        ("row:1,col:4", "megatron"),
+        ("row:1,col:4", "megatron-sp"),
+        ("data:2,row:1,col:2", "megatron-sp"),
+    } <= layouts
+    assert [row.step_ms for row in candidates] == sorted(
+        row.step_ms for row in candidates
+    )
+    (chosen,) = [row for row in candidates if row.chosen]
+    assert chosen == candidates[0]
+    # The library is what the table says, to what a rank holds.
+    manifest = json.loads(tools.run("optimus-run", "inspect", path, "--json"))
+    axes = ",".join("%(axis)s:%(size)d" % axis for axis in manifest["mesh"])
+    assert (axes, manifest["strategy"]) == (chosen.mesh, chosen.strategy)
+    (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
+    moved = sum(axis["bytes"] for axis in step["communication"])
+    assert chosen.moved_mib == pytest.approx(moved / 2**20, abs=0.06)
+
+
+def test_what_is_over_the_budget_is_not_chosen(tools, table, tmp_path):
+    _, candidates = table
+    sizes = sorted(row.rank_mib for row in candidates)
+    budget = (sizes[0] + sizes[-1]) / 2
+    assert sizes[0] < budget < sizes[-1]
+    flags = ["--ranks", 4, "--memory-budget", "%dKiB" % (budget * 1024)]
+    result = compile_auto(tools, tmp_path / "model.so", *flags)
+    assert result.returncode == 0, result.stderr
+    weighed = rows(result.stdout)
+    assert {row.fits for row in weighed} == {True, False}
+    assert all(row.fits == (row.rank_mib < budget) for row in weighed)
+    (chosen,) = [row for row in weighed if row.chosen]
+    assert chosen == next(row for row in weighed if row.fits)
+
+
+def test_no_layout_fits(tools, tmp_path):
+    path = tmp_path / "model.so"
+    result = compile_auto(tools, path, "--ranks", 2, "--memory-budget", "64KiB")
+    assert result.returncode == 1
+    assert "no layout fits the memory budget" in result.stderr
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--ranks", -1], "--ranks: expected a number from 1 to 4096"),
+        (["--ranks", 2, "--mesh", "row:1,col:2"], "--ranks: expected"),
+        (["--memory-budget", "much"], "--memory-budget: expected a size"),
+    ],
+)
+def test_bad_options(tools, tmp_path, flags, message):
+    result = compile_auto(tools, tmp_path / "model.so", *flags)
+    assert result.returncode == 1
+    assert message in result.stderr

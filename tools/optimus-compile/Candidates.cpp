@@ -1,0 +1,163 @@
+//===- Candidates.cpp - Layouts to choose from -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Candidates.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+#include "optimus/Target/CPU/Manifest.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+
+/// Whether a strategy has a use for every axis of more than one rank, and finds
+/// the axes that it must have.
+static bool fits(const Strategy &strategy, const MeshOption &mesh) {
+  SmallVector<StringRef> used = strategy.getAxes();
+  auto has = [&](StringRef axis) {
+    return llvm::any_of(mesh.axes,
+                        [&](const auto &other) { return other.first == axis; });
+  };
+  return llvm::all_of(mesh.axes,
+                      [&](const auto &axis) {
+                        return axis.second == 1 ||
+                               llvm::is_contained(used, axis.first);
+                      }) &&
+         llvm::all_of(used, [&](StringRef axis) {
+           return strategy.isOptional(axis) || has(axis);
+         });
+}
+
+std::vector<Candidate> mlir::optimus::listCandidates(const MeshOption &mesh) {
+  std::vector<Candidate> candidates;
+  for (const Strategy &strategy : getStrategies())
+    if (fits(strategy, mesh))
+      candidates.push_back({mesh, strategy.name.str()});
+  return candidates;
+}
+
+std::vector<Candidate> mlir::optimus::listCandidates(int64_t ranks) {
+  if (ranks == 1)
+    return listCandidates(MeshOption{{{"row", 1}, {"col", 1}}});
+  std::vector<Candidate> candidates = {{MeshOption{{{"data", ranks}}}, "data"}};
+  for (int64_t data = 1; data < ranks; ++data) {
+    if (ranks % data != 0)
+      continue;
+    for (int64_t row = 1; row <= ranks / data; ++row) {
+      if (ranks / data % row != 0)
+        continue;
+      MeshOption mesh;
+      if (data > 1)
+        mesh.axes.push_back({"data", data});
+      mesh.axes.push_back({"row", row});
+      mesh.axes.push_back({"col", ranks / data / row});
+      for (StringRef strategy : {"summa", "megatron", "megatron-sp"})
+        // In one dimension `row` would replicate, and hold all of the state.
+        if (strategy == "summa" || row == 1)
+          candidates.push_back({mesh, strategy.str()});
+    }
+  }
+  return candidates;
+}
+
+/// Bytes of the buffers that a function is called with.
+static int64_t getArgumentBytes(func::FuncOp function) {
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (auto local = function.getArgAttrOfType<TypeAttr>(i, kLocalTypeAttr))
+      if (auto type = dyn_cast<RankedTensorType>(local.getValue()))
+        bytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  return bytes;
+}
+
+void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
+                            Candidate &candidate) {
+  options.mesh = candidate.mesh;
+  options.strategy = candidate.strategy;
+  OwningOpRef<ModuleOp> copy = module.clone();
+  // Why a layout is impossible stands in the table.
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+            candidate.problem.empty())
+          candidate.problem = diagnostic.str();
+        return success();
+      });
+  for (const Phase &phase : getPhases(options)) {
+    if (phase.name == "exec")
+      recordLayouts(*copy);
+    PassManager passes(copy->getContext());
+    if (failed(parsePassPipeline(phase.passes, passes)) ||
+        failed(passes.run(*copy))) {
+      if (candidate.problem.empty())
+        candidate.problem = ("phase '" + phase.name + "' failed").str();
+      return;
+    }
+    if (phase.name == "place")
+      break;
+  }
+  auto step = copy->lookupSymbol<func::FuncOp>("train_step");
+  auto schedule = step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+  auto getMs = [&](StringRef name) {
+    return schedule.getAs<FloatAttr>(name).getValueAsDouble();
+  };
+  candidate.stepMs = getMs("predicted_step_ms");
+  candidate.exposedMs = getMs("predicted_exposed_ms");
+  candidate.rankBytes =
+      getArgumentBytes(step) +
+      step->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes).getInt();
+  if (auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      candidate.commBytes += axis.getAs<IntegerAttr>("bytes").getInt();
+}
+
+std::optional<Candidate> mlir::optimus::choose(ArrayRef<Candidate> candidates,
+                                               std::optional<int64_t> budget) {
+  const Candidate *best = nullptr;
+  for (const Candidate &candidate : candidates)
+    if (candidate.problem.empty() &&
+        (!budget || candidate.rankBytes <= *budget) &&
+        (!best || candidate.stepMs < best->stepMs))
+      best = &candidate;
+  return best ? std::optional(*best) : std::nullopt;
+}
+
+void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
+                                    const std::optional<Candidate> &chosen,
+                                    std::optional<int64_t> budget,
+                                    llvm::raw_ostream &out) {
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return std::pair(!a.problem.empty(), a.stepMs) <
+           std::pair(!b.problem.empty(), b.stepMs);
+  });
+  constexpr double mebi = 1048576;
+  out << llvm::formatv("  {0,-22} {1,-12} {2,12} {3,12} {4,12} {5,12}\n",
+                       "mesh", "strategy", "step, ms", "exposed, ms",
+                       "moved, MiB", "rank, MiB");
+  for (const Candidate &candidate : candidates) {
+    bool isChosen = chosen && chosen->strategy == candidate.strategy &&
+                    chosen->mesh.axes == candidate.mesh.axes;
+    out << llvm::formatv("{0} {1,-22} {2,-12} ", isChosen ? "*" : " ",
+                         candidate.mesh.toString(), candidate.strategy);
+    if (!candidate.problem.empty()) {
+      out << candidate.problem << "\n";
+      continue;
+    }
+    out << llvm::formatv(
+        "{0,12:f2} {1,12:f2} {2,12:f1} {3,12:f1}{4}\n", candidate.stepMs,
+        candidate.exposedMs, candidate.commBytes / mebi,
+        candidate.rankBytes / mebi,
+        budget && candidate.rankBytes > *budget ? "  over the budget" : "");
+  }
+}
