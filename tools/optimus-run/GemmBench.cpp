@@ -122,15 +122,15 @@ StatusOr<double> attentionRate(Device &device) {
   std::vector<float> q(kElements, 0.1f), out(kElements), dq(kElements),
       dk(kElements), dv(kElements), lse(kSeq * kHeads);
   OPTRT_ASSIGN_OR_RETURN(double forward, timeCall([&] {
-                           return device.attention(desc, q.data(), q.data(),
-                                                   q.data(), out.data(),
-                                                   lse.data());
+                           return device.attention(
+                               desc, q.data(), q.data(), q.data(),
+                               /*lengths=*/nullptr, out.data(), lse.data());
                          }));
   OPTRT_ASSIGN_OR_RETURN(double backward, timeCall([&] {
                            return device.attentionGrad(
                                desc, q.data(), q.data(), q.data(), q.data(),
-                               out.data(), lse.data(), dq.data(), dk.data(),
-                               dv.data());
+                               /*lengths=*/nullptr, out.data(), lse.data(),
+                               dq.data(), dk.data(), dv.data());
                          }));
   // 2 products and 5, half of each with the causal mask.
   return 7.0 * kSeq * kSeq * kHeads * kHeadDim / (forward + backward);

@@ -197,6 +197,7 @@ std::vector<Setting> Training::settings() const {
           {"--weight-decay, --clip, --beta1, --beta2 or --epsilon",
            text(hyper.weightDecay, hyper.clip, hyper.beta1, hyper.beta2,
                 hyper.epsilon)},
+          {"--microbatches", text(options.microbatches)},
           {"--save or --save-every",
            text(options.save.empty() ? "nowhere" : "saved", options.saveEvery)},
           {"the step of --load", text(firstStep - 1)},
