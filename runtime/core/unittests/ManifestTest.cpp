@@ -277,8 +277,8 @@ TEST(Manifest, NamesEveryMissingMember) {
           manifest[pointer].erase(key);
           StatusOr<Manifest> parsed = parseManifest(manifest.dump());
           static const std::set<std::string> optional = {
-              "compiler",   "strategy",      "optimizer",        "target",
-              "peak_bytes", "communication", "lower_bound_bytes"};
+              "compiler",   "strategy",      "optimizer",         "target",
+              "peak_bytes", "communication", "lower_bound_bytes", "schedule"};
           EXPECT_EQ(parsed.ok(), optional.count(key) == 1) << place.to_string();
           // Without dimensions, the padded heads are what is wrong.
           if (!parsed.ok() && key != "dimensions") {

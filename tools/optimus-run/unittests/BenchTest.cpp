@@ -167,7 +167,7 @@ TEST_F(Bench, CommRefusesWhatItCannotDo) {
   for (const Case &wrong :
        {Case{"", "library is required"}, Case{"--comm", "needs --ranks N"},
         Case{"--ranks 2 " + toy("toy1"), "--ranks requires --comm"},
-        Case{"--gemm --comm --ranks 2", "--gemm excludes --comm"},
+        Case{"--gemm --comm --ranks 2", "--comm excludes --gemm"},
         Case{"--profile machine.json " + toy("toy1"),
              "--profile requires --comm or --gemm"},
         Case{"--comm --ranks 2 --min-bytes 64 --max-bytes 32",
