@@ -52,7 +52,7 @@ constexpr int64_t kChainElements = 1 << 14;
 /// Elements of a segment: short enough that the chain fills soon, long enough
 /// that messages are few.
 int64_t segmentLength(int64_t count) {
-  return std::clamp<int64_t>(count / 32, 1 << 13, 1 << 16);
+  return std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16);
 }
 
 /// Calls body(row, column, offset, length) for the rows of the elements

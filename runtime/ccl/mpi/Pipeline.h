@@ -28,9 +28,9 @@ namespace optrt {
 class Pipeline {
 public:
   static constexpr int kNobody = -1;
-  /// Segments under way in each direction: enough that a link does not run dry
-  /// while a rank looks elsewhere.
-  static constexpr int64_t kWindow = 4;
+  /// Segments under way in each direction. MPI moves them side by side, so that
+  /// all would arrive late: one to move, and one so that the link is not idle.
+  static constexpr int64_t kWindow = 2;
 
   struct Plan {
     MPI_Comm comm = MPI_COMM_NULL;
