@@ -117,4 +117,6 @@ LAYOUTS: List[Tuple[str, str]] = [
     ),
     ("data:2", "data"),
     ("data:3", "data"),
+    ("row:4,col:4", "summa"),
+    ("row:4,col:4", "megatron-sp"),
 ]
