@@ -12,6 +12,7 @@ its meaning on whole tensors. Sums run in another order than serially, and the
 bound is that of test_gradients.
 """
 
+import numpy as np
 import pytest
 
 from gpt2_reference import Hyper
@@ -86,7 +87,12 @@ def test_every_mesh_means_the_serial_program(
         expected = serial_results(name, function)
         assert results.keys() == expected.keys()
         for key, value in expected.items():
-            assert relative_error(results[key], value) < TOLERANCE, (function, key)
+            # Softmax does not see what adds to all of a query's scores: BERT's
+            # keys' bias has gradient 0, but for rounding. Its scale is that of
+            # the queries' bias.
+            of = expected[key.replace("self.key.bias", "self.query.bias")]
+            off = np.abs(results[key] - value).max()
+            assert off <= TOLERANCE * np.abs(of).max(), (function, key)
 
 
 @pytest.mark.parametrize("name", ["even", "padded"])
