@@ -54,12 +54,12 @@ TEST(TrainingKernels, SgdUpdatesInPlace) {
       Floats p = random(n), g = random(n), b = random(n);
       Floats scale = {0.25f}, lr = {1e-2f}, wd = {0.1f}, momentum = {0.9f};
       Floats oldP = p, oldB = b;
-      ASSERT_EQ(kernels.run(number++,
-                            {p.data(), g.data(), b.data(), scale.data(),
-                             lr.data(), wd.data(), momentum.data(), p.data(),
-                             b.data()},
-                            3),
-                0);
+      ASSERT_EQ(
+          kernels.run(number++,
+                      {p.data(), g.data(), b.data(), scale.data(), lr.data(),
+                       wd.data(), momentum.data(), p.data(), b.data()},
+                      3),
+          0);
       for (int64_t i = 0; i < n; ++i) {
         double gs = double(g[i]) * scale[0];
         double shrink = decay ? double(wd[0]) * oldP[i] : 0;
@@ -91,13 +91,13 @@ TEST(TrainingKernels, LambMakesADirectionAndGoesAlongIt) {
       Floats eps = {1e-8f}, b1p = {0.81f}, b2p = {0.9025f};
       Floats oldG = g, oldM = m, oldV = v, oldP = p;
       // The direction takes the gradient's place.
-      ASSERT_EQ(kernels.run(number++,
-                            {p.data(), g.data(), m.data(), v.data(),
-                             scale.data(), wd.data(), b1.data(), b2.data(),
-                             eps.data(), b1p.data(), b2p.data(), g.data(),
-                             m.data(), v.data()},
-                            3),
-                0);
+      ASSERT_EQ(
+          kernels.run(number++,
+                      {p.data(), g.data(), m.data(), v.data(), scale.data(),
+                       wd.data(), b1.data(), b2.data(), eps.data(), b1p.data(),
+                       b2p.data(), g.data(), m.data(), v.data()},
+                      3),
+          0);
       for (int64_t i = 0; i < n; ++i) {
         double gs = double(oldG[i]) * scale[0];
         double wantM = double(b1[0]) * oldM[i] + (1.0 - b1[0]) * gs;
@@ -175,8 +175,8 @@ TEST(TrainingKernels, ExactGeluAndItsSlope) {
 
 TEST(TrainingKernels, LengthsEndAtTheLastRealToken) {
   CompiledKernels kernels;
-  std::vector<int32_t> tokens = {5, -1, 2, -1, -1, -1, -1, -1, 7, -1, -1, -1,
-                                 0, 0,  0, 0};
+  std::vector<int32_t> tokens = {5, -1, 2,  -1, -1, -1, -1, -1,
+                                 7, -1, -1, -1, 0,  0,  0,  0};
   size_t number = kernels.add(kernels.getLibrary().lengths(4, 4, -1), {4});
   size_t shorter = kernels.add(kernels.getLibrary().lengths(4, 4, -1), {2});
   size_t never = kernels.add(
