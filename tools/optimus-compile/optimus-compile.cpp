@@ -238,24 +238,11 @@ static OwningOpRef<ModuleOp> readProgram(MLIRContext &context,
   return parseSourceFile<ModuleOp>(sources, &context);
 }
 
-/// Reads a size as 16GiB, 512MiB, 64KiB or bytes; nothing if it is none.
-static std::optional<int64_t> parseBytes(StringRef text) {
-  int64_t unit = 1, count = 0;
-  for (auto [suffix, factor] : {std::pair("GiB", 1 << 30),
-                                {"MiB", 1 << 20},
-                                {"KiB", 1 << 10}})
-    if (text.consume_back(suffix))
-      unit = factor;
-  if (text.getAsInteger(10, count) || count <= 0 || count > INT64_MAX / unit)
-    return std::nullopt;
-  return count * unit;
-}
-
 /// Chooses mesh and strategy by what is predicted of all that come into
 /// question, and prints the table. Returns an exit code.
 static int chooseLayout(ModuleOp module, PhaseOptions &options) {
   std::optional<int64_t> budget;
-  if (!memoryBudget.empty() && !(budget = parseBytes(memoryBudget)))
+  if (!memoryBudget.empty() && !(budget = exec::parseBytes(memoryBudget)))
     return fail(llvm::Twine("--memory-budget: expected a size as 16GiB, 512MiB "
                             "or bytes, found '") +
                 memoryBudget + "'");

@@ -13,6 +13,18 @@
 using namespace mlir;
 using namespace mlir::exec;
 
+std::optional<int64_t> exec::parseBytes(StringRef text) {
+  unsigned shift = text.consume_back("KiB")   ? 10
+                   : text.consume_back("MiB") ? 20
+                   : text.consume_back("GiB") ? 30
+                                              : 0;
+  constexpr int64_t kMost = int64_t(1) << 50;
+  int64_t count;
+  if (text.getAsInteger(10, count) || count < 0 || count > kMost >> shift)
+    return std::nullopt;
+  return count << shift;
+}
+
 llvm::Expected<ExtraWorkspace> ExtraWorkspace::parse(StringRef text) {
   ExtraWorkspace result;
   auto fail = [&]() {
@@ -31,14 +43,9 @@ llvm::Expected<ExtraWorkspace> ExtraWorkspace::parse(StringRef text) {
       return fail();
     return result;
   }
-  unsigned shift = number.consume_back("KiB")   ? 10
-                   : number.consume_back("MiB") ? 20
-                   : number.consume_back("GiB") ? 30
-                                                : 0;
-  constexpr int64_t kMost = int64_t(1) << 50;
-  if (number.getAsInteger(10, result.bytes) || result.bytes < 0 ||
-      result.bytes > kMost >> shift)
+  std::optional<int64_t> bytes = parseBytes(number);
+  if (!bytes)
     return fail();
-  result.bytes <<= shift;
+  result.bytes = *bytes;
   return result;
 }

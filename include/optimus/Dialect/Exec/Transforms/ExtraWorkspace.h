@@ -13,8 +13,13 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace mlir::exec {
+
+/// Reads a number of bytes, as `1048576`, `1024KiB`, `1MiB` or `2GiB`, up to
+/// 2^50; nothing if the text is none.
+std::optional<int64_t> parseBytes(StringRef text);
 
 /// How many bytes a schedule may have alive beyond the most that are alive
 /// without it.
