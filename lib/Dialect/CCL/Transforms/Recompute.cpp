@@ -24,7 +24,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 
 namespace mlir::ccl {
@@ -168,12 +168,15 @@ void Recomputation::keepCuts() {
   if (cuts.empty())
     return;
   SmallVector<Value> best = selectCuts(1);
+  int64_t leastPeak = estimatePeak(best);
   // Where nothing but what is cheap runs twice, no cut can be made again.
   for (size_t stride = 2; policy == Policy::Layer && stride < cuts.size();
        ++stride) {
     SmallVector<Value> selected = selectCuts(stride);
-    if (estimatePeak(selected) < estimatePeak(best))
-      best = selected;
+    if (int64_t peak = estimatePeak(selected); peak < leastPeak) {
+      best = std::move(selected);
+      leastPeak = peak;
+    }
   }
   kept.insert_range(best);
 }
