@@ -1,0 +1,158 @@
+//===- reshard.cpp - The memory of loading and saving ---------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Takes a model library's parameters and moments from a checkpoint, or draws
+// them, writes a checkpoint, and prints as JSON what each process held before,
+// at the peak and after. `bench/reshard` drives it, also under mpirun.
+//
+//   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
+//
+// Linux keeps the peak of a process's resident memory (VmHWM) and sets it back
+// when "5" is written to /proc/self/clear_refs: so each phase has its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/ModelLibrary.h"
+#include "optimus-runtime/Session.h"
+#include "optimus-runtime/World.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+using namespace optrt;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// The fields of /proc/self/status in bytes: VmHWM, RssAnon, ...
+json residentMemory() {
+  std::ifstream status("/proc/self/status");
+  json fields;
+  for (std::string line; std::getline(status, line);)
+    for (const char *name :
+         {"VmHWM", "VmRSS", "RssAnon", "RssFile", "RssShmem"})
+      if (line.starts_with(std::string(name) + ":"))
+        fields[name] = 1024 * std::atoll(line.c_str() + line.find(':') + 1);
+  return fields;
+}
+
+struct Arguments {
+  std::string library, load, save;
+  uint64_t seed = 1;
+};
+
+StatusOr<Arguments> parse(int argc, char **argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    bool hasValue = i + 1 < argc;
+    if (argument == "--load" && hasValue)
+      arguments.load = argv[++i];
+    else if (argument == "--save" && hasValue)
+      arguments.save = argv[++i];
+    else if (argument == "--seed" && hasValue)
+      arguments.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (arguments.library.empty() && argument[0] != '-')
+      arguments.library = argument;
+    else
+      return invalidArgument("unknown argument " + argument);
+  }
+  if (arguments.library.empty())
+    return invalidArgument("expected a model library");
+  return arguments;
+}
+
+/// Runs one phase and writes down what it took.
+Status measure(json &phases, const char *name,
+               const std::function<Status()> &phase) {
+  std::ofstream("/proc/self/clear_refs") << "5";
+  json before = residentMemory();
+  Clock::time_point start = Clock::now();
+  OPTRT_RETURN_IF_ERROR(phase());
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  json after = residentMemory();
+  phases[name] = {{"before", before},
+                  {"after", after},
+                  {"peak", after["VmHWM"]},
+                  {"seconds", seconds}};
+  return okStatus();
+}
+
+Status run(const Arguments &arguments, World &world) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
+                         ModelLibrary::open(arguments.library));
+  const Manifest &manifest = library->manifest();
+  SessionOptions options;
+  options.functions = {"train_step"};
+  options.threadsPerRank = 1;
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         Session::create(*library, world, options));
+  json phases;
+  if (arguments.load.empty())
+    OPTRT_RETURN_IF_ERROR(session->initialize(arguments.seed));
+  else
+    OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
+      OPTRT_ASSIGN_OR_RETURN(
+          std::unique_ptr<Checkpoint> checkpoint,
+          Checkpoint::open(arguments.load, {world.isRoot()}));
+      OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
+          manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
+      return world.agree(session->load(*checkpoint));
+    }));
+  if (!arguments.save.empty())
+    OPTRT_RETURN_IF_ERROR(measure(phases, "save", [&] {
+      TrainingState state{0, arguments.seed, 0, "sequential",
+                          manifest.modelHash};
+      return session->save(arguments.save, state);
+    }));
+
+  RankMemory memory = session->largestRankMemory();
+  json processes = json::array();
+  for (const std::string &text : world.allGather(phases.dump()))
+    processes.push_back(json::parse(text));
+  if (world.isRoot())
+    std::cout << json{{"ranks", world.size()},
+                      {"model_bytes", 4 * manifest.numParamElements()},
+                      {"parameters", memory.parameters},
+                      {"moments", memory.moments},
+                      {"arena", memory.arena},
+                      {"rank_bytes", memory.total()},
+                      {"processes", processes}}
+              << std::endl;
+  return okStatus();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  auto fail = [](const Status &status) {
+    std::fprintf(stderr, "optimus-bench-reshard: error: %s\n",
+                 status.message().c_str());
+    return status.exitCode();
+  };
+  StatusOr<Arguments> arguments = parse(argc, argv);
+  if (!arguments.ok())
+    return fail(arguments.status());
+  StatusOr<std::unique_ptr<World>> world =
+      startedByMpirun() ? createMpiWorld() : createLocalWorld();
+  if (!world.ok())
+    return fail(world.status());
+  Status status = run(*arguments, **world);
+  if (status.ok())
+    return 0;
+  int code = fail(status);
+  (*world)->exitJob(code);
+}

@@ -1,0 +1,44 @@
+//===- LocalRank.h - One rank of a session ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_LOCALRANK_H
+#define OPTIMUS_RUNTIME_CORE_LOCALRANK_H
+
+#include "HostMemory.h"
+#include "optimus-runtime/Session.h"
+#include "optimus-support/Dropout.h"
+
+#include <array>
+#include <map>
+
+namespace optrt {
+
+/// One rank's memory. Everything but the arena lies in `storage`.
+struct Session::LocalRank {
+  LocalRank(const Mesh &mesh, World &world, int rank,
+            std::unique_ptr<Device> device)
+      : context(mesh, world, rank, std::move(device)) {}
+
+  optrt_rank context;
+  HostMemory storage, arena;
+  std::vector<float *> params, grads;
+  /// What the optimizer keeps, by kind, one a parameter.
+  std::map<ArgKind, std::vector<float *>> states;
+  int32_t *tokens = nullptr, *targets = nullptr;
+  /// Rows of the batch before a sharded sequence is cut out of them.
+  std::vector<int32_t> rowTokens, rowTargets;
+  std::array<int32_t, optimus_support::kNumRandomWords> random{};
+  std::array<float, kNumScalars> scalars{};
+  std::array<float, kNumOutputs> outputs{};
+  std::map<std::string, std::vector<void *>, std::less<>> args;
+  RankMemory memory;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_LOCALRANK_H
