@@ -131,11 +131,11 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   int64_t tokenBytes = alignedSize(manifest.tokens.numLocalElements() * 4);
   int64_t targetBytes = alignedSize(manifest.targets.numLocalElements() * 4);
   memory.inputs = tokenBytes + targetBytes;
-  memory.arena = alignedSize(arenaBytes);
 
   OPTRT_ASSIGN_OR_RETURN(
       rank.storage,
       HostMemory::create(memory.total(), "the parameters of a rank"));
+  memory.arena = alignedSize(arenaBytes);
   OPTRT_ASSIGN_OR_RETURN(
       rank.arena, HostMemory::create(memory.arena, "the arena of a rank"));
 
