@@ -46,12 +46,21 @@ std::string_view optrt::toString(ArgKind kind) {
   return kArgKindNames[int(kind)];
 }
 
-bool Function::hasOutput(Output output) const {
+const Arg *Function::findGradient(int64_t param) const {
+  for (const Arg &arg : args)
+    if (arg.kind == ArgKind::Grad && arg.index == param)
+      return &arg;
+  return nullptr;
+}
+
+const Arg *Function::findOutput(Output output) const {
   for (const Arg &arg : args)
     if (arg.kind == ArgKind::Output && arg.output == output)
-      return true;
-  return false;
+      return &arg;
+  return nullptr;
 }
+
+bool Function::hasOutput(Output output) const { return findOutput(output); }
 
 const Function *Manifest::findFunction(std::string_view name) const {
   for (const Function &function : functions)
@@ -268,6 +277,12 @@ static Arg readArg(const JsonCursor &cursor, const Manifest &manifest) {
   case ArgKind::Targets:
   case ArgKind::Random:
     break;
+  }
+  if (JsonCursor rounding = cursor.find("rounding")) {
+    double units = rounding.number();
+    if (!std::isfinite(units) || units < 0)
+      rounding.fail(concat("expected a finite number from 0, found ", units));
+    arg.rounding = units;
   }
   return arg;
 }

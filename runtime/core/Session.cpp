@@ -10,8 +10,10 @@
 
 #include "LocalRank.h"
 #include "optimus-runtime/RankTeam.h"
+#include "optimus-support/Perturb.h"
 
 #include <algorithm>
+#include <atomic>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
@@ -216,6 +218,23 @@ Status Session::initialize(uint64_t seed) {
     parametersChanged(rank);
     return okStatus();
   });
+}
+
+StatusOr<int64_t> Session::perturb(uint64_t seed) {
+  const Manifest &manifest = library.manifest();
+  ++parameterVersion;
+  std::vector<std::atomic<bool>> moved(manifest.params.size());
+  OPTRT_RETURN_IF_ERROR(team->run([&](int i) {
+    LocalRank &rank = *ranks[i];
+    for (std::size_t p = 0; p != manifest.params.size(); ++p)
+      if (optimus_support::perturbShard(
+              seed, static_cast<uint32_t>(p), manifest.params[p].layout,
+              manifest.mesh, rank.context.rank, rank.params[p]))
+        moved[p] = true;
+    parametersChanged(rank);
+    return okStatus();
+  }));
+  return std::count(moved.begin(), moved.end(), true);
 }
 
 void Session::setScalar(Scalar scalar, float value) {

@@ -23,12 +23,41 @@ namespace {
 
 /// What one library makes of the batch.
 struct Gradients {
-  double loss = 0;
+  float loss = 0;
   std::vector<std::vector<float>> tensors; ///< one a parameter
 };
 
-StatusOr<Gradients> computeGradients(const ModelLibrary &library,
-                                     const VerifyOptions &options) {
+/// What one library makes of the batch, and what it does to rounding errors.
+struct Computed {
+  Gradients exact;
+  /// With the parameters moved by one unit in the last place.
+  Gradients perturbed;
+  int64_t numPerturbed = 0;
+};
+
+StatusOr<Gradients> runGradStep(Session &session, const Dataset &data,
+                                const VerifyOptions &options) {
+  const Manifest &manifest = session.manifest();
+  OPTRT_ASSIGN_OR_RETURN(
+      StepOutputs outputs,
+      session.run("grad_step", [&](int64_t begin, int64_t count,
+                                   int32_t *tokens, int32_t *targets) {
+        data.fillBatch(options.stepIndex, manifest.batch, begin, count, tokens,
+                       targets);
+      }));
+  OPTRT_RETURN_IF_ERROR(session.checkTraffic("grad_step"));
+  Gradients result;
+  result.loss = static_cast<float>(outputs.meanLoss());
+  for (std::size_t p = 0; p != manifest.params.size(); ++p) {
+    OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
+                           session.gatherGradient(static_cast<int64_t>(p)));
+    result.tensors.push_back(std::move(whole));
+  }
+  return result;
+}
+
+StatusOr<Computed> computeGradients(const ModelLibrary &library,
+                                    const VerifyOptions &options) {
   const Manifest &manifest = library.manifest();
   DataOrder order = options.order == "sequential" ? DataOrder::Sequential
                                                   : DataOrder::Shuffled;
@@ -53,22 +82,44 @@ StatusOr<Gradients> computeGradients(const ModelLibrary &library,
   }
   // What is dropped out is what a training step drops that reads this batch.
   session->setRandom(options.seed, options.stepIndex + 1);
-  OPTRT_ASSIGN_OR_RETURN(
-      StepOutputs outputs,
-      session->run("grad_step", [&](int64_t begin, int64_t count,
-                                    int32_t *tokens, int32_t *targets) {
-        data->fillBatch(options.stepIndex, manifest.batch, begin, count, tokens,
-                        targets);
-      }));
-  OPTRT_RETURN_IF_ERROR(session->checkTraffic("grad_step"));
-  Gradients result;
-  result.loss = outputs.meanLoss();
-  for (std::size_t p = 0; p != manifest.params.size(); ++p) {
-    OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
-                           session->gatherGradient(static_cast<int64_t>(p)));
-    result.tensors.push_back(std::move(whole));
-  }
+  Computed result;
+  OPTRT_ASSIGN_OR_RETURN(result.exact, runGradStep(*session, *data, options));
+  OPTRT_ASSIGN_OR_RETURN(result.numPerturbed, session->perturb(options.seed));
+  OPTRT_ASSIGN_OR_RETURN(result.perturbed,
+                         runGradStep(*session, *data, options));
   return result;
+}
+
+/// What the compiler derived of an argument's rounding errors.
+StatusOr<double> roundingOf(const ModelLibrary &library, const Arg *arg) {
+  if (arg && arg->rounding)
+    return *arg->rounding;
+  return invalidArgument(
+      concat("`", library.path(),
+             "` does not say how far its gradients may be "
+             "off by rounding; compile it again with the optimus-compile that "
+             "came with this program"));
+}
+
+/// The loss, as a tensor of one element, and all gradients.
+StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
+                                                  const Computed &computed) {
+  const Function &function = *library.manifest().findFunction("grad_step");
+  std::vector<ComputedTensor> tensors;
+  OPTRT_ASSIGN_OR_RETURN(
+      double loss, roundingOf(library, function.findOutput(Output::LossSum)));
+  tensors.push_back({{&computed.exact.loss, 1},
+                     {&computed.perturbed.loss, 1},
+                     loss,
+                     computed.numPerturbed});
+  for (std::size_t p = 0; p != computed.exact.tensors.size(); ++p) {
+    OPTRT_ASSIGN_OR_RETURN(
+        double rounding,
+        roundingOf(library, function.findGradient(static_cast<int64_t>(p))));
+    tensors.push_back({computed.exact.tensors[p], computed.perturbed.tensors[p],
+                       rounding, computed.numPerturbed});
+  }
+  return tensors;
 }
 
 Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
@@ -88,26 +139,30 @@ Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
   return okStatus();
 }
 
-void printReport(const VerifyOptions &options, const Gradients &a,
-                 const Gradients &b,
+void printReport(const VerifyOptions &options, float lossA, float lossB,
                  std::span<const TensorComparison> results) {
   std::cout << "a: " << options.first << "\nb: " << options.second << "\n\n";
-  Table table({"tensor", "max |a-b|", "|a-b| / |a|", "bound", ""}, {4});
+  Table table(
+      {"tensor", "max |a-b|", "|a-b|", "bound", "of bound", "amplified", ""},
+      {6});
   for (const TensorComparison &result : results)
     table.addRow({result.name, format("%.2e", result.maxDifference),
                   format("%.2e", result.relativeDifference),
                   format("%.2e", result.bound),
+                  format("%.3f", result.ofBound()),
+                  format("%.1f", result.amplification),
                   result.same ? "same" : "DIFFERS"});
   table.print(std::cout);
-  std::cout << format("\nloss of a %.8f, of b %.8f\n", a.loss, b.loss);
+  std::cout << format("\nloss of a %.8f, of b %.8f\n", lossA, lossB)
+            << "|a-b| and bound are relative to the larger of |a| and |b|\n";
 }
 
-void printJson(const Gradients &a, const Gradients &b, bool same,
+void printJson(float lossA, float lossB, bool same,
                std::span<const TensorComparison> results) {
   nlohmann::ordered_json report;
   report["same"] = same;
-  report["loss_a"] = a.loss;
-  report["loss_b"] = b.loss;
+  report["loss_a"] = lossA;
+  report["loss_b"] = lossB;
   report["tensors"] = nlohmann::ordered_json::array();
   for (const TensorComparison &result : results)
     report["tensors"].push_back(
@@ -115,6 +170,8 @@ void printJson(const Gradients &a, const Gradients &b, bool same,
          {"max_difference", result.maxDifference},
          {"relative_difference", result.relativeDifference},
          {"bound", result.bound},
+         {"of_bound", result.ofBound()},
+         {"amplification", result.amplification},
          {"same", result.same}});
   std::cout << report.dump(2) << '\n';
 }
@@ -127,35 +184,34 @@ Status verify(const VerifyOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> second,
                          ModelLibrary::open(options.second));
   OPTRT_RETURN_IF_ERROR(checkComparable(*first, *second));
-  StatusOr<Gradients> a = computeGradients(*first, options);
+  StatusOr<Computed> a = computeGradients(*first, options);
   if (!a.ok())
     return a.status().withContext(options.first);
-  StatusOr<Gradients> b = computeGradients(*second, options);
+  StatusOr<Computed> b = computeGradients(*second, options);
   if (!b.ok())
     return b.status().withContext(options.second);
 
-  // The loss is compared like a tensor of one element.
-  const float lossA = static_cast<float>(a->loss);
-  const float lossB = static_cast<float>(b->loss);
-  double bound = roundingBound(first->manifest());
-  std::vector<TensorPair> pairs;
-  for (std::size_t p = 0; p != a->tensors.size(); ++p) {
-    // Libraries of one model list its parameters in one order: the hash says.
-    pairs.push_back(
-        {first->manifest().params[p].name, a->tensors[p], b->tensors[p]});
-  }
-  TensorPair lossPair{"loss", {&lossA, 1}, {&lossB, 1}};
-  std::vector<TensorComparison> results = compareTensors({&lossPair, 1}, bound);
-  for (TensorComparison &result : compareTensors(pairs, bound))
+  OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsA,
+                         listTensors(*first, *a));
+  OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsB,
+                         listTensors(*second, *b));
+  // Libraries of one model list its parameters in one order: the hash says.
+  TensorPair loss{"loss", tensorsA[0], tensorsB[0]};
+  std::vector<TensorPair> gradients;
+  for (std::size_t p = 0; p != first->manifest().params.size(); ++p)
+    gradients.push_back(
+        {first->manifest().params[p].name, tensorsA[p + 1], tensorsB[p + 1]});
+  std::vector<TensorComparison> results = compareTensors({&loss, 1});
+  for (TensorComparison &result : compareTensors(gradients))
     results.push_back(std::move(result));
   auto differing =
       std::find_if(results.begin(), results.end(),
                    [](const TensorComparison &result) { return !result.same; });
   bool same = differing == results.end();
   if (options.json)
-    printJson(*a, *b, same, results);
+    printJson(a->exact.loss, b->exact.loss, same, results);
   else
-    printReport(options, *a, *b, results);
+    printReport(options, a->exact.loss, b->exact.loss, results);
   if (same)
     return okStatus();
   return invalidArgument(

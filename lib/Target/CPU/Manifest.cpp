@@ -8,6 +8,7 @@
 
 #include "optimus/Target/CPU/Manifest.h"
 
+#include "optimus/Analysis/Rounding.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
@@ -28,6 +29,22 @@ using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
 
+static constexpr llvm::StringLiteral kGradStep = "grad_step";
+
+/// What rounding does to each result, by the result's binding.
+static DictionaryAttr getRoundings(func::FuncOp function) {
+  Builder builder(function.getContext());
+  SmallVector<NamedAttribute> roundings;
+  Operation *end = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(end->getOperands()))
+    if (auto binding = function.getResultAttrOfType<StringAttr>(
+            index, OptimusDialect::kBinding))
+      roundings.push_back(builder.getNamedAttr(
+          binding.getValue(),
+          builder.getF64FloatAttr(estimateRounding(value))));
+  return builder.getDictionaryAttr(roundings);
+}
+
 void mlir::optimus::recordLayouts(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -36,6 +53,8 @@ void mlir::optimus::recordLayouts(ModuleOp module) {
                   StringAttr::get(module.getContext(),
                                   optimus_support::hashToHex(
                                       optimus_support::hash64(text))));
+  if (auto function = module.lookupSymbol<func::FuncOp>(kGradStep))
+    module->setAttr(kRoundingAttr, getRoundings(function));
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
       if (isa<RankedTensorType>(argument.getType()))
@@ -71,6 +90,8 @@ private:
   LogicalResult addParams(func::FuncOp function);
   LogicalResult addInputs(func::FuncOp function);
   FailureOr<json::Object> getArg(func::FuncOp function, unsigned number);
+  /// Adds what rounding does to a result of `grad_step` to its entry.
+  void addRounding(func::FuncOp function, StringRef binding, json::Object &arg);
   FailureOr<json::Object> getFunction(func::FuncOp function);
   /// shape, local_shape and sharding of an argument; notes its dimensions.
   FailureOr<json::Object> getLayout(func::FuncOp function, unsigned number);
@@ -223,6 +244,14 @@ LogicalResult ManifestBuilder::addInputs(func::FuncOp function) {
   return success();
 }
 
+void ManifestBuilder::addRounding(func::FuncOp function, StringRef binding,
+                                  json::Object &arg) {
+  auto roundings = module->getAttrOfType<DictionaryAttr>(kRoundingAttr);
+  if (roundings && function.getSymName() == kGradStep)
+    if (auto rounding = roundings.getAs<FloatAttr>(binding))
+      arg["rounding"] = rounding.getValueAsDouble();
+}
+
 FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
                                                 unsigned number) {
   if (auto name =
@@ -246,9 +275,13 @@ FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
     if (index == paramIndices.end())
       return function.emitError("argument ")
              << number << " is bound to the unknown parameter '" << name << "'";
-    return json::Object{{"kind", kind}, {"index", index->second}};
+    json::Object arg{{"kind", kind}, {"index", index->second}};
+    addRounding(function, binding.getValue(), arg);
+    return arg;
   }
-  return json::Object{{"kind", "output"}, {"name", binding.getValue()}};
+  json::Object arg{{"kind", "output"}, {"name", binding.getValue()}};
+  addRounding(function, binding.getValue(), arg);
+  return arg;
 }
 
 FailureOr<json::Object> ManifestBuilder::getFunction(func::FuncOp function) {

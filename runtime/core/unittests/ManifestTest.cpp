@@ -55,7 +55,7 @@ static json example() {
          {"kind": "tokens"}, {"kind": "targets"},
          {"kind": "scalar", "name": "lr"},
          {"kind": "scalar", "name": "beta2_power"},
-         {"kind": "output", "name": "loss_sum"},
+         {"kind": "output", "name": "loss_sum", "rounding": 12.5},
          {"kind": "output", "name": "real_count"},
          {"kind": "output", "name": "grad_norm"}],
        "commands": 812,
@@ -129,6 +129,9 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_EQ(train->arenaBytes, 10485760);
   EXPECT_EQ(train->lowerBoundBytes, 10395648);
   EXPECT_EQ(train->peakBytes.at("gradient"), 1048576);
+  EXPECT_EQ(train->findOutput(Output::LossSum)->rounding, 12.5);
+  EXPECT_EQ(train->findOutput(Output::RealCount)->rounding, std::nullopt);
+  EXPECT_EQ(train->findGradient(0), nullptr);
   ASSERT_EQ(train->communication.size(), 2u);
   EXPECT_EQ(train->communication[1].axis, 1);
   EXPECT_EQ(train->communication[1].bytes, 8388608);
@@ -245,6 +248,8 @@ static const Mistake kMistakes[] = {
      "/functions/0/args/10",
      {{"kind", "grad"}, {"index", 0}},
      "no output \"grad_norm\", which train_step must have"},
+    {"Rounding", "/functions/0/args/8/rounding", -1,
+     "functions[0].args[8].rounding: expected a finite number from 0"},
     {"FunctionTwice", "/functions/1/name", "train_step", "is used twice"},
     {"Arena", "/functions/0/arena_bytes", -64, "arena_bytes"},
     {"TrafficAxis", "/functions/0/communication/0/axis", "x", "no axis \"x\""},
@@ -278,7 +283,8 @@ TEST(Manifest, NamesEveryMissingMember) {
           StatusOr<Manifest> parsed = parseManifest(manifest.dump());
           static const std::set<std::string> optional = {
               "compiler",   "strategy",      "optimizer",         "target",
-              "peak_bytes", "communication", "lower_bound_bytes", "schedule"};
+              "peak_bytes", "communication", "lower_bound_bytes", "schedule",
+              "rounding"};
           EXPECT_EQ(parsed.ok(), optional.count(key) == 1) << place.to_string();
           // Without dimensions, the padded heads are what is wrong.
           if (!parsed.ok() && key != "dimensions") {

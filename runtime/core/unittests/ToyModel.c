@@ -31,6 +31,7 @@
 #define TOY_FAULT_GRADIENT 5 // the gradient of b is wrong
 #define TOY_FAULT_SOURCE 6   // another program, with the same parameters
 #define TOY_FAULT_STALL 7    // one rank sleeps for ever in its third step
+#define TOY_FAULT_ROUNDING 8 // does not say how far gradients may be off
 
 #ifndef TOY_FAULT
 #define TOY_FAULT TOY_FAULT_NONE
@@ -271,6 +272,15 @@ static int writeFunction(char *to, size_t room, const char *name,
 #define LOSS                                                                   \
   "{\"kind\": \"output\", \"name\": \"loss_sum\"}, "                           \
   "{\"kind\": \"output\", \"name\": \"real_count\"}"
+// Of logits, of the softmax and of the gradient: at most three sums of 256.
+#if TOY_FAULT == TOY_FAULT_ROUNDING
+#define ROUNDING ""
+#else
+#define ROUNDING ", \"rounding\": 28"
+#endif
+#define LOSS_ROUNDED                                                           \
+  "{\"kind\": \"output\", \"name\": \"loss_sum\"" ROUNDING "}, "               \
+  "{\"kind\": \"output\", \"name\": \"real_count\"}"
 
 static void writeManifest(void) {
   char *to = manifest;
@@ -338,8 +348,10 @@ static void writeManifest(void) {
                       forwardBytes, 2);
   to += snprintf(to, end - to, ", ");
   to += writeFunction(to, end - to, "grad_step",
-                      PARAMS INPUTS "{\"kind\": \"grad\", \"index\": 0}, "
-                                    "{\"kind\": \"grad\", \"index\": 1}, " LOSS,
+                      PARAMS INPUTS "{\"kind\": \"grad\", \"index\": 0" ROUNDING
+                                    "}, "
+                                    "{\"kind\": \"grad\", \"index\": 1" ROUNDING
+                                    "}, " LOSS_ROUNDED,
                       9, forwardBytes + backwardBytes, 4);
   to += snprintf(to, end - to, "]}");
   model.manifest_size = (uint64_t)(to - manifest);

@@ -93,6 +93,9 @@ struct Arg {
   int64_t index = -1;              ///< of Param, Grad and what optimizers keep
   Scalar scalar = Scalar::Lr;      ///< of Scalar
   Output output = Output::LossSum; ///< of Output
+  /// Of what grad_step writes: its relative rounding error in units of 2^-24,
+  /// if the program handed on relative errors as they are.
+  std::optional<double> rounding;
 };
 
 /// Communication of one call on one mesh axis, summed over ranks.
@@ -123,6 +126,10 @@ struct Function {
   std::vector<AxisTraffic> communication;
   std::optional<Schedule> schedule;
 
+  /// The argument that is the gradient of a parameter, or null.
+  const Arg *findGradient(int64_t param) const;
+  /// The argument that is an output, or null.
+  const Arg *findOutput(Output output) const;
   /// Whether it writes this output.
   bool hasOutput(Output output) const;
 };

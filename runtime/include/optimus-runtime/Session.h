@@ -107,6 +107,10 @@ public:
 
   /// Draws the parameters from the manifest's initial values; moments are 0.
   Status initialize(uint64_t seed);
+  /// Moves every element of the parameters that is not 0 to the next float
+  /// above or below it, at random but alike on every mesh. Returns how many
+  /// parameters this process's ranks have changed something of.
+  StatusOr<int64_t> perturb(uint64_t seed);
   /// Takes parameters, and moments if it has any, from a checkpoint that was
   /// checked with checkModel().
   Status load(const Checkpoint &checkpoint);

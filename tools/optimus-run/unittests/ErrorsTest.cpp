@@ -237,6 +237,12 @@ TEST_F(Errors, DifferentModelsCannotBeCompared) {
          {"none.so"});
 }
 
+TEST_F(Errors, LibrariesWithoutRoundingCannotBeCompared) {
+  expect(1, "verify " + toy("toy1") + " " + toy("toy-rounding") + data(),
+         {"toy-rounding.so` does not say how far its gradients may be off",
+          "compile it again"});
+}
+
 TEST_F(Errors, HelpAndVersionSucceed) {
   expect(0, "--version", {"optimus-run 0."});
   expect(0, "--help", {"train", "eval", "inspect", "verify", "bench"});

@@ -43,6 +43,8 @@ TEST_F(Verify, WritesJson) {
   EXPECT_EQ(report["tensors"][0]["name"], "loss");
   EXPECT_LE(report["tensors"][1]["relative_difference"],
             report["tensors"][1]["bound"]);
+  EXPECT_LE(report["tensors"][1]["of_bound"], 1);
+  EXPECT_GE(report["tensors"][1]["amplification"], 1);
 }
 
 TEST_F(Inspect, PrintsWhatTheLibraryContains) {

@@ -22,6 +22,8 @@ namespace mlir::optimus {
 inline constexpr llvm::StringLiteral kLocalTypeAttr = "exec.local_type";
 /// On the module: the hash of the program that is compiled, in hexadecimal.
 inline constexpr llvm::StringLiteral kSourceHashAttr = "exec.source_hash";
+/// On the module: what rounding does to each result of `grad_step`, by binding.
+inline constexpr llvm::StringLiteral kRoundingAttr = "exec.rounding";
 
 /// What a module does not say of itself.
 struct ManifestOptions {
@@ -30,7 +32,8 @@ struct ManifestOptions {
 };
 
 /// Keeps what buffers do not show for the manifest: on every argument the type
-/// of its tensor, and on the module the hash of the program. For a module of
+/// of its tensor, and on the module the hash of the program and the roundings
+/// of gradients. For a module of
 /// functions on local tensors.
 void recordLayouts(ModuleOp module);
 

@@ -1,0 +1,31 @@
+//===- Rounding.h - What rounding does to a function's results --*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_ROUNDING_H
+#define OPTIMUS_ANALYSIS_ROUNDING_H
+
+#include "mlir/IR/Value.h"
+
+namespace mlir::optimus {
+
+/// How many roundings an element of an operation's result goes through, at
+/// most: the lengths of the sums that it is made by, and a few for what is
+/// computed element by element. Nothing for what only moves elements. Expects
+/// one rank's program on local tensors, or whole ones.
+double countRoundings(OpResult result);
+
+/// The relative rounding error of a value of a straight-line function, in units
+/// of the unit roundoff u, if each operation handed on relative errors as they
+/// are: the root of the sum of countRoundings() over all results that the value
+/// is made from, each once. See docs/equivalence.md for the derivation and its
+/// sources.
+double estimateRounding(Value value);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_ROUNDING_H
