@@ -105,9 +105,8 @@ Status run(const Arguments &arguments, World &world) {
     OPTRT_RETURN_IF_ERROR(session->initialize(arguments.seed));
   else
     OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
-      OPTRT_ASSIGN_OR_RETURN(
-          std::unique_ptr<Checkpoint> checkpoint,
-          Checkpoint::open(arguments.load, {world.isRoot()}));
+      OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                             openCheckpoint(world, arguments.load));
       OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
           manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
       return world.agree(session->load(*checkpoint));

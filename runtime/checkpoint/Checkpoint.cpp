@@ -11,83 +11,77 @@
 #include "CheckpointFolder.h"
 #include "CheckpointState.h"
 #include "Safetensors.h"
+#include "ShardFile.h"
+#include "core/InputFile.h"
 #include "core/JsonCursor.h"
-#include "core/MappedFile.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Shard.h"
 
+#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <unordered_map>
 
 using namespace optrt;
 using namespace optimus_support;
 
+/// How much of a file is read at a time to compute its checksum.
+static constexpr size_t kChecksumPiece = 1 << 20;
+
 namespace {
 
-/// A tensor in a mapped file.
-struct MappedTensor {
-  std::span<const float> values;
-  CheckpointFile file;
-  size_t index; ///< in the file's TensorInfos
-  std::string fileName;
+/// A file that state.json lists.
+struct ListedFile {
+  FileRecord record;
+  InputFile file;
+};
+
+/// Where a tensor lies.
+struct StoredTensor {
+  CheckpointFile kind;
+  size_t index; ///< in the TensorInfos of that kind
+  const InputFile *file;
+  size_t offset;        ///< in bytes, from the file's start
+  std::string fileName; ///< in the folder
 };
 
 } // namespace
 
 struct Checkpoint::Impl {
   std::string path;
+  std::string fingerprint;
   TrainingState state;
-  std::vector<MappedFile> files;
+  std::vector<ListedFile> files;    ///< sorted by name
   std::vector<TensorInfo> infos[2]; ///< by CheckpointFile
-  std::unordered_map<std::string, MappedTensor> tensors;
+  std::unordered_map<std::string, StoredTensor> tensors;
 
-  StatusOr<MappedFile> openRecorded(const FileRecord &record,
-                                    bool verifyChecksum) const;
-  Status addTensors(const MappedFile &file, const std::string &name);
-  Status checkIndex(const MappedFile &file, const std::string &name) const;
+  Status addTensors(const ListedFile &listed);
+  Status checkIndex(const InputFile &file) const;
 
   /// Null if there is none of that name in that file.
   const TensorInfo *find(CheckpointFile file, const std::string &name) const;
+  StatusOr<const StoredTensor *> locate(const std::string &name) const;
   std::string describeDifference(std::span<const TensorInfo> params) const;
 };
 
-/// Maps a file that state.json lists, of the size and checksum it says.
-StatusOr<MappedFile> Checkpoint::Impl::openRecorded(const FileRecord &record,
-                                                    bool verifyChecksum) const {
-  std::string filePath = path + "/" + record.name;
-  OPTRT_ASSIGN_OR_RETURN(MappedFile file,
-                         MappedFile::open(filePath, StatusCode::DataLoss));
-  if (int64_t(file.size()) != record.size)
-    return dataLoss(concat(filePath, " is damaged: it has ", file.size(),
-                           " bytes, state.json says ", record.size,
-                           "; use another checkpoint"));
-  if (!verifyChecksum)
-    return file;
-  uint64_t hash = hash64(file.data(), file.size());
-  if (hash != record.hash)
-    return dataLoss(concat(filePath, " is damaged: its checksum is ",
-                           hashToHex(hash), ", state.json says ",
-                           hashToHex(record.hash), "; use another checkpoint"));
-  return file;
-}
-
-Status Checkpoint::Impl::addTensors(const MappedFile &file,
-                                    const std::string &name) {
-  std::string filePath = path + "/" + name;
+Status Checkpoint::Impl::addTensors(const ListedFile &listed) {
+  const InputFile &file = listed.file;
+  std::string first(std::min(kSafetensorsLengthBytes, file.size()), '\0');
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  OPTRT_ASSIGN_OR_RETURN(
+      size_t dataBegin,
+      beginOfSafetensorsData(first, file.size(), file.path()));
+  first.resize(dataBegin);
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
   OPTRT_ASSIGN_OR_RETURN(std::vector<TensorExtent> extents,
-                         readSafetensors(file.data(), file.size(), filePath));
-  CheckpointFile kind = name == kOptimizerFile ? CheckpointFile::Optimizer
-                                               : CheckpointFile::Model;
+                         readSafetensors(first, file.size(), file.path()));
+  CheckpointFile kind = listed.record.name == kOptimizerFile
+                            ? CheckpointFile::Optimizer
+                            : CheckpointFile::Model;
   for (const TensorExtent &extent : extents) {
-    MappedTensor tensor{
-        {reinterpret_cast<const float *>(file.data() + extent.offset),
-         extent.bytes / sizeof(float)},
-        kind,
-        infos[int(kind)].size(),
-        name};
+    StoredTensor tensor{kind, infos[int(kind)].size(), &file, extent.offset,
+                        listed.record.name};
     if (!tensors.emplace(extent.info.name, tensor).second)
-      return dataLoss(concat(filePath, " is damaged: the tensor ",
+      return dataLoss(concat(file.path(), " is damaged: the tensor ",
                              extent.info.name, " is also in another file"));
     infos[int(kind)].push_back(extent.info);
   }
@@ -95,11 +89,9 @@ Status Checkpoint::Impl::addTensors(const MappedFile &file,
 }
 
 /// Checks that the index of a sharded model names the file of each tensor.
-Status Checkpoint::Impl::checkIndex(const MappedFile &file,
-                                    const std::string &name) const {
-  std::string_view text(reinterpret_cast<const char *>(file.data()),
-                        file.size());
-  JsonDocument document(text, concat(path, "/", name, " is damaged"),
+Status Checkpoint::Impl::checkIndex(const InputFile &file) const {
+  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll());
+  JsonDocument document(text, concat(file.path(), " is damaged"),
                         StatusCode::DataLoss);
   size_t found = 0;
   for (const auto &[tensor, cursor] : document.root()["weight_map"].members()) {
@@ -110,7 +102,7 @@ Status Checkpoint::Impl::checkIndex(const MappedFile &file,
   }
   OPTRT_RETURN_IF_ERROR(document.status());
   if (found != infos[int(CheckpointFile::Model)].size())
-    return dataLoss(concat(path, "/", name, " is damaged: it lists ", found,
+    return dataLoss(concat(file.path(), " is damaged: it lists ", found,
                            " tensors, the files have ",
                            infos[int(CheckpointFile::Model)].size()));
   return okStatus();
@@ -121,6 +113,16 @@ Checkpoint::~Checkpoint() = default;
 
 StatusOr<std::unique_ptr<Checkpoint>>
 Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openFiles(dir));
+  if (options.verifyChecksums)
+    OPTRT_RETURN_IF_ERROR(checkpoint->verifyChecksums());
+  OPTRT_RETURN_IF_ERROR(checkpoint->readHeaders());
+  return checkpoint;
+}
+
+StatusOr<std::unique_ptr<Checkpoint>>
+Checkpoint::openFiles(const std::string &dir) {
   auto impl = std::make_unique<Impl>();
   OPTRT_ASSIGN_OR_RETURN(impl->path, findCheckpoint(dir));
 
@@ -129,32 +131,73 @@ Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
   if (!std::filesystem::exists(statePath, error))
     return invalidArgument(
         concat(dir, " is not a checkpoint: it has no ", kStateFile));
-  OPTRT_ASSIGN_OR_RETURN(MappedFile stateFile,
-                         MappedFile::open(statePath, StatusCode::DataLoss));
-  std::string_view text(reinterpret_cast<const char *>(stateFile.data()),
-                        stateFile.size());
+  OPTRT_ASSIGN_OR_RETURN(InputFile stateFile,
+                         InputFile::open(statePath, StatusCode::DataLoss));
+  OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll());
   OPTRT_ASSIGN_OR_RETURN(ParsedState parsed, parseState(text, statePath));
   impl->state = parsed.state;
+  impl->fingerprint = hashToHex(hash64(text));
 
-  size_t index = parsed.files.size();
   for (const FileRecord &record : parsed.files) {
-    OPTRT_ASSIGN_OR_RETURN(MappedFile file,
-                           impl->openRecorded(record, options.verifyChecksums));
-    if (record.name == kModelIndexFile)
-      index = impl->files.size();
-    else
-      OPTRT_RETURN_IF_ERROR(impl->addTensors(file, record.name));
-    impl->files.push_back(std::move(file));
+    std::string filePath = impl->path + "/" + record.name;
+    OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                           InputFile::open(filePath, StatusCode::DataLoss));
+    if (int64_t(file.size()) != record.size)
+      return dataLoss(concat(filePath, " is damaged: it has ", file.size(),
+                             " bytes, state.json says ", record.size,
+                             "; use another checkpoint"));
+    impl->files.push_back({record, std::move(file)});
   }
-  if (index < impl->files.size())
-    OPTRT_RETURN_IF_ERROR(
-        impl->checkIndex(impl->files[index], kModelIndexFile));
-  if (impl->infos[int(CheckpointFile::Model)].empty())
-    return dataLoss(concat(statePath, " is damaged: it lists no file with "
-                                      "parameters"));
   return std::unique_ptr<Checkpoint>(new Checkpoint(std::move(impl)));
 }
 
+Status Checkpoint::verifyChecksums() const {
+  std::vector<char> piece(kChecksumPiece);
+  for (const auto &[record, file] : impl->files) {
+    Hash64 hash;
+    for (size_t begin = 0; begin < file.size(); begin += piece.size()) {
+      size_t bytes = std::min(piece.size(), file.size() - begin);
+      OPTRT_RETURN_IF_ERROR(file.read(begin, piece.data(), bytes));
+      hash.update(piece.data(), bytes);
+    }
+    if (hash.digest() != record.hash)
+      return dataLoss(concat(file.path(), " is damaged: its checksum is ",
+                             hashToHex(hash.digest()), ", state.json says ",
+                             hashToHex(record.hash),
+                             "; use another checkpoint"));
+  }
+  return okStatus();
+}
+
+Status Checkpoint::readHeaders() {
+  const InputFile *index = nullptr;
+  for (const ListedFile &listed : impl->files)
+    if (listed.record.name == kModelIndexFile)
+      index = &listed.file;
+    else
+      OPTRT_RETURN_IF_ERROR(impl->addTensors(listed));
+  if (index)
+    OPTRT_RETURN_IF_ERROR(impl->checkIndex(*index));
+  if (impl->infos[int(CheckpointFile::Model)].empty())
+    return dataLoss(concat(impl->path, "/", kStateFile,
+                           " is damaged: it lists no file with parameters"));
+  return okStatus();
+}
+
+std::string Checkpoint::identity() const {
+  std::string text = impl->fingerprint;
+  for (const ListedFile &listed : impl->files)
+    text += concat(" ", listed.file.identity());
+  return text;
+}
+
+Status Checkpoint::checkUnchanged() const {
+  for (const ListedFile &listed : impl->files)
+    OPTRT_RETURN_IF_ERROR(listed.file.checkUnchanged());
+  return okStatus();
+}
+
+const std::string &Checkpoint::fingerprint() const { return impl->fingerprint; }
 const std::string &Checkpoint::path() const { return impl->path; }
 const TrainingState &Checkpoint::state() const { return impl->state; }
 std::span<const TensorInfo> Checkpoint::tensors(CheckpointFile file) const {
@@ -164,7 +207,7 @@ std::span<const TensorInfo> Checkpoint::tensors(CheckpointFile file) const {
 const TensorInfo *Checkpoint::Impl::find(CheckpointFile file,
                                          const std::string &name) const {
   auto found = tensors.find(name);
-  if (found == tensors.end() || found->second.file != file)
+  if (found == tensors.end() || found->second.kind != file)
     return nullptr;
   return &infos[int(file)][found->second.index];
 }
@@ -220,11 +263,35 @@ Status Checkpoint::checkModel(const std::string &modelHash,
   return okStatus();
 }
 
-StatusOr<std::span<const float>>
-Checkpoint::readTensor(const std::string &name) const {
-  auto found = impl->tensors.find(name);
-  if (found == impl->tensors.end())
+StatusOr<const StoredTensor *>
+Checkpoint::Impl::locate(const std::string &name) const {
+  auto found = tensors.find(name);
+  if (found == tensors.end())
     return dataLoss(
-        concat("the checkpoint ", impl->path, " has no tensor called ", name));
-  return found->second.values;
+        concat("the checkpoint ", path, " has no tensor called ", name));
+  return &found->second;
+}
+
+Status Checkpoint::readShard(const std::string &name, const ShardLayout &layout,
+                             const Mesh &mesh, int64_t rank,
+                             float *shard) const {
+  OPTRT_ASSIGN_OR_RETURN(const StoredTensor *tensor, impl->locate(name));
+  const std::vector<int64_t> &shape =
+      impl->infos[int(tensor->kind)][tensor->index].shape;
+  if (numElements(shape) != layout.numElements())
+    return internal(concat("a shard of shape ", shapeToString(layout.shape),
+                           " is read from the tensor ", name, " of shape ",
+                           shapeToString(shape)));
+  return optrt::readShard(*tensor->file, tensor->offset, layout, mesh, rank,
+                          shard);
+}
+
+StatusOr<std::vector<float>>
+Checkpoint::readTensor(const std::string &name) const {
+  OPTRT_ASSIGN_OR_RETURN(const StoredTensor *tensor, impl->locate(name));
+  std::vector<float> values(
+      numElements(impl->infos[int(tensor->kind)][tensor->index].shape));
+  OPTRT_RETURN_IF_ERROR(tensor->file->read(tensor->offset, values.data(),
+                                           values.size() * sizeof(float)));
+  return values;
 }

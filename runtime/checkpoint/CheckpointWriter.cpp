@@ -9,16 +9,13 @@
 #include "CheckpointFolder.h"
 #include "CheckpointState.h"
 #include "Safetensors.h"
-#include "core/MappedFile.h"
+#include "core/OutputFile.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Shard.h"
 
 #include <nlohmann/json.hpp>
 
-#include <atomic>
-#include <cstring>
-#include <mutex>
 #include <unordered_map>
 
 using namespace optrt;
@@ -28,14 +25,21 @@ namespace {
 /// A file of the checkpoint, and what lies where in it.
 struct TensorFile {
   std::string name;
+  CheckpointFile kind;
   SafetensorsLayout layout;
-  MappedFile file;
+  OutputFile file;
+  optimus_support::Hash64 hash;
+
+  Status append(const void *data, size_t bytes) {
+    hash.update(data, bytes);
+    return file.append(data, bytes);
+  }
 };
 
-struct Slot {
-  float *data = nullptr;
-  int64_t elements = 0;
-  std::atomic<int64_t> written = 0;
+/// What comes next in the files of one kind.
+struct Position {
+  size_t file = 0, tensor = 0;
+  int64_t element = 0;
 };
 
 } // namespace
@@ -44,38 +48,36 @@ struct CheckpointWriter::Impl {
   CheckpointWriterOptions options;
   std::unique_ptr<StagingFolder> folder;
   std::vector<TensorInfo> declared[2]; ///< by CheckpointFile
-  std::unordered_map<std::string, Slot> slots;
+  std::unordered_map<std::string, CheckpointFile> kinds;
 
-  std::mutex mutex; ///< of the first layOut
-  std::atomic<bool> laidOut = false;
-  Status layOutStatus;
+  bool laidOut = false;
+  Status failure; ///< of the first write that failed: it is final
   std::vector<TensorFile> files;
+  Position positions[2]; ///< by CheckpointFile
 
   Status layOut();
-  Status createFile(const std::string &name,
+  Status createFile(CheckpointFile kind, const std::string &name,
                     const std::vector<TensorInfo> &tensors);
   Status createFiles();
-  StatusOr<Slot *> findSlot(const std::string &name);
+  /// The tensor that the next element of this kind belongs to; null when all
+  /// are whole.
+  const TensorExtent *nextTensor(CheckpointFile kind);
   StatusOr<FileRecord> writeSmallFile(const std::string &name,
                                       const std::string &text);
   StatusOr<FileRecord> writeIndex();
 };
 
 Status
-CheckpointWriter::Impl::createFile(const std::string &name,
+CheckpointWriter::Impl::createFile(CheckpointFile kind, const std::string &name,
                                    const std::vector<TensorInfo> &tensors) {
   TensorFile &file = files.emplace_back();
   file.name = name;
+  file.kind = kind;
   OPTRT_ASSIGN_OR_RETURN(file.layout, layOutSafetensors(tensors));
   OPTRT_ASSIGN_OR_RETURN(
       file.file,
-      MappedFile::create(folder->path() + "/" + name, file.layout.fileBytes));
-  std::memcpy(file.file.mutableData(), file.layout.header.data(),
-              file.layout.header.size());
-  for (const TensorExtent &tensor : file.layout.tensors)
-    slots.at(tensor.info.name).data =
-        reinterpret_cast<float *>(file.file.mutableData() + tensor.offset);
-  return okStatus();
+      OutputFile::create(folder->path() + "/" + name, file.layout.fileBytes));
+  return file.append(file.layout.header.data(), file.layout.header.size());
 }
 
 Status CheckpointWriter::Impl::createFiles() {
@@ -98,40 +100,39 @@ Status CheckpointWriter::Impl::createFiles() {
   }
   for (size_t i = 0; i < shards.size(); ++i)
     OPTRT_RETURN_IF_ERROR(createFile(
+        CheckpointFile::Model,
         shards.size() == 1 ? kModelFile : modelShardName(i, shards.size()),
         shards[i]));
   if (!optimizer.empty())
-    OPTRT_RETURN_IF_ERROR(createFile(kOptimizerFile, optimizer));
+    OPTRT_RETURN_IF_ERROR(
+        createFile(CheckpointFile::Optimizer, kOptimizerFile, optimizer));
   return okStatus();
 }
 
 Status CheckpointWriter::Impl::layOut() {
-  if (laidOut.load(std::memory_order_acquire))
-    return layOutStatus;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!laidOut.load(std::memory_order_relaxed)) {
-    layOutStatus = createFiles();
-    laidOut.store(true, std::memory_order_release);
+  if (!laidOut) {
+    laidOut = true;
+    failure = createFiles();
   }
-  return layOutStatus;
+  return failure;
 }
 
-StatusOr<Slot *> CheckpointWriter::Impl::findSlot(const std::string &name) {
-  OPTRT_RETURN_IF_ERROR(layOut());
-  auto found = slots.find(name);
-  if (found == slots.end())
-    return internal(concat("the tensor ", name,
-                           " is written to a checkpoint but not declared"));
-  return &found->second;
+const TensorExtent *CheckpointWriter::Impl::nextTensor(CheckpointFile kind) {
+  Position &position = positions[int(kind)];
+  for (; position.file < files.size(); ++position.file, position.tensor = 0)
+    if (files[position.file].kind == kind &&
+        position.tensor < files[position.file].layout.tensors.size())
+      return &files[position.file].layout.tensors[position.tensor];
+  return nullptr;
 }
 
 StatusOr<FileRecord>
 CheckpointWriter::Impl::writeSmallFile(const std::string &name,
                                        const std::string &text) {
   OPTRT_ASSIGN_OR_RETURN(
-      MappedFile file,
-      MappedFile::create(folder->path() + "/" + name, text.size()));
-  std::memcpy(file.mutableData(), text.data(), text.size());
+      OutputFile file,
+      OutputFile::create(folder->path() + "/" + name, text.size()));
+  OPTRT_RETURN_IF_ERROR(file.append(text.data(), text.size()));
   OPTRT_RETURN_IF_ERROR(file.sync());
   return FileRecord{name, int64_t(text.size()), optimus_support::hash64(text)};
 }
@@ -141,7 +142,7 @@ StatusOr<FileRecord> CheckpointWriter::Impl::writeIndex() {
   nlohmann::json index;
   int64_t total = 0;
   for (const TensorFile &file : files) {
-    if (!isModelFileName(file.name))
+    if (file.kind != CheckpointFile::Model)
       continue;
     for (const TensorExtent &tensor : file.layout.tensors) {
       index["weight_map"][tensor.info.name] = file.name;
@@ -171,50 +172,59 @@ Status CheckpointWriter::addTensor(CheckpointFile file, const std::string &name,
   if (impl->laidOut)
     return internal(
         concat("the tensor ", name, " is declared after writing has begun"));
-  Slot &slot = impl->slots[name];
-  if (slot.elements != 0)
+  if (!impl->kinds.emplace(name, file).second)
     return internal(
         concat("a checkpoint cannot hold two tensors called ", name));
-  slot.elements = optimus_support::numElements(shape);
-  if (slot.elements < 1)
+  if (optimus_support::numElements(shape) < 1)
     return internal(concat("the tensor ", name, " has no elements"));
   impl->declared[int(file)].push_back({name, {shape.begin(), shape.end()}});
   return okStatus();
 }
 
-Status CheckpointWriter::write(const std::string &name, int64_t offset,
-                               const float *data, int64_t count) {
-  OPTRT_ASSIGN_OR_RETURN(Slot * slot, impl->findSlot(name));
-  if (offset < 0 || count < 0 || offset > slot->elements - count)
-    return internal(concat("cannot write ", count, " elements from ", offset,
-                           " on of the tensor ", name, ", which has ",
-                           slot->elements));
-  std::memcpy(slot->data + offset, data, count * sizeof(float));
-  slot->written += count;
-  return okStatus();
-}
-
-StatusOr<std::span<float>> CheckpointWriter::buffer(const std::string &name) {
-  OPTRT_ASSIGN_OR_RETURN(Slot * slot, impl->findSlot(name));
-  slot->written = slot->elements;
-  return std::span<float>(slot->data, slot->elements);
+Status CheckpointWriter::append(const std::string &name,
+                                std::span<const float> elements) {
+  OPTRT_RETURN_IF_ERROR(impl->layOut());
+  auto found = impl->kinds.find(name);
+  if (found == impl->kinds.end())
+    return internal(concat("the tensor ", name,
+                           " is written to a checkpoint but not declared"));
+  CheckpointFile kind = found->second;
+  const TensorExtent *next = impl->nextTensor(kind);
+  if (!next || next->info.name != name)
+    return internal(concat("the tensor ", name,
+                           " is written to a checkpoint where ",
+                           next ? next->info.name : "nothing", " comes next"));
+  Position &position = impl->positions[int(kind)];
+  int64_t count = int64_t(elements.size());
+  int64_t size = optimus_support::numElements(next->info.shape);
+  if (count > size - position.element)
+    return internal(concat("cannot write ", count, " elements from ",
+                           position.element, " on of the tensor ", name,
+                           ", which has ", size));
+  position.element += count;
+  TensorFile &file = impl->files[position.file];
+  if (position.element == size) {
+    ++position.tensor;
+    position.element = 0;
+  }
+  return impl->failure = file.append(elements.data(), elements.size_bytes());
 }
 
 Status CheckpointWriter::commit(const TrainingState &state) {
   OPTRT_RETURN_IF_ERROR(impl->layOut());
-  for (const auto &[name, slot] : impl->slots)
-    if (slot.written != slot.elements)
-      return internal(concat("of the tensor ", name, ", ", slot.written,
+  for (CheckpointFile kind : {CheckpointFile::Model, CheckpointFile::Optimizer})
+    if (const TensorExtent *next = impl->nextTensor(kind))
+      return internal(concat("of the tensor ", next->info.name, ", ",
+                             impl->positions[int(kind)].element,
                              " elements were written to the checkpoint, not ",
-                             slot.elements));
+                             optimus_support::numElements(next->info.shape)));
 
   std::vector<FileRecord> records;
   size_t modelFiles = 0;
   for (TensorFile &file : impl->files) {
-    modelFiles += isModelFileName(file.name);
+    modelFiles += file.kind == CheckpointFile::Model;
     records.push_back(
-        {file.name, int64_t(file.file.size()),
-         optimus_support::hash64(file.file.data(), file.file.size())});
+        {file.name, int64_t(file.layout.fileBytes), file.hash.digest()});
     OPTRT_RETURN_IF_ERROR(file.file.sync());
   }
   if (modelFiles > 1) {
@@ -224,6 +234,5 @@ Status CheckpointWriter::commit(const TrainingState &state) {
   OPTRT_RETURN_IF_ERROR(
       impl->writeSmallFile(kStateFile, formatState(state, records)).status());
   impl->files.clear();
-  impl->slots.clear();
   return impl->folder->place(impl->options.useExchange);
 }

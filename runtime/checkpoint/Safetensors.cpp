@@ -19,12 +19,11 @@ using namespace optrt;
 using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little,
-              "safetensors is little-endian, and is mapped as it lies");
+              "safetensors is little-endian, and is read as it lies");
 
 // The format's own limit.
 static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 static constexpr int64_t kMaxBytes = int64_t(1) << 52;
-static constexpr size_t kLengthBytes = 8;
 static constexpr size_t kDataAlignment = 64;
 
 StatusOr<SafetensorsLayout>
@@ -50,7 +49,7 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
     return invalidArgument("a parameter's name is not valid UTF-8; a "
                            "checkpoint cannot hold it");
   }
-  size_t padding = -(kLengthBytes + text.size()) % kDataAlignment;
+  size_t padding = -(kSafetensorsLengthBytes + text.size()) % kDataAlignment;
   text.append(padding, ' ');
   if (text.size() > kMaxHeaderBytes)
     return invalidArgument(concat("too many parameters for one safetensors "
@@ -59,8 +58,8 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
                                   kMaxHeaderBytes));
 
   uint64_t length = text.size();
-  layout.header.resize(kLengthBytes);
-  std::memcpy(layout.header.data(), &length, kLengthBytes);
+  layout.header.resize(kSafetensorsLengthBytes);
+  std::memcpy(layout.header.data(), &length, kSafetensorsLengthBytes);
   layout.header += text;
   for (TensorExtent &tensor : layout.tensors)
     tensor.offset += layout.header.size();
@@ -103,28 +102,36 @@ static TensorExtent readEntry(const std::string &name, const JsonCursor &entry,
   return tensor;
 }
 
-StatusOr<std::vector<TensorExtent>>
-optrt::readSafetensors(const uint8_t *data, size_t size,
-                       const std::string &path) {
+StatusOr<size_t> optrt::beginOfSafetensorsData(std::string_view first,
+                                               size_t fileBytes,
+                                               const std::string &path) {
   uint64_t headerBytes = 0;
-  if (size >= kLengthBytes)
-    std::memcpy(&headerBytes, data, kLengthBytes);
-  if (size < kLengthBytes || headerBytes > kMaxHeaderBytes ||
-      headerBytes > size - kLengthBytes)
+  if (fileBytes >= kSafetensorsLengthBytes)
+    std::memcpy(&headerBytes, first.data(), kSafetensorsLengthBytes);
+  if (fileBytes < kSafetensorsLengthBytes || headerBytes > kMaxHeaderBytes ||
+      headerBytes > fileBytes - kSafetensorsLengthBytes)
     return dataLoss(concat(path,
                            " is damaged or not a safetensors file: it "
                            "has ",
-                           size, " bytes and announces a header of ",
+                           fileBytes, " bytes and announces a header of ",
                            headerBytes));
-  std::string_view text(reinterpret_cast<const char *>(data) + kLengthBytes,
-                        headerBytes);
+  return kSafetensorsLengthBytes + headerBytes;
+}
+
+StatusOr<std::vector<TensorExtent>>
+optrt::readSafetensors(std::string_view first, size_t fileBytes,
+                       const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(const size_t dataBegin,
+                         beginOfSafetensorsData(first, fileBytes, path));
+  std::string_view text = first.substr(0, dataBegin);
+  text.remove_prefix(kSafetensorsLengthBytes);
   JsonDocument document(text, concat("the header of ", path),
                         StatusCode::DataLoss);
-  const size_t dataBegin = kLengthBytes + headerBytes;
   std::vector<TensorExtent> tensors;
   for (const auto &[name, entry] : document.root().members())
     if (name != "__metadata__")
-      tensors.push_back(readEntry(name, entry, dataBegin, size - dataBegin));
+      tensors.push_back(
+          readEntry(name, entry, dataBegin, fileBytes - dataBegin));
   OPTRT_RETURN_IF_ERROR(document.status());
 
   std::sort(tensors.begin(), tensors.end(),
@@ -139,8 +146,8 @@ optrt::readSafetensors(const uint8_t *data, size_t size,
                              ", but the one before it ends at ", expected));
     expected += tensor.bytes;
   }
-  if (expected != size)
+  if (expected != fileBytes)
     return dataLoss(concat(path, " is damaged: its tensors end at byte ",
-                           expected, ", the file at ", size));
+                           expected, ", the file at ", fileBytes));
   return tensors;
 }

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace optrt {
@@ -41,11 +42,22 @@ struct SafetensorsLayout {
 StatusOr<SafetensorsLayout>
 layOutSafetensors(const std::vector<TensorInfo> &tensors);
 
-/// Reads the header of a file in memory and checks it against the file's size.
-/// The tensors come in the order of their offsets. Fails with DataLoss; `path`
-/// is for messages.
-StatusOr<std::vector<TensorExtent>>
-readSafetensors(const uint8_t *data, size_t size, const std::string &path);
+/// A file's first bytes, which say where its header ends.
+inline constexpr size_t kSafetensorsLengthBytes = 8;
+
+/// How many bytes of a file of `fileBytes` come before the tensors' data, from
+/// its first kSafetensorsLengthBytes, or all if it has fewer. Fails with
+/// DataLoss; `path` is for messages.
+StatusOr<size_t> beginOfSafetensorsData(std::string_view first,
+                                        size_t fileBytes,
+                                        const std::string &path);
+
+/// Reads the header of a file of `fileBytes`, from at least the bytes before
+/// the data, and checks it against that size. The tensors come in the order of
+/// their offsets. Fails with DataLoss; `path` is for messages.
+StatusOr<std::vector<TensorExtent>> readSafetensors(std::string_view first,
+                                                    size_t fileBytes,
+                                                    const std::string &path);
 
 } // namespace optrt
 

@@ -7,7 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "LocalRank.h"
+#include "TensorGather.h"
 #include "optimus-runtime/RankTeam.h"
+
+#include <algorithm>
+#include <fstream>
 
 namespace optrt {
 
@@ -25,52 +29,73 @@ std::vector<std::string_view> stateNames(const Manifest &manifest) {
   return names;
 }
 
+namespace {
+
+/// Differs between machines that run at the same time.
+std::string machineIdentity() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
+                                                     const std::string &dir) {
+  std::unique_ptr<Checkpoint> checkpoint;
+  auto openFiles = [&]() -> Status {
+    if (dir.empty())
+      return okStatus();
+    OPTRT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::openFiles(dir));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(world.agree(openFiles()));
+  const Setting same[] = {
+      {"the checkpoint of --load",
+       checkpoint
+           ? concat("step ", checkpoint->state().step,
+                    " with state.json of checksum ", checkpoint->fingerprint())
+           : "none"}};
+  OPTRT_RETURN_IF_ERROR(world.checkSame(same));
+  if (!checkpoint)
+    return checkpoint;
+
+  // Of the processes that have opened the same files, the first reads all of
+  // them: once a machine, whether they are shared or copies.
+  std::string own = concat(machineIdentity(), " ", checkpoint->identity());
+  std::vector<std::string> all = world.allGather(own);
+  std::ptrdiff_t process = world.firstRank() / world.numLocalRanks();
+  bool verifies =
+      std::find(all.begin(), all.end(), own) - all.begin() == process;
+  Status verified = verifies ? checkpoint->verifyChecksums() : okStatus();
+  if (!verified.ok() && !world.isRoot())
+    verified = verified.withContext(concat("rank ", world.firstRank()));
+  OPTRT_RETURN_IF_ERROR(world.agree(verified));
+  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->readHeaders()));
+  return checkpoint;
+}
+
 Status Session::load(const Checkpoint &checkpoint) {
   const Manifest &manifest = library.manifest();
   ++parameterVersion;
-  return team->run([&](int i) -> Status {
+  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
-    auto take = [&](const ShardLayout &layout, const std::string &name,
-                    float *shard) -> Status {
-      OPTRT_ASSIGN_OR_RETURN(std::span<const float> whole,
-                             checkpoint.readTensor(name));
-      layout.slice(manifest.mesh, rank.context.rank, whole.data(), shard);
-      return okStatus();
+    auto read = [&](const ShardLayout &layout, const std::string &name,
+                    float *shard) {
+      return checkpoint.readShard(name, layout, manifest.mesh,
+                                  rank.context.rank, shard);
     };
     for (std::size_t p = 0; p != manifest.params.size(); ++p) {
       const Param &param = manifest.params[p];
-      OPTRT_RETURN_IF_ERROR(take(param.layout, param.name, rank.params[p]));
+      OPTRT_RETURN_IF_ERROR(read(param.layout, param.name, rank.params[p]));
       for (auto &[kind, tensors] : rank.states)
-        OPTRT_RETURN_IF_ERROR(take(
+        OPTRT_RETURN_IF_ERROR(read(
             param.state, stateName(toString(kind), param.name), tensors[p]));
     }
     parametersChanged(rank);
     return okStatus();
-  });
-}
-
-Status Session::gatherShards(
-    const ShardLayout &layout, const std::function<float *(LocalRank &)> &shard,
-    const std::function<void(int64_t, const float *)> &place) {
-  const Mesh &mesh = library.manifest().mesh;
-  std::size_t count = layout.numLocalElements();
-  std::vector<float> received;
-  for (int rank = 0; rank != world.size(); ++rank) {
-    if (!layout.isCanonicalOwner(mesh, rank))
-      continue;
-    int local = rank - world.firstRank();
-    float *data = nullptr;
-    if (local >= 0 && local < world.numLocalRanks()) {
-      data = shard(*ranks[local]);
-    } else if (world.isRoot()) {
-      received.resize(count);
-      data = received.data();
-    }
-    OPTRT_RETURN_IF_ERROR(world.sendToRoot(rank, data, count));
-    if (world.isRoot())
-      place(rank, data);
-  }
-  return okStatus();
+  }));
+  return checkpoint.checkUnchanged();
 }
 
 Status Session::save(const std::string &dir, const TrainingState &state) {
@@ -93,20 +118,13 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
 
   // After a failure the root goes on receiving, or the others would wait.
   Status written;
+  TensorGather gather(world, manifest.mesh);
   auto saveTensor = [&](const ShardLayout &layout, const std::string &name,
-                        const std::function<float *(LocalRank &)> &shard) {
-    std::span<float> whole;
-    if (world.isRoot() && written.ok()) {
-      StatusOr<std::span<float>> buffer = writer->buffer(name);
-      if (buffer.ok())
-        whole = *buffer;
-      else
-        written = buffer.status();
-    }
+                        const TensorGather::ShardOf &shardOf) {
     Status gathered =
-        gatherShards(layout, shard, [&](int64_t rank, const float *data) {
+        gather.gather(layout, shardOf, [&](std::span<const float> slab) {
           if (written.ok())
-            layout.place(manifest.mesh, rank, data, whole.data());
+            written = writer->append(name, slab);
         });
     if (written.ok())
       written = gathered;
@@ -114,12 +132,12 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
   for (std::size_t p = 0; p != manifest.params.size(); ++p) {
     const Param &param = manifest.params[p];
     saveTensor(param.layout, param.name,
-               [p](LocalRank &r) { return r.params[p]; });
+               [&](int local) { return ranks[local]->params[p]; });
     if (!keepsStates)
       continue;
     for (ArgKind state : manifest.optimizerState)
       saveTensor(param.state, stateName(toString(state), param.name),
-                 [=](LocalRank &r) { return r.states[state][p]; });
+                 [&](int local) { return ranks[local]->states[state][p]; });
   }
   if (world.isRoot() && written.ok())
     written = writer->commit(state);
@@ -130,11 +148,12 @@ StatusOr<std::vector<float>> Session::gatherGradient(int64_t param) {
   const ShardLayout &layout = library.manifest().params[param].layout;
   std::vector<float> whole;
   if (world.isRoot())
-    whole.resize(layout.numElements());
-  OPTRT_RETURN_IF_ERROR(gatherShards(
-      layout, [param](LocalRank &rank) { return rank.grads[param]; },
-      [&](int64_t rank, const float *data) {
-        layout.place(library.manifest().mesh, rank, data, whole.data());
+    whole.reserve(layout.numElements());
+  TensorGather gather(world, library.manifest().mesh);
+  OPTRT_RETURN_IF_ERROR(gather.gather(
+      layout, [&](int local) { return ranks[local]->grads[param]; },
+      [&](std::span<const float> slab) {
+        whole.insert(whole.end(), slab.begin(), slab.end());
       }));
   return whole;
 }

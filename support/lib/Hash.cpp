@@ -17,6 +17,23 @@ uint64_t optimus_support::hash64(const void *data, size_t size) {
   return XXH64(data, size, /*seed=*/0);
 }
 
+struct Hash64::State {
+  XXH64_state_t words;
+};
+
+Hash64::Hash64() : state(std::make_unique<State>()) {
+  XXH64_reset(&state->words, /*seed=*/0);
+}
+Hash64::~Hash64() = default;
+Hash64::Hash64(Hash64 &&) noexcept = default;
+Hash64 &Hash64::operator=(Hash64 &&) noexcept = default;
+
+void Hash64::update(const void *data, size_t size) {
+  XXH64_update(&state->words, data, size);
+}
+
+uint64_t Hash64::digest() const { return XXH64_digest(&state->words); }
+
 std::string optimus_support::hashToHex(uint64_t hash) {
   std::string text(16, '0');
   for (int digit = 15; digit >= 0; --digit, hash >>= 4)

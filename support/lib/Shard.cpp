@@ -8,6 +8,8 @@
 
 #include "optimus-support/Shard.h"
 
+#include <algorithm>
+
 using namespace optimus_support;
 
 int64_t optimus_support::numElements(std::span<const int64_t> shape) {
@@ -56,5 +58,74 @@ bool ShardLayout::isCanonicalOwner(const Mesh &mesh, int64_t rank) const {
   for (int axis = 0; axis < mesh.numAxes(); ++axis)
     if (!cuts[axis] && mesh.coordinate(rank, axis) != 0)
       return false;
+  return true;
+}
+
+ShardRuns::ShardRuns(const ShardLayout &layout, const Mesh &mesh,
+                     int64_t rank) {
+  const int dims = int(layout.shape.size());
+  std::vector<int64_t> first(dims), extent(dims);
+  for (int d = 0; d < dims; ++d) {
+    first[d] = mesh.combinedIndex(rank, layout.axes[d]) * layout.localShape[d];
+    extent[d] = std::min(layout.localShape[d], layout.shape[d] - first[d]);
+    if (extent[d] <= 0) {
+      finished = true;
+      return;
+    }
+  }
+
+  // Dimensions from `split` on lie together in the whole tensor and in the
+  // shard: all of them but the first are held whole and unpadded.
+  int split = dims;
+  run.count = 1;
+  while (split > 0) {
+    --split;
+    run.count *= extent[split];
+    if (extent[split] != layout.shape[split] ||
+        layout.localShape[split] != layout.shape[split])
+      break;
+  }
+
+  int64_t globalSize = 1, localSize = 1;
+  outer.resize(split);
+  for (int d = dims - 1; d >= 0; --d) {
+    if (d < split)
+      outer[d] = {extent[d], globalSize, localSize};
+    run.globalOffset += first[d] * globalSize;
+    globalSize *= layout.shape[d];
+    localSize *= layout.localShape[d];
+  }
+}
+
+void ShardRuns::advance() {
+  run.globalOffset -= taken;
+  run.localOffset -= taken;
+  run.count += taken;
+  taken = 0;
+  for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
+    run.globalOffset += dim->globalStride;
+    run.localOffset += dim->localStride;
+    if (++dim->index < dim->extent)
+      return;
+    run.globalOffset -= dim->extent * dim->globalStride;
+    run.localOffset -= dim->extent * dim->localStride;
+    dim->index = 0;
+  }
+  finished = true;
+}
+
+bool ShardRuns::takeBefore(int64_t end, ShardRun &part) {
+  if (finished || run.globalOffset >= end)
+    return false;
+  part = run;
+  part.count = std::min(run.count, end - run.globalOffset);
+  if (part.count == run.count) {
+    advance();
+    return true;
+  }
+  run.globalOffset += part.count;
+  run.localOffset += part.count;
+  run.count -= part.count;
+  taken += part.count;
   return true;
 }

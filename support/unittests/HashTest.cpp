@@ -10,6 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 using namespace optimus_support;
 
 // The reference values of XXH64 with seed 0, from the algorithm's own tools.
@@ -17,6 +20,21 @@ TEST(Hash, IsXXH64) {
   EXPECT_EQ(hash64(""), 0xEF46DB3751D8E999u);
   EXPECT_EQ(hash64("a"), 0xD24EC4F1A98C6E5Bu);
   EXPECT_EQ(hash64("abc"), 0x44BC2CF5AD770999u);
+}
+
+TEST(Hash, OfPiecesIsThatOfTheWhole) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += std::to_string(i);
+  for (size_t piece : {1, 7, 31, 32, 33, 1000}) {
+    Hash64 hash;
+    EXPECT_EQ(hash.digest(), hash64(""));
+    for (size_t begin = 0; begin < text.size(); begin += piece) {
+      size_t bytes = std::min(piece, text.size() - begin);
+      hash.update(text.data() + begin, bytes);
+      EXPECT_EQ(hash.digest(), hash64(text.substr(0, begin + bytes)));
+    }
+  }
 }
 
 TEST(Hash, TextRoundTrips) {

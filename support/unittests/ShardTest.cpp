@@ -140,6 +140,39 @@ TEST(Shard, SlicesAndPlacesBack) {
   }
 }
 
+// Cut at ends that have nothing to do with the runs, the pieces are the runs.
+TEST(Shard, RunsAreTakenInPieces) {
+  for (const auto &[mesh, layout] : cases())
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+      for (int64_t slab : {1, 2, 3, 5, 11, 1000}) {
+        std::vector<int64_t> expected, found; // element after element
+        layout.forEachRun(mesh, rank, [&](const ShardRun &run) {
+          for (int64_t i = 0; i < run.count; ++i)
+            expected.insert(expected.end(),
+                            {run.globalOffset + i, run.localOffset + i});
+        });
+        ShardRuns runs(layout, mesh, rank);
+        for (int64_t end = slab; end < layout.numElements() + slab;
+             end += slab) {
+          ShardRuns again = runs;
+          ShardRun run, same;
+          while (runs.takeBefore(end, run)) {
+            ASSERT_GE(run.count, 1);
+            ASSERT_GE(run.globalOffset, end - slab);
+            ASSERT_LE(run.globalOffset + run.count, end);
+            ASSERT_TRUE(again.takeBefore(end, same));
+            ASSERT_EQ(run, same);
+            for (int64_t i = 0; i < run.count; ++i)
+              found.insert(found.end(),
+                           {run.globalOffset + i, run.localOffset + i});
+          }
+          ASSERT_FALSE(again.takeBefore(end, same));
+        }
+        EXPECT_TRUE(runs.done());
+        EXPECT_EQ(found, expected);
+      }
+}
+
 TEST(Shard, RunsAreAsLongAsTheLayoutAllows) {
   Mesh mesh({{"row", 2}, {"col", 2}});
   auto runs = [&](const ShardLayout &layout, int64_t rank) {

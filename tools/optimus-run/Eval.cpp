@@ -40,7 +40,6 @@ StatusOr<Evaluation> evaluate(Session &session, const Dataset &data) {
 Status eval(const EvalOptions &options, World &world) {
   std::unique_ptr<ModelLibrary> library;
   std::unique_ptr<Dataset> data;
-  std::unique_ptr<Checkpoint> checkpoint;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
@@ -48,14 +47,15 @@ Status eval(const EvalOptions &options, World &world) {
                                                manifest.vocabulary,
                                                DataOrder::Sequential,
                                                /*seed=*/0, manifest.masked));
-    if (options.load.empty())
-      return okStatus();
-    OPTRT_ASSIGN_OR_RETURN(checkpoint,
-                           Checkpoint::open(options.load, {world.isRoot()}));
-    return checkpoint->checkModel(manifest.modelHash, tensorInfos(manifest),
-                                  /*states=*/{});
+    return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openCheckpoint(world, options.load));
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
+        library->manifest().modelHash, tensorInfos(library->manifest()),
+        /*states=*/{})));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::create(*library, world,

@@ -36,8 +36,9 @@ public:
   StatusOr<int> run();
 
 private:
-  Status open();
-  Status openCheckpoint(const Manifest &manifest);
+  Status openLibrary();
+  Status takeCheckpoint();
+  Status openData();
   Status openOutputs();
   Status prepareSession();
   std::vector<Setting> settings() const;
@@ -83,7 +84,11 @@ private:
 };
 
 StatusOr<int> Training::run() {
-  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_RETURN_IF_ERROR(world.agree(openLibrary()));
+  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(world, options.load));
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(world.agree(takeCheckpoint()));
+  OPTRT_RETURN_IF_ERROR(world.agree(openData()));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (world.isRoot())
     announce();
@@ -94,16 +99,19 @@ StatusOr<int> Training::run() {
   return signal;
 }
 
-Status Training::open() {
+Status Training::openLibrary() {
   OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
   const Manifest &manifest = library->manifest();
   if (options.microbatches > 1 && !manifest.findFunction("accumulate"))
-    return invalidArgument(concat(
-        "--microbatches ", options.microbatches, ": model library `",
-        options.library,
-        "` cannot add gradients up; compile it with --accumulate"));
-  if (!options.load.empty())
-    OPTRT_RETURN_IF_ERROR(openCheckpoint(manifest));
+    return invalidArgument(
+        concat("--microbatches ", options.microbatches, ": model library `",
+               options.library,
+               "` cannot add gradients up; compile it with --accumulate"));
+  return okStatus();
+}
+
+Status Training::openData() {
+  const Manifest &manifest = library->manifest();
   if (options.seed)
     seed = *options.seed;
   if (options.order)
@@ -111,10 +119,9 @@ Status Training::open() {
 
   DataOrder dataOrder =
       order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
-  OPTRT_ASSIGN_OR_RETURN(data,
-                         Dataset::open(options.data, manifest.sequence,
-                                       manifest.vocabulary, dataOrder, seed,
-                                       manifest.masked));
+  OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
+                                             manifest.vocabulary, dataOrder,
+                                             seed, manifest.masked));
   if (!options.evalData.empty()) {
     OPTRT_ASSIGN_OR_RETURN(
         evalData, Dataset::open(options.evalData, manifest.sequence,
@@ -124,9 +131,8 @@ Status Training::open() {
   return world.isRoot() ? openOutputs() : okStatus();
 }
 
-Status Training::openCheckpoint(const Manifest &manifest) {
-  OPTRT_ASSIGN_OR_RETURN(checkpoint,
-                         Checkpoint::open(options.load, {world.isRoot()}));
+Status Training::takeCheckpoint() {
+  const Manifest &manifest = library->manifest();
   OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
       manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
   const TrainingState &state = checkpoint->state();
@@ -200,7 +206,6 @@ std::vector<Setting> Training::settings() const {
           {"--microbatches", text(options.microbatches)},
           {"--save or --save-every",
            text(options.save.empty() ? "nowhere" : "saved", options.saveEvery)},
-          {"the step of --load", text(firstStep - 1)},
           {"--eval-data or --eval-every",
            text(evalData ? evalData->numTokens() : 0, options.evalEvery)},
           {"whether there is --log-json", text(!options.logJson.empty())},
@@ -323,12 +328,9 @@ Status Training::oneStep(int64_t step, Progress &progress) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
 
-  last = {step,
-          outputs->meanLoss(),
-          outputs->gradNorm,
-          lr,
-          1e3 * seconds,
-          static_cast<double>(batchTokens()) / seconds};
+  last = {
+      step, outputs->meanLoss(), outputs->gradNorm,
+      lr,   1e3 * seconds,       static_cast<double>(batchTokens()) / seconds};
   if (step == firstStep)
     OPTRT_RETURN_IF_ERROR(observeFirstStep());
   else
@@ -410,8 +412,7 @@ Status Training::save(int64_t step) {
   state.step = step;
   state.seed = seed;
   state.dataPosition =
-      firstPosition +
-      std::max<int64_t>(0, step - firstStep + 1) * batch();
+      firstPosition + std::max<int64_t>(0, step - firstStep + 1) * batch();
   state.order = order;
   state.modelHash = library->manifest().modelHash;
   Status status = session->save(options.save, state);

@@ -216,9 +216,10 @@ static std::string makeFile(std::string header, size_t dataBytes) {
 
 static Status read(const std::string &bytes) {
   // A copy of exactly this size lets the address sanitizer see overruns.
-  std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+  std::unique_ptr<char[]> copy(new char[bytes.size()]);
   std::memcpy(copy.get(), bytes.data(), bytes.size());
-  return readSafetensors(copy.get(), bytes.size(), "FILE").status();
+  return readSafetensors({copy.get(), bytes.size()}, bytes.size(), "FILE")
+      .status();
 }
 
 static void expectBad(const std::string &bytes, const std::string &message) {

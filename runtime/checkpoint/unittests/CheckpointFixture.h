@@ -89,8 +89,7 @@ protected:
       std::vector<float> values(optimus_support::numElements(info.shape));
       for (size_t i = 0; i < values.size(); ++i)
         values[i] = valueOf(info.name, salt, i);
-      OPTRT_RETURN_IF_ERROR(
-          writer->write(info.name, 0, values.data(), values.size()));
+      OPTRT_RETURN_IF_ERROR(writer->append(info.name, values));
     }
     return writer->commit(stateOf(salt));
   }

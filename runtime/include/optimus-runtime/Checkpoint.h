@@ -25,6 +25,7 @@
 #define OPTIMUS_RUNTIME_CHECKPOINT_H
 
 #include "optimus-runtime/Status.h"
+#include "optimus-support/Shard.h"
 
 #include <cstdint>
 #include <memory>
@@ -69,7 +70,9 @@ struct CheckpointWriterOptions {
   bool useExchange = true;
 };
 
-/// Writes one checkpoint: declare every tensor, fill each, commit.
+/// Writes one checkpoint: declare every tensor, append to each in the order of
+/// the declarations, commit. It holds nothing of them: what is appended goes to
+/// the file and into its checksum.
 ///
 /// Until commit, everything lies in a hidden folder beside the destination; a
 /// writer that is destroyed earlier removes it, and one that is killed leaves
@@ -91,14 +94,10 @@ public:
   Status addTensor(CheckpointFile file, const std::string &name,
                    std::span<const int64_t> shape);
 
-  /// Writes `count` elements of a tensor from its element `offset` on. May be
-  /// called from several threads for disjoint elements.
-  Status write(const std::string &name, int64_t offset, const float *data,
-               int64_t count);
-
-  /// The tensor's elements in the mapped file, to be filled in place, by
-  /// several threads if so wished; they count as written. Valid until commit.
-  StatusOr<std::span<float>> buffer(const std::string &name);
+  /// Writes the next elements of a tensor, row-major. It must be the first of
+  /// its file that is not whole yet; the two files may take turns. Unavailable
+  /// if the disk is full.
+  Status append(const std::string &name, std::span<const float> elements);
 
   /// Makes the checkpoint durable and puts it in place. Fails with Internal if
   /// some element was not written. Nothing but the destructor may follow.
@@ -111,14 +110,14 @@ private:
 };
 
 struct CheckpointReaderOptions {
-  /// Read every file once to compare its checksum. With several processes, one
-  /// of them is enough.
+  /// Read every file once to compare its checksum.
   bool verifyChecksums = true;
 };
 
-/// An open checkpoint, mapped into memory. Nothing in the folder is trusted;
-/// damage is reported as DataLoss, naming file and tensor. All functions may be
-/// called from several threads at once.
+/// An open checkpoint. Its tensors stay in its files until they are read, each
+/// rank's part by itself. Nothing in the folder is trusted; damage is reported
+/// as DataLoss, naming file and tensor. All const functions may be called from
+/// several threads at once.
 class Checkpoint {
 public:
   static StatusOr<std::unique_ptr<Checkpoint>>
@@ -126,6 +125,25 @@ public:
   ~Checkpoint();
   Checkpoint(const Checkpoint &) = delete;
   Checkpoint &operator=(const Checkpoint &) = delete;
+
+  /// open() in its steps, for processes that open one checkpoint together and
+  /// verify it once (see openCheckpoint() in Session.h): reads state.json and
+  /// opens the files that it lists, of the sizes it says; compares their
+  /// checksums; and finds the tensors in them. Nothing else may be called
+  /// before the last but what follows here.
+  static StatusOr<std::unique_ptr<Checkpoint>>
+  openFiles(const std::string &dir);
+  Status verifyChecksums() const;
+  Status readHeaders();
+  /// Of state.json, and so of everything. Copies of a checkpoint share it.
+  const std::string &fingerprint() const;
+  /// Names the open files among those of this machine: what is verified for one
+  /// process is so for all with the same.
+  std::string identity() const;
+
+  /// DataLoss if one of its files was written to since it was opened. After the
+  /// last read.
+  Status checkUnchanged() const;
 
   const std::string &path() const;
   const TrainingState &state() const;
@@ -139,9 +157,16 @@ public:
                     std::span<const TensorInfo> params,
                     std::span<const std::string_view> states) const;
 
-  /// All elements of a tensor, row-major; they live as long as the checkpoint.
-  /// DataLoss if there is none of that name.
-  StatusOr<std::span<const float>> readTensor(const std::string &name) const;
+  /// Reads the shard of `rank` of a tensor with this layout, padding zeroed, in
+  /// pieces: besides `shard` it takes 256 KiB. DataLoss if there is no tensor
+  /// of that name, or its file cannot be read.
+  Status readShard(const std::string &name,
+                   const optimus_support::ShardLayout &layout,
+                   const optimus_support::Mesh &mesh, int64_t rank,
+                   float *shard) const;
+
+  /// All elements of a tensor, row-major.
+  StatusOr<std::vector<float>> readTensor(const std::string &name) const;
 
 private:
   struct Impl;

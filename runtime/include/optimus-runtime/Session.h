@@ -83,6 +83,15 @@ std::vector<TensorInfo> tensorInfos(const Manifest &manifest);
 /// Checkpoint::checkModel.
 std::vector<std::string_view> stateNames(const Manifest &manifest);
 
+/// Opens a checkpoint in every process, null for an empty `dir`. Its checksums
+/// are verified once a machine and before anything else in it is read.
+/// Collective.
+///
+/// Errors, the same in every process: those of Checkpoint::open(), and
+/// InvalidArgument when processes have found different checkpoints.
+StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
+                                                     const std::string &dir);
+
 class Session {
 public:
   /// Configures `world` for the library's mesh and makes the memory of this
@@ -112,9 +121,11 @@ public:
   /// parameters this process's ranks have changed something of.
   StatusOr<int64_t> perturb(uint64_t seed);
   /// Takes parameters, and moments if it has any, from a checkpoint that was
-  /// checked with checkModel().
+  /// checked with checkModel(). Each rank reads what its own shards consist of,
+  /// in pieces, and holds nothing else.
   Status load(const Checkpoint &checkpoint);
-  /// Writes a checkpoint from the root process. Collective.
+  /// Writes a checkpoint from the root process: only its machine needs the
+  /// folder. Tensors come to it in slabs of 4 MiB. Collective.
   Status save(const std::string &dir, const TrainingState &state);
 
   void setScalar(Scalar scalar, float value);
@@ -161,11 +172,6 @@ private:
   Status buildRank(LocalRank &rank, const SessionOptions &options);
   Status fillInputs(LocalRank &rank, const FillRows &fill);
   void parametersChanged(LocalRank &rank);
-  /// Hands the root the shard of every canonical owner of a tensor with this
-  /// layout: place(rank, shard).
-  Status gatherShards(const ShardLayout &layout,
-                      const std::function<float *(LocalRank &)> &shard,
-                      const std::function<void(int64_t, const float *)> &place);
 
   const ModelLibrary &library;
   World &world;

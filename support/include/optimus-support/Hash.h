@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,23 @@ uint64_t hash64(const void *data, size_t size);
 inline uint64_t hash64(std::string_view text) {
   return hash64(text.data(), text.size());
 }
+
+/// The same hash of bytes that come in pieces.
+class Hash64 {
+public:
+  Hash64();
+  ~Hash64();
+  Hash64(Hash64 &&) noexcept;
+  Hash64 &operator=(Hash64 &&) noexcept;
+
+  void update(const void *data, size_t size);
+  /// Of all bytes so far.
+  uint64_t digest() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
 
 /// 16 lower-case hexadecimal digits.
 std::string hashToHex(uint64_t hash);

@@ -77,55 +77,38 @@ int64_t numElements(std::span<const int64_t> shape);
 /// For instance "[192, 576]".
 std::string shapeToString(std::span<const int64_t> shape);
 
+/// The runs of one rank's shard one after the other, with ascending global and
+/// local offsets and as long as the layout allows. A copy goes on from where
+/// the original stands.
+class ShardRuns {
+public:
+  ShardRuns(const ShardLayout &layout, const Mesh &mesh, int64_t rank);
+
+  bool done() const { return finished; }
+  /// The run that comes next. Only unless done().
+  const ShardRun &next() const { return run; }
+  void advance();
+
+  /// Cuts off what of the next run lies before the global element `end`: false
+  /// if nothing does.
+  bool takeBefore(int64_t end, ShardRun &part);
+
+private:
+  /// Of a dimension outside the runs.
+  struct Dimension {
+    int64_t extent, globalStride, localStride;
+    int64_t index = 0;
+  };
+  std::vector<Dimension> outer; ///< slowest first
+  ShardRun run{};               ///< what is left of it
+  int64_t taken = 0;            ///< elements cut off its front
+  bool finished = false;
+};
+
 template <typename Fn>
 void ShardLayout::forEachRun(const Mesh &mesh, int64_t rank, Fn &&fn) const {
-  const int dims = int(shape.size());
-  std::vector<int64_t> first(dims), extent(dims);
-  for (int d = 0; d < dims; ++d) {
-    first[d] = mesh.combinedIndex(rank, axes[d]) * localShape[d];
-    extent[d] = std::min(localShape[d], shape[d] - first[d]);
-    if (extent[d] <= 0)
-      return;
-  }
-
-  // Dimensions from `split` on lie together in the whole tensor and in the
-  // shard: all of them but the first are held whole and unpadded.
-  int split = dims;
-  int64_t count = 1;
-  while (split > 0) {
-    --split;
-    count *= extent[split];
-    if (extent[split] != shape[split] || localShape[split] != shape[split])
-      break;
-  }
-
-  std::vector<int64_t> globalStride(dims), localStride(dims);
-  int64_t globalSize = 1, localSize = 1, globalOffset = 0;
-  for (int d = dims - 1; d >= 0; --d) {
-    globalStride[d] = globalSize;
-    localStride[d] = localSize;
-    globalOffset += first[d] * globalSize;
-    globalSize *= shape[d];
-    localSize *= localShape[d];
-  }
-
-  std::vector<int64_t> index(dims, 0);
-  int64_t localOffset = 0;
-  while (true) {
-    fn(ShardRun{globalOffset, localOffset, count});
-    int d = split - 1;
-    for (; d >= 0; --d) {
-      globalOffset += globalStride[d];
-      localOffset += localStride[d];
-      if (++index[d] < extent[d])
-        break;
-      globalOffset -= extent[d] * globalStride[d];
-      localOffset -= extent[d] * localStride[d];
-      index[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
+  for (ShardRuns runs(*this, mesh, rank); !runs.done(); runs.advance())
+    fn(runs.next());
 }
 
 template <typename T>

@@ -1,0 +1,58 @@
+//===- ShardFile.cpp - Shards out of a file of whole tensors --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShardFile.h"
+
+#include <algorithm>
+#include <vector>
+
+using namespace optrt;
+using namespace optimus_support;
+
+// In elements. A window is small enough to stay in a core's cache between the
+// read and the copy. A gap takes about as long to read from memory as a call
+// takes; what a disk reads for one run goes further than that.
+static constexpr int64_t kWindow = (256 << 10) / sizeof(float);
+static constexpr int64_t kGap = (16 << 10) / sizeof(float);
+
+Status optrt::readShard(const InputFile &file, size_t offset,
+                        const ShardLayout &layout, const Mesh &mesh,
+                        int64_t rank, float *shard) {
+  auto read = [&](int64_t element, float *to, int64_t count) {
+    return file.read(offset + size_t(element) * sizeof(float), to,
+                     size_t(count) * sizeof(float));
+  };
+  if (layout.hasPadding(mesh))
+    std::fill_n(shard, layout.numLocalElements(), 0.0f);
+  std::vector<float> window;
+  ShardRuns runs(layout, mesh, rank);
+  while (!runs.done()) {
+    ShardRuns inWindow = runs;
+    const ShardRun first = runs.next();
+    const int64_t begin = first.globalOffset;
+    int64_t end = begin + first.count;
+    for (runs.advance(); !runs.done(); runs.advance()) {
+      const ShardRun &run = runs.next();
+      if (run.globalOffset - end > kGap ||
+          run.globalOffset + run.count - begin > kWindow)
+        break;
+      end = run.globalOffset + run.count;
+    }
+    if (end == begin + first.count) {
+      OPTRT_RETURN_IF_ERROR(
+          read(begin, shard + first.localOffset, first.count));
+      continue;
+    }
+    window.resize(kWindow);
+    OPTRT_RETURN_IF_ERROR(read(begin, window.data(), end - begin));
+    for (ShardRun run; inWindow.takeBefore(end, run);)
+      std::copy_n(window.data() + (run.globalOffset - begin), run.count,
+                  shard + run.localOffset);
+  }
+  return okStatus();
+}

@@ -1,0 +1,31 @@
+//===- ShardFile.h - Shards out of a file of whole tensors ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CHECKPOINT_SHARDFILE_H
+#define OPTIMUS_RUNTIME_CHECKPOINT_SHARDFILE_H
+
+#include "core/InputFile.h"
+#include "optimus-runtime/Status.h"
+#include "optimus-support/Shard.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace optrt {
+
+/// Reads the shard of `rank` of the F32 tensor that begins at byte `offset` of
+/// a file; padding is zeroed. Long runs go from the file to where they lie in
+/// the shard. Short ones that lie close together are read at once, with what is
+/// between them, into a buffer of 256 KiB: all the memory that it takes.
+Status readShard(const InputFile &file, size_t offset,
+                 const optimus_support::ShardLayout &layout,
+                 const optimus_support::Mesh &mesh, int64_t rank, float *shard);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CHECKPOINT_SHARDFILE_H

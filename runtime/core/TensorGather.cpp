@@ -1,0 +1,75 @@
+//===- TensorGather.cpp - Whole tensors, a slab at a time -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TensorGather.h"
+
+#include <algorithm>
+
+using namespace optrt;
+using namespace optimus_support;
+
+// In elements: 4 MiB, so that sixteen ranks send 256 KiB each.
+static constexpr int64_t kSlab = 1 << 20;
+
+namespace {
+
+/// A rank that hands in a shard, and how far it has come.
+struct Owner {
+  int rank;
+  float *shard; ///< null in another process
+  ShardRuns runs;
+};
+
+} // namespace
+
+Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
+                            const Take &take) {
+  const int64_t size = layout.numElements();
+  std::vector<Owner> owners;
+  for (int rank = 0; rank != world.size(); ++rank) {
+    int local = rank - world.firstRank();
+    bool here = local >= 0 && local < world.numLocalRanks();
+    if ((here || world.isRoot()) && layout.isCanonicalOwner(mesh, rank))
+      owners.push_back({rank, here ? shardOf(local) : nullptr,
+                        ShardRuns(layout, mesh, rank)});
+  }
+
+  for (int64_t begin = 0; begin < size; begin += kSlab) {
+    const int64_t end = std::min(begin + kSlab, size);
+    if (world.isRoot())
+      slab.resize(end - begin);
+    for (Owner &owner : owners) {
+      ShardRuns runs = owner.runs;
+      message.clear();
+      int64_t expected = 0;
+      for (ShardRun run; owner.runs.takeBefore(end, run);) {
+        expected += run.count;
+        if (!owner.shard)
+          continue;
+        const float *from = owner.shard + run.localOffset;
+        if (world.isRoot())
+          std::copy_n(from, run.count, &slab[run.globalOffset - begin]);
+        else
+          message.insert(message.end(), from, from + run.count);
+      }
+      if ((owner.shard && world.isRoot()) || expected == 0)
+        continue;
+      message.resize(expected);
+      OPTRT_RETURN_IF_ERROR(
+          world.sendToRoot(owner.rank, message.data(), message.size()));
+      if (!world.isRoot())
+        continue;
+      const float *next = message.data();
+      for (ShardRun run; runs.takeBefore(end, run); next += run.count)
+        std::copy_n(next, run.count, &slab[run.globalOffset - begin]);
+    }
+    if (world.isRoot())
+      take(slab);
+  }
+  return okStatus();
+}

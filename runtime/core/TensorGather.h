@@ -1,0 +1,48 @@
+//===- TensorGather.h - Whole tensors, a slab at a time ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
+#define OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
+
+#include "optimus-runtime/Status.h"
+#include "optimus-runtime/World.h"
+#include "optimus-support/Shard.h"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace optrt {
+
+/// Hands tensors that lie in shards to the root process, from their first
+/// element to their last. Neither the root nor anyone else holds more of a
+/// tensor than its own shards and two slabs.
+class TensorGather {
+public:
+  /// Both must outlive it.
+  TensorGather(World &world, const optimus_support::Mesh &mesh)
+      : world(world), mesh(mesh) {}
+
+  /// `shardOf` gives the shard of each rank of this process, counted from 0. In
+  /// the root process `take` is called for the tensor's elements, slab after
+  /// slab. Collective.
+  using ShardOf = std::function<float *(int localRank)>;
+  using Take = std::function<void(std::span<const float> slab)>;
+  Status gather(const optimus_support::ShardLayout &layout,
+                const ShardOf &shardOf, const Take &take);
+
+private:
+  World &world;
+  const optimus_support::Mesh &mesh;
+  std::vector<float> slab, message;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
