@@ -30,6 +30,8 @@ struct Owner {
 Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
                             const Take &take) {
   const int64_t size = layout.numElements();
+  // No message is longer, and growing would hold two.
+  message.reserve(kSlab);
   std::vector<Owner> owners;
   for (int rank = 0; rank != world.size(); ++rank) {
     int local = rank - world.firstRank();

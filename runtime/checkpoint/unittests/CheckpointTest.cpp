@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <sys/resource.h>
 
 using namespace optrt;
 using namespace optimus_support;
@@ -281,6 +283,51 @@ TEST_F(Save, MistakesOfTheCallerAreInternal) {
   auto checkpoint = Checkpoint::open(dir);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   EXPECT_EQ((*checkpoint)->state().step, 1);
+}
+
+// A limit on files' sizes stands for a disk that is full.
+TEST_F(Save, AFullDiskIsOneMessageAndLeavesNothing) {
+  ASSERT_TRUE(save(dir, 1).ok());
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = {500, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  Status saved = save(dir, 2);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(saved.code(), StatusCode::Unavailable);
+  EXPECT_NE(saved.message().find("cannot reserve"), std::string::npos)
+      << saved.message();
+  EXPECT_NE(saved.message().find("model.safetensors: File too large"),
+            std::string::npos)
+      << saved.message();
+  EXPECT_EQ(list(root), std::vector<std::string>{"run"});
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ((*checkpoint)->state().step, 1);
+}
+
+// As above, but it fills up after its space was promised.
+TEST_F(Save, AWriteThatFailsIsFinal) {
+  auto writer = declareAll(dir);
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  std::vector<float> values(60);
+  ASSERT_TRUE((*writer)->append("wte.weight", std::span(values).first(1)).ok());
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = {1, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  Status failed = (*writer)->append("wte.weight", std::span(values).first(1));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(failed.code(), StatusCode::Unavailable);
+  EXPECT_NE(failed.message().find("cannot write "), std::string::npos)
+      << failed.message();
+  for (Status later :
+       {(*writer)->append("wte.weight", values), (*writer)->commit(stateOf(1))})
+    EXPECT_EQ(later.message(), failed.message());
 }
 
 TEST_F(Destination, MayBeNewDeepEmptyOrLinked) {

@@ -175,8 +175,8 @@ public:
   virtual std::vector<std::string> allGather(const std::string &own) = 0;
 
   /// Control plane: moves rank `rank`'s `count` floats to the root process.
-  /// `data` is read on the process of `rank` and written on the root process,
-  /// and ignored elsewhere. Nothing happens when they are the same process.
+  /// `data` is read on the process of `rank` and written on the root process;
+  /// others need not call it. Nothing happens when they are the same process.
   virtual Status sendToRoot(int rank, float *data, std::size_t count) = 0;
 
   /// Ends the whole job at once with an exit code, without waiting for the
