@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""bench/step, bench/mesh and bench/compile-time on a model too small to say anything."""
+"""The benchmarks on models too small to say anything."""
 
 import json
 import os
@@ -234,6 +234,24 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
     )
     assert result.returncode == 1
     assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
+
+
+def test_reshard_reports_every_phase(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- reshard -->\n<!-- /reshard -->\n")
+    arguments = ["--no-build", "--cases", 2, "--write", page]
+    # Heads and batch that the meshes divide or pad.
+    result = run_bench("reshard", tools, *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = page.read_text().splitlines()[5:-1]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert [row[:3] for row in cells] == [
+        ["serial", "summa 4×4", "16 processes"],
+        ["summa 4×4", "summa 2×3", "6 processes"],
+    ]
+    for row in cells:
+        held, peak = float(row[5]), float(row[8])
+        assert held > 1 and 0 <= peak < 5
 
 
 def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
