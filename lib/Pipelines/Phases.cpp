@@ -26,18 +26,18 @@ static std::string getProfileOption(const PhaseOptions &options) {
 static std::string getTunePasses(const PhaseOptions &options) {
   if (!options.tuneProducts)
     return "";
-  return llvm::formatv("func.func(optimus-tune-products{{move=auto{0}}),"
-                       "func.func(optimus-verify-partition)",
+  return llvm::formatv("func.func(optimus-group-products,"
+                       "optimus-tune-products{{move=auto{0}},"
+                       "optimus-verify-partition)",
                        getProfileOption(options))
       .str();
 }
 
 std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
-  std::string shard =
-      llvm::formatv("optimus-shard{{mesh={0} strategy={1}{2}}",
-                    options.mesh.toString(), options.strategy,
-                    options.pad ? "" : " no-pad=true")
-          .str();
+  std::string shard = llvm::formatv("optimus-shard{{mesh={0} strategy={1}{2}}",
+                                    options.mesh.toString(), options.strategy,
+                                    options.pad ? "" : " no-pad=true")
+                          .str();
   return {
       {"differentiate", "optimus-differentiate", true},
       {"step",
@@ -52,7 +52,8 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
       {"fuse",
        // Canonicalized again: the forward need not make what is made again.
        llvm::formatv("canonicalize,cse,func.func(optimus-recompute{{policy={0}}"
-                     "),canonicalize,func.func(optimus-fuse)",
+                     "),canonicalize,func.func(optimus-fuse,"
+                     "optimus-group-products)",
                      options.recompute)
            .str(),
        false},

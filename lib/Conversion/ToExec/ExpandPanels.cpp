@@ -13,6 +13,10 @@
 // the tensor's memory, [outer, inner] with a leading dimension, where the
 // dimensions before the streamed one make up `outer`.
 //
+// Products of a group are expanded together: an operand's panel that several
+// of them multiply is fetched once, and the panels of a sum of products are
+// added up before they are reduced.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
@@ -47,47 +51,24 @@ struct Operand {
   /// A panel that is a matrix [panelRows, panelCols] where it lies.
   bool isMatrix() const { return isContiguous() || outer == panelRows; }
   int64_t getOwner(int64_t panel) const { return panel / numLocal; }
+  /// Whether it is the tensor `other`, and its panels are the same matrices.
+  bool hasPanelsOf(const Operand &other) const {
+    auto tie = [](const Operand &o) {
+      return std::tie(o.buffer, o.rows, o.cols, o.axis, o.isStreamed,
+                      o.streamsRows, o.numLocal, o.outer, o.inner, o.ld);
+    };
+    return tie(*this) == tie(other);
+  }
 };
 
-class PanelExpansion {
+/// One product's form, and its tensors in memory.
+class PanelProduct {
 public:
-  PanelExpansion(ccl::MatmulOp op, Lowering &lowering)
+  PanelProduct(ccl::MatmulOp op, Lowering &lowering)
       : op(op), lowering(lowering) {}
 
-  LogicalResult run() {
-    if (failed(describe()))
-      return failure();
-    for (int64_t panel = 0; panel < numPanels; ++panel)
-      expand(panel);
-    return success();
-  }
-
-private:
-  /// The dimensions of group `group` in tensor `tensor`, as [first, last).
-  std::pair<int64_t, int64_t> getDims(int tensor, Group group) {
-    Operand &operand = operands[tensor];
-    int64_t rank = getType(tensor).getRank();
-    int64_t contracting = op.getContracting();
-    int64_t sizes[3] = {getType(0).getRank() - contracting, contracting,
-                        getType(1).getRank() - contracting};
-    if (operand.rowGroup == group)
-      return {0, sizes[group]};
-    return {rank - sizes[group], rank};
-  }
-
-  RankedTensorType getType(int tensor) {
-    Value values[3] = {op.getA(), op.getB(), op.getResult()};
-    return cast<RankedTensorType>(values[tensor].getType());
-  }
-
-  static int64_t getProduct(ArrayRef<int64_t> extents) {
-    int64_t product = 1;
-    for (int64_t extent : extents)
-      product *= extent;
-    return product;
-  }
-
-  LogicalResult describe() {
+  /// Reads the form; the product goes to `result`, its own or a sum's.
+  LogicalResult describe(Value result) {
     FailureOr<ccl::ProductForm> form = ccl::getProductForm(op);
     FailureOr<ccl::ProductCuts> cuts = ccl::getProductCuts(op);
     if (failed(form) || failed(cuts))
@@ -113,7 +94,8 @@ private:
             cuts->dims[tensor][streamed] - getDims(tensor, streamed).first;
     for (int tensor = 0; tensor < 3; ++tensor) {
       Operand &operand = operands[tensor];
-      operand.buffer = lowering.getBuffer(values[tensor]);
+      operand.buffer =
+          lowering.getBuffer(tensor == 2 ? result : values[tensor]);
       auto [firstRow, lastRow] = getDims(tensor, operand.rowGroup);
       ArrayRef<int64_t> shape = getType(tensor).getShape();
       operand.rows = getProduct(shape.slice(firstRow, lastRow - firstRow));
@@ -126,6 +108,52 @@ private:
         return failure();
     }
     return success();
+  }
+
+  /// The product of one panel, its matrices left out.
+  Gemm getGemm() {
+    const Operand &a = operands[0], &c = operands[2];
+    bool transA = op.getTransposeA();
+    Gemm gemm{transA ? a.panelCols : a.panelRows,
+              c.panelCols,
+              transA ? a.panelRows : a.panelCols,
+              {},
+              {},
+              {}};
+    gemm.transA = transA;
+    gemm.transB = op.getTransposeB();
+    gemm.weight = getStationaryWeight();
+    return gemm;
+  }
+
+  ccl::MatmulOp op;
+  Operand operands[3];
+  int stationary = 0;
+  int64_t numPanels = 0;
+
+private:
+  /// The dimensions of group `group` in tensor `tensor`, as [first, last).
+  std::pair<int64_t, int64_t> getDims(int tensor, Group group) {
+    Operand &operand = operands[tensor];
+    int64_t rank = getType(tensor).getRank();
+    int64_t contracting = op.getContracting();
+    int64_t sizes[3] = {getType(0).getRank() - contracting, contracting,
+                        getType(1).getRank() - contracting};
+    if (operand.rowGroup == group)
+      return {0, sizes[group]};
+    return {rank - sizes[group], rank};
+  }
+
+  RankedTensorType getType(int tensor) {
+    Value values[3] = {op.getA(), op.getB(), op.getResult()};
+    return cast<RankedTensorType>(values[tensor].getType());
+  }
+
+  static int64_t getProduct(ArrayRef<int64_t> extents) {
+    int64_t product = 1;
+    for (int64_t extent : extents)
+      product *= extent;
+    return product;
   }
 
   LogicalResult describePanels(Operand &operand, int tensor, int64_t position,
@@ -153,6 +181,90 @@ private:
     return success();
   }
 
+  /// Only an operand that stays is the same buffer in every step.
+  exec::Weight getStationaryWeight() {
+    exec::Weight weight = Lowering::getWeight(op.getA(), op.getB());
+    bool stays =
+        (weight == exec::Weight::A && stationary == ccl::ProductForm::A) ||
+        (weight == exec::Weight::B && stationary == ccl::ProductForm::B);
+    return stays ? weight : exec::Weight::None;
+  }
+
+  Lowering &lowering;
+  Group streamed = K;
+};
+
+/// Emits the panels of products that are expanded together.
+class PanelExpansion {
+public:
+  explicit PanelExpansion(Lowering &lowering) : lowering(lowering) {}
+
+  LogicalResult run(ArrayRef<Operation *> group) {
+    for (Operation *op : group) {
+      auto product = dyn_cast<ccl::MatmulOp>(op);
+      if (!product) {
+        if (failed(checkSum(op, group)))
+          return failure();
+        continue;
+      }
+      products.emplace_back(product, lowering);
+      if (failed(products.back().describe(getSum(product, group))))
+        return failure();
+      if (products.back().numPanels != products.front().numPanels)
+        return product.emitOpError("has ")
+               << products.back().numPanels
+               << " panels, the first product of its group "
+               << products.front().numPanels;
+    }
+    for (int64_t panel = 0; panel < products.front().numPanels; ++panel) {
+      fetched.clear();
+      for (size_t index = 0; index < products.size(); ++index)
+        expand(index, panel);
+    }
+    return success();
+  }
+
+  /// What `product` is added to in its group in the end; its result if to
+  /// nothing.
+  static Value getSum(ccl::MatmulOp product, ArrayRef<Operation *> group) {
+    Value sum = product.getResult();
+    while (sum.hasOneUse() &&
+           llvm::is_contained(group, *sum.getUsers().begin()) &&
+           isa<AddOp>(*sum.getUsers().begin()))
+      sum = sum.getUsers().begin()->getResult(0);
+    return sum;
+  }
+
+private:
+  /// A sum in a group is one of neighbours in it, and of nothing else.
+  static LogicalResult checkSum(Operation *op, ArrayRef<Operation *> group) {
+    int64_t first = group.size(), last = -1, count = 0;
+    std::function<bool(Operation *)> collect = [&](Operation *addend) {
+      const auto *found = llvm::find(group, addend);
+      if (!addend || found == group.end() ||
+          (addend != op && !addend->getResult(0).hasOneUse()))
+        return false;
+      if (isa<AddOp>(addend))
+        return llvm::all_of(addend->getOperands(), [&](Value operand) {
+          return collect(operand.getDefiningOp());
+        });
+      int64_t index = found - group.begin();
+      first = std::min(first, index);
+      last = std::max(last, index);
+      ++count;
+      return isa<ccl::MatmulOp>(addend);
+    };
+    if (!isa<AddOp>(op) || !collect(op) || last - first + 1 != count)
+      return op->emitOpError("is in a group of products, but is not a sum of "
+                             "neighbours in it");
+    return success();
+  }
+
+  struct FetchedPanel {
+    const Operand *operand;
+    Matrix matrix;
+  };
+
   /// Panel `panel` where it lies on its owner.
   Value getOwn(const Operand &operand, int64_t panel) {
     return lowering.slice(operand.buffer,
@@ -173,10 +285,19 @@ private:
         other);
   }
 
-  /// A factor's panel on every rank, as a matrix.
-  Matrix fetch(const Operand &operand, int64_t panel) {
+  /// A factor's panel on every rank, as a matrix; fetched once in a group.
+  Matrix getPanel(const Operand &operand, int64_t panel) {
     if (!operand.isStreamed)
       return {operand.buffer, operand.cols};
+    for (const FetchedPanel &known : fetched)
+      if (known.operand->hasPanelsOf(operand))
+        return known.matrix;
+    Matrix matrix = fetch(operand, panel);
+    fetched.push_back({&operand, matrix});
+    return matrix;
+  }
+
+  Matrix fetch(const Operand &operand, int64_t panel) {
     Value own = getOwn(operand, panel);
     if (operand.axis.empty()) {
       if (operand.isMatrix())
@@ -206,37 +327,45 @@ private:
     return {own, isWholeRow ? operand.panelCols : operand.cols};
   }
 
-  void expand(int64_t panel) {
-    const Operand &a = operands[0], &b = operands[1], &c = operands[2];
-    Matrix matrixA = fetch(a, panel), matrixB = fetch(b, panel);
-    int64_t rowsA = a.panelRows, colsA = a.panelCols;
-    Gemm gemm{op.getTransposeA() ? colsA : rowsA,
-              c.panelCols,
-              op.getTransposeA() ? rowsA : colsA,
-              matrixA,
-              matrixB,
-              {}};
-    gemm.transA = op.getTransposeA();
-    gemm.transB = op.getTransposeB();
-    gemm.weight = getStationaryWeight();
-    if (stationary == ccl::ProductForm::C) {
+  /// Whether a neighbour in the group goes to where product `index` does.
+  bool isSummedWith(size_t index, size_t neighbour) const {
+    return neighbour < products.size() &&
+           products[index].operands[2].buffer ==
+               products[neighbour].operands[2].buffer;
+  }
+
+  void expand(size_t index, int64_t panel) {
+    PanelProduct &product = products[index];
+    const Operand &c = product.operands[2];
+    lowering.location = product.op.getLoc();
+    Gemm gemm = product.getGemm();
+    gemm.a = getPanel(product.operands[0], panel);
+    gemm.b = getPanel(product.operands[1], panel);
+    bool isFirst = index == 0 || !isSummedWith(index, index - 1);
+    if (product.stationary == ccl::ProductForm::C) {
       gemm.c = {c.buffer, c.cols};
-      gemm.accumulate = panel > 0;
+      gemm.accumulate = panel > 0 || !isFirst;
       lowering.gemm(gemm);
       return;
     }
-    Value own = getOwn(c, panel);
     if (c.axis.empty() && c.isMatrix()) {
-      gemm.c = getMatrix(c, own);
+      gemm.c = getMatrix(c, getOwn(c, panel));
+      gemm.accumulate = !isFirst;
       lowering.gemm(gemm);
       return;
     }
-    Value partial = allocatePanel(c, "partial panel");
-    // The owner adds to its own part where the result will lie.
-    if (!c.axis.empty() && c.isContiguous())
-      partial = selectOwner(c, panel, own, partial);
+    if (isFirst) {
+      partial = allocatePanel(c, "partial panel");
+      // The owner adds to its own part where the result will lie.
+      if (!c.axis.empty() && c.isContiguous())
+        partial = selectOwner(c, panel, getOwn(c, panel), partial);
+    }
     gemm.c = {partial, c.panelCols};
+    gemm.accumulate = !isFirst;
     lowering.gemm(gemm);
+    if (isSummedWith(index, index + 1))
+      return;
+    Value own = getOwn(c, panel);
     if (c.axis.empty())
       lowering.copy({partial, c.inner}, {own, c.ld}, c.outer, c.inner);
     else
@@ -249,25 +378,33 @@ private:
                            c.getOwner(panel)});
   }
 
-  /// Only an operand that stays is the same buffer in every step.
-  exec::Weight getStationaryWeight() {
-    exec::Weight weight = Lowering::getWeight(op.getA(), op.getB());
-    bool stays =
-        (weight == exec::Weight::A && stationary == ccl::ProductForm::A) ||
-        (weight == exec::Weight::B && stationary == ccl::ProductForm::B);
-    return stays ? weight : exec::Weight::None;
-  }
-
-  ccl::MatmulOp op;
   Lowering &lowering;
-  Operand operands[3];
-  int stationary = 0;
-  Group streamed = K;
-  int64_t numPanels = 0;
+  std::vector<PanelProduct> products;
+  /// The panels of the present step.
+  SmallVector<FetchedPanel> fetched;
+  /// The panel that the present sum is made in.
+  Value partial;
 };
 } // namespace
 
-LogicalResult mlir::optimus::expandPanels(ccl::MatmulOp op,
+LogicalResult mlir::optimus::expandPanels(ArrayRef<Operation *> group,
                                           Lowering &lowering) {
-  return PanelExpansion(op, lowering).run();
+  return PanelExpansion(lowering).run(group);
+}
+
+bool mlir::optimus::canExpandTogether(ArrayRef<Operation *> group,
+                                      const Lowering &lowering) {
+  for (Operation *op : group) {
+    auto product = dyn_cast<ccl::MatmulOp>(op);
+    if (!product)
+      continue;
+    Value sum = PanelExpansion::getSum(product, group);
+    for (Operation *other : group)
+      if (isa<ccl::MatmulOp>(other) &&
+          llvm::any_of(other->getOperands(), [&](Value operand) {
+            return lowering.shareBuffer(sum, operand);
+          }))
+        return false;
+  }
+  return true;
 }

@@ -137,8 +137,11 @@ int64_t getNumRows(Value tensor);
 LogicalResult lowerLocalOp(Operation *op, Lowering &lowering);
 /// optimus.matmul.
 LogicalResult lowerMatmul(MatmulOp op, Lowering &lowering);
-/// ccl.matmul, panel by panel.
-LogicalResult expandPanels(ccl::MatmulOp op, Lowering &lowering);
+/// Products ccl.matmul and the sums optimus.add of their results, panel by
+/// panel together: see --optimus-group-products.
+LogicalResult expandPanels(ArrayRef<Operation *> group, Lowering &lowering);
+/// Whether what one member of a group writes lies apart from what others read.
+bool canExpandTogether(ArrayRef<Operation *> group, const Lowering &lowering);
 /// ccl collectives that stand alone, and ccl.slice.
 LogicalResult lowerCollective(Operation *op, Lowering &lowering);
 /// head_loss and head_loss_grad of both dialects, chunk by chunk.

@@ -29,8 +29,7 @@ using namespace mlir::optimus;
 static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](MatmulOp matmul) { return lowerMatmul(matmul, lowering); })
-      .Case(
-          [&](ccl::MatmulOp matmul) { return expandPanels(matmul, lowering); })
+      .Case([&](ccl::MatmulOp) { return expandPanels(op, lowering); })
       .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
           [&](auto) { return lowerHeadLoss(op, lowering); })
       .Case<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp,
@@ -141,17 +140,31 @@ private:
       else if (buffer.kind == Buffer::Output)
         lowering.setBufferAt(index, converted.getArgument(next++));
     }
-    for (Operation &op : function.getBody().front().without_terminator()) {
-      lowering.location = op.getLoc();
-      if (failed(lowerOp(&op, lowering)))
+    Operation *terminator = function.getBody().front().getTerminator();
+    for (Operation *op = &function.getBody().front().front();
+         op != terminator;) {
+      SmallVector<Operation *> group = ccl::getProductGroup(op);
+      op = group.back()->getNextNode();
+      if (failed(lowerGroup(group, lowering)))
         return failure();
     }
-    Operation *terminator = function.getBody().front().getTerminator();
     lowering.location = terminator->getLoc();
     for (unsigned result : assignment.getCopiedResults())
       lowering.copy(lowering.getBuffer(terminator->getOperand(result)),
                     lowering.getBufferAt(*assignment.getOutput(result)));
     func::ReturnOp::create(builder, terminator->getLoc());
+    return success();
+  }
+
+  LogicalResult lowerGroup(ArrayRef<Operation *> group, Lowering &lowering) {
+    lowering.location = group.front()->getLoc();
+    if (group.size() > 1 && canExpandTogether(group, lowering))
+      return expandPanels(group, lowering);
+    for (Operation *op : group) {
+      lowering.location = op->getLoc();
+      if (failed(lowerOp(op, lowering)))
+        return failure();
+    }
     return success();
   }
 

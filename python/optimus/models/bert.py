@@ -206,7 +206,7 @@ class _Block:
         prefix = self._prefix + "attention."
         heads = [("heads", c.heads), ("head_dim", c.hidden // c.heads)]
         parts = [
-            _linear(model, c, prefix + "self." + part, "heads", "kv", x,
+            _linear(model, c, prefix + "self." + part, "heads", "heads", x,
                     heads, self._hidden)
             for part in ("query", "key", "value")
         ]

@@ -71,9 +71,9 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 // CHECK: %[[W0:.*]] = exec.slice %[[W]][0] : memref<48xf32> to memref<44xf32>
 // CHECK: %[[PW:.*]] = exec.alloc "workspace" {name = "received panel"} : memref<16xf32>
 // CHECK: exec.collective_start broadcast sum over "row", %[[W0]] to %[[PW]] {dst_ld = 2 : i64, id = 0 : i32, inner = 2 : i64, outer = 8 : i64, src_ld = 6 : i64}
-// CHECK: %[[Y0:.*]] = exec.slice %[[Y]][0] : memref<32xf32> to memref<30xf32>
 // CHECK: %[[PY:.*]] = exec.alloc "workspace" {name = "partial panel"} : memref<16xf32>
 // CHECK: exec.gemm %[[X]], %[[PW]], %[[PY]] {id = 2 : i32, k = 4 : i64, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, m = 4 : i64, n = 4 : i64}
+// CHECK: %[[Y0:.*]] = exec.slice %[[Y]][0] : memref<32xf32> to memref<30xf32>
 // CHECK: exec.collective_start reduce sum over "col", %[[PY]] to %[[Y0]] {dst_ld = 4 : i64, id = 3 : i32, inner = 2 : i64, outer = 8 : i64, src_ld = 2 : i64}
 // Panel 1 is the second of the same owners.
 // CHECK: exec.slice %[[W]][2]

@@ -154,6 +154,19 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
   return form;
 }
 
+SmallVector<Operation *> ccl::getProductGroup(Operation *op) {
+  SmallVector<Operation *> group = {op};
+  Attribute mark = op->getDiscardableAttr(kProductGroup);
+  if (!mark)
+    return group;
+  while (Operation *next = group.back()->getNextNode()) {
+    if (next->getDiscardableAttr(kProductGroup) != mark)
+      break;
+    group.push_back(next);
+  }
+  return group;
+}
+
 //===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//

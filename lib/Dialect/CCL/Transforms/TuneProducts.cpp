@@ -117,8 +117,11 @@ public:
     return operands + priceProduct(1) + result;
   }
 
-  /// Replaces the product by a local one between gathers and a scatter.
-  void moveWhole() {
+  /// Replaces the product by a local one of gathered operands. Operands that a
+  /// product of its group gathered before are in `gathered`. Returns the
+  /// product, and how its addends are reduced if they are.
+  std::pair<Value, const Mover *>
+  moveWhole(llvm::DenseMap<std::pair<Value, StringRef>, Value> &gathered) {
     OpBuilder builder(op);
     Value operands[2] = {op.getA(), op.getB()};
     RankedTensorType resultType = getType(ProductForm::C);
@@ -130,20 +133,20 @@ public:
         scatters = &mover;
         continue;
       }
-      operands[mover.tensor] =
-          AllGatherOp::create(builder, op.getLoc(), whole,
-                              operands[mover.tensor], mover.axis, mover.dim);
+      Value &operand = operands[mover.tensor];
+      Value &known = gathered[{operand, mover.axis}];
+      if (!known || known.getType() != whole)
+        known = AllGatherOp::create(builder, op.getLoc(), whole, operand,
+                                    mover.axis, mover.dim);
+      operand = known;
     }
     Value product = optimus::MatmulOp::create(
         builder, op.getLoc(), resultType, operands[0], operands[1],
         op.getContracting(), op.getTransposeA(), op.getTransposeB());
-    if (scatters)
-      product = ReduceScatterOp::create(builder, op.getLoc(),
-                                        op.getResult().getType(), product,
-                                        scatters->axis, scatters->dim);
-    op.getResult().replaceAllUsesWith(product);
-    op.erase();
+    return {product, scatters};
   }
+
+  MatmulOp getOp() const { return op; }
 
 private:
   Value getValue(int tensor) const {
@@ -241,39 +244,110 @@ public:
     if (!mesh)
       return;
     optimus::CostModel costs(profile, mesh.getNumRanks());
-    SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
-    for (MatmulOp op : products)
-      tune(op, costs);
+    SmallVector<SmallVector<Operation *>> groups;
+    for (MatmulOp op : function.getOps<MatmulOp>())
+      if (groups.empty() || !llvm::is_contained(groups.back(), op))
+        groups.push_back(getProductGroup(op));
+    for (ArrayRef<Operation *> group : groups)
+      tune(group, costs);
   }
 
 private:
-  void tune(MatmulOp op, const optimus::CostModel &costs) {
-    TunableProduct product(op, costs);
-    // A user's choice stands; a product that nothing moves of has none.
-    if (op->hasAttr(OptimusDialect::kMove) || failed(product.describe()))
-      return;
-    ++numProducts;
-    int64_t least = op.getPanels(), best = least;
-    double bestSeconds = product.pricePanels(least);
+  /// Products of a group have one number of panels, or all move whole.
+  void tune(ArrayRef<Operation *> group, const optimus::CostModel &costs) {
+    std::vector<TunableProduct> products;
+    for (Operation *op : group) {
+      auto product = dyn_cast<MatmulOp>(op);
+      if (!product)
+        continue;
+      products.emplace_back(product, costs);
+      // A user's choice stands; a product that nothing moves of has none.
+      if (op->hasAttr(OptimusDialect::kMove) ||
+          failed(products.back().describe()))
+        return;
+    }
+    numProducts += products.size();
+    auto addUp = [&](auto price) {
+      double seconds = 0;
+      for (const TunableProduct &product : products)
+        seconds += price(product);
+      return seconds;
+    };
+    auto pricePanels = [&](int64_t panels) {
+      return addUp([&](const TunableProduct &product) {
+        return product.pricePanels(panels);
+      });
+    };
+    int64_t least = products.front().getOp().getPanels(), best = least;
+    double bestSeconds = pricePanels(least);
     // Multiples of the least number are panels of one owner each, too.
     for (int64_t factor = 2; factor <= maxFactor; ++factor) {
       int64_t panels = factor * least;
-      if (product.getStreamedExtent() % panels != 0)
+      if (llvm::any_of(products, [&](const TunableProduct &product) {
+            return product.getStreamedExtent() % panels != 0;
+          }))
         continue;
-      double seconds = product.pricePanels(panels);
+      double seconds = pricePanels(panels);
       if (seconds < (1 - kGain) * bestSeconds)
         std::tie(best, bestSeconds) = std::pair(panels, seconds);
     }
-    bool fits = product.getWholeBytes() <= maxWholeBytes;
+    double bytes = addUp([](const TunableProduct &product) {
+      return static_cast<double>(product.getWholeBytes());
+    });
+    double whole = addUp(
+        [](const TunableProduct &product) { return product.priceWhole(); });
     bool movesWhole =
-        move == "whole" || (move == "auto" && fits &&
-                            product.priceWhole() < (1 - kGain) * bestSeconds);
+        move == "whole" || (move == "auto" && bytes <= maxWholeBytes &&
+                            whole < (1 - kGain) * bestSeconds);
     if (movesWhole) {
-      product.moveWhole();
-      ++numWhole;
+      moveWhole(group, products);
+      numWhole += products.size();
     } else if (best != least) {
-      op.setPanels(best);
-      ++numMorePanels;
+      for (TunableProduct &product : products)
+        product.getOp().setPanels(best);
+      numMorePanels += products.size();
+    }
+  }
+
+  /// Replaces the products of a group by local ones. What is only added up in
+  /// the group is scattered as a sum.
+  static void moveWhole(ArrayRef<Operation *> group,
+                        MutableArrayRef<TunableProduct> products) {
+    llvm::DenseMap<std::pair<Value, StringRef>, Value> gathered;
+    llvm::DenseMap<Value, const Mover *> addends;
+    SmallVector<optimus::AddOp> sums;
+    for (Operation *op : group)
+      if (auto add = dyn_cast<optimus::AddOp>(op))
+        sums.push_back(add);
+    auto isAddend = [&](Value value) {
+      return value.hasOneUse() &&
+             isa<optimus::AddOp>(*value.getUsers().begin()) &&
+             llvm::is_contained(group, *value.getUsers().begin());
+    };
+    // Puts `whole` in the place of `part`, scattered unless it is an addend.
+    auto replace = [&](Operation *op, Value whole, const Mover *scatters) {
+      Value part = op->getResult(0);
+      if (scatters && isAddend(part)) {
+        addends[whole] = scatters;
+      } else if (scatters) {
+        OpBuilder builder(op);
+        whole = ReduceScatterOp::create(builder, op->getLoc(), part.getType(),
+                                        whole, scatters->axis, scatters->dim);
+      }
+      part.replaceAllUsesWith(whole);
+      op->erase();
+    };
+    for (TunableProduct &product : products) {
+      auto [whole, scatters] = product.moveWhole(gathered);
+      replace(product.getOp(), whole, scatters);
+    }
+    for (optimus::AddOp add : sums) {
+      const Mover *scatters = addends.lookup(add.getLhs());
+      OpBuilder builder(add);
+      Value sum =
+          optimus::AddOp::create(builder, add.getLoc(), add.getLhs().getType(),
+                                 add.getLhs(), add.getRhs());
+      replace(add, sum, scatters);
     }
   }
 

@@ -46,11 +46,14 @@ void GradientAccumulator::copyRole(Value from, Value to) {
 void GradientAccumulator::add(Value value, Value gradient) {
   assert(value.getType() == gradient.getType() &&
          "a gradient has the type of its value");
+  // An addend lies where the sum does.
+  copyRole(value, gradient);
   Value &known = gradients[value];
-  if (known)
+  if (known) {
     gradient = AddOp::create(builder, gradient.getLoc(), known.getType(), known,
                              gradient);
-  copyRole(value, gradient);
+    copyRole(value, gradient);
+  }
   known = gradient;
 }
 

@@ -18,13 +18,15 @@ using namespace mlir::optimus;
 
 // Weights whose roles end in `.weight` are [in, out]. Those of `out_in` are
 // stored [out, in], as torch.nn.Linear has them, and products transpose them:
-// the same cuts in the other order. Heads of keys and values are narrower than
-// the residual stream, so that their weights lie across as the down
-// projection's do.
+// the same cuts in the other order. Queries, keys and values are products of
+// one input, which moves once for all of them (--optimus-group-products), so
+// that their weights lie alike however narrow keys and values are.
 
 /// 2D: activations [b, s, h] and weights [in, out] are cut along both of their
-/// long dimensions. The down projection lies across, so that its products
-/// keep the largest of their three tensors, the hidden activation, in place.
+/// long dimensions. Where a linear's result stays in place, its input moves in
+/// all three products; where its input stays, its result moves in two, since
+/// both gradients move the same one. So linears that do not widen lie across,
+/// [out, in] at [row, col]: the down projection and the attention's output.
 static constexpr RoleLayout summa[] = {
     {"tokens", "data+row,-"},
     {"targets", "data+row,-"},
@@ -38,7 +40,7 @@ static constexpr RoleLayout summa[] = {
     {"norm.bias", "col"},
     {"qkv.weight", "row,-,col,-"},
     {"qkv.bias", "-,col,-"},
-    {"attn_out.weight", "row,-,col"},
+    {"attn_out.weight", "col,-,row"},
     {"attn_out.bias", "col"},
     {"mlp_up.weight", "row,col"},
     {"mlp_up.bias", "col"},
@@ -46,15 +48,14 @@ static constexpr RoleLayout summa[] = {
     {"mlp_down.bias", "col"},
     {"query_heads", "data+row,-,col,-,-"},
     {"query_heads.out_in", "col,-,-,row"},
-    {"heads.out_in", "row,-,col"},
-    {"attn_out.out_in", "col,row,-,-"},
+    {"heads.out_in", "col,-,row"},
+    {"heads.bias", "col,-"},
+    {"attn_out.out_in", "row,col,-,-"},
     {"mlp_up.out_in", "col,row"},
     {"mlp_down.out_in", "row,col"},
     {"head.weight", "col,row"},
     // Weights [out, in] of BERT, and what goes with them.
-    {"kv.out_in", "col,-,row"},
-    {"kv.bias", "col,-"},
-    {"attn_merge.out_in", "col,row,-"},
+    {"attn_merge.out_in", "row,col,-"},
     {"attn_merge.bias", "col"},
     {"transform.out_in", "col,row"},
     {"transform.bias", "col"},
@@ -64,9 +65,10 @@ static constexpr RoleLayout summa[] = {
 /// Where the Optimus paper differs: every weight [in, out] is at [row, col], so
 /// that every forward product keeps its result in place.
 static constexpr RoleLayout summaPaper[] = {
-    {"token_embedding", "row,col"}, {"mlp_down.weight", "row,col"},
-    {"heads.out_in", "col,-,row"},  {"mlp_down.out_in", "col,row"},
-    {"head.weight", "row,col"},     {"head.bias", "row"},
+    {"token_embedding", "row,col"},     {"attn_out.weight", "row,-,col"},
+    {"mlp_down.weight", "row,col"},     {"attn_out.out_in", "col,row,-,-"},
+    {"attn_merge.out_in", "col,row,-"}, {"mlp_down.out_in", "col,row"},
+    {"head.weight", "row,col"},         {"head.bias", "row"},
 };
 
 /// 1D tensor parallelism over `col` (column-parallel, then row-parallel
@@ -93,12 +95,11 @@ static constexpr RoleLayout megatron[] = {
     {"query_heads", "data+row,-,col,-,-"},
     {"query_heads.out_in", "col,-,-,-"},
     {"heads.out_in", "col,-,-"},
+    {"heads.bias", "col,-"},
     {"attn_out.out_in", "-,col,-,-"},
     {"mlp_up.out_in", "col,-"},
     {"mlp_down.out_in", "-,col"},
     {"head.weight", "col,-"},
-    {"kv.out_in", "col,-,-"},
-    {"kv.bias", "col,-"},
     {"attn_merge.out_in", "-,col,-"},
     {"attn_merge.bias", "-"},
     {"transform.out_in", "-,-"},
@@ -136,12 +137,11 @@ static constexpr RoleLayout data[] = {
     {"query_heads", "data,-,-,-,-"},
     {"query_heads.out_in", "-,-,-,-"},
     {"heads.out_in", "-,-,-"},
+    {"heads.bias", "-,-"},
     {"attn_out.out_in", "-,-,-,-"},
     {"mlp_up.out_in", "-,-"},
     {"mlp_down.out_in", "-,-"},
     {"head.weight", "-,-"},
-    {"kv.out_in", "-,-,-"},
-    {"kv.bias", "-,-"},
     {"attn_merge.out_in", "-,-,-"},
     {"attn_merge.bias", "-"},
     {"transform.out_in", "-,-"},

@@ -104,6 +104,15 @@ FailureOr<ProductCuts> getProductCuts(MatmulOp op);
 /// The form of `ccl.matmul`, or failure with no message.
 FailureOr<ProductForm> getProductForm(MatmulOp op);
 
+/// On neighbours that are expanded into panels together, with one number:
+/// `ccl.matmul` and each `optimus.add` of their results. What they mean does
+/// not change.
+inline constexpr llvm::StringLiteral kProductGroup = "ccl.group";
+
+/// `op` and the operations after it that are marked as one group with it; `op`
+/// alone where it has no mark.
+SmallVector<Operation *> getProductGroup(Operation *op);
+
 } // namespace mlir::ccl
 
 #endif // OPTIMUS_DIALECT_CCL_IR_CCL_H

@@ -18,7 +18,8 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
     least number of panels, gets a multiple of it, so that less of the first and last
     panel is waited for, or becomes a local product between an all-gather of each
     operand that moves and a reduce-scatter of a result that does: fewer, larger
-    messages, and more memory. A product that carries `optimus.move` is left alone.
+    messages, and more memory. Products of a group (see `--optimus-group-products`)
+    are treated alike, by the sum of their times. One that carries `optimus.move` is left alone.
 
     ```mlir
     %y = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : …
@@ -74,6 +75,30 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
   let statistics = [
     Statistic<"numChecked", "operations-checked",
               "Local operations held against their rules">
+  ];
+}
+
+def GroupProductsPass : Pass<"optimus-group-products", "::mlir::func::FuncOp"> {
+  let summary = "Brings products together that can move a tensor once for all";
+  let description = [{
+    Runs before `--optimus-tune-products`, and again, since other passes move and
+    clone operations, just before `--optimus-to-exec`. Products that move one operand over
+    one axis in equally many panels, as those of queries, keys and values or
+    the gradients of their weights do, are put next to each other and marked with
+    `ccl.group`, where nothing stands between them: no operation needs
+    one of them and makes what another needs. So are products whose results
+    move alike and are only added up, as their input's gradient is. `--optimus-to-exec` expands a group
+    panel by panel together: a common operand's panel is broadcast once, and
+    partial results are added up before they are reduced.
+
+    ```mlir
+    %q = ccl.matmul %x, %wq {ccl.group = 0 : i64, panels = 2 : i64, stationary = "c"} : …
+    %k = ccl.matmul %x, %wk {ccl.group = 0 : i64, panels = 2 : i64, stationary = "c"} : …
+    ```
+  }];
+  let statistics = [
+    Statistic<"numGrouped", "products-grouped", "Products in groups">,
+    Statistic<"numSums", "sums", "Sums of products that are reduced as one">
   ];
 }
 
