@@ -19,15 +19,12 @@ namespace optrt {
 namespace {
 
 /// A matrix of f32 as an MPI type. `columns` of every row are sent, rows lie
-/// `ld` apart, and the next item of the type starts `columns` further right.
+/// `ld` apart.
 class MatrixType {
 public:
   MatrixType(int64_t rows, int64_t columns, int64_t ld) {
-    MPI_Datatype vector;
     MPI_Type_vector(static_cast<int>(rows), static_cast<int>(columns),
-                    static_cast<int>(ld), MPI_FLOAT, &vector);
-    MPI_Type_create_resized(vector, 0, columns * sizeof(float), &type);
-    MPI_Type_free(&vector);
+                    static_cast<int>(ld), MPI_FLOAT, &type);
     MPI_Type_commit(&type);
   }
   // MPI keeps a freed type until the operations that use it are complete.
@@ -54,6 +51,11 @@ constexpr int64_t kChainElements = 1 << 14;
 int64_t segmentLength(int64_t count) {
   return std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16);
 }
+
+/// Elements of a segment of what one rank sends to another in an exchange.
+/// Longer ones collide on the way into a rank; shorter ones cost more, which
+/// shows where many ranks share a core.
+constexpr int64_t kExchangeSegment = 1 << 15;
 
 /// Calls body(row, column, offset, length) for the rows of the elements
 /// [begin, begin + length) of a matrix with `inner` columns.
@@ -85,6 +87,12 @@ void unpack(float *matrix, int64_t ld, const float *packed, int64_t inner,
              });
 }
 
+void copyMatrix(float *dst, int64_t dstLd, const float *src, int64_t srcLd,
+                int64_t outer, int64_t inner) {
+  for (int64_t row = 0; row != outer; ++row)
+    std::memcpy(dst + row * dstLd, src + row * srcLd, inner * sizeof(float));
+}
+
 Status tooLarge() {
   return internal(
       "it moves 2^31 elements or more, which MPI's counts cannot express");
@@ -106,39 +114,37 @@ Status Operation::begin(const Members &newMembers, int newTag,
   src = newSrc;
   dst = newDst;
   tag = newTag;
-  requests.assign(1, MPI_REQUEST_NULL);
-  hasResult = false;
-  done = count() == 0;
+  hasResult = handsOn = false;
+  done = count() == 0 || members.size == 1;
+  bool isRoot = desc.kind == OPTRT_BROADCAST && members.index == desc.root;
+  if ((isRoot || members.size == 1) && dst && dst != src)
+    copyMatrix(dst, desc.dst_ld, src, desc.src_ld, desc.outer, desc.inner);
   if (done)
     return okStatus();
-  if (desc.kind == OPTRT_BROADCAST)
+  switch (desc.kind) {
+  case OPTRT_BROADCAST:
     return beginBroadcast();
-  if (desc.kind == OPTRT_REDUCE && count() >= kChainElements &&
-      members.size > 1)
-    return beginChainReduce();
-  return beginExchange();
+  case OPTRT_ALL_GATHER:
+    return beginAllGather();
+  case OPTRT_REDUCE:
+    if (count() >= kChainElements)
+      return beginChainReduce();
+  }
+  return beginReduction();
 }
 
 Status Operation::beginBroadcast() {
   const int n = members.size, index = members.index;
   bool isRoot = index == desc.root;
-  if (isRoot && dst && dst != src)
-    for (int64_t row = 0; row != desc.outer; ++row)
-      std::memcpy(dst + row * desc.dst_ld, src + row * desc.src_ld,
-                  desc.inner * sizeof(float));
-  if (n == 1) {
-    done = true;
-    return okStatus();
-  }
   float *matrix = isRoot ? const_cast<float *>(src) : dst;
   int64_t ld = isRoot ? desc.src_ld : desc.dst_ld;
   if (count() < kChainElements || !members.chainBroadcast) {
     if (desc.outer * ld > INT_MAX)
       return tooLarge();
-    stage = Stage::Exchange;
+    stage = Stage::Library;
     MatrixType type(desc.outer, desc.inner, ld);
     OPTIMUS_MPI_CHECK(MPI_Ibcast, matrix, 1, type, desc.root, members.comm,
-                      requests.data());
+                      &request);
     return okStatus();
   }
 
@@ -240,74 +246,155 @@ Status Operation::beginChainReduce() {
   return advance();
 }
 
-bool Operation::isOneRound() const { return count() <= kOneRoundElements; }
+Operation::Part Operation::partOf(int r) const {
+  if (desc.kind == OPTRT_REDUCE_SCATTER)
+    return {r * desc.inner, 0, count()};
+  if (isOneRound())
+    return {0, 0, wantsResult(r) ? count() : 0};
+  int64_t begin = count() * r / members.size;
+  return {0, begin, count() * (r + 1) / members.size - begin};
+}
 
-Status Operation::beginExchange() {
-  const int n = members.size;
-  MPI_Comm comm = members.comm;
-  int64_t outer = desc.outer, inner = desc.inner;
-  if (outer * std::max(desc.src_ld, desc.dst_ld) > INT_MAX ||
-      count() * n > INT_MAX)
-    return tooLarge();
-  int whole = static_cast<int>(count());
+bool Operation::wantsResult(int r) const {
+  return desc.kind != OPTRT_REDUCE || r == desc.root;
+}
+
+bool Operation::isOneRound() const {
+  return desc.kind != OPTRT_REDUCE_SCATTER && count() <= kOneRoundElements;
+}
+
+Exchange::Plan Operation::exchangePlan() const {
+  Exchange::Plan plan;
+  plan.comm = members.comm;
+  plan.size = members.size;
+  plan.index = members.index;
+  plan.tag = tag;
+  plan.segmentLength = kExchangeSegment;
+  return plan;
+}
+
+Status Operation::beginAllGather() {
   stage = Stage::Exchange;
-  switch (desc.kind) {
-  case OPTRT_ALL_GATHER: {
-    MatrixType from(outer, inner, desc.src_ld), to(outer, inner, desc.dst_ld);
-    OPTIMUS_MPI_CHECK(MPI_Iallgather, src, 1, from, dst, 1, to, comm,
-                      requests.data());
-    return okStatus();
+  const int64_t inner = desc.inner;
+  auto block = [this](int r) { return dst + r * desc.inner; };
+  copyMatrix(block(members.index), desc.dst_ld, src, desc.src_ld, desc.outer,
+             inner);
+  const float *own = src;
+  if (!isDense(desc.src_ld)) {
+    float *copy = reserve(packed, count());
+    pack(copy, src, desc.src_ld, inner, 0, count());
+    own = copy;
   }
-  case OPTRT_REDUCE_SCATTER: {
-    MatrixType from(outer, inner, desc.src_ld);
-    reserve(received, n * count());
-    OPTIMUS_MPI_CHECK(MPI_Ialltoall, src, 1, from, received.data(), whole,
-                      MPI_FLOAT, comm, requests.data());
-    return okStatus();
+  Exchange::Plan plan = exchangePlan();
+  plan.sends = plan.receives = [this](int) { return count(); };
+  plan.outgoing = [own](int, int64_t begin, int64_t, float *) {
+    return own + begin;
+  };
+  if (desc.outer == 1)
+    plan.place = [block](int r, int64_t begin) { return block(r) + begin; };
+  plan.arrived = [this, block](int r, int64_t begin, int64_t length,
+                               const float *data) {
+    if (desc.outer != 1)
+      unpack(block(r), desc.dst_ld, data, desc.inner, begin, length);
+  };
+  OPTRT_RETURN_IF_ERROR(exchange.begin(std::move(plan)));
+  return advance();
+}
+
+Status Operation::beginReduction() {
+  stage = Stage::Exchange;
+  const int index = members.index;
+  const Part mine = partOf(index);
+  reserve(packed, mine.length);
+  slotLength = isOneRound() ? count() : mine.length;
+  reserve(received, members.size * slotLength);
+  // In one round, what this rank adds is also what all others get; in place, it
+  // may not be read from `src` once the result is there.
+  float *own = slotOf(index);
+  pack(own, src + mine.offset, desc.src_ld, desc.inner, mine.begin, slotLength);
+  Exchange::Plan plan = exchangePlan();
+  plan.sends = [this](int r) { return partOf(r).length; };
+  plan.receives = [mine](int) { return mine.length; };
+  plan.outgoing = [this, own](int r, int64_t begin, int64_t length,
+                              float *slot) -> const float * {
+    if (isOneRound())
+      return own + begin;
+    const Part part = partOf(r);
+    pack(slot, src + part.offset, desc.src_ld, desc.inner, part.begin + begin,
+         length);
+    return slot;
+  };
+  plan.place = [this](int r, int64_t begin) { return slotOf(r) + begin; };
+  missing.assign(mine.length / kExchangeSegment + 1, members.size - 1);
+  numReduced = 0;
+  plan.arrived = [this](int, int64_t begin, int64_t, const float *) {
+    --missing[begin / kExchangeSegment];
+    reduceArrived();
+  };
+  OPTRT_RETURN_IF_ERROR(exchange.begin(std::move(plan)));
+  if (desc.kind != OPTRT_REDUCE_SCATTER && !isOneRound())
+    OPTRT_RETURN_IF_ERROR(beginHandingOn());
+  return advance();
+}
+
+/// Each rank sends its part of the result to all, or to the root.
+Status Operation::beginHandingOn() {
+  const int index = members.index;
+  handsOn = true;
+  Exchange::Plan plan = exchangePlan();
+  plan.tag = tag + 1;
+  plan.sends = [this, mine = partOf(index).length](int r) {
+    return wantsResult(r) ? mine : 0;
+  };
+  plan.receives = [this, wants = wantsResult(index)](int r) {
+    return wants ? partOf(r).length : 0;
+  };
+  plan.outgoing = [this](int, int64_t begin, int64_t length, float *) {
+    return begin + length <= numReduced ? packed.data() + begin : nullptr;
+  };
+  // In place, what a receive is posted for would still be read.
+  bool straight = isDense(desc.dst_ld) && src != dst;
+  if (straight)
+    plan.place = [this](int r, int64_t begin) {
+      return dst + partOf(r).begin + begin;
+    };
+  plan.arrived = [this, straight](int r, int64_t begin, int64_t length,
+                                  const float *data) {
+    if (!straight)
+      unpack(dst, desc.dst_ld, data, desc.inner, partOf(r).begin + begin,
+             length);
+  };
+  return handing.begin(std::move(plan));
+}
+
+/// Reduces the next segments of this rank's part that have arrived from all.
+void Operation::reduceArrived() {
+  const Part mine = partOf(members.index);
+  while (numReduced != mine.length &&
+         missing[numReduced / kExchangeSegment] == 0) {
+    int64_t length = std::min(kExchangeSegment, mine.length - numReduced);
+    float *sum = packed.data() + numReduced;
+    for (int64_t begin = 0; begin < length; begin += kReductionBlock)
+      reduceBlock(
+          desc.reduction, members.size,
+          [&](int r) { return slotOf(r) + numReduced + begin; }, sum + begin,
+          std::min<int64_t>(kReductionBlock, length - begin));
+    if (wantsResult(members.index))
+      unpack(dst, desc.dst_ld, sum, desc.inner, mine.begin + numReduced,
+             length);
+    numReduced += length;
   }
-  case OPTRT_REDUCE:
-  case OPTRT_ALL_REDUCE: {
-    reserve(packed, count());
-    pack(packed.data(), src, desc.src_ld, inner, 0, count());
-    if (isOneRound()) {
-      reserve(received, n * count());
-      if (desc.kind == OPTRT_REDUCE)
-        OPTIMUS_MPI_CHECK(MPI_Igather, packed.data(), whole, MPI_FLOAT,
-                          received.data(), whole, MPI_FLOAT, desc.root, comm,
-                          requests.data());
-      else
-        OPTIMUS_MPI_CHECK(MPI_Iallgather, packed.data(), whole, MPI_FLOAT,
-                          received.data(), whole, MPI_FLOAT, comm,
-                          requests.data());
-      return okStatus();
-    }
-    // Rank r reduces the elements [offsets[r], offsets[r] + counts[r]).
-    counts.resize(n);
-    offsets.resize(n);
-    receiveOffsets.resize(n);
-    for (int r = 0; r != n; ++r) {
-      offsets[r] = static_cast<int>(count() * r / n);
-      counts[r] = static_cast<int>(count() * (r + 1) / n) - offsets[r];
-    }
-    int mine = counts[members.index];
-    sameCounts.assign(n, mine);
-    for (int r = 0; r != n; ++r)
-      receiveOffsets[r] = r * mine;
-    reserve(received, static_cast<std::size_t>(n) * mine);
-    OPTIMUS_MPI_CHECK(MPI_Ialltoallv, packed.data(), counts.data(),
-                      offsets.data(), MPI_FLOAT, received.data(),
-                      sameCounts.data(), receiveOffsets.data(), MPI_FLOAT, comm,
-                      requests.data());
-    return okStatus();
-  }
-  }
-  assert(false && "the kind was checked at the start");
-  return okStatus();
 }
 
 Status Operation::advance() {
   if (done)
     return okStatus();
+  if (stage == Stage::Library) {
+    int complete = 0;
+    OPTIMUS_MPI_CHECK(MPI_Test, &request, &complete, MPI_STATUS_IGNORE);
+    done = complete;
+    return okStatus();
+  }
   if (stage == Stage::Chain) {
     OPTRT_RETURN_IF_ERROR(chain.advance());
     if (hasResult)
@@ -315,78 +402,15 @@ Status Operation::advance() {
     done = chain.isDone() && (!hasResult || result.isDone());
     return okStatus();
   }
-  int arrived = 0;
-  OPTIMUS_MPI_CHECK(MPI_Testall, static_cast<int>(requests.size()),
-                    requests.data(), &arrived, MPI_STATUSES_IGNORE);
-  if (!arrived)
-    return okStatus();
-  if (stage == Stage::Exchange)
-    return afterExchange();
-  if (desc.kind == OPTRT_ALL_REDUCE || members.index == desc.root)
-    unpack(dst, desc.dst_ld, packed.data(), desc.inner, 0, count());
-  done = true;
-  return okStatus();
-}
-
-Status Operation::afterExchange() {
-  int64_t inner = desc.inner;
-  switch (desc.kind) {
-  case OPTRT_REDUCE_SCATTER:
-    // `packed` holds the sum, row after row.
-    reduceReceived(count(), reserve(packed, count()));
-    unpack(dst, desc.dst_ld, packed.data(), inner, 0, count());
-    break;
-  case OPTRT_REDUCE:
-  case OPTRT_ALL_REDUCE:
-    if (isOneRound()) {
-      if (desc.kind == OPTRT_ALL_REDUCE || members.index == desc.root) {
-        reduceReceived(count(), packed.data());
-        unpack(dst, desc.dst_ld, packed.data(), inner, 0, count());
-      }
-      break;
-    }
-    // The parts were sent off: their place takes the result.
-    float *own = packed.data() + offsets[members.index];
-    reduceReceived(counts[members.index], own);
-    return handOn();
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    OPTRT_RETURN_IF_ERROR(exchange.advance(moved));
+    if (handsOn)
+      OPTRT_RETURN_IF_ERROR(handing.advance(moved));
   }
-  done = true;
+  done = exchange.isDone() && (!handsOn || handing.isDone());
   return okStatus();
-}
-
-/// Sends this rank's part of the result to all, or to the root. MPI's own
-/// collectives would have to be called in the same order by all ranks, but
-/// these begin whenever the parts have arrived.
-Status Operation::handOn() {
-  stage = Stage::HandOn;
-  requests.clear();
-  const int n = members.size, index = members.index;
-  auto wants = [&](int r) {
-    return desc.kind == OPTRT_ALL_REDUCE || r == desc.root;
-  };
-  auto post = [&](auto call, int part, int peer) -> Status {
-    requests.push_back(MPI_REQUEST_NULL);
-    OPTIMUS_MPI_CHECK(call, packed.data() + offsets[part], counts[part],
-                      MPI_FLOAT, peer, tag + 1, members.comm, &requests.back());
-    return okStatus();
-  };
-  // Each rank begins with another peer, so that no link has all at once.
-  for (int i = 1; i != n && wants(index); ++i)
-    OPTRT_RETURN_IF_ERROR(
-        post(MPI_Irecv, (index + n - i) % n, (index + n - i) % n));
-  for (int i = 1; i != n; ++i)
-    if (wants((index + i) % n))
-      OPTRT_RETURN_IF_ERROR(post(MPI_Isend, index, (index + i) % n));
-  return advance();
-}
-
-/// Adds the parts of `length` elements received from all ranks.
-void Operation::reduceReceived(int64_t length, float *sum) const {
-  for (int64_t begin = 0; begin < length; begin += kReductionBlock)
-    reduceBlock(
-        desc.reduction, members.size,
-        [&](int r) { return received.data() + r * length + begin; },
-        sum + begin, std::min<int64_t>(kReductionBlock, length - begin));
 }
 
 } // namespace optrt

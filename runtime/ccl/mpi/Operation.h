@@ -16,14 +16,15 @@
 //                  n - 1, each rank adding its own, and from there to the root
 //  all_reduce      small: everything to everybody; else each rank reduces a
 //                  part and hands it to all, both at the rate of a link
-//  all_gather      MPI's
-//  reduce_scatter  MPI's exchange, then each rank reduces its part
+//  all_gather      every rank sends its own to all others
+//  reduce_scatter  every rank sends each other what that one reduces
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 #define OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 
+#include "Exchange.h"
 #include "Pipeline.h"
 #include "optimus-runtime/World.h"
 
@@ -54,14 +55,25 @@ public:
   bool isDone() const { return done; }
 
 private:
-  enum class Stage { Exchange, HandOn, Chain };
+  enum class Stage { Library, Chain, Exchange };
+
+  /// What a rank reduces: elements [begin, begin + length) of the matrix that
+  /// starts `offset` behind `src`.
+  struct Part {
+    int64_t offset, begin, length;
+  };
 
   Status beginBroadcast();
   Status beginChainReduce();
-  Status beginExchange();
-  Status afterExchange();
-  Status handOn();
-  void reduceReceived(int64_t length, float *sum) const;
+  Status beginAllGather();
+  Status beginReduction();
+  Status beginHandingOn();
+  void reduceArrived();
+  Exchange::Plan exchangePlan() const;
+  Part partOf(int r) const;
+  /// Where what rank r adds to this rank's part is.
+  float *slotOf(int r) { return received.data() + r * slotLength; }
+  bool wantsResult(int r) const;
   bool isOneRound() const;
   /// Whether the matrix has no gaps between rows.
   bool isDense(int64_t ld) const { return desc.outer == 1 || ld == desc.inner; }
@@ -74,13 +86,18 @@ private:
   Stage stage = Stage::Exchange;
   bool done = true;
   int tag = 0;
-  std::vector<MPI_Request> requests; ///< of the exchange, or of handing on
+  MPI_Request request = MPI_REQUEST_NULL; ///< of MPI's own
   /// Along the chain, and, at the root of a reduction, its result.
   Pipeline chain, result;
   bool hasResult = false;
+  /// Of what is gathered or reduced, and of the parts of the result.
+  Exchange exchange, handing;
+  bool handsOn = false;
+  std::vector<int> missing; ///< ranks, of each segment of this rank's part
+  int64_t numReduced = 0;   ///< elements of it
+  int64_t slotLength = 0;
   // Kept between uses: fresh pages are slow.
   std::vector<float> packed, received;
-  std::vector<int> counts, offsets, sameCounts, receiveOffsets;
 };
 
 } // namespace optrt

@@ -334,8 +334,9 @@ std::vector<Kind> allKinds() {
 // One element; rows of odd length; enough that every rank reduces a part.
 const auto kShapes = testing::Values(Shape{1, 1}, Shape{3, 7}, Shape{33, 65},
                                      Shape{1, 4099}, Shape{0, 4});
-// Enough for several segments of a chain, in one row and in many.
-const auto kLargeShapes = testing::Values(Shape{1, 50001}, Shape{201, 251});
+// Enough for several segments of a chain or an exchange, in one row and in
+// many.
+const auto kLargeShapes = testing::Values(Shape{1, 50001}, Shape{277, 509});
 
 std::string
 describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
