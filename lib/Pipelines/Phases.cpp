@@ -24,20 +24,21 @@ static std::string getProfileOption(const PhaseOptions &options) {
 }
 
 static std::string getTunePasses(const PhaseOptions &options) {
-  if (!options.tuneProducts)
+  if (options.move.empty())
     return "";
   return llvm::formatv("func.func(optimus-group-products,"
-                       "optimus-tune-products{{move=auto{0}},"
+                       "optimus-tune-products{{move={0} panels={1}{2}},"
                        "optimus-verify-partition)",
-                       getProfileOption(options))
+                       options.move, options.panels, getProfileOption(options))
       .str();
 }
 
 std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
-  std::string shard = llvm::formatv("optimus-shard{{mesh={0} strategy={1}{2}}",
-                                    options.mesh.toString(), options.strategy,
-                                    options.pad ? "" : " no-pad=true")
-                          .str();
+  std::string shard =
+      llvm::formatv("optimus-shard{{mesh={0} strategy={1} layouts=\"{2}\"{3}}",
+                    options.mesh.toString(), options.strategy, options.layouts,
+                    options.pad ? "" : " no-pad=true")
+          .str();
   return {
       {"differentiate", "optimus-differentiate", true},
       {"step",

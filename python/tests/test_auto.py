@@ -22,6 +22,7 @@ class Row(NamedTuple):
     chosen: bool
     mesh: str
     strategy: str
+    recompute: str
     step_ms: float
     exposed_ms: float
     moved_mib: float
@@ -30,9 +31,11 @@ class Row(NamedTuple):
 
 
 def rows(output: str) -> List[Row]:
-    pattern = r"^([* ]) (\S+:\d\S*) +(\S+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)(.*)$"
+    pattern = (
+        r"^([* ]) (\S+:\d\S*) +(\S+) +([a-z]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)(.*)$"
+    )
     return [
-        Row(m[1] == "*", m[2], m[3], *map(float, m.group(4, 5, 6, 7)), not m[8])
+        Row(m[1] == "*", *m.group(2, 3, 4), *map(float, m.group(5, 6, 7, 8)), not m[9])
         for m in re.finditer(pattern, output, re.MULTILINE)
     ]
 
@@ -90,6 +93,48 @@ def test_what_is_over_the_budget_is_not_chosen(tools, table, tmp_path):
     assert all(row.fits == (row.rank_mib < budget) for row in weighed)
     (chosen,) = [row for row in weighed if row.chosen]
     assert chosen == next(row for row in weighed if row.fits)
+
+
+def test_memory_budgets_call_for_recomputation(tools, table, tmp_path):
+    _, candidates = table
+    assert {row.recompute for row in candidates} == {"none"}
+    least = min(row.rank_mib for row in candidates)
+    flags = ["--ranks", 4, "--memory-budget", "%dKiB" % (0.9 * least * 1024)]
+    result = compile_auto(tools, tmp_path / "model.so", *flags)
+    assert result.returncode == 0, result.stderr
+    weighed = rows(result.stdout)
+    assert not any(row.fits for row in weighed if row.recompute == "none")
+    (chosen,) = [row for row in weighed if row.chosen]
+    assert chosen.recompute != "none"
+    assert chosen == next(row for row in weighed if row.fits)
+    # Unless it is forbidden.
+    path = tmp_path / "none.so"
+    result = compile_auto(tools, path, *flags, "--recompute", "none")
+    assert result.returncode == 1 and not path.exists()
+    assert {row.recompute for row in rows(result.stdout)} == {"none"}
+
+
+def test_policies_are_weighed_on_one_layout(tools, tmp_path):
+    source, path = tools.program(MODEL), tmp_path / "model.so"
+    flags = ["--mesh", "row:2,col:2", "--recompute", "auto"]
+    output = tools.run("optimus-compile", source, *flags, "-o", path)
+    weighed = {row.recompute: row for row in rows(output)}
+    assert weighed.keys() == {"none", "attention", "layer"}
+    assert {row.strategy for row in weighed.values()} == {"summa"}
+    assert weighed["none"].chosen
+    assert weighed["none"].step_ms < weighed["layer"].step_ms
+    assert weighed["none"].rank_mib > weighed["attention"].rank_mib
+    assert weighed["attention"].rank_mib > weighed["layer"].rank_mib
+    # What is chosen is what the library is.
+    budget = "%dKiB" % (weighed["layer"].rank_mib * 1024 + 52)
+    output = tools.run(
+        *("optimus-compile", source, *flags, "--memory-budget", budget, "-o", path)
+    )
+    (chosen,) = [row for row in rows(output) if row.chosen]
+    assert chosen.recompute == "layer"
+    layer = tmp_path / "layer.so"
+    tools.run("optimus-compile", source, *flags[:3], "layer", "-o", layer)
+    assert path.read_bytes() == layer.read_bytes()
 
 
 def test_no_layout_fits(tools, tmp_path):

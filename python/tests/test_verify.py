@@ -58,6 +58,29 @@ def test_bounds_hold_and_are_near(tools, text, tmp_path, model, mesh, strategy):
         assert np.median(used) > 1e-3 and (used > 1e-4).mean() > 0.99
 
 
+@pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--move", "whole"],
+        ["--panels", 12],
+        ["--move", "auto"],
+        ["--layout", "mlp_down.weight=row,col", "--layout", "mlp_up.weight=col,row"],
+    ],
+    ids=lambda flags: " ".join(map(str, flags)),
+)
+def test_forced_movements_give_the_same(tools, text, tmp_path, mesh, flags):
+    model = Model(layers=2, **SHAPE)
+    forced, ordinary = tmp_path / "model.so", tools.library(model, mesh, "summa")
+    tools.run(
+        *("optimus-compile", tools.program(model), "--mesh", mesh, *flags),
+        *("--strategy", "summa", "-o", forced),
+    )
+    assert forced.read_bytes() != ordinary.read_bytes()
+    result, _ = verify(tools, tools.library(model), forced, text)
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_gradient_of_rounding_alone_is_seen_to_be_one(tools, text):
     """Scores move as a whole with the bias of BERT's keys: softmax is blind to it."""
     model = models(2)[1]

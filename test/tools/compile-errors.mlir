@@ -36,6 +36,30 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
 // RUN: not optimus-compile %s --schedule=luck -o %t.so 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // SCHEDULE: error: --schedule: unknown schedule 'luck'; known are none, overlap
+// RUN: not optimus-compile %s --move=quick -o %t.so 2>&1 | FileCheck %s --check-prefix=MOVE
+// MOVE: error: --move: unknown way 'quick'; known are auto, panels, whole
+// RUN: not optimus-compile %s --move=whole --tune-products -o %t.so 2>&1 | FileCheck %s --check-prefix=BOTH
+// BOTH: error: --move and --tune-products both say how products move; give one
+// RUN: not optimus-compile %s --panels=0 -o %t.so 2>&1 | FileCheck %s --check-prefix=PANELS
+// PANELS: error: --panels: expected a number of at least 1, found 0
+// RUN: not optimus-compile %s --panels=4 --move=whole -o %t.so 2>&1 | FileCheck %s --check-prefix=WHOLE
+// WHOLE: error: --panels: with --move whole nothing moves in panels
+// RUN: not optimus-compile %s --layout=mlp_down.weight -o %t.so 2>&1 | FileCheck %s --check-prefix=LAYOUT
+// LAYOUT: error: --layout: expected ROLE=LAYOUT, as mlp_down.weight=row,col; found 'mlp_down.weight'
+// RUN: not optimus-compile %s --layout=mlp_dwn.weight=row,col -o %t.so 2>&1 | FileCheck %s --check-prefix=ROLE
+// ROLE: error: --layout: no strategy knows the role 'mlp_dwn.weight'
+// RUN: not optimus-compile %s --layout=mlp_down.weight=row,cl -o %t.so 2>&1 | FileCheck %s --check-prefix=CUT
+// CUT: error: --layout: expected row, col, data or - for each dimension, joined by +; found 'cl' in 'row,cl'
+// RUN: not optimus-compile %s --layout=mlp_down.weight=row+col,row -o %t.so 2>&1 | FileCheck %s --check-prefix=CUTSTWICE
+// CUTSTWICE: error: --layout: the axis 'row' cuts twice in 'row+col,row'
+// RUN: not optimus-compile %s --memory-budget=1GiB -o %t.so 2>&1 | FileCheck %s --check-prefix=BUDGET
+// BUDGET: error: --memory-budget is for --strategy auto or --recompute auto
+// RUN: not optimus-compile %s --compile-from=llvm -o %t.so 2>&1 | FileCheck %s --check-prefix=FROM
+// FROM: error: --compile-from: unknown phase 'llvm'; known are input, differentiate
+// RUN: not optimus-compile %s --compile-from=fuse --compile-to=step 2>&1 | FileCheck %s --check-prefix=AFTER
+// AFTER: error: --compile-to: the phase 'step' is not after 'fuse', where compilation starts
+// RUN: not optimus-compile %s --compile-from=shard --strategy=auto -o %t.so 2>&1 | FileCheck %s --check-prefix=CHOICE
+// CHOICE: error: --compile-from: name a strategy and a policy of recomputation
 // RUN: not optimus-compile %s --extra-workspace=10parsecs -o %t.so 2>&1 | FileCheck %s --check-prefix=WORKSPACE
 // WORKSPACE: error: --extra-workspace: extra workspace '10parsecs': expected a percentage of the peak
 // RUN: echo '[]' > %t.profile.json

@@ -9,6 +9,17 @@
 // RUN: optimus-compile %t.mlir --compile-to=place | FileCheck %s --check-prefix=PLACE
 // RUN: optimus-compile %t.mlir --compile-to=llvm | FileCheck %s --check-prefix=LLVM
 
+// What a phase wrote can be gone on from, to the same library.
+// RUN: optimus-compile %t.mlir --mesh=row:2,col:2 -o %t.so
+// RUN: optimus-compile %t.mlir --mesh=row:2,col:2 --compile-to=partition -o %t.partition.mlir
+// RUN: optimus-compile %t.partition.mlir --mesh=row:2,col:2 --compile-from=partition -o %t.partition.so
+// RUN: cmp %t.so %t.partition.so
+// RUN: optimus-compile %t.mlir --mesh=row:2,col:2 --compile-to=place -o %t.place.mlir
+// RUN: optimus-compile %t.place.mlir --mesh=row:2,col:2 --compile-from=place -o %t.place.so
+// RUN: cmp %t.so %t.place.so
+// RUN: not optimus-compile %t.mlir --compile-from=partition -o %t.none.so 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: the manifest cannot be written
+
 // INPUT:     func.func @loss
 // INPUT-NOT: func.func @grad
 

@@ -71,6 +71,16 @@ std::vector<Candidate> mlir::optimus::listCandidates(int64_t ranks) {
   return candidates;
 }
 
+std::vector<Candidate>
+mlir::optimus::withPolicies(ArrayRef<Candidate> candidates,
+                            ArrayRef<StringRef> policies) {
+  std::vector<Candidate> result;
+  for (const Candidate &candidate : candidates)
+    for (StringRef policy : policies)
+      result.push_back({candidate.mesh, candidate.strategy, policy.str()});
+  return result;
+}
+
 /// Bytes of the buffers that a function is called with.
 static int64_t getArgumentBytes(func::FuncOp function) {
   int64_t bytes = 0;
@@ -85,6 +95,7 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
                             Candidate &candidate) {
   options.mesh = candidate.mesh;
   options.strategy = candidate.strategy;
+  options.recompute = candidate.recompute;
   OwningOpRef<ModuleOp> copy = module.clone();
   // Why a layout is impossible stands in the table.
   ScopedDiagnosticHandler handler(
@@ -142,14 +153,17 @@ void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
            std::pair(!b.problem.empty(), b.stepMs);
   });
   constexpr double mebi = 1048576;
-  out << llvm::formatv("  {0,-22} {1,-12} {2,12} {3,12} {4,12} {5,12}\n",
-                       "mesh", "strategy", "step, ms", "exposed, ms",
-                       "moved, MiB", "rank, MiB");
+  out << llvm::formatv(
+      "  {0,-22} {1,-12} {2,-10} {3,12} {4,12} {5,12} {6,12}\n", "mesh",
+      "strategy", "recompute", "step, ms", "exposed, ms", "moved, MiB",
+      "rank, MiB");
   for (const Candidate &candidate : candidates) {
     bool isChosen = chosen && chosen->strategy == candidate.strategy &&
+                    chosen->recompute == candidate.recompute &&
                     chosen->mesh.axes == candidate.mesh.axes;
-    out << llvm::formatv("{0} {1,-22} {2,-12} ", isChosen ? "*" : " ",
-                         candidate.mesh.toString(), candidate.strategy);
+    out << llvm::formatv("{0} {1,-22} {2,-12} {3,-10} ", isChosen ? "*" : " ",
+                         candidate.mesh.toString(), candidate.strategy,
+                         candidate.recompute);
     if (!candidate.problem.empty()) {
       out << candidate.problem << "\n";
       continue;

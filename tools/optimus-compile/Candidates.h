@@ -18,10 +18,12 @@
 
 namespace mlir::optimus {
 
-/// A mesh and a strategy, and what is predicted of a training step.
+/// A mesh, a strategy and a policy of recomputation, and what is predicted of a
+/// training step.
 struct Candidate {
   MeshOption mesh;
   std::string strategy;
+  std::string recompute = "none";
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
   double stepMs = 0, exposedMs = 0;
@@ -36,6 +38,10 @@ struct Candidate {
 std::vector<Candidate> listCandidates(int64_t ranks);
 /// Every strategy that can use all of `mesh`.
 std::vector<Candidate> listCandidates(const MeshOption &mesh);
+
+/// Each of the candidates with each of the policies.
+std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
+                                    llvm::ArrayRef<llvm::StringRef> policies);
 
 /// Compiles a copy of `module` as far as its device programs, whose memory is
 /// placed and whose time is predicted, and fills the prediction in.

@@ -11,6 +11,7 @@
 
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
@@ -63,8 +64,8 @@ static cl::opt<int64_t>
                    "instead of --mesh"));
 static cl::opt<std::string> memoryBudget(
     "memory-budget", cl::value_desc("size"), cl::cat(category),
-    cl::desc("With --strategy auto: most bytes that a rank may hold, as 16GiB "
-             "or 512MiB"));
+    cl::desc("With --strategy auto or --recompute auto: most bytes that a rank "
+             "may hold, as 16GiB or 512MiB"));
 static cl::opt<bool> noPad("no-pad", cl::cat(category),
                            cl::desc("Refuse dimensions that the mesh does not "
                                     "divide rather than pad them"));
@@ -96,11 +97,27 @@ static cl::opt<bool> tuneProducts(
     "tune-products", cl::cat(category),
     cl::desc("Choose panels, or whole tensors, for each distributed product by "
              "predicted times (default: with --machine-profile)"));
+static cl::opt<std::string> moveProducts(
+    "move", cl::value_desc("how"), cl::cat(category),
+    cl::desc("How tensors move in distributed products: panels (the next one "
+             "moves while one is multiplied), whole (gathered before or "
+             "scattered after), or auto, as --tune-products"));
+static cl::opt<int64_t> panels(
+    "panels", cl::init(0), cl::value_desc("n"), cl::cat(category),
+    cl::desc("Move in so many panels, or the nearest fewer that a product can "
+             "have"));
+static cl::list<std::string> layouts(
+    "layout", cl::value_desc("role=axes"), cl::cat(category),
+    cl::desc("Where a role lies, instead of what the strategy says, as "
+             "mlp_down.weight=row,col: this decides which tensor of a product "
+             "stays in place. May be repeated"));
 static cl::opt<std::string> recompute(
-    "recompute", cl::init("none"), cl::value_desc("policy"), cl::cat(category),
+    "recompute", cl::value_desc("policy"), cl::cat(category),
     cl::desc("What the backward makes again instead of keeping it: none; "
              "attention: all but products; layer: all but the activations "
-             "between blocks (default: none)"));
+             "between blocks; auto: the fastest by prediction that fits "
+             "--memory-budget (default: none, and auto where nothing else "
+             "fits)"));
 static cl::opt<bool> report("report", cl::cat(category),
                             cl::desc("Print memory and communication"));
 static cl::opt<std::string> compileTo(
@@ -108,6 +125,10 @@ static cl::opt<std::string> compileTo(
     cl::desc("Stop after a phase and write its IR: input, "
              "differentiate, step, shard, partition, tune, fuse, exec, "
              "schedule, place or llvm"));
+static cl::opt<std::string> compileFrom(
+    "compile-from", cl::value_desc("phase"), cl::cat(category),
+    cl::desc("The program is what --compile-to wrote after this phase: go on "
+             "from there. Give the same options again"));
 static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
                                        cl::cat(category),
                                        cl::desc("Write the IR of every phase"));
@@ -183,7 +204,8 @@ LogicalResult Compilation::dump(StringRef phase) {
 }
 
 int Compilation::runPhase(const Phase &phase) {
-  int code = phase.checksInput ? kBadInput : kOurFault;
+  // What somebody wrote who is not us may not be what a phase makes.
+  int code = phase.checksInput || !compileFrom.empty() ? kBadInput : kOurFault;
   PassManager passes(module.getContext());
   std::string message;
   llvm::raw_string_ostream stream(message);
@@ -199,7 +221,12 @@ int Compilation::run() {
     return kBadInput;
   if (compileTo == "input")
     return kDone;
+  bool isDone = !compileFrom.empty() && compileFrom != "input";
   for (const Phase &phase : getPhases(options)) {
+    if (isDone) {
+      isDone = phase.name != compileFrom;
+      continue;
+    }
     if (phase.name == "exec")
       recordLayouts(module);
     if (phase.name == "llvm") {
@@ -208,7 +235,8 @@ int Compilation::run() {
       auto manifest = buildManifest(
           module, target, ManifestOptions{options.strategy, options.optimizer});
       if (failed(manifest))
-        return fail("the manifest cannot be written", kOurFault);
+        return fail("the manifest cannot be written",
+                    compileFrom.empty() ? kOurFault : kBadInput);
       module->setAttr(kManifestAttr,
                       StringAttr::get(module.getContext(), *manifest));
     }
@@ -246,20 +274,72 @@ static int chooseLayout(ModuleOp module, PhaseOptions &options) {
     return fail(llvm::Twine("--memory-budget: expected a size as 16GiB, 512MiB "
                             "or bytes, found '") +
                 memoryBudget + "'");
+  std::vector<Candidate> inQuestion{{options.mesh, options.strategy}};
+  if (options.strategy == "auto")
+    inQuestion =
+        ranks > 0 ? listCandidates(ranks) : listCandidates(options.mesh);
+  ArrayRef<StringRef> policies = ccl::getRecomputePolicies();
+  // It is slower, so where nobody asks for it, it is a way out.
+  bool isWayOut = recompute.empty() && budget;
+  StringRef given = recompute;
   std::vector<Candidate> candidates =
-      ranks > 0 ? listCandidates(ranks) : listCandidates(options.mesh);
-  for (Candidate &candidate : candidates)
-    predict(module, options, candidate);
-  std::optional<Candidate> chosen = choose(candidates, budget);
+      withPolicies(inQuestion, given == "auto" ? policies
+                               : given.empty() ? policies.take_front()
+                                               : ArrayRef(given));
+  auto predictFrom = [&](size_t first) {
+    for (Candidate &candidate : llvm::drop_begin(candidates, first))
+      predict(module, options, candidate);
+    return choose(candidates, budget);
+  };
+  std::optional<Candidate> chosen = predictFrom(0);
+  if (!chosen && isWayOut) {
+    size_t known = candidates.size();
+    llvm::append_range(candidates,
+                       withPolicies(inQuestion, policies.drop_front()));
+    chosen = predictFrom(known);
+  }
   printCandidates(candidates, chosen, budget,
                   outputPath == "-" ? llvm::errs() : llvm::outs());
   if (!chosen)
-    return fail(budget ? "--strategy auto: no layout fits the memory budget; "
-                         "give more ranks, a larger budget or --recompute layer"
-                       : "--strategy auto: no layout is possible");
+    return fail(budget ? "no layout fits the memory budget; give more ranks, a "
+                         "larger budget or a smaller batch"
+                       : "no layout is possible");
   options.mesh = chosen->mesh;
   options.strategy = chosen->strategy;
+  options.recompute = chosen->recompute;
   return kDone;
+}
+
+/// What the user says of distributed products. Returns what is wrong, or "".
+static std::string readProductOptions(PhaseOptions &options) {
+  bool tunes = tuneProducts.getNumOccurrences() > 0 ? bool(tuneProducts)
+                                                    : !machineProfile.empty();
+  if (tunes)
+    options.move = "auto";
+  constexpr StringRef known[] = {"auto", "panels", "whole"};
+  if (moveProducts.getNumOccurrences() > 0) {
+    if (!llvm::is_contained(known, StringRef(moveProducts)))
+      return "--move: unknown way '" + moveProducts + "'; known are " +
+             listed(known);
+    if (tuneProducts.getNumOccurrences() > 0)
+      return "--move and --tune-products both say how products move; give one";
+    options.move = moveProducts;
+  }
+  if (panels.getNumOccurrences() > 0) {
+    if (panels < 1)
+      return "--panels: expected a number of at least 1, found " +
+             std::to_string(panels);
+    if (moveProducts == "whole")
+      return "--panels: with --move whole nothing moves in panels";
+    // A number of panels that is given is not weighed against moving whole.
+    if (moveProducts.getNumOccurrences() == 0)
+      options.move = "panels";
+    options.panels = panels;
+  }
+  options.layouts = llvm::join(layouts, ";");
+  if (auto parsed = parseChosenLayouts(options.layouts); !parsed)
+    return "--layout: " + llvm::toString(parsed.takeError());
+  return "";
 }
 
 int main(int argc, char **argv) {
@@ -280,8 +360,11 @@ int main(int argc, char **argv) {
   if (!isAuto && !llvm::is_contained(getKnownStrategies(), options.strategy))
     return fail(llvm::Twine("--strategy: unknown strategy '") + options.strategy +
                 "'; known are auto, " + listed(getKnownStrategies()));
-  if (!isAuto && (ranks != 0 || !memoryBudget.empty()))
-    return fail("--ranks and --memory-budget are for --strategy auto");
+  if (!isAuto && ranks != 0)
+    return fail("--ranks is for --strategy auto");
+  bool chooses = isAuto || recompute == "auto";
+  if (!chooses && !memoryBudget.empty())
+    return fail("--memory-budget is for --strategy auto or --recompute auto");
   if (ranks < 0 || ranks > 4096 || (ranks > 0 && meshText.getNumOccurrences()))
     return fail("--ranks: expected a number from 1 to 4096, and no --mesh "
                 "beside it");
@@ -305,23 +388,39 @@ int main(int argc, char **argv) {
     return fail(llvm::Twine("--extra-workspace: ") +
                 llvm::toString(extra.takeError()));
   options.machineProfile = machineProfile;
-  options.tuneProducts = tuneProducts.getNumOccurrences() > 0
-                             ? bool(tuneProducts)
-                             : !machineProfile.empty();
+  if (std::string problem = readProductOptions(options); !problem.empty())
+    return fail(problem);
   if (auto profile = MachineProfile::load(machineProfile); !profile)
     return fail(llvm::Twine("--machine-profile: ") +
                 llvm::toString(profile.takeError()));
-  options.recompute = recompute;
-  constexpr StringLiteral policies[] = {"none", "layer", "attention"};
-  if (!llvm::is_contained(policies, StringRef(recompute)))
-    return fail(llvm::Twine("--recompute: unknown policy '") +
-                options.recompute + "'; known are none, layer, attention");
+  if (!recompute.empty() && recompute != "auto") {
+    if (!ccl::lookupRecomputePolicy(recompute))
+      return fail(llvm::Twine("--recompute: unknown policy '") +
+                  llvm::Twine(recompute) + "'; known are " +
+                  listed(ccl::getRecomputePolicies()) + ", auto");
+    options.recompute = recompute;
+  }
 
   bool writesLibrary = compileTo.empty();
+  SmallVector<StringRef> names{"input"};
+  for (const Phase &phase : getPhases(options))
+    names.push_back(phase.name);
+  if (!compileFrom.empty()) {
+    ArrayRef<StringRef> starts = ArrayRef(names).drop_back();
+    const StringRef *start = llvm::find(starts, StringRef(compileFrom));
+    if (start == starts.end())
+      return fail(llvm::Twine("--compile-from: unknown phase '") +
+                  llvm::Twine(compileFrom) + "'; known are " + listed(starts));
+    if (chooses)
+      return fail("--compile-from: name a strategy and a policy of "
+                  "recomputation; nothing can be chosen after the start");
+    if (llvm::is_contained(ArrayRef(starts.begin(), start + 1),
+                           StringRef(compileTo)))
+      return fail(llvm::Twine("--compile-to: the phase '") +
+                  llvm::Twine(compileTo) + "' is not after '" +
+                  llvm::Twine(compileFrom) + "', where compilation starts");
+  }
   if (!writesLibrary) {
-    SmallVector<StringRef> names{"input"};
-    for (const Phase &phase : getPhases(options))
-      names.push_back(phase.name);
     if (!llvm::is_contained(names, StringRef(compileTo)))
       return fail(llvm::Twine("--compile-to: unknown phase '") + llvm::Twine(compileTo) +
                   "'; known are " + listed(names));
@@ -353,7 +452,7 @@ int main(int argc, char **argv) {
   if (!module)
     return kBadInput;
 
-  if (isAuto)
+  if (chooses)
     if (int code = chooseLayout(*module, options))
       return code;
   if (int code = Compilation(*module, options, *target).run())

@@ -33,8 +33,12 @@ struct PhaseOptions {
   std::string schedule = "overlap";
   std::string extraWorkspace = "10%";
   std::string machineProfile;
-  /// Whether --optimus-tune-products runs.
-  bool tuneProducts = false;
+  /// As the option of --optimus-tune-products is; it does not run if empty.
+  std::string move;
+  /// As its option is.
+  int64_t panels = 0;
+  /// As the option of --optimus-shard is.
+  std::string layouts;
   /// As the option of --optimus-recompute is.
   std::string recompute = "none";
 };

@@ -3,7 +3,7 @@
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-recompute{policy=none}))' | FileCheck %s --check-prefix=NONE
 // RUN: not optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-recompute{policy=all}))' 2>&1 | FileCheck %s --check-prefix=ALL
 
-// ALL: error: unknown policy of recomputation 'all'; known are none, layer, attention
+// ALL: error: unknown policy of recomputation 'all'; known are none, attention, layer
 // NONE-NOT: optimus.recomputed
 
 // The look-up is a cut, and so is %x1; the loss bounds the forward.

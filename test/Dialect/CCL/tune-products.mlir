@@ -5,8 +5,12 @@
 // Links that start at once make panels free, and slow starts forbid them.
 // RUN: echo '{"version": 1, "comm": [{"backend": "mpi", "ranks": 2, "collective": "broadcast", "alpha_s": 1, "beta_s_per_byte": 0}]}' > %t.json
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{machine-profile=%t.json max-whole-bytes=0}))' | FileCheck %s --check-prefix=LEAST
+// A number that is given is taken, or the nearest smaller one that divides.
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{move=panels panels=13},optimus-verify-partition))' | FileCheck %s --check-prefix=GIVEN
+// RUN: not optimus-opt %s --optimus-tune-products='panels=-2' 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // RUN: not optimus-opt %s --optimus-tune-products='move=slowly' 2>&1 | FileCheck %s --check-prefix=INVALID
 
+// NEGATIVE: error: expected 0 panels, to choose by predicted times, or more; found -2
 // INVALID: error: unknown movement 'slowly'; known are auto, panels and whole
 
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
@@ -22,6 +26,8 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // CHECK: optimus.matmul %[[A]], %[[B]]
 // PANELS-LABEL: func.func @small(
 // PANELS: ccl.matmul {{.*}}panels = 2
+// GIVEN-LABEL: func.func @small(
+// GIVEN: ccl.matmul {{.*}}panels = 8
 // LEAST-LABEL: func.func @small(
 // LEAST: ccl.matmul {{.*}}panels = 2
 func.func @small(%x: tensor<32x32xf32, #x>, %y: tensor<32x32xf32, #x>) -> tensor<32x32xf32, #x> {

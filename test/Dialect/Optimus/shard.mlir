@@ -3,6 +3,7 @@
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa-paper' | FileCheck %s --check-prefix=PAPER
 // RUN: optimus-opt %s --optimus-shard='mesh=row:4,col:1 strategy=summa' | FileCheck %s --check-prefix=ROWS
 // RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:1 strategy=serial' | FileCheck %s --check-prefix=SERIAL
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa layouts="mlp_up.weight=col,row;mlp_down.weight=-,row"' | FileCheck %s --check-prefix=CHOSEN
 
 // CHECK: optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // SERIAL-LABEL: func.func @roles(
@@ -22,6 +23,10 @@
 // MEGATRON-LABEL: func.func @roles(
 // MEGATRON-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {}]>
 // MEGATRON-SAME: optimus.role = "mlp_up.weight", optimus.sharding = #optimus.sharding<@mesh, [{}, {"col"}]>
+// What is chosen wins over the table.
+// CHOSEN-LABEL: func.func @roles(
+// CHOSEN-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
+// CHOSEN-SAME: optimus.role = "mlp_up.weight", optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>
 // An axis of one rank cuts nothing.
 // ROWS-LABEL: func.func @roles(
 // ROWS-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {}]>

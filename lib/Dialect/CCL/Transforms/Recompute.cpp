@@ -20,12 +20,14 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_RECOMPUTEPASS
@@ -36,9 +38,21 @@ using namespace mlir;
 using namespace mlir::ccl;
 using optimus::OptimusDialect;
 
-namespace {
-enum class Policy { None, Layer, Attention };
+using Policy = RecomputePolicy;
 
+static constexpr StringRef policyNames[] = {"none", "attention", "layer"};
+
+ArrayRef<StringRef> mlir::ccl::getRecomputePolicies() { return policyNames; }
+
+std::optional<RecomputePolicy>
+mlir::ccl::lookupRecomputePolicy(StringRef name) {
+  for (auto [number, known] : llvm::enumerate(policyNames))
+    if (known == name)
+      return static_cast<RecomputePolicy>(number);
+  return std::nullopt;
+}
+
+namespace {
 /// The forward and the backward of one function, and what lives between them.
 class Recomputation {
 public:
@@ -286,10 +300,11 @@ public:
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    std::optional<Policy> chosen = parsePolicy(policy);
+    std::optional<Policy> chosen = lookupRecomputePolicy(policy);
     if (!chosen) {
       function.emitError("unknown policy of recomputation '")
-          << policy << "'; known are none, layer, attention";
+          << policy << "'; known are "
+          << llvm::join(getRecomputePolicies(), ", ");
       return signalPassFailure();
     }
     if (*chosen == Policy::None || function.isExternal())
@@ -305,17 +320,6 @@ public:
     Recomputation recomputation(boundary, *chosen);
     recomputation.run();
     numCloned += recomputation.getNumCloned();
-  }
-
-private:
-  static std::optional<Policy> parsePolicy(StringRef name) {
-    if (name == "none")
-      return Policy::None;
-    if (name == "layer")
-      return Policy::Layer;
-    if (name == "attention")
-      return Policy::Attention;
-    return std::nullopt;
   }
 };
 } // namespace

@@ -230,6 +230,11 @@ public:
       return emitError(UnknownLoc::get(context))
              << "unknown movement '" << move
              << "'; known are auto, panels and whole";
+    if (panels < 0)
+      return emitError(UnknownLoc::get(context))
+             << "expected 0 panels, to choose by predicted times, or more; "
+                "found "
+             << Twine(panels);
     auto loaded = optimus::MachineProfile::load(machineProfile);
     if (!loaded)
       return emitError(UnknownLoc::get(context))
@@ -281,15 +286,16 @@ private:
     int64_t least = products.front().getOp().getPanels(), best = least;
     double bestSeconds = pricePanels(least);
     // Multiples of the least number are panels of one owner each, too.
-    for (int64_t factor = 2; factor <= maxFactor; ++factor) {
-      int64_t panels = factor * least;
+    int64_t most = panels > 0 ? panels / least : maxFactor;
+    for (int64_t factor = 2; factor <= most; ++factor) {
+      int64_t number = factor * least;
       if (llvm::any_of(products, [&](const TunableProduct &product) {
-            return product.getStreamedExtent() % panels != 0;
+            return product.getStreamedExtent() % number != 0;
           }))
         continue;
-      double seconds = pricePanels(panels);
-      if (seconds < (1 - kGain) * bestSeconds)
-        std::tie(best, bestSeconds) = std::pair(panels, seconds);
+      double seconds = pricePanels(number);
+      if (panels > 0 || seconds < (1 - kGain) * bestSeconds)
+        std::tie(best, bestSeconds) = std::pair(number, seconds);
     }
     double bytes = addUp([](const TunableProduct &product) {
       return static_cast<double>(product.getWholeBytes());

@@ -75,6 +75,7 @@ private:
   }
 
   const Strategy *table = nullptr;
+  ChosenLayouts chosen;
   MeshOp meshOp;
 };
 } // namespace
@@ -85,6 +86,11 @@ LogicalResult ShardPass::readOptions() {
     return getOperation().emitError("unknown strategy '")
            << strategy << "'; known are "
            << llvm::join(getKnownStrategies(), ", ");
+  llvm::Expected<ChosenLayouts> parsed = parseChosenLayouts(layouts);
+  if (!parsed)
+    return getOperation().emitError("layouts: ")
+           << llvm::toString(parsed.takeError());
+  chosen = std::move(*parsed);
   return success();
 }
 
@@ -176,6 +182,10 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
                                               RankedTensorType type) {
   bool isState = role.consume_front(OptimusDialect::kStateRole);
   StringRef layout = table->lookup(role);
+  auto *own = llvm::find_if(
+      chosen, [&](const auto &entry) { return entry.first == role; });
+  if (own != chosen.end())
+    layout = own->second;
   if (layout.empty())
     return ShardingAttr();
   SmallVector<SmallVector<StringRef>> dims;
@@ -188,8 +198,10 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
   }
   if (static_cast<int64_t>(dims.size()) != type.getRank())
     return op->emitOpError("has a value of rank ")
-           << type.getRank() << " with role '" << role << "', which strategy '"
-           << table->name << "' lays out as [" << layout << ']';
+           << type.getRank() << " with role '" << role << "', which "
+           << (own == chosen.end() ? ("strategy '" + table->name + "'").str()
+                                   : "the option layouts")
+           << " lays out as [" << layout << ']';
   auto sharding = ShardingAttr::get(getMeshRef(), dims);
   return isState ? cutState(sharding, type) : sharding;
 }

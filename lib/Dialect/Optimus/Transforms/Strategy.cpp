@@ -181,6 +181,57 @@ bool Strategy::isOptional(StringRef axis) const {
   return axis == kDataAxis && getAxes().size() > 1;
 }
 
+/// Whether some strategy's table says where such a value lies.
+static bool isRole(StringRef role) {
+  return llvm::any_of(strategies, [&](const Strategy &strategy) {
+    return !strategy.lookup(role).empty();
+  });
+}
+
+/// What is wrong with a layout of the user's; empty if nothing.
+static std::string checkLayout(StringRef layout) {
+  SmallVector<StringRef> seen;
+  for (StringRef dim : llvm::split(layout, ','))
+    for (StringRef axis : llvm::split(dim, '+')) {
+      if (axis == "-")
+        continue;
+      if (llvm::none_of(strategies, [&](const Strategy &strategy) {
+            return llvm::is_contained(strategy.getAxes(), axis);
+          }))
+        return ("expected row, col, data or - for each dimension, joined by +; "
+                "found '" +
+                axis + "' in '" + layout + "'")
+            .str();
+      if (llvm::is_contained(seen, axis))
+        return ("the axis '" + axis + "' cuts twice in '" + layout + "'").str();
+      seen.push_back(axis);
+    }
+  return "";
+}
+
+llvm::Expected<ChosenLayouts>
+mlir::optimus::parseChosenLayouts(StringRef text) {
+  ChosenLayouts chosen;
+  for (StringRef part : llvm::split(text, ';')) {
+    if (part.empty())
+      continue;
+    auto [role, layout] = part.split('=');
+    if (role.empty() || layout.empty())
+      return llvm::createStringError(
+          "expected ROLE=LAYOUT, as mlp_down.weight=row,col; found '" + part +
+          "'");
+    if (!isRole(role))
+      return llvm::createStringError(
+          "no strategy knows the role '" + role +
+          "'; roles are those of optimus.role in the program, as qkv.weight or "
+          "mlp_down.weight");
+    if (std::string problem = checkLayout(layout); !problem.empty())
+      return llvm::createStringError(problem);
+    chosen.push_back({role.str(), layout.str()});
+  }
+  return chosen;
+}
+
 ArrayRef<Strategy> mlir::optimus::getStrategies() { return strategies; }
 
 SmallVector<StringRef> mlir::optimus::getKnownStrategies() {

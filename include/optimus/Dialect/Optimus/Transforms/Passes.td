@@ -100,8 +100,8 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     operation (`optimus.shardings`). In this order, a value's sharding is
 
     1. the annotation that it carries already;
-    2. what the strategy's table says of its role. Tokens and targets have
-       these names as roles;
+    2. what the option `layouts`, or else the strategy's table, says of its
+       role. Tokens and targets have these names as roles;
     3. what follows from the operands along the factors of the operation's
        rule that are not contracted;
     4. whole on every rank.
@@ -137,6 +137,9 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
            "The mesh, as row:2,col:2; empty for that of the module">,
     Option<"strategy", "strategy", "std::string", "\"summa\"",
            "serial, summa, summa-paper, megatron, megatron-sp or data">,
+    Option<"layouts", "layouts", "std::string", "\"\"",
+           "ROLE=LAYOUT in place of the strategy's, separated by semicolons, as "
+           "mlp_down.weight=row,col">,
     Option<"noPad", "no-pad", "bool", "false",
            "Refuse dimensions that the mesh does not divide">
   ];

@@ -15,6 +15,10 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <utility>
 
 namespace mlir::optimus {
 
@@ -50,6 +54,14 @@ struct Strategy {
   /// the strategy has.
   bool isOptional(StringRef axis) const;
 };
+
+/// Layouts that stand before those of a strategy's table, by role.
+using ChosenLayouts = SmallVector<std::pair<std::string, std::string>>;
+
+/// Reads `ROLE=LAYOUT` with layouts as in tables, several separated by `;`:
+/// "mlp_down.weight=row,col;heads=data+row,-,col,-". The error says what is
+/// expected; a role is one that some strategy names.
+llvm::Expected<ChosenLayouts> parseChosenLayouts(StringRef text);
 
 /// All strategies; `serial`, which cuts nothing, comes first.
 ArrayRef<Strategy> getStrategies();
