@@ -65,6 +65,8 @@ public:
       return;
     for (Operation &op : function.front())
       op.removeDiscardableAttr(kProductGroup);
+    // Whichever functions this thread has had before.
+    nextGroup = 0;
     std::vector<Term> terms = findTerms(function);
     while (!terms.empty()) {
       SmallVector<Operation *> group = takeGroup(terms);
