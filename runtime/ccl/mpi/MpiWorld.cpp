@@ -132,10 +132,10 @@ class MpiWorld final : public World {
 public:
   /// `provided` is what MPI allows threads to do.
   explicit MpiWorld(int provided)
-      : notice(noticeOf(provided)), engine(notice.empty()) {
+      : notice(noticeOf(provided)), hostRanks(ranksOfThisHost(MPI_COMM_WORLD)),
+        engine(notice.empty(), /*sharesNoMemory=*/hostRanks == 1) {
     MPI_Comm_size(MPI_COMM_WORLD, &numRanks);
     MPI_Comm_rank(MPI_COMM_WORLD, &worldRank);
-    hostRanks = ranksOfThisHost(MPI_COMM_WORLD);
   }
 
   ~MpiWorld() override {
@@ -277,8 +277,9 @@ private:
   }
 
   const std::string notice;
+  const int hostRanks;
   ProgressEngine engine;
-  int numRanks, worldRank, hostRanks;
+  int numRanks, worldRank;
   std::vector<int64_t> sizes;
   std::unique_ptr<RankActivity> ownActivity;
   std::unique_ptr<PeerMonitor> monitor;
@@ -292,6 +293,9 @@ extern "C" __attribute__((visibility("default"))) optrt::World *
 optimus_ccl_create(char *error, std::size_t errorSize) {
   // Ranks that share cores must let each other run while they wait.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
+  // OpenMPI asks about its sockets with poll() unless told otherwise; what the
+  // kernel keeps a list of can wake us (Arrivals.h).
+  setenv("OMPI_MCA_opal_event_include", "epoll", /*overwrite=*/0);
   int provided;
   if (int code =
           MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);

@@ -12,29 +12,10 @@
 #include <sys/prctl.h>
 
 namespace optrt {
-namespace {
-
 using std::chrono::microseconds;
 
-/// Sleeps longer and longer while nothing happens.
-class Backoff {
-public:
-  Backoff(microseconds shortest, microseconds longest)
-      : shortest(shortest), longest(longest), next(shortest) {}
-  void reset() { next = shortest; }
-  void sleep() {
-    std::this_thread::sleep_for(next);
-    next = std::min(2 * next, longest);
-  }
-
-private:
-  const microseconds shortest, longest;
-  microseconds next;
-};
-
-} // namespace
-
-ProgressEngine::ProgressEngine(bool withThread) {
+ProgressEngine::ProgressEngine(bool withThread, bool sharesNoMemory)
+    : arrivals(sharesNoMemory) {
   if (withThread)
     thread = std::thread([this] { work(); });
 }
@@ -77,23 +58,20 @@ void ProgressEngine::waitFor(InFlight &operation) {
   inCharge.store(false, std::memory_order_relaxed);
   // Ranks that have a core each may look all the time; others must let those
   // run that they wait for, and are woken sooner from a sleep than from a
-  // yield.
-  int looks = oversubscribed ? 100 : 2000;
-  Backoff backoff(microseconds(20), microseconds(100));
+  // yield. MPI itself yields when it finds nothing to do.
+  Backoff backoff(arrivals, oversubscribed ? 100 : 2000, microseconds(100));
   while (true) {
     bool moved;
     {
       std::lock_guard guard(mpi);
       moved = advanceAll();
     }
+    if (moved)
+      backoff.moved();
     if (operation.complete.load(std::memory_order_acquire))
       return;
-    if (moved)
-      backoff.reset();
-    else if (looks == 0)
-      backoff.sleep();
-    else
-      --looks; // MPI itself yields when it finds nothing to do
+    if (!moved)
+      backoff.pause();
   }
 }
 
@@ -118,7 +96,7 @@ void ProgressEngine::work() {
       if (stopping)
         return;
     }
-    Backoff backoff(microseconds(20), microseconds(200));
+    Backoff backoff(arrivals, /*looks=*/0, microseconds(200));
     while (inCharge.load(std::memory_order_relaxed)) {
       bool moved;
       {
@@ -130,8 +108,8 @@ void ProgressEngine::work() {
         break;
       }
       if (moved)
-        backoff.reset();
-      backoff.sleep();
+        backoff.moved();
+      backoff.pause();
     }
   }
 }

@@ -8,13 +8,14 @@
 //
 // MPI moves data only inside its calls. While a rank waits, its thread makes
 // them; while it computes, a thread of the engine does, which sleeps between
-// looks. One lock serializes all calls.
+// looks, or until data arrives (Arrivals.h). One lock serializes all calls.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_PROGRESSENGINE_H
 #define OPTIMUS_RUNTIME_CCL_MPI_PROGRESSENGINE_H
 
+#include "Arrivals.h"
 #include "Operation.h"
 
 #include <atomic>
@@ -40,8 +41,9 @@ struct InFlight {
 
 class ProgressEngine {
 public:
-  /// Without a thread, operations move only while the rank starts or waits.
-  explicit ProgressEngine(bool withThread);
+  /// Without a thread, operations move only while the rank starts or waits. A
+  /// rank that shares memory with none gets all its data over a network.
+  ProgressEngine(bool withThread, bool sharesNoMemory);
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine &) = delete;
   ProgressEngine &operator=(const ProgressEngine &) = delete;
@@ -66,6 +68,7 @@ private:
   /// Under lock(). Whether something was completed.
   bool advanceAll();
 
+  Arrivals arrivals;
   std::mutex mpi;
   std::vector<InFlight *> active; ///< under `mpi`
   std::atomic<int> numActive{0};
