@@ -122,8 +122,9 @@ def cluster_command(tools, *arguments):
     if not all(map(shutil.which, ["ip", "tc", "mpirun"])):
         pytest.skip("needs iproute2 and OpenMPI")
     probe = ["ip", "netns", "add", f"optimus-probe-{os.getpid()}"]
-    if subprocess.run(probe, capture_output=True).returncode != 0:
-        pytest.skip("may not make network namespaces")
+    made = subprocess.run(probe, capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip("network namespaces cannot be made here: " + made.stderr.strip())
     subprocess.run(["ip", "netns", "del", probe[-1]], check=True)
     command = [sys.executable, REPOSITORY / "bench/cluster", "--no-build"]
     command += ["--build", tools.binaries.parent, "--ranks", 4, "--hidden", 64]
