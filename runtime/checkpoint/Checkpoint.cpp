@@ -26,6 +26,8 @@ using namespace optimus_support;
 
 /// How much of a file is read at a time to compute its checksum.
 static constexpr size_t kChecksumPiece = 1 << 20;
+/// How often a folder is opened that is replaced meanwhile.
+static constexpr int kMostAttempts = 100;
 
 namespace {
 
@@ -54,6 +56,7 @@ struct Checkpoint::Impl {
   std::vector<TensorInfo> infos[2]; ///< by CheckpointFile
   std::unordered_map<std::string, StoredTensor> tensors;
 
+  Status openFiles();
   Status addTensors(const ListedFile &listed);
   Status checkIndex(const InputFile &file) const;
 
@@ -121,39 +124,50 @@ Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
   return checkpoint;
 }
 
-StatusOr<std::unique_ptr<Checkpoint>>
-Checkpoint::openFiles(const std::string &dir) {
-  auto impl = std::make_unique<Impl>();
-  OPTRT_ASSIGN_OR_RETURN(impl->path, findCheckpoint(dir));
-
-  std::string statePath = impl->path + "/" + kStateFile;
+Status Checkpoint::Impl::openFiles() {
+  std::string statePath = path + "/" + kStateFile;
   std::error_code error;
   if (!std::filesystem::exists(statePath, error))
     return invalidArgument(
-        concat(dir, " is not a checkpoint: it has no ", kStateFile));
+        concat(path, " is not a checkpoint: it has no ", kStateFile));
   OPTRT_ASSIGN_OR_RETURN(InputFile stateFile,
                          InputFile::open(statePath, StatusCode::DataLoss));
   OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll());
   OPTRT_ASSIGN_OR_RETURN(ParsedState parsed, parseState(text, statePath));
-  impl->state = parsed.state;
-  impl->fingerprint = hashToHex(hash64(text));
+  state = parsed.state;
+  fingerprint = hashToHex(hash64(text));
 
   for (const FileRecord &record : parsed.files) {
-    std::string filePath = impl->path + "/" + record.name;
+    std::string filePath = path + "/" + record.name;
     OPTRT_ASSIGN_OR_RETURN(InputFile file,
                            InputFile::open(filePath, StatusCode::DataLoss));
     if (int64_t(file.size()) != record.size)
       return dataLoss(concat(filePath, " is damaged: it has ", file.size(),
                              " bytes, state.json says ", record.size,
                              "; use another checkpoint"));
-    impl->files.push_back({record, std::move(file)});
+    files.push_back({record, std::move(file)});
   }
-  return std::unique_ptr<Checkpoint>(new Checkpoint(std::move(impl)));
+  return okStatus();
+}
+
+StatusOr<std::unique_ptr<Checkpoint>>
+Checkpoint::openFiles(const std::string &dir) {
+  for (int attempt = 1;; ++attempt) {
+    OPTRT_ASSIGN_OR_RETURN(ReadFolder folder, ReadFolder::find(dir));
+    auto impl = std::make_unique<Impl>();
+    impl->path = folder.path();
+    Status opened = impl->openFiles();
+    if (!folder.isCurrent() && attempt < kMostAttempts)
+      continue;
+    OPTRT_RETURN_IF_ERROR(opened);
+    return std::unique_ptr<Checkpoint>(new Checkpoint(std::move(impl)));
+  }
 }
 
 Status Checkpoint::verifyChecksums() const {
-  std::vector<char> piece(kChecksumPiece);
+  std::vector<char> piece;
   for (const auto &[record, file] : impl->files) {
+    piece.resize(std::min(kChecksumPiece, file.size()));
     Hash64 hash;
     for (size_t begin = 0; begin < file.size(); begin += piece.size()) {
       size_t bytes = std::min(piece.size(), file.size() - begin);

@@ -16,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace optrt;
 namespace fs = std::filesystem;
@@ -135,7 +136,7 @@ static void cleanUp(const fs::path &target) {
   }
 }
 
-StatusOr<std::string> optrt::findCheckpoint(const std::string &dir) {
+static StatusOr<std::string> findCheckpoint(const std::string &dir) {
   std::error_code error;
   if (fs::is_directory(dir, error))
     return dir;
@@ -149,6 +150,38 @@ StatusOr<std::string> optrt::findCheckpoint(const std::string &dir) {
   if (!dir.empty() && fs::is_directory(old, error))
     return old;
   return invalidArgument(concat("there is no checkpoint at \"", dir, "\""));
+}
+
+StatusOr<ReadFolder> ReadFolder::find(const std::string &dir) {
+  ReadFolder folder;
+  folder.name = dir;
+  StatusOr<std::string> path = findCheckpoint(dir);
+  // The second of the two renames may have come between two looks.
+  if (!path.ok())
+    path = findCheckpoint(dir);
+  if (!path.ok())
+    return path.status();
+  folder.found = *path;
+  folder.handle = ::open(path->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return folder;
+}
+
+ReadFolder::ReadFolder(ReadFolder &&other) noexcept
+    : name(std::move(other.name)), found(std::move(other.found)),
+      handle(std::exchange(other.handle, -1)) {}
+
+ReadFolder::~ReadFolder() {
+  if (handle >= 0)
+    close(handle);
+}
+
+bool ReadFolder::isCurrent() const {
+  StatusOr<std::string> path = findCheckpoint(name);
+  struct stat held, now;
+  // As long as it is held, no other folder has its number.
+  return path.ok() && *path == found && handle >= 0 &&
+         fstat(handle, &held) == 0 && stat(path->c_str(), &now) == 0 &&
+         held.st_dev == now.st_dev && held.st_ino == now.st_ino;
 }
 
 StatusOr<std::unique_ptr<StagingFolder>>

@@ -17,7 +17,9 @@
 //   3. The old folder is deleted.
 //
 // The writer holds a lock on its sibling, so the next writer can tell what a
-// killed one left behind, and removes it.
+// killed one left behind, and removes it. Readers hold no lock: they start
+// again when the folder was replaced before all its files were open; files that
+// are open can be read to their end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,9 +46,26 @@ bool isModelFileName(std::string_view name);
 /// Whether a checkpoint may have a file of that name.
 bool isCheckpointFileName(std::string_view name);
 
-/// The folder to read for a checkpoint called `dir`. InvalidArgument if there
-/// is none.
-StatusOr<std::string> findCheckpoint(const std::string &dir);
+/// The folder to read for a checkpoint called `dir`, held open, so that a
+/// reader can tell whether a writer replaced it while its files were opened.
+class ReadFolder {
+public:
+  /// InvalidArgument if there is none.
+  static StatusOr<ReadFolder> find(const std::string &dir);
+  ReadFolder(ReadFolder &&other) noexcept;
+  ~ReadFolder();
+
+  const std::string &path() const { return found; }
+  /// Whether the name still leads to this very folder: if so, all that was
+  /// opened in path() since find() was opened in it.
+  bool isCurrent() const;
+
+private:
+  ReadFolder() = default;
+
+  std::string name, found;
+  int handle = -1;
+};
 
 /// A folder that is to become the checkpoint `dir`. Removed by the destructor
 /// unless it was put in place.

@@ -48,7 +48,7 @@ Status optrt::readShard(const InputFile &file, size_t offset,
           read(begin, shard + first.localOffset, first.count));
       continue;
     }
-    window.resize(kWindow);
+    window.resize(std::min(kWindow, layout.numElements()));
     OPTRT_RETURN_IF_ERROR(read(begin, window.data(), end - begin));
     for (ShardRun run; inWindow.takeBefore(end, run);)
       std::copy_n(window.data() + (run.globalOffset - begin), run.count,

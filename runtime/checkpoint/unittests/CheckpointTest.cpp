@@ -14,9 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <sys/resource.h>
+#include <thread>
 
 using namespace optrt;
 using namespace optimus_support;
@@ -437,6 +440,40 @@ TEST_F(Destination, ReadersAndWritersFindTheOldCheckpoint) {
   std::filesystem::copy(dir, root + "/.run.optimus-old");
   ASSERT_TRUE(save(dir, 2).ok());
   EXPECT_EQ(list(root), std::vector<std::string>{"run"});
+}
+
+// Somebody evaluates the checkpoint of a run that goes on.
+TEST_F(Destination, ReadersFindOneCheckpointWhileWritersReplaceIt) {
+  for (bool useExchange : {true, false}) {
+    CheckpointWriterOptions options;
+    options.useExchange = useExchange;
+    ASSERT_TRUE(save(dir, 1, options).ok());
+    std::atomic<bool> stop = false;
+    std::thread writer([&] {
+      for (int64_t step = 2; !stop; ++step) {
+        // Sharded and not, so that files come and go.
+        options.shardLimitBytes = step % 4 < 2 ? 400 : 5'000'000'000;
+        Status saved = save(dir, step, options);
+        EXPECT_TRUE(saved.ok()) << saved.message();
+      }
+    });
+    int64_t last = 0;
+    std::set<int64_t> steps;
+    for (int i = 0; i < 2000; ++i) {
+      auto checkpoint = Checkpoint::open(dir);
+      EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+      if (!checkpoint.ok())
+        break;
+      EXPECT_GE((*checkpoint)->state().step, last);
+      last = (*checkpoint)->state().step;
+      steps.insert(last);
+      expectWhole(**checkpoint);
+      EXPECT_TRUE((*checkpoint)->checkUnchanged().ok());
+    }
+    stop = true;
+    writer.join();
+    EXPECT_GT(steps.size(), 5u);
+  }
 }
 
 TEST_F(Model, DifferencesAreNamed) {
