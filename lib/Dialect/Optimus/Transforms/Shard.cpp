@@ -55,9 +55,10 @@ private:
   LogicalResult shardResults(func::FuncOp function);
   LogicalResult shard(Operation *op);
 
-  /// An annotation of the user's fits the value and the mesh.
-  LogicalResult checkAnnotation(Operation *op, ShardingAttr sharding,
-                                Type type);
+  /// An annotation of the user's, which must fit the value and the mesh,
+  /// without the axes of one rank, which cut nothing.
+  FailureOr<ShardingAttr> readAnnotation(Operation *op, ShardingAttr sharding,
+                                         Type type);
   /// What the table says of a role; null where it says nothing.
   FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
                                      RankedTensorType type);
@@ -151,8 +152,8 @@ LogicalResult ShardPass::shard(func::FuncOp function) {
   return shardResults(function);
 }
 
-LogicalResult ShardPass::checkAnnotation(Operation *op, ShardingAttr sharding,
-                                         Type type) {
+FailureOr<ShardingAttr>
+ShardPass::readAnnotation(Operation *op, ShardingAttr sharding, Type type) {
   ++numUserShardings;
   // Whoever wrote it may not have known the mesh, which can be new.
   if (failed(verifySharding(op, "the annotation", type, sharding)))
@@ -161,7 +162,14 @@ LogicalResult ShardPass::checkAnnotation(Operation *op, ShardingAttr sharding,
     return op->emitOpError(
                "expected the annotation of a complete value, found ")
            << sharding;
-  return success();
+  SmallVector<SmallVector<StringRef>> dims;
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
+    dims.push_back(sharding.getDimAxes(dim));
+    llvm::erase_if(dims.back(), [&](StringRef axis) {
+      return *meshOp.getAxisSize(axis) == 1;
+    });
+  }
+  return ShardingAttr::get(getMeshRef(), dims);
 }
 
 ShardingAttr ShardPass::cutState(ShardingAttr sharding, RankedTensorType type) {
@@ -217,8 +225,10 @@ LogicalResult ShardPass::shardArguments(func::FuncOp function) {
       continue;
     unsigned number = argument.getArgNumber();
     if (ShardingAttr given = getSharding(argument)) {
-      if (failed(checkAnnotation(function, given, type)))
+      FailureOr<ShardingAttr> read = readAnnotation(function, given, type);
+      if (failed(read))
         return failure();
+      function.setArgAttr(number, OptimusDialect::kSharding, *read);
       continue;
     }
     StringRef role = getRole(argument);
@@ -274,9 +284,10 @@ LogicalResult ShardPass::shard(Operation *op) {
                              "shape, found ")
              << result.getType();
     if (ShardingAttr given = getSharding(result)) {
-      if (failed(checkAnnotation(op, given, type)))
+      FailureOr<ShardingAttr> read = readAnnotation(op, given, type);
+      if (failed(read))
         return failure();
-      shardings.push_back(given);
+      shardings.push_back(*read);
       continue;
     }
     FailureOr<ShardingAttr> sharding = lookupRole(op, getRole(result), type);
