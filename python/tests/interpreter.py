@@ -89,6 +89,32 @@ class Interpreter:
         return {path.name[: -len(".npy")]: np.load(path) for path in outputs.iterdir()}
 
 
+class SerialResults:
+    """What models mean, each function computed once: the first training step
+    and its neighbours, with the optimizer's numbers of `hyper`."""
+
+    PASSES = ("--optimus-differentiate", "--optimus-build-step")
+
+    def __init__(self, tools: Tools, models: Dict[str, Model], hyper: Hyper, folders):
+        """`folders.mktemp(name)` makes a folder to work in."""
+        self._tools, self._folders = tools, folders
+        self._models, self._hyper = models, hyper
+        self._known: Dict[Tuple[str, str], Tensors] = {}
+
+    def arguments(self, name: str) -> Tensors:
+        model = self._models[name]
+        batch = draw_batch(model)._asdict()
+        return {**draw_parameters(model), **batch, **scalars(1, 0.01, self._hyper)}
+
+    def __call__(self, name: str, function: str) -> Tensors:
+        key = (name, function)
+        if key not in self._known:
+            interpreter = Interpreter(self._tools, self._folders.mktemp("serial"))
+            program = interpreter.lower(self._models[name], *self.PASSES)
+            self._known[key] = interpreter.run(program, function, self.arguments(name))
+        return self._known[key]
+
+
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference, relative to the largest element."""
     found = found.reshape(expected.shape)

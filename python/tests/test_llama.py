@@ -20,10 +20,10 @@ from gpt2_reference import Hyper, windows
 from interpreter import (
     LAYOUTS,
     Interpreter,
+    SerialResults,
     draw_batch,
     draw_parameters,
     relative_error,
-    scalars,
     strip,
 )
 from llama_reference import Llama
@@ -115,22 +115,7 @@ PARTITIONED = {
 
 @pytest.fixture(scope="module")
 def serial_results(tools, tmp_path_factory):
-    known = {}
-
-    def results(name, function):
-        if (name, function) not in known:
-            interpreter = Interpreter(tools, tmp_path_factory.mktemp("serial"))
-            program = interpreter.lower(PARTITIONED[name], *STEP)
-            known[name, function] = interpreter.run(program, function, arguments(name))
-        return known[name, function]
-
-    return results
-
-
-def arguments(name):
-    model = PARTITIONED[name]
-    batch = draw_batch(model)._asdict()
-    return {**draw_parameters(model), **batch, **scalars(1, 0.01, HYPER)}
+    return SerialResults(tools, PARTITIONED, HYPER, tmp_path_factory)
 
 
 @pytest.mark.parametrize("name", PARTITIONED)
@@ -144,7 +129,7 @@ def test_every_mesh_means_the_serial_program(
     source = tools.program(PARTITIONED[name])
     tools.run("optimus-compile", source, *options, "-o", program)
     for function in ("train_step", "eval_step"):
-        results = interpreter.run(program, function, arguments(name))
+        results = interpreter.run(program, function, serial_results.arguments(name))
         expected = serial_results(name, function)
         assert results.keys() == expected.keys()
         for key, value in expected.items():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from gpt2_reference import Hyper
-from interpreter import LAYOUTS, Interpreter, draw_batch, draw_parameters, scalars
+from interpreter import LAYOUTS, Interpreter, SerialResults
 from tools import BertModel, Model
 
 TOLERANCE = 1e-10
@@ -37,30 +37,13 @@ MODELS = {
     # Some ranks of the larger meshes hold nothing but padding.
     "tiny": Model(1, hidden=3, heads=1, sequence=2, vocabulary=2, batch=1, ffn=2),
 }
-SERIAL = ("--optimus-differentiate", "--optimus-build-step")
 # epsilon: see test_three_training_steps_equal_numpy.
 HYPER = Hyper(epsilon=1e-3)
 
 
 @pytest.fixture(scope="module")
 def serial_results(tools, tmp_path_factory):
-    """The serial results of each model and function, computed once."""
-    known = {}
-
-    def results(name, function):
-        if (name, function) not in known:
-            interpreter = Interpreter(tools, tmp_path_factory.mktemp("serial"))
-            program = interpreter.lower(MODELS[name], *SERIAL)
-            known[name, function] = interpreter.run(program, function, arguments(name))
-        return known[name, function]
-
-    return results
-
-
-def arguments(name):
-    model = MODELS[name]
-    batch = draw_batch(model)._asdict()
-    return {**draw_parameters(model), **batch, **scalars(1, 0.01, HYPER)}
+    return SerialResults(tools, MODELS, HYPER, tmp_path_factory)
 
 
 def scale_of(key, expected):
@@ -83,7 +66,7 @@ def test_every_mesh_means_the_serial_program(
     tools.run("optimus-compile", source, *options, "-o", program)
     # The first step's exp_avg is the gradient times a number.
     for function in ("train_step", "eval_step"):
-        results = interpreter.run(program, function, arguments(name))
+        results = interpreter.run(program, function, serial_results.arguments(name))
         expected = serial_results(name, function)
         assert results.keys() == expected.keys()
         for key, value in expected.items():
@@ -112,7 +95,7 @@ def test_what_is_made_again_is_the_same(
     options += ["--recompute", policy]
     tools.run("optimus-compile", source, *options, "-o", program)
     assert "optimus.recomputed" in program.read_text()
-    results = interpreter.run(program, "train_step", arguments(name))
+    results = interpreter.run(program, "train_step", serial_results.arguments(name))
     expected = serial_results(name, "train_step")
     for key, value in expected.items():
         off = np.abs(results[key] - value).max()
@@ -123,7 +106,7 @@ def test_a_strategy_cuts_what_it_should(tools, tmp_path):
     """Guards the test above: it would also pass where nothing is cut."""
     interpreter = Interpreter(tools, tmp_path)
     shard = "--optimus-shard=mesh=row:2,col:2 strategy=summa"
-    program = interpreter.lower(MODELS["padded"], *SERIAL, shard, "--optimus-partition")
+    program = interpreter.lower(MODELS["padded"], *SerialResults.PASSES, shard, "--optimus-partition")
     text = program.read_text()
     for op in ("matmul", "all_gather", "reduce_scatter", "head_loss_grad"):
         assert "ccl." + op in text

@@ -67,20 +67,10 @@ class Model(NamedTuple):
         return _command_line(flags)
 
 
-class BertModel(NamedTuple):
-    """The arguments of the BERT builder."""
+class BertModel(Model):
+    """The arguments of the BERT builder, which are those of GPT-2's."""
 
     KIND = "bert"
-
-    layers: int
-    hidden: int
-    heads: int
-    sequence: int
-    vocabulary: int
-    batch: int
-    ffn: Optional[int] = None
-    init_std: float = 0.02
-    dropout: float = 0.0
 
     def parameter_shapes(self):
         return bert_reference.parameter_shapes(
@@ -90,9 +80,6 @@ class BertModel(NamedTuple):
             self.vocabulary,
             self.ffn or 4 * self.hidden,
         )
-
-    def flags(self) -> List[str]:
-        return Model(*self).flags()
 
 
 class LlamaModel(NamedTuple):

@@ -14,6 +14,12 @@ from typing import NamedTuple, Optional, Sequence, Tuple
 
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
 from optimus.models import ConfigError
+from optimus.models.checks import (
+    check_dropout,
+    check_extents,
+    check_heads,
+    check_positive,
+)
 
 KIND = "bert"
 EPSILON = 1e-12
@@ -54,25 +60,10 @@ class Config(NamedTuple):
         extents = dict(self._asdict(), ffn=self.ffn_width)
         for name in ("init_std", "dropout", "mask_token", "pad_token"):
             del extents[name]
-        for name, extent in extents.items():
-            # Extents are i64 in the program and token ids i32.
-            if not 1 <= extent < 2**31:
-                raise ConfigError(
-                    "%s is %d; it must be at least 1 and below 2^31" % (name, extent)
-                )
-        if self.hidden % self.heads:
-            raise ConfigError(
-                "hidden (%d) is not divisible by heads (%d); each head has "
-                "hidden / heads channels" % (self.hidden, self.heads)
-            )
-        if not (math.isfinite(self.init_std) and self.init_std > 0):
-            raise ConfigError(
-                "init_std is %r; it must be a positive number" % self.init_std
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(
-                "dropout is %r; it must be at least 0 and below 1" % self.dropout
-            )
+        check_extents(extents)
+        check_heads(self.hidden, self.heads)
+        check_positive({"init_std": self.init_std})
+        check_dropout(self.dropout)
         for name, token in ("mask_token", self.mask), ("pad_token", self.pad_token):
             if not 0 <= token < self.vocabulary:
                 raise ConfigError(

@@ -11,7 +11,12 @@ import math
 from typing import NamedTuple, Optional
 
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
-from optimus.models import ConfigError
+from optimus.models.checks import (
+    check_dropout,
+    check_extents,
+    check_heads,
+    check_positive,
+)
 
 KIND = "gpt2"
 EPSILON = 1e-5
@@ -41,26 +46,12 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(self._asdict(), ffn=self.ffn_width)
-        del extents["init_std"], extents["dropout"]
-        for name, extent in extents.items():
-            # Extents are i64 in the program and token ids i32.
-            if not 1 <= extent < 2**31:
-                raise ConfigError(
-                    "%s is %d; it must be at least 1 and below 2^31" % (name, extent)
-                )
-        if self.hidden % self.heads:
-            raise ConfigError(
-                "hidden (%d) is not divisible by heads (%d); each head has "
-                "hidden / heads channels" % (self.hidden, self.heads)
-            )
-        if not (math.isfinite(self.init_std) and self.init_std > 0):
-            raise ConfigError(
-                "init_std is %r; it must be a positive number" % self.init_std
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(
-                "dropout is %r; it must be at least 0 and below 1" % self.dropout
-            )
+        for name in ("init_std", "dropout"):
+            del extents[name]
+        check_extents(extents)
+        check_heads(self.hidden, self.heads)
+        check_positive({"init_std": self.init_std})
+        check_dropout(self.dropout)
 
 
 def build(config: Config) -> LossFunction:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Sequence, Tuple
 
 from optimus.ir import ONES, Init, LossFunction, Value
 from optimus.models import ConfigError
+from optimus.models.checks import check_extents, check_heads, check_positive
 
 KIND = "llama"
 
@@ -46,25 +47,12 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
+        extents = self._asdict()
+        del extents["tied"]
         reals = ("rope_theta", "epsilon", "init_std")
-        for name, value in self._asdict().items():
-            if name == "tied":
-                continue
-            if name in reals:
-                if not (math.isfinite(value) and value > 0):
-                    raise ConfigError(
-                        "%s is %r; it must be a positive number" % (name, value)
-                    )
-            # Extents are i64 in the program and token ids i32.
-            elif not 1 <= value < 2**31:
-                raise ConfigError(
-                    "%s is %d; it must be at least 1 and below 2^31" % (name, value)
-                )
-        if self.hidden % self.heads:
-            raise ConfigError(
-                "hidden (%d) is not divisible by heads (%d); each head has "
-                "hidden / heads channels" % (self.hidden, self.heads)
-            )
+        check_positive({name: extents.pop(name) for name in reals})
+        check_extents(extents)
+        check_heads(self.hidden, self.heads)
         if self.head_dim % 2:
             raise ConfigError(
                 "hidden / heads is %d; it must be even, since the position "
