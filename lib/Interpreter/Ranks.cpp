@@ -143,9 +143,17 @@ int64_t Ranks::getFirstReplica(Type type, int64_t rank) const {
 SmallVector<Tensor> Ranks::cut(const Tensor &whole, Type type,
                                double padding) const {
   ShardLayout layout = getLayout(type);
+  SmallVector<int> addends = getUnreducedAxes(type);
   SmallVector<Tensor> parts;
   for (int64_t rank = 0; rank < getNumRanks(); ++rank) {
     Tensor part = Tensor::filled(layout.localShape, padding);
+    // Of addends, the first rank holds the value and the others zeros.
+    std::vector<int64_t> coordinates = mesh.coordinates(rank);
+    if (llvm::any_of(addends,
+                     [&](int axis) { return coordinates[axis] != 0; })) {
+      parts.push_back(std::move(part));
+      continue;
+    }
     layout.forEachRun(mesh, rank, [&](const optimus_support::ShardRun &run) {
       std::copy_n(whole.elements.data() + run.globalOffset, run.count,
                   part.elements.data() + run.localOffset);

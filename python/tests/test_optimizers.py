@@ -8,6 +8,7 @@
 """Optimizers other than AdamW, and gradients added up over microbatches."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh)
         assert relative_error(results[key], value) < TOLERANCE, key
 
 
-@pytest.mark.parametrize("mesh", [None, "row:2,col:3"])
+@pytest.mark.parametrize("mesh", [None, "row:2,col:3", "data:2,row:1,col:2"])
 def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
     """Dropout included: a microbatch draws what its part of the batch draws."""
     interpreter = Interpreter(tools, tmp_path)
@@ -193,7 +194,13 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
 
 
 @pytest.mark.parametrize(
-    "mesh, strategy", [(None, "serial"), ("row:3,col:2", "summa"), ("row:1,col:2", "megatron")]
+    "mesh, strategy",
+    [
+        (None, "serial"),
+        ("row:3,col:2", "summa"),
+        ("row:1,col:2", "megatron"),
+        ("data:2,row:1,col:2", "summa"),
+    ],
 )
 def test_microbatches_train_as_one_batch(tools, text, tmp_path, mesh, strategy):
     model = COMPILED._replace(batch=6, dropout=0.2)
@@ -211,6 +218,27 @@ def test_microbatches_train_as_one_batch(tools, text, tmp_path, mesh, strategy):
     norms = [[line["grad_norm"] for line in log] for log in (parts, whole)]
     np.testing.assert_allclose(*norms, rtol=1e-2)
     assert Checkpoint(folder).state["data_position"] == 60
+
+
+def test_gradients_cross_the_data_axis_once_a_step(tools, text, tmp_path):
+    """However many microbatches: each rank adds up its own. What a microbatch
+    does move there is the loss and the number of its real tokens, an all-reduce
+    of 4 bytes each; with ZeRO-1 gradients are reduce-scattered."""
+    ranks = 4
+    options = ["--accumulate", "--strategy", "data", "--mesh", f"data:{ranks}"]
+    library = compile_library(tools, COMPILED, tmp_path / "data.so", *options)
+    moved = {}
+    for microbatches in (1, 2, 5):
+        flags = ["--microbatches", microbatches, "--threads-per-rank", 1]
+        log = tools.train(library, text, 2, *flags, log=tmp_path / str(microbatches))
+        (moved[microbatches],) = {line["comm_bytes"] for line in log}
+    scalars_of_one = 2 * 2 * (ranks - 1) * 4
+    assert moved[2] == moved[1] + scalars_of_one
+    assert moved[5] == moved[1] + 4 * scalars_of_one
+    # Of the parameters, whose gradients are scattered and themselves gathered.
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    parameters = sum(math.prod(p["shape"]) for p in manifest["params"])
+    assert moved[1] >= 2 * (ranks - 1) * 4 * parameters
 
 
 def test_microbatches_need_what_adds_up(tools, text):

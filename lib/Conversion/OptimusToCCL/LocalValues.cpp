@@ -121,6 +121,14 @@ bool LocalValues::has(Value whole, ShardingAttr layout) const {
          });
 }
 
+bool LocalValues::canReach(Value whole, ShardingAttr layout) const {
+  auto known = layouts.find(whole);
+  return known != layouts.end() &&
+         llvm::any_of(known->second, [&](const Layout &other) {
+           return planLayout(other.sharding, layout).has_value();
+         });
+}
+
 const LocalValues::Layout &LocalValues::getNearest(Value whole,
                                                    ShardingAttr layout) {
   const Layout *best = nullptr;

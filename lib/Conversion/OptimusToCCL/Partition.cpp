@@ -58,6 +58,8 @@ public:
         return signalPassFailure();
       functions.push_back(function);
     }
+    // What continues a sum of addends decides whether it can be one.
+    std::stable_partition(functions.begin(), functions.end(), hasAddends);
     DimensionClasses classes(getOperation());
     for (func::FuncOp function : functions)
       if (failed(partition(function, mesh, classes)))
@@ -65,6 +67,48 @@ public:
   }
 
 private:
+  static ShardingAttr getResultSharding(func::FuncOp function,
+                                        unsigned number) {
+    auto wanted = function.getResultAttrOfType<ShardingAttr>(
+        number, OptimusDialect::kSharding);
+    return wanted ? wanted
+                  : getSharding(
+                        function.front().getTerminator()->getOperand(number));
+  }
+
+  static bool hasAddends(func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (!getResultSharding(function, i).getUnreduced().empty())
+        return true;
+    return false;
+  }
+
+  /// Makes the sum that is a function's result complete after all, wherever it
+  /// is bound: some gradient in it does not come as addends.
+  void makeComplete(func::FuncOp function, unsigned number) {
+    auto complete = [](ShardingAttr sharding) {
+      return sharding.withUnreduced({});
+    };
+    Value value = function.front().getTerminator()->getOperand(number);
+    if (auto sum = value.getDefiningOp<AddOp>())
+      sum->setAttr(OptimusDialect::kShardings,
+                   ArrayAttr::get(&getContext(), complete(getSharding(value))));
+    auto binding = function.getResultAttr(number, OptimusDialect::kBinding);
+    for (auto other : getOperation().getOps<func::FuncOp>()) {
+      for (unsigned i = 0; i < other.getNumArguments(); ++i)
+        if (other.getArgAttr(i, OptimusDialect::kBinding) == binding)
+          if (auto sharding = other.getArgAttrOfType<ShardingAttr>(
+                  i, OptimusDialect::kSharding))
+            other.setArgAttr(i, OptimusDialect::kSharding, complete(sharding));
+      for (unsigned i = 0; i < other.getNumResults(); ++i)
+        if (other.getResultAttr(i, OptimusDialect::kBinding) == binding)
+          if (auto sharding = other.getResultAttrOfType<ShardingAttr>(
+                  i, OptimusDialect::kSharding))
+            other.setResultAttr(i, OptimusDialect::kSharding,
+                                complete(sharding));
+    }
+  }
+
   LogicalResult partition(func::FuncOp function, MeshOp mesh,
                           const DimensionClasses &classes) {
     Block *whole = &function.front();
@@ -86,10 +130,13 @@ private:
     Operation *terminator = whole->getTerminator();
     SmallVector<Value> results;
     for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
-      auto wanted = function.getResultAttrOfType<ShardingAttr>(
-          number, OptimusDialect::kSharding);
-      results.push_back(values.get(value, wanted ? wanted : getSharding(value),
-                                   terminator->getLoc()));
+      ShardingAttr wanted = getResultSharding(function, number);
+      if (!values.canReach(value, wanted)) {
+        local->erase();
+        makeComplete(function, number);
+        return partition(function, mesh, classes);
+      }
+      results.push_back(values.get(value, wanted, terminator->getLoc()));
     }
     func::ReturnOp::create(builder, terminator->getLoc(), results);
 

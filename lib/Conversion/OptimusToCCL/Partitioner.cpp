@@ -84,6 +84,16 @@ SmallVector<Axes> Partitioner::getFactorAxes(Operation *op,
 }
 
 LogicalResult Partitioner::addAddends(AddOp op) {
+  // A sum over microbatches may stay one of addends.
+  ShardingAttr wanted = getSharding(op.getResult());
+  if (!wanted.getUnreduced().empty()) {
+    if (!values.canReach(op.getLhs(), wanted) ||
+        !values.canReach(op.getRhs(), wanted))
+      return failure();
+    Value operands[] = {get(op.getLhs(), wanted), get(op.getRhs(), wanted)};
+    cloneLocally(op, operands, wanted);
+    return success();
+  }
   ShardingAttr lhs = values.getAddends(op.getLhs());
   if (!lhs || lhs != values.getAddends(op.getRhs()))
     return failure();

@@ -34,13 +34,13 @@ func.func @loss(
 // SUMS: func.func @train_step(
 // SUMS-LABEL: func.func @accumulate(
 // SUMS-SAME: %[[LOSS:[^:]*]]: tensor<f32> {optimus.binding = "loss_sum", optimus.donates = 0 : i64}, %[[COUNT:[^:]*]]: tensor<f32> {optimus.binding = "real_count", optimus.donates = 1 : i64}
-// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.donates = 2 : i64, optimus.role = "token_embedding"}
+// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.donates = 2 : i64, optimus.role = "sum:token_embedding"}
 // SUMS: %[[L:.*]], %[[C:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
 // SUMS: optimus.add %[[LOSS]], %[[L]]
 // SUMS: optimus.add %[[COUNT]], %[[C]]
-// SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "token_embedding"}
+// SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "sum:token_embedding"}
 // SUMS-LABEL: func.func @update(
-// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.role = "token_embedding"}
+// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.role = "sum:token_embedding"}
 // SUMS-SAME: %[[N:[^:]*]]: tensor<f32> {optimus.binding = "real_count"}
 // SUMS-NOT: optimus.embedding
 // SUMS: %[[NORM:.*]] = optimus.global_norm

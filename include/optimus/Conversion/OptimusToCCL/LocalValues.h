@@ -53,6 +53,10 @@ public:
   /// True if a layout of `whole` exists already.
   bool has(Value whole, ShardingAttr layout) const;
 
+  /// True if `get` can make a layout of `whole`: no addends are left where it
+  /// is complete already.
+  bool canReach(Value whole, ShardingAttr layout) const;
+
   /// `whole` in a layout; made from the one that needs the fewest collectives.
   /// The layout must be within reach of one that exists.
   Value get(Value whole, ShardingAttr layout, Location loc);

@@ -198,10 +198,22 @@ public:
   }
 
 private:
+  /// Whether the function is given the same addends and goes on with them.
+  static bool continuesArgument(OpOperand &result) {
+    auto function = cast<func::FuncOp>(result.getOwner()->getParentOp());
+    for (BlockArgument argument : function.getArguments()) {
+      auto donates = function.getArgAttrOfType<IntegerAttr>(
+          argument.getArgNumber(), OptimusDialect::kDonates);
+      if (donates && donates.getInt() == result.getOperandNumber())
+        return argument.getType() == result.get().getType();
+    }
+    return false;
+  }
+
   static LogicalResult checkReturn(func::ReturnOp op) {
     for (OpOperand &operand : op->getOpOperands()) {
       AxisSet unreduced = getUnreduced(operand.get().getType());
-      if (!unreduced.empty())
+      if (!unreduced.empty() && !continuesArgument(operand))
         return op.emitOpError("V5: expected result ")
                << operand.getOperandNumber()
                << " of the function to be complete; the reduction over "

@@ -51,6 +51,14 @@ public:
     argAttrs.push_back(attrs.getDictionary(builder.getContext()));
     return block->addArgument(type, loc);
   }
+  /// The sum of the gradients of parameter `index` over microbatches.
+  BlockArgument addSum(int64_t index,
+                       std::optional<int64_t> donates = std::nullopt) {
+    auto role = grad.getArgAttrOfType<StringAttr>(index, OptimusDialect::kRole);
+    if (role)
+      role = builder.getStringAttr(kSumRole + role.getValue());
+    return addTensor(index, "grad", role, donates);
+  }
   /// An argument that belongs to parameter `index`, lies as its role says and
   /// is bound as "KIND:NAME".
   BlockArgument addTensor(int64_t index, StringRef kind, StringAttr role,
@@ -301,9 +309,7 @@ func::FuncOp UpdateBuilder::buildUpdate() {
   addState(f);
   SmallVector<Value> gradients;
   for (int64_t i = 0; i < loss.numParams; ++i)
-    gradients.push_back(f.addTensor(
-        i, "grad", grad.getArgAttrOfType<StringAttr>(i, OptimusDialect::kRole),
-        /*donates=*/std::nullopt));
+    gradients.push_back(f.addSum(i));
   Value count = f.addScalar("real_count");
   addScalars(f);
   f.finishArguments();
@@ -325,9 +331,7 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad) {
   sums.push_back(f.addScalar("loss_sum", 0));
   sums.push_back(f.addScalar("real_count", 1));
   for (int64_t i = 0; i < n; ++i)
-    sums.push_back(f.addTensor(
-        i, "grad", grad.getArgAttrOfType<StringAttr>(i, OptimusDialect::kRole),
-        2 + i));
+    sums.push_back(f.addSum(i, 2 + i));
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   for (auto [index, sum, value] : llvm::enumerate(sums, values)) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Analysis/DimensionClasses.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
@@ -65,6 +66,9 @@ private:
   /// `sharding` with the data axis cutting a dimension that it divides as it
   /// is, if there is one.
   ShardingAttr cutState(ShardingAttr sharding, RankedTensorType type);
+  /// `sharding` of a sum over tokens, of which the ranks that differ in tokens
+  /// alone hold addends.
+  ShardingAttr addUp(ShardingAttr sharding);
   /// What follows from the operands along the rule's factors.
   ShardingAttr propagate(Operation *op, unsigned result);
 
@@ -186,9 +190,22 @@ ShardingAttr ShardPass::cutState(ShardingAttr sharding, RankedTensorType type) {
   return sharding;
 }
 
+ShardingAttr ShardPass::addUp(ShardingAttr sharding) {
+  SmallVector<StringRef> cuts, addends;
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+    llvm::append_range(cuts, sharding.getDimAxes(dim));
+  for (StringRef axis :
+       llvm::split(table->lookup("tokens").split(',').first, '+'))
+    if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1 &&
+        !llvm::is_contained(cuts, axis))
+      addends.push_back(axis);
+  return sharding.withUnreduced(addends);
+}
+
 FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
                                               RankedTensorType type) {
   bool isState = role.consume_front(OptimusDialect::kStateRole);
+  bool isSum = role.consume_front(kSumRole);
   StringRef layout = table->lookup(role);
   auto *own = llvm::find_if(
       chosen, [&](const auto &entry) { return entry.first == role; });
@@ -211,6 +228,8 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
                                    : "the option layouts")
            << " lays out as [" << layout << ']';
   auto sharding = ShardingAttr::get(getMeshRef(), dims);
+  if (isSum)
+    return addUp(sharding);
   return isState ? cutState(sharding, type) : sharding;
 }
 

@@ -67,7 +67,8 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
     * (V4) only what is linear in an operand takes addends there, and what adds
       operands up takes all of them as addends over the same axes, so that
       none is counted twice;
-    * (V5) nothing unreduced leaves the function.
+    * (V5) nothing unreduced leaves the function, unless an argument of the
+      same type is donated to it: a sum that goes on.
 
     ```mlir
     // error: V5: the reduction over "row" is missing

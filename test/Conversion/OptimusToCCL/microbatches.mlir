@@ -1,0 +1,53 @@
+// RUN: optimus-opt %s --split-input-file --optimus-shard='mesh=data:2,row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip | FileCheck %s
+
+// The sum of a gradient over microbatches goes on as addends of the ranks that
+// have different tokens; what is done with it reduces it.
+// CHECK-LABEL: func.func @accumulate(
+// CHECK-SAME: %arg1: tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}], unreduced = {"data", "row"}>>>
+// CHECK: %[[G:.*]] = optimus.sum_leading %arg0
+// CHECK-NOT: = ccl.
+// CHECK: %[[S:.*]] = optimus.add %arg1, %[[G]]
+// CHECK: return %[[S]]
+func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
+                      %sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = "grad:b", optimus.donates = 0 : i64})
+    -> (tensor<8xf32> {optimus.binding = "grad:b"}) {
+  %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
+  %0 = optimus.add %sum, %g {optimus.role = "sum:norm.bias"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @update(
+// CHECK-SAME: %arg0: tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}], unreduced = {"data", "row"}>>>
+// CHECK: ccl.reduce_scatter %arg0 {axis = "data", dim = 0 : i64}
+// CHECK: ccl.all_reduce %{{.*}} {axis = "row"}
+func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = "grad:b"}) -> tensor<8xf32> {
+  %0 = optimus.reshard %sum {optimus.role = "state:norm.bias"} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// A gradient that is complete where it is made stays so, and its sum with it,
+// wherever that is bound: functions may stand in any order.
+// CHECK-LABEL: func.func @update(
+// CHECK-SAME: %arg0: tensor<2x4xf32, #ccl.local<[2, 8], <@mesh, [{}, {"col"}]>>>
+func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = "grad:t"}) -> tensor<2x8xf32> {
+  %0 = optimus.reshard %sum {optimus.role = "state:position_embedding"} : tensor<2x8xf32>
+  return %0 : tensor<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @accumulate(
+// CHECK-SAME: %arg1: tensor<2x4xf32, #ccl.local<[2, 8], <@mesh, [{}, {"col"}]>>>
+// CHECK: %[[G:.*]] = optimus.sum_leading
+// CHECK: %[[D:.*]] = ccl.all_reduce %[[G]] {axis = "data"}
+// CHECK: %[[R:.*]] = ccl.all_reduce %[[D]] {axis = "row"}
+// CHECK: %[[T:.*]] = optimus.row_grad %[[R]]
+// CHECK: optimus.add %arg1, %[[T]]
+func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
+                      %sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = "grad:t", optimus.donates = 0 : i64})
+    -> (tensor<2x8xf32> {optimus.binding = "grad:t"}) {
+  %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
+  %t = optimus.row_grad %g {index = 0 : i64} : (tensor<8xf32>) -> tensor<2x8xf32>
+  %0 = optimus.add %sum, %t {optimus.role = "sum:position_embedding"} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  return %0 : tensor<2x8xf32>
+}
