@@ -6,7 +6,7 @@
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=1KiB}))' -o %t.once.mlir
 // RUN: optimus-opt %t.once.mlir --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=1KiB}))' | FileCheck %s --check-prefix=AGAIN
 
-optimus.mesh @mesh <["row" = 2, "col" = 2]>
+optimus.mesh @mesh <["row" = 2, "col" = 4]>
 
 // The second panel moves while the first one is multiplied. In the beginning
 // there is nothing to hide behind.
@@ -151,3 +151,37 @@ func.func @alone(%a: memref<64xf32>, %b: memref<64xf32>) {
 // A kernel is no device program.
 // CHECK: func.func private @kernel(index, index)
 func.func private @kernel(index, index)
+
+// Behind the panel that moves while the first one is multiplied one more is
+// under way, which takes the links of ranks that are done with the former. It
+// takes longer than the product, so nothing would wait for a third.
+// CHECK-LABEL: func.func @one_more(
+// CHECK: exec.collective_start broadcast
+// CHECK: exec.collective_start broadcast {{.*}}root = 1
+// CHECK: exec.collective_start broadcast {{.*}}root = 2
+// CHECK: exec.gemm
+// CHECK: exec.collective_start broadcast {{.*}}root = 3
+// CHECK: exec.gemm
+func.func @one_more(%x0: memref<64xf32>, %x1: memref<64xf32>, %x2: memref<64xf32>, %x3: memref<64xf32>, %w: memref<64xf32>, %c: memref<64xf32>) {
+  %r0 = exec.alloc "workspace" : memref<64xf32>
+  %p0 = exec.select_rank "col" is 0, %x0, %r0 : memref<64xf32>
+  %t0 = exec.collective_start broadcast sum over "col", %x0 to %p0 {root = 0 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %t0
+  exec.gemm %p0, %w, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  %r1 = exec.alloc "workspace" : memref<64xf32>
+  %p1 = exec.select_rank "col" is 1, %x1, %r1 : memref<64xf32>
+  %t1 = exec.collective_start broadcast sum over "col", %x1 to %p1 {root = 1 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %t1
+  exec.gemm %p1, %w, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, accumulate} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  %r2 = exec.alloc "workspace" : memref<64xf32>
+  %p2 = exec.select_rank "col" is 2, %x2, %r2 : memref<64xf32>
+  %t2 = exec.collective_start broadcast sum over "col", %x2 to %p2 {root = 2 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %t2
+  exec.gemm %p2, %w, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, accumulate} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  %r3 = exec.alloc "workspace" : memref<64xf32>
+  %p3 = exec.select_rank "col" is 3, %x3, %r3 : memref<64xf32>
+  %t3 = exec.collective_start broadcast sum over "col", %x3 to %p3 {root = 3 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %t3
+  exec.gemm %p3, %w, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, accumulate} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}

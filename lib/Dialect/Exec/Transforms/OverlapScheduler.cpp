@@ -195,10 +195,13 @@ void OverlapScheduler::fill(double until) {
   for (Axis &axis : axes) {
     unsigned tries = 0;
     for (auto it = axis.ready.begin();
-         it != axis.ready.end() && axis.free < until && !isFull(axis) &&
-         tries < kMaxTries;
+         it != axis.ready.end() && !isFull(axis) && tries < kMaxTries;
          ++tries) {
       unsigned task = it->second;
+      // One more than the axis carries by then: a collective leaves the links
+      // of those ranks idle that have sent, or received, all of theirs.
+      if (axis.free >= until + tasks[task].seconds)
+        break;
       // Starting erases the entry and adds none.
       ++it;
       if (isTooEarly(task))

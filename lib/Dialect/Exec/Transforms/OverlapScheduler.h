@@ -8,8 +8,8 @@
 //
 // A list scheduler on predicted times. Computation keeps its order. Time passes
 // from one command that computes to the next; before each, every mesh axis that
-// would fall idle while it runs is given the collective that is needed first,
-// of those whose data is there. docs/scheduling.md describes the rules.
+// would fall idle while it and one more collective run is given the collective
+// that is needed first, of those whose data is there. docs/scheduling.md describes the rules.
 //
 //===----------------------------------------------------------------------===//
 
