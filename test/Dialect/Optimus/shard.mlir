@@ -54,6 +54,8 @@ func.func @results(%x: tensor<4x8x16xf32> {optimus.role = "residual"}, %g: tenso
 // CHECK-LABEL: func.func @given(
 // CHECK-SAME: optimus.sharding = #optimus.sharding<@mesh, [{}, {}, {"row", "col"}]>
 // CHECK: optimus.gelu {{.*}}optimus.shardings = [#optimus.sharding<@mesh, [{"col"}, {}, {}]>]
+// ROWS-LABEL: func.func @given(
+// ROWS-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{}, {}, {"row"}]>
 func.func @given(%x: tensor<4x8x16xf32> {optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{}, {}, {"row", "col"}]>}) -> tensor<4x8x16xf32> {
   %0 = optimus.gelu %x {optimus.role = "residual", optimus.shardings = [#optimus.sharding<@mesh, [{"col"}, {}, {}]>]} : tensor<4x8x16xf32>
   return %0 : tensor<4x8x16xf32>
