@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <poll.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <type_traits>
 #include <unistd.h>
@@ -136,8 +137,11 @@ void PeerMonitor::understand(int rank) {
       quiet.store(true);
       break;
     case Verdict: {
-      std::size_t space = payload.find(' ');
-      end(std::atoi(payload.c_str()), payload.substr(space + 1));
+      std::istringstream verdict(payload);
+      int culprit = -1, speaker = -1;
+      verdict >> culprit >> speaker;
+      verdict.ignore(1);
+      end(culprit, speaker, std::string(std::istreambuf_iterator(verdict), {}));
       break;
     }
     }
@@ -161,18 +165,24 @@ void PeerMonitor::judge() {
   }
   if (std::optional<Stall> stall =
           findStall(reports, options.mesh, options.timeoutSeconds))
-    end(stall->rank, stall->message);
+    end(stall->rank, chooseSpeaker(stall->rank), stall->message);
 }
 
-/// All end; the lowest rank that lives says why.
-void PeerMonitor::end(int culprit, const std::string &message) {
-  if (quiet.exchange(true))
-    return;
-  sendToAll(Verdict, concat(culprit, ' ', message));
+/// The lowest rank that lives.
+int PeerMonitor::chooseSpeaker(int culprit) const {
   int speaker = 0;
   while (speaker != options.rank &&
          (speaker == culprit || peers[speaker].gone || peers[speaker].left))
     ++speaker;
+  return speaker;
+}
+
+/// All end; one says why. Who hears the verdict does not choose again: the
+/// speaker may have ended since.
+void PeerMonitor::end(int culprit, int speaker, const std::string &message) {
+  if (quiet.exchange(true))
+    return;
+  sendToAll(Verdict, concat(culprit, ' ', speaker, ' ', message));
   bool speaks = speaker == options.rank && culprit != options.rank;
   if (!speaks)
     std::this_thread::sleep_for(kTimeToSpeak);

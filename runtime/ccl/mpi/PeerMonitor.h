@@ -68,7 +68,8 @@ private:
   void receiveFrom(int rank);
   void understand(int rank);
   void judge();
-  void end(int culprit, const std::string &message);
+  int chooseSpeaker(int culprit) const;
+  void end(int culprit, int speaker, const std::string &message);
   void watchTermination();
 
   PeerSockets sockets;

@@ -1,0 +1,103 @@
+//===- PeerMonitorTest.cpp - One rank says what happened ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ccl/mpi/PeerMonitor.h"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <future>
+#include <sys/socket.h>
+
+using namespace optrt;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A monitor whose peers are the test: sockets of which this holds the far
+/// ends.
+class PeerMonitorTest : public testing::Test {
+protected:
+  struct End {
+    Status status;
+    bool speaks;
+  };
+
+  /// Connects rank 1 of 3. What is sent before watch() is there at once.
+  void SetUp() override {
+    for (int peer = 0; peer != kSize; ++peer) {
+      int pair[2] = {-1, -1};
+      if (peer != kRank) {
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        fcntl(pair[0], F_SETFL, O_NONBLOCK);
+      }
+      near.emplace_back(pair[0]);
+      far.emplace_back(pair[1]);
+    }
+  }
+
+  void watch() {
+    PeerMonitor::Options options;
+    options.rank = kRank;
+    options.size = kSize;
+    options.timeoutSeconds = 60;
+    options.activity = &activity;
+    options.onStall = [this](const Status &status, bool speaks) {
+      ended.set_value({status, speaks});
+    };
+    monitor = std::make_unique<PeerMonitor>(std::move(near), options);
+  }
+
+  void send(int peer, uint32_t type, const std::string &payload) {
+    uint32_t header[] = {type, static_cast<uint32_t>(payload.size())};
+    std::string bytes(reinterpret_cast<char *>(header), sizeof(header));
+    bytes += payload;
+    ASSERT_EQ(write(far[peer].get(), bytes.data(), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+  }
+
+  End waitForEnd() {
+    std::future<End> end = ended.get_future();
+    EXPECT_EQ(end.wait_for(30s), std::future_status::ready);
+    return end.get();
+  }
+
+  static constexpr int kRank = 1, kSize = 3;
+  static constexpr uint32_t kVerdict = 3;
+  RankActivity activity;
+  PeerSockets near, far;
+  std::promise<End> ended;
+  std::unique_ptr<PeerMonitor> monitor;
+};
+
+TEST_F(PeerMonitorTest, WhoIsToldWhatAnotherSaysKeepsSilent) {
+  // Rank 0 says that rank 2 died, and is gone before rank 1 reads it.
+  send(0, kVerdict, "2 0 rank 2 died");
+  far[0].close();
+  watch();
+  End end = waitForEnd();
+  EXPECT_FALSE(end.speaks);
+  EXPECT_EQ(end.status.message(), "rank 2 died");
+}
+
+TEST_F(PeerMonitorTest, WhoIsChosenSpeaks) {
+  watch();
+  send(2, kVerdict, "0 1 rank 0 died\nin its third collective");
+  End end = waitForEnd();
+  EXPECT_TRUE(end.speaks);
+  EXPECT_EQ(end.status.message(), "rank 0 died\nin its third collective");
+}
+
+TEST_F(PeerMonitorTest, TheLowestThatLivesSpeaks) {
+  watch();
+  far[0].close();
+  End end = waitForEnd();
+  EXPECT_TRUE(end.speaks);
+}
+
+} // namespace
