@@ -209,12 +209,12 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
 StepPrediction CostModel::predictStep(func::FuncOp function) const {
   StepPrediction result;
   double now = 0;
-  llvm::StringMap<double> axisFree;
+  llvm::StringMap<double> linkFree;
   llvm::DenseMap<Operation *, double> finish;
   function.walk([&](exec::CommandOpInterface command) {
     if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
       double seconds = getSeconds(start);
-      double &free = axisFree[start.getAxis()];
+      double &free = linkFree[getLink(start.getAxis())];
       free = std::max(free, now) + seconds;
       finish[start] = free;
       result.commSeconds += seconds;

@@ -215,6 +215,14 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
   };
   if (!readEach("gemm", readGemm) || !readEach("comm", readComm))
     return false;
+  if (const json::Value *shared = object->get("axes_share_link")) {
+    std::optional<bool> isShared = shared->getAsBoolean();
+    if (!isShared) {
+      path.field("axes_share_link").report("expected true or false");
+      return false;
+    }
+    profile.axesShareLink = *isShared;
+  }
   // The back-end of a profile that has none for threads is its first one.
   bool hasLocal = llvm::any_of(profile.collectives, [](const auto &entry) {
     return entry.backend == "local";

@@ -149,6 +149,24 @@ def test_tuned_products(tools, text, tmp_path, mesh):
     )
 
 
+def test_shared_link(tools, tmp_path):
+    """Axes that share a link wait for each other: as much is moved, and less of
+    it at the same time. Without a schedule nothing is under way together."""
+    def schedule(name, shared, mode):
+        path = tmp_path / (name + ".json")
+        path.write_text(json.dumps({"version": 1, "axes_share_link": shared}))
+        flags = ["--machine-profile", path, "--schedule", mode]
+        flags += ["--tune-products=false"]
+        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+        return function(tools, library)["schedule"]
+
+    own, shared = (schedule("o%d" % each, each, "overlap") for each in (False, True))
+    assert shared["predicted_comm_ms"] == pytest.approx(own["predicted_comm_ms"])
+    assert shared["predicted_exposed_ms"] > own["predicted_exposed_ms"]
+    own, shared = (schedule("n%d" % each, each, "none") for each in (False, True))
+    assert shared["predicted_step_ms"] == pytest.approx(own["predicted_step_ms"])
+
+
 def test_machine_profile(tools, tmp_path):
     """Prices come from the profile: a link that is 100 times slower exposes
     more than a fast one, and a slow processor computes for longer."""

@@ -115,6 +115,13 @@ TEST(CostModel, PricesWhatWasNotMeasuredByLinks) {
       2 * gather);
 }
 
+TEST(CostModel, AxesHaveTheirLinksOrShareOne) {
+  CostModel own(parse(R"({"version": 1})"), 4);
+  EXPECT_NE(own.getLink("row"), own.getLink("col"));
+  CostModel shared(parse(R"({"version": 1, "axes_share_link": true})"), 4);
+  EXPECT_EQ(shared.getLink("row"), shared.getLink("col"));
+}
+
 TEST(MachineProfile, NamesWhatIsWrong) {
   EXPECT_NE(errorOf("[]").find("expected an object"), std::string::npos);
   EXPECT_NE(errorOf(R"({"version": 1, "comm": {}})").find("expected an array"),
@@ -126,6 +133,9 @@ TEST(MachineProfile, NamesWhatIsWrong) {
                           "profile.comm[0].alpha_s"),
             std::string::npos)
       << negative;
+  EXPECT_NE(errorOf(R"({"version": 1, "axes_share_link": 1})")
+                .find("expected true or false at profile.axes_share_link"),
+            std::string::npos);
   std::string alone = errorOf(
       R"({"version": 1, "comm": [{"backend": "mpi", "ranks": 1,
           "collective": "reduce", "alpha_s": 1, "beta_s_per_byte": 1}]})");

@@ -53,6 +53,12 @@ public:
   /// A collective of a program, from its start to its end.
   double getSeconds(exec::CollectiveStartOp start) const;
 
+  /// What carries the collectives of a mesh axis, one after the other: its
+  /// own link, or "" where all axes share one.
+  StringRef getLink(StringRef axis) const {
+    return profile.axesShareLink ? "" : axis;
+  }
+
   /// A program in its present order.
   StepPrediction predictStep(func::FuncOp function) const;
 

@@ -71,6 +71,9 @@ struct MachineProfile {
   /// A link of `linkAlpha` + bytes·`linkBeta` prices what was not measured.
   double linkAlpha = 10e-6;
   double linkBeta = 1 / 4e9;
+  /// Whether the collectives of all mesh axes go through one link of a rank, as
+  /// through a host's network card; else each axis has its own.
+  bool axesShareLink = false;
 
   /// Reads a profile. An error names the file and what is wrong with it.
   /// Without a name, the built-in profile: one core at 90 GFLOP/s and links of

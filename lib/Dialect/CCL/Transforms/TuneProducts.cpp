@@ -91,7 +91,7 @@ public:
       double seconds = costs.getCollectiveSeconds(
           isResult ? CollectiveKind::Reduce : CollectiveKind::Broadcast,
           mover.ranks, mover.bytes / panels);
-      slowest = std::max(slowest, busy[mover.axis] += seconds);
+      slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
       if (isResult)
         last += seconds;
       else if (!mover.isEarly)
@@ -111,8 +111,9 @@ public:
                                             mover.ranks, mover.bytes);
       else if (!mover.isEarly)
         operands = std::max(
-            operands, busy[mover.axis] += costs.getCollectiveSeconds(
-                          CollectiveKind::AllGather, mover.ranks, mover.bytes));
+            operands, busy[costs.getLink(mover.axis)] +=
+                      costs.getCollectiveSeconds(CollectiveKind::AllGather,
+                                                 mover.ranks, mover.bytes));
     }
     return operands + priceProduct(1) + result;
   }

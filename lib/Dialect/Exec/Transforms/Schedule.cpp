@@ -105,7 +105,7 @@ private:
       }
       auto start = cast<CollectiveStartOp>(nodes[node].command);
       OverlapTask &task = result.emplace_back();
-      task.axis = getAxis(start.getAxis());
+      task.axis = getAxis(costs.getLink(start.getAxis()));
       task.seconds = costs.getSeconds(start);
       task.gap = gap;
       task.firstUse = computes.size();
