@@ -121,11 +121,14 @@ def command_line(pid):
 def cluster_command(tools, *arguments):
     if not all(map(shutil.which, ["ip", "tc", "mpirun"])):
         pytest.skip("needs iproute2 and OpenMPI")
-    probe = ["ip", "netns", "add", f"optimus-probe-{os.getpid()}"]
-    made = subprocess.run(probe, capture_output=True, text=True)
-    if made.returncode != 0:
-        pytest.skip("network namespaces cannot be made here: " + made.stderr.strip())
-    subprocess.run(["ip", "netns", "del", probe[-1]], check=True)
+    # Where the root is no mount, as under chroot, they are made but not entered.
+    name = f"optimus-probe-{os.getpid()}"
+    for probe in (["add", name], ["exec", name, "true"], ["del", name]):
+        made = subprocess.run(["ip", "netns", *probe], capture_output=True, text=True)
+        if made.returncode != 0:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            pytest.skip("network namespaces cannot be used here: "
+                        + made.stderr.strip())
     command = [sys.executable, REPOSITORY / "bench/cluster", "--no-build"]
     command += ["--build", tools.binaries.parent, "--ranks", 4, "--hidden", 64]
     return [str(part) for part in (*command, *arguments)]
