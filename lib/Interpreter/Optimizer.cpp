@@ -67,29 +67,41 @@ struct ClipModel : LocalModel<ClipModel, ClipOp> {
   }
 };
 
+/// Adam's moments after a gradient, and `use(i, direction)` with what each
+/// element moves along, decay included.
+template <typename Op>
+void updateMoments(Op op, Frame &frame,
+                   llvm::function_ref<void(int64_t i, double direction)> use) {
+  auto scalar = [&](Value value) { return frame.get(value)[0]; };
+  double scale = scalar(op.getScale());
+  double beta1 = scalar(op.getBeta1()), beta2 = scalar(op.getBeta2());
+  double correct1 = 1 - scalar(op.getBeta1Power());
+  double correct2 = 1 - scalar(op.getBeta2Power());
+  double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
+  double epsilon = scalar(op.getEpsilon());
+  const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
+  const Tensor &m = frame.get(op.getExpAvg());
+  const Tensor &v = frame.get(op.getExpAvgSq());
+  Tensor &newM = frame.result(op.getNewExpAvg());
+  Tensor &newV = frame.result(op.getNewExpAvgSq());
+  for (int64_t i = 0; i < p.getNumElements(); ++i) {
+    double scaled = g[i] * scale;
+    newM[i] = beta1 * m[i] + (1 - beta1) * scaled;
+    newV[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
+    double step =
+        newM[i] / correct1 / (std::sqrt(newV[i] / correct2) + epsilon);
+    use(i, step + decay * p[i]);
+  }
+}
+
 struct AdamWModel : LocalModel<AdamWModel, AdamWOp> {
   static LogicalResult run(AdamWOp op, Frame &frame) {
-    auto scalar = [&](Value value) { return frame.get(value)[0]; };
-    double scale = scalar(op.getScale()), lr = scalar(op.getLr());
-    double beta1 = scalar(op.getBeta1()), beta2 = scalar(op.getBeta2());
-    double correct1 = 1 - scalar(op.getBeta1Power());
-    double correct2 = 1 - scalar(op.getBeta2Power());
-    double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
-    double epsilon = scalar(op.getEpsilon());
-    const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
-    const Tensor &m = frame.get(op.getExpAvg());
-    const Tensor &v = frame.get(op.getExpAvgSq());
+    double lr = frame.get(op.getLr())[0];
+    const Tensor &p = frame.get(op.getParam());
     Tensor &newP = frame.result(op.getNewParam());
-    Tensor &newM = frame.result(op.getNewExpAvg());
-    Tensor &newV = frame.result(op.getNewExpAvgSq());
-    for (int64_t i = 0; i < p.getNumElements(); ++i) {
-      double scaled = g[i] * scale;
-      newM[i] = beta1 * m[i] + (1 - beta1) * scaled;
-      newV[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
-      double step =
-          newM[i] / correct1 / (std::sqrt(newV[i] / correct2) + epsilon);
-      newP[i] = p[i] - lr * (step + decay * p[i]);
-    }
+    updateMoments(op, frame, [&](int64_t i, double direction) {
+      newP[i] = p[i] - lr * direction;
+    });
     return success();
   }
 };
@@ -114,27 +126,9 @@ struct SgdModel : LocalModel<SgdModel, SgdOp> {
 
 struct LambDirectionModel : LocalModel<LambDirectionModel, LambDirectionOp> {
   static LogicalResult run(LambDirectionOp op, Frame &frame) {
-    auto scalar = [&](Value value) { return frame.get(value)[0]; };
-    double scale = scalar(op.getScale());
-    double beta1 = scalar(op.getBeta1()), beta2 = scalar(op.getBeta2());
-    double correct1 = 1 - scalar(op.getBeta1Power());
-    double correct2 = 1 - scalar(op.getBeta2Power());
-    double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
-    double epsilon = scalar(op.getEpsilon());
-    const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
-    const Tensor &m = frame.get(op.getExpAvg());
-    const Tensor &v = frame.get(op.getExpAvgSq());
-    Tensor &direction = frame.result(op.getDirection());
-    Tensor &newM = frame.result(op.getNewExpAvg());
-    Tensor &newV = frame.result(op.getNewExpAvgSq());
-    for (int64_t i = 0; i < p.getNumElements(); ++i) {
-      double scaled = g[i] * scale;
-      newM[i] = beta1 * m[i] + (1 - beta1) * scaled;
-      newV[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
-      direction[i] =
-          newM[i] / correct1 / (std::sqrt(newV[i] / correct2) + epsilon) +
-          decay * p[i];
-    }
+    Tensor &result = frame.result(op.getDirection());
+    updateMoments(op, frame,
+                  [&](int64_t i, double direction) { result[i] = direction; });
     return success();
   }
 };
