@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bert_reference import Bert, parameter_shapes
+from finite_differences import check_central_differences
 from gpt2_reference import windows
 from interpreter import (
     Interpreter,
@@ -54,22 +55,10 @@ def test_gradients_of_the_reference_equal_central_differences():
     reference = Bert(parameters, model.heads)
     reference.dropout = Dropout(0.3, seed=1, step=1)
     _, _, gradients = reference.loss_and_gradients(*batch)
-    assert gradients.keys() == parameters.keys()
-    random = np.random.default_rng(8)
-    # See test_reference.py.
-    step, tolerance = 1e-5, 1e-6
-    for name, parameter in parameters.items():
-        assert gradients[name].shape == parameter.shape
-        for _ in range(6):
-            at = tuple(random.integers(0, extent) for extent in parameter.shape)
-            kept = parameter[at]
-            parameter[at] = kept + step
-            above, _ = reference.loss(*batch)
-            parameter[at] = kept - step
-            below, _ = reference.loss(*batch)
-            parameter[at] = kept
-            difference = (above - below) / (2 * step)
-            assert abs(gradients[name][at] - difference) < tolerance, (name, at)
+    check_central_differences(
+        lambda: reference.loss(*batch)[0],
+        parameters, gradients, np.random.default_rng(8), draws=6,
+    )
 
 
 def test_padding_is_not_seen():

@@ -16,6 +16,7 @@ import re
 import numpy as np
 import pytest
 
+from finite_differences import check_central_differences
 from gpt2_reference import Hyper, windows
 from interpreter import (
     LAYOUTS,
@@ -54,26 +55,14 @@ def interpreter(tools, tmp_path):
 
 
 def test_the_reference_s_gradients_equal_central_differences():
-    # Bounds as in test_reference.
-    step, tolerance = 1e-5, 1e-6
     random = np.random.default_rng(8)
     for model in MODELS.values():
         parameters, batch = draw_parameters(model), draw_batch(model)
         numpy = reference(model, parameters)
         _, _, gradients = numpy.loss_and_gradients(*batch)
-        assert gradients.keys() == parameters.keys()
-        for name, parameter in parameters.items():
-            assert gradients[name].shape == parameter.shape
-            for _ in range(3):
-                at = tuple(random.integers(0, extent) for extent in parameter.shape)
-                kept = parameter[at]
-                parameter[at] = kept + step
-                above, _ = numpy.loss(*batch)
-                parameter[at] = kept - step
-                below, _ = numpy.loss(*batch)
-                parameter[at] = kept
-                difference = (above - below) / (2 * step)
-                assert abs(gradients[name][at] - difference) < tolerance, (name, at)
+        check_central_differences(
+            lambda: numpy.loss(*batch)[0], parameters, gradients, random, draws=3
+        )
 
 
 @pytest.mark.parametrize("fuse", [False, True], ids=["plain", "fused"])

@@ -10,6 +10,7 @@
 import numpy as np
 import pytest
 
+from finite_differences import check_central_differences
 from gpt2_reference import (
     AdamW,
     Gpt2,
@@ -40,23 +41,10 @@ def test_gradients_equal_central_differences(problem):
     parameters, tokens, targets = problem
     model = Gpt2(parameters, HEADS)
     _, _, gradients = model.loss_and_gradients(tokens, targets)
-    assert gradients.keys() == parameters.keys()
-    random = np.random.default_rng(8)
-    # A central difference errs by step^2 f'''/6 + 2^-53 |f| / step. With
-    # step = 1e-5 and |f|, |f'''| up to 1e2 and 1e3 both are below 1e-7.
-    step, tolerance = 1e-5, 1e-6
-    for name, parameter in parameters.items():
-        assert gradients[name].shape == parameter.shape
-        for _ in range(6):
-            at = tuple(random.integers(0, extent) for extent in parameter.shape)
-            kept = parameter[at]
-            parameter[at] = kept + step
-            above, _ = model.loss(tokens, targets)
-            parameter[at] = kept - step
-            below, _ = model.loss(tokens, targets)
-            parameter[at] = kept
-            difference = (above - below) / (2 * step)
-            assert abs(gradients[name][at] - difference) < tolerance, (name, at)
+    check_central_differences(
+        lambda: model.loss(tokens, targets)[0],
+        parameters, gradients, np.random.default_rng(8), draws=6,
+    )
 
 
 def test_only_real_targets_count(problem):

@@ -14,7 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
-from typing import List, NoReturn, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 from optimus.ir import LossFunction
 from optimus.models import ConfigError, bert, gpt2, llama
@@ -153,35 +153,29 @@ def _add_shape(model: argparse.ArgumentParser) -> None:
     )
 
 
-def _build_gpt2(options: argparse.Namespace) -> LossFunction:
-    return gpt2.build(
-        gpt2.Config(
-            layers=options.layers,
-            hidden=options.hidden,
-            heads=options.heads,
-            sequence=options.seq,
-            vocabulary=options.vocab,
-            batch=options.batch,
-            ffn=options.ffn,
-            chunk=options.chunk,
-            init_std=options.init_std,
-            dropout=options.dropout,
-        )
+def _common(options: argparse.Namespace) -> Dict[str, Any]:
+    """The members of every model's Config."""
+    return dict(
+        layers=options.layers,
+        hidden=options.hidden,
+        heads=options.heads,
+        sequence=options.seq,
+        vocabulary=options.vocab,
+        batch=options.batch,
+        ffn=options.ffn,
+        chunk=options.chunk,
+        init_std=options.init_std,
     )
+
+
+def _build_gpt2(options: argparse.Namespace) -> LossFunction:
+    return gpt2.build(gpt2.Config(**_common(options), dropout=options.dropout))
 
 
 def _build_bert(options: argparse.Namespace) -> LossFunction:
     return bert.build(
         bert.Config(
-            layers=options.layers,
-            hidden=options.hidden,
-            heads=options.heads,
-            sequence=options.seq,
-            vocabulary=options.vocab,
-            batch=options.batch,
-            ffn=options.ffn,
-            chunk=options.chunk,
-            init_std=options.init_std,
+            **_common(options),
             dropout=options.dropout,
             mask_token=options.mask_token,
             pad_token=options.pad_token,
@@ -193,19 +187,11 @@ def _build_llama(options: argparse.Namespace) -> LossFunction:
     kv_heads = options.heads if options.kv_heads is None else options.kv_heads
     return llama.build(
         llama.Config(
-            layers=options.layers,
-            hidden=options.hidden,
-            heads=options.heads,
+            **_common(options),
             kv_heads=kv_heads,
-            ffn=options.ffn,
-            sequence=options.seq,
-            vocabulary=options.vocab,
-            batch=options.batch,
             rope_theta=options.rope_theta,
             epsilon=options.norm_eps,
             tied=options.tied,
-            chunk=options.chunk,
-            init_std=options.init_std,
         )
     )
 
