@@ -9,6 +9,9 @@
 #include "HostFeatures.h"
 
 #include <algorithm>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -78,6 +81,17 @@ std::vector<std::string> spellings(std::string_view feature) {
   return all;
 }
 
+/// The version of AVX10 that this processor converges on; 0 without AVX10.
+unsigned avx10Version() {
+#if defined(__x86_64__)
+  unsigned eax, ebx, ecx, edx;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && edx >> 19 & 1 &&
+      __get_cpuid_count(0x24, 0, &eax, &ebx, &ecx, &edx))
+    return ebx & 0xff;
+#endif
+  return 0;
+}
+
 } // namespace
 
 std::vector<std::string> missingFeatures(std::span<const std::string> features,
@@ -108,9 +122,21 @@ std::vector<std::string> missingFeatures(std::span<const std::string> features,
   return missing;
 }
 
+std::string addAvx10(std::string cpuInfo, unsigned version) {
+  std::size_t begin = cpuInfo.find("\nflags");
+  if (begin == std::string::npos)
+    return cpuInfo;
+  std::string names;
+  for (unsigned v = 1; v <= version; ++v)
+    names += " avx10_" + std::to_string(v);
+  cpuInfo.insert(std::min(cpuInfo.find('\n', begin + 1), cpuInfo.size()),
+                 names);
+  return cpuInfo;
+}
+
 std::string readCpuInfo() {
   std::ifstream file("/proc/cpuinfo");
-  return {std::istreambuf_iterator<char>(file), {}};
+  return addAvx10({std::istreambuf_iterator<char>(file), {}}, avx10Version());
 }
 
 } // namespace optrt

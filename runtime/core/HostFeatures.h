@@ -23,7 +23,12 @@ namespace optrt {
 std::vector<std::string> missingFeatures(std::span<const std::string> features,
                                          std::string_view cpuInfo);
 
-/// The text of /proc/cpuinfo; empty if there is none.
+/// Adds avx10_1 to avx10_`version` to the flags of a /proc/cpuinfo: Linux lists
+/// the parts of AVX10, but not its versions.
+std::string addAvx10(std::string cpuInfo, unsigned version);
+
+/// The text of /proc/cpuinfo with what Linux leaves out of it; empty if there
+/// is none.
 std::string readCpuInfo();
 
 } // namespace optrt

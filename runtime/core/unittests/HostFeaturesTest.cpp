@@ -37,6 +37,14 @@ TEST(HostFeatures, NamesWhatIsMissing) {
               ElementsAre("avx512bf16", "amx-int8", "f16c", "bmi2"));
 }
 
+TEST(HostFeatures, KnowsVersionsThatLinuxDoesNotList) {
+  std::vector<std::string> features = {"avx10.1", "avx10.2", "avx2"};
+  EXPECT_THAT(missingFeatures(features, addAvx10(std::string(kCpuInfo), 1)),
+              ElementsAre("avx10.2"));
+  EXPECT_THAT(missingFeatures(features, addAvx10(std::string(kCpuInfo), 0)),
+              ElementsAre("avx10.1", "avx10.2"));
+}
+
 TEST(HostFeatures, ReadsSigns) {
   EXPECT_THAT(missing({"+avx512fp16", "-avx512er", "+avx"}),
               ElementsAre("avx512fp16"));
