@@ -12,9 +12,9 @@
 #include "CheckpointState.h"
 #include "Safetensors.h"
 #include "ShardFile.h"
-#include "core/InputFile.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/Shard.h"
 
 #include <algorithm>

@@ -9,9 +9,9 @@
 #include "CheckpointFolder.h"
 #include "CheckpointState.h"
 #include "Safetensors.h"
-#include "core/OutputFile.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/NewFile.h"
 #include "optimus-support/Shard.h"
 
 #include <nlohmann/json.hpp>
@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 using namespace optrt;
+using optimus_support::NewFile;
 
 namespace {
 
@@ -27,7 +28,7 @@ struct TensorFile {
   std::string name;
   CheckpointFile kind;
   SafetensorsLayout layout;
-  OutputFile file;
+  NewFile file;
   optimus_support::Hash64 hash;
 
   Status append(const void *data, size_t bytes) {
@@ -76,7 +77,7 @@ CheckpointWriter::Impl::createFile(CheckpointFile kind, const std::string &name,
   OPTRT_ASSIGN_OR_RETURN(file.layout, layOutSafetensors(tensors));
   OPTRT_ASSIGN_OR_RETURN(
       file.file,
-      OutputFile::create(folder->path() + "/" + name, file.layout.fileBytes));
+      NewFile::create(folder->path() + "/" + name, file.layout.fileBytes));
   return file.append(file.layout.header.data(), file.layout.header.size());
 }
 
@@ -130,8 +131,8 @@ StatusOr<FileRecord>
 CheckpointWriter::Impl::writeSmallFile(const std::string &name,
                                        const std::string &text) {
   OPTRT_ASSIGN_OR_RETURN(
-      OutputFile file,
-      OutputFile::create(folder->path() + "/" + name, text.size()));
+      NewFile file,
+      NewFile::create(folder->path() + "/" + name, text.size()));
   OPTRT_RETURN_IF_ERROR(file.append(text.data(), text.size()));
   OPTRT_RETURN_IF_ERROR(file.sync());
   return FileRecord{name, int64_t(text.size()), optimus_support::hash64(text)};

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_SHARDFILE_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_SHARDFILE_H
 
-#include "core/InputFile.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/Shard.h"
 
@@ -22,7 +22,7 @@ namespace optrt {
 /// a file; padding is zeroed. Long runs go from the file to where they lie in
 /// the shard. Short ones that lie close together are read at once, with what is
 /// between them, into a buffer of 256 KiB: all the memory that it takes.
-Status readShard(const InputFile &file, size_t offset,
+Status readShard(const optimus_support::InputFile &file, size_t offset,
                  const optimus_support::ShardLayout &layout,
                  const optimus_support::Mesh &mesh, int64_t rank, float *shard);
 

@@ -8,7 +8,7 @@
 
 #include "core/MappedFile.h"
 
-#include "core/InputFile.h"
+#include "optimus-support/InputFile.h"
 
 #include <cerrno>
 #include <cstring>
@@ -23,7 +23,8 @@ MappedFile::~MappedFile() {
 
 StatusOr<MappedFile> MappedFile::open(const std::string &path,
                                       StatusCode code) {
-  OPTRT_ASSIGN_OR_RETURN(InputFile input, InputFile::open(path, code));
+  OPTRT_ASSIGN_OR_RETURN(optimus_support::InputFile input,
+                         optimus_support::InputFile::open(path, code));
   MappedFile file;
   if (input.size() == 0)
     return file;

@@ -6,17 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_INPUTFILE_H
-#define OPTIMUS_RUNTIME_CORE_INPUTFILE_H
+#ifndef OPTIMUS_SUPPORT_INPUTFILE_H
+#define OPTIMUS_SUPPORT_INPUTFILE_H
 
-#include "optimus-runtime/Status.h"
+#include "optimus-support/Status.h"
 
 #include <cstddef>
 #include <string>
 #include <sys/stat.h>
 #include <utility>
 
-namespace optrt {
+namespace optimus_support {
 
 /// An open regular file; closed when destroyed. What is read of it takes no
 /// memory but the caller's. Pieces may be read by several threads at once.
@@ -62,6 +62,12 @@ private:
   struct stat atOpen = {};
 };
 
-} // namespace optrt
+/// All of an input that a tool reads at once: a regular file, or, up to its
+/// end, a standard stream ("-") or a pipe of the shell's (<(…), /dev/stdin).
+/// Devices and named pipes, which may never end or never begin, are refused,
+/// and so is more than `mostBytes`. All failures are InvalidArgument.
+StatusOr<std::string> readInput(const std::string &path, size_t mostBytes);
 
-#endif // OPTIMUS_RUNTIME_CORE_INPUTFILE_H
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_INPUTFILE_H

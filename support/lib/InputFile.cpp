@@ -6,15 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/InputFile.h"
+#include "optimus-support/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
-using namespace optrt;
+using namespace optimus_support;
 
 InputFile::~InputFile() {
   if (handle >= 0)
@@ -83,4 +84,53 @@ Status InputFile::checkUnchanged() const {
     return dataLoss(concat(name, " changed while it was read: somebody wrote "
                                  "to it; load it again"));
   return okStatus();
+}
+
+static Status tooLong(const std::string &path, size_t mostBytes) {
+  return invalidArgument(concat("'", path, "' has more than the ", mostBytes,
+                                " bytes that such a file may have"));
+}
+
+/// The descriptor of this process that a path stands for, or -1.
+static int openDescriptorOf(const std::string &path) {
+  if (path == "-" || path == "/dev/stdin")
+    return STDIN_FILENO;
+  for (const char *folder : {"/dev/fd/", "/proc/self/fd/"})
+    if (path.starts_with(folder)) {
+      int number = -1;
+      const char *begin = path.data() + strlen(folder);
+      const char *end = path.data() + path.size();
+      auto [stop, error] = std::from_chars(begin, end, number);
+      return error == std::errc() && stop == end ? number : -1;
+    }
+  return -1;
+}
+
+StatusOr<std::string> optimus_support::readInput(const std::string &path,
+                                                 size_t mostBytes) {
+  int stream = openDescriptorOf(path);
+  if (stream < 0) {
+    OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                           InputFile::open(path, StatusCode::InvalidArgument));
+    if (file.size() > mostBytes)
+      return tooLong(path, mostBytes);
+    StatusOr<std::string> text = file.readAll();
+    if (!text.ok())
+      return invalidArgument(text.status().message());
+    return text;
+  }
+  std::string text;
+  for (char piece[1 << 16];;) {
+    ssize_t got = ::read(stream, piece, sizeof(piece));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return invalidArgument(
+          concat("cannot read '", path, "': ", strerror(errno)));
+    if (got == 0)
+      return text;
+    if (size_t(got) > mostBytes - text.size())
+      return tooLong(path, mostBytes);
+    text.append(piece, size_t(got));
+  }
 }

@@ -1,0 +1,66 @@
+//===- NewFile.h - A file that is written from its start --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_NEWFILE_H
+#define OPTIMUS_SUPPORT_NEWFILE_H
+
+#include "optimus-support/Status.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <utility>
+
+namespace optimus_support {
+
+/// A file that did not exist before, written in pieces from its start to its
+/// end; closed when destroyed, and left where it is. All failures are
+/// Unavailable.
+class NewFile {
+public:
+  NewFile() = default;
+  NewFile(NewFile &&other) noexcept { swap(other); }
+  NewFile &operator=(NewFile &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~NewFile();
+
+  /// Fails if there is such a file or no room for `size` bytes; 0: a size that
+  /// is not known. The umask takes from `mode`.
+  static StatusOr<NewFile> create(const std::string &path, size_t size,
+                                  mode_t mode = 0666);
+
+  Status append(const void *data, size_t bytes);
+  /// Waits until what was written is on the disk.
+  Status sync();
+
+  int descriptor() const { return handle; }
+
+private:
+  void swap(NewFile &other) {
+    path.swap(other.path);
+    std::swap(handle, other.handle);
+  }
+
+  std::string path;
+  int handle = -1;
+};
+
+/// Writes all of it, however many calls that takes. Unavailable where the
+/// system refuses; `name` is for the message.
+Status writeAll(int descriptor, std::string_view bytes,
+                const std::string &name);
+
+/// Unavailable: "cannot write 'NAME': No space left on device", for an errno.
+Status cannotWrite(const std::string &name, int error);
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_NEWFILE_H

@@ -1,0 +1,33 @@
+//===- Process.h - What every tool does first and last ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_PROCESS_H
+#define OPTIMUS_SUPPORT_PROCESS_H
+
+#include "optimus-support/Status.h"
+
+namespace optimus_support {
+
+/// The first thing in every main(), after other libraries have set their signal
+/// handlers:
+///
+///   * A standard stream that the caller has closed stays so for whoever reads
+///     or writes it, but no file that is opened later gets its number, or what
+///     is printed would end up in a checkpoint.
+///   * A limit on file sizes (ulimit -f) is an error of the write that passes
+///     it, rather than the end of the process.
+///   * Temporary files disappear when a signal ends the process.
+void startProcess();
+
+/// The last thing in every main(): whether all that was printed with stdio or
+/// iostreams has reached standard output. Unavailable if not.
+Status finishStandardOutput();
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_PROCESS_H

@@ -1,0 +1,69 @@
+//===- NewFile.cpp - A file that is written from its start ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/NewFile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace optimus_support;
+
+Status optimus_support::cannotWrite(const std::string &name, int error) {
+  return unavailable(concat("cannot write '", name, "': ", strerror(error)));
+}
+
+Status optimus_support::writeAll(int descriptor, std::string_view bytes,
+                                 const std::string &name) {
+  // One call moves at most 2 GiB.
+  constexpr size_t kMost = size_t(1) << 30;
+  while (!bytes.empty()) {
+    ssize_t put =
+        ::write(descriptor, bytes.data(), std::min(bytes.size(), kMost));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return cannotWrite(name, errno);
+    bytes.remove_prefix(size_t(put));
+  }
+  return okStatus();
+}
+
+NewFile::~NewFile() {
+  if (handle >= 0)
+    close(handle);
+}
+
+StatusOr<NewFile> NewFile::create(const std::string &path, size_t size,
+                                  mode_t mode) {
+  NewFile file;
+  file.path = path;
+  file.handle =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (file.handle < 0)
+    return unavailable(concat("cannot create '", path, "': ", strerror(errno)));
+  // A full disk shows now, and not when most is written.
+  int error = 0;
+  do
+    error = size > 0 ? posix_fallocate(file.handle, 0, off_t(size)) : 0;
+  while (error == EINTR);
+  if (error)
+    return unavailable(concat("cannot reserve ", size, " bytes for '", path,
+                              "': ", strerror(error)));
+  return file;
+}
+
+Status NewFile::append(const void *data, size_t bytes) {
+  return writeAll(handle, {static_cast<const char *>(data), bytes}, path);
+}
+
+Status NewFile::sync() {
+  return fsync(handle) == 0 ? okStatus() : cannotWrite(path, errno);
+}

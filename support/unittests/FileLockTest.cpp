@@ -1,0 +1,111 @@
+//===- FileLockTest.cpp - One process at a time ---------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/FileLock.h"
+
+#include "FolderTest.h"
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace optimus_support;
+
+namespace {
+
+class FileLockTest : public FolderTest {
+protected:
+  /// A process that holds the lock until it is killed.
+  pid_t holdInChild() {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+      StatusOr<FileLock> lock = FileLock::acquire(at("lock"), "it");
+      [[maybe_unused]] ssize_t said = write(ready[1], "x", 1);
+      pause();
+    }
+    char byte;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+  }
+};
+
+TEST_F(FileLockTest, IsRemovedWhenItIsReleased) {
+  {
+    StatusOr<FileLock> lock = FileLock::acquire(at("lock"), "it");
+    ASSERT_TRUE(lock.ok()) << lock.status().message();
+    EXPECT_EQ(names(), std::set<std::string>{"lock"});
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(FileLockTest, NamesItsHolder) {
+  pid_t child = holdInChild();
+  Status status = FileLock::acquire(at("lock"), "the checkpoint").status();
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  std::string begin =
+      concat("the checkpoint is being written by process ", child, " on ");
+  EXPECT_EQ(status.message().substr(0, begin.size()), begin);
+  EXPECT_NE(status.message().find("OptimusSupportTests"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(names(), std::set<std::string>{"lock"});
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(FileLockTest, TakesOverFromAKilledProcess) {
+  pid_t child = holdInChild();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(names(), std::set<std::string>{"lock"});
+  {
+    StatusOr<FileLock> lock = FileLock::acquire(at("lock"), "it");
+    ASSERT_TRUE(lock.ok()) << lock.status().message();
+    EXPECT_NE(read(at("lock")).find(concat('\n', getpid(), '\n')),
+              std::string::npos);
+  }
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(FileLockTest, TakesAnythingForNobodys) {
+  put("lock", std::string("\0\xff garbage", 10));
+  EXPECT_TRUE(FileLock::acquire(at("lock"), "it").ok());
+}
+
+TEST_F(FileLockTest, SaysWhereItCannotBeMade) {
+  Status status = FileLock::acquire(at("none/lock"), "it").status();
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(status.message().find(at("none/lock")), std::string::npos);
+}
+
+TEST_F(FileLockTest, OneOfManyHasIt) {
+  // Each adds one to a number, which is only right one at a time.
+  put("number", "0");
+  constexpr int kProcesses = 4, kRounds = 25;
+  for (int p = 0; p != kProcesses; ++p)
+    if (fork() == 0) {
+      for (int i = 0; i != kRounds; ++i) {
+        StatusOr<FileLock> lock = FileLock::acquire(at("lock"), "it");
+        if (!lock.ok()) {
+          --i;
+          usleep(100);
+          continue;
+        }
+        put("number", std::to_string(std::stoi(read(at("number"))) + 1));
+      }
+      _exit(0);
+    }
+  for (int p = 0; p != kProcesses; ++p)
+    wait(nullptr);
+  EXPECT_EQ(read(at("number")), std::to_string(kProcesses * kRounds));
+}
+
+} // namespace
