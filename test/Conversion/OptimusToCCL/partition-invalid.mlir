@@ -50,3 +50,12 @@ func.func @no_rule(%x: tensor<8xf32> {optimus.sharding = #optimus.sharding<@mesh
   %0 = arith.negf %x {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}]>]} : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+optimus.mesh @mesh <["row" = 8, "col" = 9]>
+func.func @too_many_panels(%x: tensor<72x72xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>}) -> tensor<72x72xf32> {
+  // expected-error @+1 {{must move in 72 panels at least on this mesh, as 'optimus.move' asks, but expected at most 64; leave the attribute out}}
+  %0 = optimus.matmul %x, %x {optimus.move = "panels", optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {"col"}]>]} : (tensor<72x72xf32>, tensor<72x72xf32>) -> tensor<72x72xf32>
+  return %0 : tensor<72x72xf32>
+}

@@ -183,7 +183,7 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
     Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor
     is cut by one axis at most in each group, which is the fastest of its
     dimension, and both by it along the same dimension of the group; (C3)
-    `panels` is a multiple of the size of each axis that a tensor moves over
+    `panels` is at most 64, a multiple of the size of each axis that a tensor moves over
     and divides the padded streamed dimension, or what the axes that cut it
     alike leave of it; (C4) the two tensors that have a group have it with
     equal whole and padded extents; (C5) a group that the stationary tensor
