@@ -38,7 +38,8 @@ optimus_support::nearestName(std::string_view name,
   if (name.size() > 100)
     return "";
   std::string nearest;
-  size_t least = (name.size() + 2) / 3 + 1;
+  // Who changes every letter makes another name.
+  size_t least = std::min((name.size() + 2) / 3 + 1, name.size());
   for (const std::string &other : known)
     if (size_t distance = getDistance(name, other); distance < least) {
       least = distance;

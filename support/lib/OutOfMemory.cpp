@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -38,8 +39,6 @@ size_t addressSpace() {
   return strtoull(text, nullptr, 10) * size_t(sysconf(_SC_PAGESIZE));
 }
 
-thread_local size_t refused = 0;
-
 } // namespace
 
 void optimus_support::exitOutOfMemory(size_t bytes) {
@@ -50,14 +49,13 @@ void optimus_support::exitOutOfMemory(size_t bytes) {
   char asked[64] = "more";
   if (bytes > 0)
     snprintf(asked, sizeof(asked), "%zu bytes", bytes);
-  char limited[96] = "the machine has no more; use a smaller program";
+  char limited[96] = "the machine has no more; use a smaller input";
   for (auto [resource, flag] :
        {std::pair(RLIMIT_AS, 'v'), std::pair(RLIMIT_DATA, 'd')})
     if (rlimit limit;
         getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
       snprintf(limited, sizeof(limited),
-               "`ulimit -%c` allows %.0f MiB; raise it, or use a smaller "
-               "program",
+               "`ulimit -%c` allows %.0f MiB; raise it, or use a smaller input",
                flag, double(limit.rlim_cur) / kMebi);
       break;
     }
@@ -74,29 +72,41 @@ void optimus_support::exitOutOfMemory(size_t bytes) {
   _exit(1);
 }
 
-size_t optimus_support::bytesRefused() { return refused; }
+// Who comes too late is no help: MLIR does not look at what malloc() gives it,
+// and LLVM does, but no longer knows how much it was. glibc keeps its own under
+// other names for those who come first. Sanitizers do, too.
+#if defined(__GLIBC__) && !defined(OPTIMUS_KEEP_MALLOC)
 
-#ifndef OPTIMUS_NO_OPERATOR_NEW
+extern "C" {
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
 
-// The forms for arrays call these, and operator delete calls free().
-
-void *operator new(size_t bytes) {
-  void *memory = malloc(std::max<size_t>(bytes, 1));
+void *malloc(size_t bytes) noexcept {
+  void *memory = __libc_malloc(bytes);
   if (!memory)
     exitOutOfMemory(bytes);
   return memory;
 }
 
-void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
-  void *memory = malloc(std::max<size_t>(bytes, 1));
+void *calloc(size_t count, size_t bytes) noexcept {
+  void *memory = __libc_calloc(count, bytes);
+  size_t all = 0;
   if (!memory)
-    refused = bytes;
+    exitOutOfMemory(__builtin_mul_overflow(count, bytes, &all) ? SIZE_MAX
+                                                               : all);
   return memory;
 }
 
-void *operator new[](size_t bytes, const std::nothrow_t &) noexcept {
-  return operator new(bytes, std::nothrow);
+void *realloc(void *old, size_t bytes) noexcept {
+  void *memory = __libc_realloc(old, bytes);
+  if (!memory && bytes > 0)
+    exitOutOfMemory(bytes);
+  return memory;
 }
+}
+
+// The others call malloc(), and operator delete calls free().
 
 void *operator new(size_t bytes, std::align_val_t alignment) {
   void *memory = nullptr;
@@ -106,10 +116,13 @@ void *operator new(size_t bytes, std::align_val_t alignment) {
   return memory;
 }
 
-// LLVM would only end the process with less of a message.
-void *operator new(size_t bytes, std::align_val_t alignment,
-                   const std::nothrow_t &) noexcept {
-  return operator new(bytes, alignment);
+// Who asks so can do with less, as std::stable_sort().
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
+  return __libc_malloc(std::max<size_t>(bytes, 1));
 }
 
-#endif // OPTIMUS_NO_OPERATOR_NEW
+void *operator new[](size_t bytes, const std::nothrow_t &) noexcept {
+  return operator new(bytes, std::nothrow);
+}
+
+#endif

@@ -174,7 +174,7 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
                                       OutputFileOptions options) {
   OPTRT_ASSIGN_OR_RETURN(Destination destination, resolve(path));
   OutputFile file;
-  file.name = path;
+  file.name = path == "-" ? "standard output" : path;
   switch (destination.kind) {
   case Destination::Stream:
     file.handle = fcntl(destination.stream, F_DUPFD_CLOEXEC, 3);

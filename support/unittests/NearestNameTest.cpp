@@ -30,6 +30,7 @@ TEST(NearestName, DoesNotGuess) {
   EXPECT_EQ(nearestName("", kKnown), "");
   EXPECT_EQ(nearestName(std::string(1 << 20, 'x'), kKnown), "");
   EXPECT_EQ(nearestName("summa", {}), "");
+  EXPECT_EQ(nearestName("x", {"o"}), "");
 }
 
 TEST(NearestName, EndsAMessage) {

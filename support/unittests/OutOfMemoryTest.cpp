@@ -11,6 +11,7 @@
 #include "FolderTest.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include <cstdlib>
 #include <new>
 #include <sys/resource.h>
 
@@ -55,9 +56,20 @@ TEST_F(OutOfMemoryTest, LeavesNothingBehind) {
   EXPECT_TRUE(names().empty());
 }
 
-TEST_F(OutOfMemoryTest, WhoCanDoWithoutIsAsked) {
+TEST_F(OutOfMemoryTest, HearsOfEveryWayToAsk) {
+  const char *bytes = "1152921504606846976 bytes";
+  EXPECT_EXIT(memory = malloc(tooMuch), testing::ExitedWithCode(1), bytes);
+  EXPECT_EXIT(memory = calloc(tooMuch / 8, 8), testing::ExitedWithCode(1),
+              bytes);
+  EXPECT_EXIT(memory = calloc(tooMuch, 64), testing::ExitedWithCode(1),
+              "18446744073709551615 bytes");
+  EXPECT_EXIT(memory = realloc(nullptr, tooMuch), testing::ExitedWithCode(1),
+              bytes);
+}
+
+TEST_F(OutOfMemoryTest, LetsBeWhoCanDoWithout) {
   EXPECT_EQ(operator new(tooMuch, std::nothrow), nullptr);
-  EXPECT_EQ(bytesRefused(), tooMuch);
+  EXPECT_EQ(new (std::nothrow) char[tooMuch], nullptr);
 }
 
 TEST_F(OutOfMemoryTest, GivesMemory) {

@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Programs that link OptimusOutOfMemory get an operator new that ends the
-// process with one message where it finds no memory, from the first initializer
-// of a static on. For tools that could do nothing better with std::bad_alloc.
+// Programs that link OptimusOutOfMemory end with one message where malloc() or
+// operator new finds no memory, from the first initializer of a static on. For
+// tools that could do nothing better with a null or std::bad_alloc. What may
+// return null with std::nothrow still does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +24,6 @@ namespace optimus_support {
 /// and what limits it, removes temporary files and ends the process with exit
 /// code 1. Allocates nothing. 0 bytes: it is not known how many.
 [[noreturn]] void exitOutOfMemory(size_t bytes);
-
-/// What the last operator new of this thread that may return null did not get,
-/// in bytes; 0 if that never happened.
-size_t bytesRefused();
 
 } // namespace optimus_support
 
