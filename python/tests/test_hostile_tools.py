@@ -551,6 +551,7 @@ def test_mistakes_on_the_command_line(tools, folder, arguments, words):
         (["optimus-interpret", "f.mlir", "--draw=0"], ["--draw: expected a number"]),
         (["optimus-interpret", "f.mlir", "--seed=-1"], ["--seed: expected a number"]),
         (["optimus-interpret", "f.mlir", "--set=a=1", "--set=a=2"], ["'a' is given twice"]),
+        (["optimus-interpret", "f.mlir", "--function=f", "--set=arg1=1"], ["'arg0'"]),
         (["optimus-lsp-server", "--lit-tset"], ["'--lit-test'"]),
         (["optimus-lsp-server", "f.mlir"], ["expected no file"]),
         (["optimus-plan", "--reprot", "ranges.csv"], ["'--report'"]),

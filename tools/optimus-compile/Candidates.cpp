@@ -115,7 +115,13 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
       break;
   }
   auto step = copy->lookupSymbol<func::FuncOp>("train_step");
-  auto schedule = step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+  auto schedule =
+      step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
+           : nullptr;
+  if (!schedule) {
+    candidate.problem = "there is no @train_step to predict";
+    return;
+  }
   auto getMs = [&](StringRef name) {
     return schedule.getAs<FloatAttr>(name).getValueAsDouble();
   };

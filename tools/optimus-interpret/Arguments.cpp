@@ -12,6 +12,7 @@
 
 #include "optimus-support/Dropout.h"
 #include "optimus-support/Initialize.h"
+#include "optimus-support/NearestName.h"
 #include "optimus-support/Philox.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -158,6 +159,14 @@ std::string mlir::optimus::findArgumentFile(func::FuncOp function,
 StatusOr<SmallVector<Tensor>>
 mlir::optimus::collectArguments(func::FuncOp function,
                                 const ArgumentSources &sources) {
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    names.push_back(getArgumentName(function, i));
+  for (StringRef name : sources.scalars.keys())
+    if (!llvm::is_contained(names, name))
+      return invalidArgument("--set: @" + function.getName().str() +
+                             " has no argument '" + name.str() + "'" +
+                             optimus_support::didYouMean(name, names));
   Collector collector(function, sources);
   SmallVector<Tensor> arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {

@@ -114,6 +114,12 @@ int main(int argc, char **argv) {
                               .isOurs = isOurs,
                               .more = listOurPasses()}))
       return *code;
+    // MLIR makes the context, and takes this from the flag.
+    if (chooseThreading() == MLIRContext::Threading::DISABLED)
+      cl::getRegisteredOptions()
+          .lookup("mlir-disable-threading")
+          ->addOccurrence(0, "mlir-disable-threading", "true",
+                          /*MultiArg=*/true);
     MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
     if (config.shouldShowDialects()) {
       llvm::outs() << "Available Dialects: "
