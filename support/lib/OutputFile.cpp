@@ -8,6 +8,9 @@
 
 #include "optimus-support/OutputFile.h"
 
+#include "optimus-support/InputFile.h"
+
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -139,6 +142,10 @@ Status optimus_support::checkOutput(const std::string &path) {
   return resolve(path).status();
 }
 
+bool optimus_support::isStandardOutput(const std::string &path) {
+  return streamOf(path) == STDOUT_FILENO;
+}
+
 void optimus_support::removeStaleTemporaries(const std::string &target) {
   size_t folderBytes = target.rfind('/') + 1;
   std::string folder = target.substr(0, folderBytes);
@@ -167,7 +174,7 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
                                       OutputFileOptions options) {
   OPTRT_ASSIGN_OR_RETURN(Destination destination, resolve(path));
   OutputFile file;
-  file.name = path;
+  file.name = path == "-" ? "standard output" : path;
   switch (destination.kind) {
   case Destination::Stream:
     file.handle = fcntl(destination.stream, F_DUPFD_CLOEXEC, 3);
@@ -220,6 +227,19 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
 
 Status OutputFile::append(std::string_view bytes) {
   return writeAll(handle >= 0 ? handle : beside.descriptor(), bytes, name);
+}
+
+Status OutputFile::appendFile(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(InputFile from,
+                         InputFile::open(path, StatusCode::Unavailable));
+  std::string piece(size_t(1) << 20, '\0');
+  for (size_t offset = 0; offset < from.size();) {
+    size_t bytes = std::min(piece.size(), from.size() - offset);
+    OPTRT_RETURN_IF_ERROR(from.read(offset, piece.data(), bytes));
+    OPTRT_RETURN_IF_ERROR(append({piece.data(), bytes}));
+    offset += bytes;
+  }
+  return okStatus();
 }
 
 Status OutputFile::commit() {

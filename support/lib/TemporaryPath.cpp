@@ -49,11 +49,7 @@ struct sigaction before[std::size(kSignals)];
 
 void removeAndPassOn(int signal) {
   int error = errno;
-  // Files before the folders that they lie in.
-  for (auto remove : {unlink, rmdir})
-    for (const Slot &slot : slots)
-      if (slot.state == Slot::Armed)
-        remove(slot.path);
+  removeTemporaries();
   for (size_t i = 0; i != std::size(kSignals); ++i)
     if (kSignals[i] == signal)
       sigaction(signal, &before[i], nullptr);
@@ -81,6 +77,14 @@ void TemporaryPath::release() {
     slots[slot].state = Slot::Free;
   slot = -1;
   name.clear();
+}
+
+void optimus_support::removeTemporaries() {
+  // Files before the folders that they lie in.
+  for (auto remove : {unlink, rmdir})
+    for (const Slot &slot : slots)
+      if (slot.state == Slot::Armed)
+        remove(slot.path);
 }
 
 void optimus_support::removeTemporariesOnSignals() {

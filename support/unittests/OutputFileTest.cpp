@@ -197,6 +197,32 @@ TEST_F(OutputFileTest, StreamsKeepTheirNames) {
   EXPECT_EQ(read(path), "one two three");
 }
 
+TEST_F(OutputFileTest, KnowsStandardOutput) {
+  int saved = dup(STDOUT_FILENO), file = open(put("out", "").c_str(), O_WRONLY);
+  dup2(file, STDOUT_FILENO);
+  bool dashed = isStandardOutput("-"), device = isStandardOutput("/dev/stdout");
+  bool named = isStandardOutput(at("out"));
+  bool other = isStandardOutput(put("other", "")), none = isStandardOutput("");
+  dup2(saved, STDOUT_FILENO);
+  close(saved);
+  close(file);
+  EXPECT_TRUE(dashed && device && named);
+  EXPECT_FALSE(other || none);
+}
+
+TEST_F(OutputFileTest, CopiesAFile) {
+  std::string text(size_t(3) << 20, 'x');
+  text.back() = 'y';
+  put("from", text);
+  StatusOr<OutputFile> file = OutputFile::open(at("to"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->append("first ").ok());
+  ASSERT_TRUE(file->appendFile(at("from")).ok());
+  EXPECT_EQ(file->appendFile(at("absent")).code(), StatusCode::Unavailable);
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(read(at("to")), "first " + text);
+}
+
 TEST_F(OutputFileTest, LongNames) {
   std::string name(250, 'n');
   ASSERT_TRUE(OutputFile::write(at(name), "text").ok());
