@@ -178,10 +178,19 @@ class LossFunction:
     #
     # `name` names the result, `role` is what it is to a sharding strategy.
 
-    def embedding(self, name: str, role: str, table: Value, tokens: Value) -> Value:
-        """Rows of `table` [v, h] chosen by `tokens`."""
-        shape = tokens.shape + table.shape[1:]
-        return self._emit("embedding", [(name, shape)], [table, tokens], role)[0]
+    def embedding(
+        self,
+        name: str,
+        role: str,
+        table: Value,
+        tokens: Value,
+        pad: Optional[int] = None,
+    ) -> Value:
+        """Rows of `table` [v, h] chosen by `tokens`; looking row `pad` up gives it
+        no gradient."""
+        results = [(name, tokens.shape + table.shape[1:])]
+        attributes = {} if pad is None else {"pad": pad}
+        return self._emit("embedding", results, [table, tokens], role, attributes)[0]
 
     def add(self, name: str, role: str, lhs: Value, rhs: Value) -> Value:
         """The sum, `rhs` repeated over leading dimensions."""
@@ -299,10 +308,12 @@ class LossFunction:
         assert gate.type == up.type, name
         return self._elementwise("swiglu", name, role, [gate, up])
 
-    def lengths(self, name: str, tokens: Value, pad: int) -> Value:
-        """How many tokens of each sequence [b, s] come before its padding."""
-        type = TensorType(tokens.shape[:1], "i32")
-        return self._emit("lengths", [(name, type)], [tokens], None, {"pad": pad})[0]
+    def lengths(self, name: str, tokens: Value, targets: Value, pad: int) -> Value:
+        """How many tokens of each sequence [b, s] come before its padding; where
+        there is a target, the token was hidden and is none."""
+        results = [(name, TensorType(tokens.shape[:1], "i32"))]
+        groups = {"targets": targets}
+        return self._emit("lengths", results, [tokens], None, {"pad": pad}, groups)[0]
 
     def row(self, name: str, table: Value, index: int) -> Value:
         """Row `index` of `table` [v, h]."""

@@ -98,7 +98,7 @@ def build(config: Config) -> LossFunction:
     )
     tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
     targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
-    lengths = model.lengths("lengths", tokens, c.pad_token)
+    lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
     def table(name: str, rows: int, dim: str, role: str) -> Value:
         return model.parameter(
@@ -112,7 +112,8 @@ def build(config: Config) -> LossFunction:
     words = table("word", c.vocabulary, "vocabulary", "token_embedding")
     positions = table("position", c.sequence, "sequence", "position_embedding")
     types = table("token_type", TOKEN_TYPES, "token_types", "position_embedding")
-    x = model.embedding("embedded", "residual", words, tokens)
+    # Padding learns as an output only, as with Hugging Face's padding_idx.
+    x = model.embedding("embedded", "residual", words, tokens, pad=c.pad_token)
     x = model.add("embedded_at", "residual", x, positions)
     x = model.add("embedded_as", "residual", x, model.row("type", types, 0))
     x = _norm(model, c, "bert.embeddings.LayerNorm", x)
