@@ -113,7 +113,7 @@ def test_parameters_have_hugging_face_names_and_shapes():
     "changes, message",
     [
         (dict(heads=5), "not divisible by heads"),
-        (dict(mask_token=50), "mask_token is 50; it must be one of the vocabulary's 50"),
+        (dict(mask_token=50), "mask_token is 50; expected one of the vocabulary's 50"),
         (dict(pad_token=-1), "pad_token is -1"),
         (dict(mask_token=0), "mask_token and pad_token are both 0"),
         (dict(dropout=1.0), "dropout is 1.0"),

@@ -67,12 +67,12 @@ class Config(NamedTuple):
         for name, token in ("mask_token", self.mask), ("pad_token", self.pad_token):
             if not 0 <= token < self.vocabulary:
                 raise ConfigError(
-                    "%s is %d; it must be one of the vocabulary's %d tokens"
+                    "{%s} is %d; expected one of the vocabulary's %d tokens, from 0 on"
                     % (name, token, self.vocabulary)
                 )
         if self.mask == self.pad_token:
             raise ConfigError(
-                "mask_token and pad_token are both %d; a hidden token would be "
+                "{mask_token} and {pad_token} are both %d; a hidden token would be "
                 "taken for padding" % self.mask
             )
 
