@@ -20,6 +20,7 @@ import pytest
 from gpt2_reference import parameter_shapes
 from optimus import ProgramError, attributes, ir
 from optimus.models import ConfigError, __main__ as command_line, gpt2, llama
+from tools import default_signals
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -349,6 +350,7 @@ def test_a_signal_ends_it_without_more(tmp_path, number):
         env={"PYTHONPATH": str(PACKAGE)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=default_signals,
     )
     assert process.stdout.read(1) == b"m"
     process.send_signal(number)

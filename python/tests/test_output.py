@@ -20,6 +20,7 @@ import pytest
 
 from optimus import output
 from optimus.output import OutputError
+from tools import default_signals
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -145,6 +146,7 @@ def end_while_it_writes(path, number):
         env=dict(os.environ, PYTHONPATH=str(PACKAGE)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=default_signals,
     )
     process.stdout.readline()
     (temporary,) = [name for name in os.listdir(path.parent) if name != path.name]

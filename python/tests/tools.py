@@ -10,6 +10,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -241,6 +242,12 @@ def succeed(result: subprocess.CompletedProcess) -> str:
         result.stderr[-4000:],
     )
     return result.stdout
+
+
+def default_signals() -> None:
+    """For preexec_fn: a caller, such as nohup, may have some of them ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def mpirun(ranks: int) -> List[str]:
