@@ -124,6 +124,10 @@ def test_the_example_lays_one_layer_out_otherwise(tools, example):
     assert cuts["h.1.mlp.c_fc.weight"] == [[], ["col"]]
     assert cuts["h.0.mlp.c_proj.weight"] == [["col"], ["row"]]
     assert cuts["h.1.mlp.c_proj.weight"] == [["col"], []]
+    # To the reader, layers that are alike are one row.
+    table = tools.run("optimus-run", "inspect", example / "mixed.so")
+    for name in ("h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight", "h.{0..1}.mlp.c_fc.bias"):
+        assert "\n  %s " % name in table
 
 
 def test_the_example_trains_as_the_serial_program(tools, text, tmp_path, example):
