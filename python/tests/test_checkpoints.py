@@ -74,6 +74,7 @@ def lines_of_killed_run(log):
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
 
+@pytest.mark.alone
 def test_killed_runs_resume_on_the_same_curve(tools, library, text, tmp_path):
     steps, kills = 60, 10
     expected = tools.train(library, text, steps, *FLAGS, log=tmp_path / "whole")
