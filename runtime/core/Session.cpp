@@ -63,7 +63,7 @@ Status Session::build(SessionOptions options) {
   std::vector<int64_t> sizes;
   for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
     sizes.push_back(axis.size);
-  OPTRT_RETURN_IF_ERROR(world.configure(sizes));
+  OPTRT_RETURN_IF_ERROR(world.agree(world.configure(sizes)));
   WatchOptions watch;
   watch.timeoutSeconds = options.timeoutSeconds;
   watch.onStall = options.onStall;
@@ -85,8 +85,8 @@ Status Session::build(SessionOptions options) {
   world.expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(options.device));
-  team = std::make_unique<RankTeam>(world.numLocalRanks(),
-                                    [this] { world.abort(); });
+  OPTRT_ASSIGN_OR_RETURN(
+      team, RankTeam::create(world.numLocalRanks(), [this] { world.abort(); }));
   ranks.resize(world.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,

@@ -7,10 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandLine.h"
+#include "optimus-runtime/Exception.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <execinfo.h>
 #include <functional>
+#include <malloc.h>
+#include <sys/resource.h>
 
 using namespace optrt;
 using namespace optimus_run;
@@ -40,12 +45,8 @@ int finish(const Status &status, bool speaks) {
   return status.exitCode();
 }
 
-/// Runs a command that needs the ranks of a job; returns the exit code.
-int runJob(const CommandLine &line) {
-  StatusOr<std::unique_ptr<World>> created = createWorld(line.backend);
-  if (!created.ok())
-    return finish(created.status(), mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0);
-  World &world = **created;
+/// Runs a command on the ranks of a job; returns the exit code.
+int runCommand(const CommandLine &line, World &world) {
   if (line.subcommand == Subcommand::Eval)
     return finish(eval(line.eval, world), world.isRoot());
   if (line.subcommand == Subcommand::Bench)
@@ -54,6 +55,20 @@ int runJob(const CommandLine &line) {
   // As a shell says that a signal ended a program.
   return signal.ok() ? (*signal ? 128 + *signal : 0)
                      : finish(signal.status(), world.isRoot());
+}
+
+/// Joins the job, and runs a command in it.
+int runJob(const CommandLine &line) {
+  StatusOr<std::unique_ptr<World>> created = createWorld(line.backend);
+  if (!created.ok())
+    return finish(created.status(), mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0);
+  World &world = **created;
+  try {
+    return runCommand(line, world);
+  } catch (...) {
+    // While there is a world: the other processes wait for this one.
+    return finish(failJob(world, statusOfException()), /*speaks=*/true);
+  }
 }
 
 int run(int argc, char **argv) {
@@ -133,15 +148,35 @@ void optimus_run::warnOfOversubscription(const World &world,
     std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
 }
 
+static void prepareForWantOfMemory() {
+  // The C library opens what unwinds the stack when it is first needed, which
+  // may be because no memory is left.
+  void *frame;
+  backtrace(&frame, 1);
+  // Every thread's heap would reserve 64 MiB of addresses, of which there are
+  // few then.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    mallopt(M_ARENA_MAX, 1);
+}
+
+/// What a thread of a library's throws, or a function that must not throw.
+[[noreturn]] static void endAfterException() {
+  if (!std::current_exception())
+    std::abort();
+  Status status = statusOfException();
+  printFailure(status);
+  std::_Exit(status.exitCode());
+}
+
 int main(int argc, char **argv) {
-  // Nothing of ours throws; the standard library may, without memory.
+  std::set_terminate(endAfterException);
+  prepareForWantOfMemory();
   try {
     return run(argc, argv);
-  } catch (const std::bad_alloc &) {
-    printFailure(unavailable("out of memory"));
-    return 1;
-  } catch (const std::exception &error) {
-    printFailure(internal(concat("unexpected exception: ", error.what())));
-    return 2;
+  } catch (...) {
+    Status status = statusOfException();
+    printFailure(status);
+    return status.exitCode();
   }
 }

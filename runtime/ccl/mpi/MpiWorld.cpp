@@ -133,7 +133,7 @@ public:
   /// `provided` is what MPI allows threads to do.
   explicit MpiWorld(int provided)
       : notice(noticeOf(provided)), hostRanks(ranksOfThisHost(MPI_COMM_WORLD)),
-        engine(notice.empty(), /*sharesNoMemory=*/hostRanks == 1) {
+        engine(/*sharesNoMemory=*/hostRanks == 1) {
     MPI_Comm_size(MPI_COMM_WORLD, &numRanks);
     MPI_Comm_rank(MPI_COMM_WORLD, &worldRank);
   }
@@ -159,6 +159,8 @@ public:
                              " ranks, but MPI started " +
                              std::to_string(numRanks) + "; run `mpirun -n " +
                              std::to_string(product) + "`");
+    if (notice.empty())
+      OPTRT_RETURN_IF_ERROR(agree(engine.start()));
     monitor.reset();
     sizes.assign(axisSizes.begin(), axisSizes.end());
     communicators.clear();
@@ -209,7 +211,7 @@ public:
         PeerMonitor::Options{worldRank, numRanks, options.timeoutSeconds,
                              MeshAxes{std::move(options.axisNames), sizes},
                              ownActivity.get(), std::move(options.onStall)});
-    return okStatus();
+    return agree(monitor->start());
   }
 
   /// Other processes cannot be woken out of MPI: exitJob() ends them.

@@ -8,6 +8,8 @@
 
 #include "PeerMonitor.h"
 
+#include "core/Thread.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -32,6 +34,8 @@ struct Header {
 /// which they notice. Who died must be said first.
 volatile std::sig_atomic_t terminated = 0;
 void noteTermination(int) { terminated = 1; }
+/// What the signal did before.
+struct sigaction terminationBefore;
 constexpr std::chrono::milliseconds kTerminationGrace(500);
 
 /// How long the ranks that do not speak leave mpirun alone, which ends all when
@@ -48,25 +52,34 @@ PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
       peers(this->options.size) {
   for (Peer &peer : peers)
     peer.lastHeard = Clock::now();
-  struct sigaction before {};
-  if (sigaction(SIGTERM, nullptr, &before) == 0 &&
-      before.sa_handler == SIG_DFL) {
+}
+
+Status PeerMonitor::start() {
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that watches the other ranks (--timeout "
+                          "0 does without it)",
+                          [this] { work(); }));
+  struct sigaction now {};
+  if (sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler != SIG_IGN &&
+      now.sa_handler != noteTermination) {
+    terminationBefore = now;
     struct sigaction action {};
     action.sa_handler = noteTermination;
     action.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &action, nullptr);
   }
-  thread = std::thread([this] { work(); });
+  return okStatus();
 }
 
 PeerMonitor::~PeerMonitor() {
   stopping.store(true);
-  thread.join();
+  if (thread.joinable())
+    thread.join();
   sendToAll(Goodbye, "");
   struct sigaction now {};
   if (sigaction(SIGTERM, nullptr, &now) == 0 &&
       now.sa_handler == noteTermination)
-    std::signal(SIGTERM, SIG_DFL);
+    sigaction(SIGTERM, &terminationBefore, nullptr);
 }
 
 void PeerMonitor::quit() {
@@ -197,7 +210,7 @@ void PeerMonitor::watchTermination() {
     terminatedAt = now;
   if (now - terminatedAt < kTerminationGrace)
     return;
-  std::signal(SIGTERM, SIG_DFL);
+  sigaction(SIGTERM, &terminationBefore, nullptr);
   kill(getpid(), SIGTERM);
 }
 
