@@ -98,4 +98,14 @@ void Progress::note(const std::string &text) {
   std::fflush(stdout);
 }
 
+void Progress::warn(const std::string &text) {
+  if (!speaks)
+    return;
+  if (lineIsOpen)
+    std::printf("\n");
+  lineIsOpen = false;
+  std::fflush(stdout);
+  std::fprintf(stderr, "optimus-run: warning: %s\n", text.c_str());
+}
+
 } // namespace optimus_run

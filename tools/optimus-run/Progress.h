@@ -35,6 +35,8 @@ public:
   void step(const StepReport &report);
   /// A line of its own.
   void note(const std::string &text);
+  /// On standard error.
+  void warn(const std::string &text);
 
 private:
   const bool speaks, terminal;

@@ -8,6 +8,8 @@
 
 #include "CommandLine.h"
 #include "optimus-runtime/Exception.h"
+#include "optimus-support/Process.h"
+#include "optimus-support/TemporaryPath.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -109,6 +111,7 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.onStall = [](const Status &status, bool speaks) {
     if (speaks)
       printFailure(status);
+    optimus_support::removeTemporaries();
     std::_Exit(status.exitCode());
   };
   return options;
@@ -118,6 +121,7 @@ Status optimus_run::failJob(World &world, Status status) {
   if (world.numLocalRanks() == world.size())
     return status;
   printFailure(status);
+  optimus_support::removeTemporaries();
   world.exitJob(status.exitCode());
   return status;
 }
@@ -166,17 +170,24 @@ static void prepareForWantOfMemory() {
     std::abort();
   Status status = statusOfException();
   printFailure(status);
+  optimus_support::removeTemporaries();
   std::_Exit(status.exitCode());
 }
 
-int main(int argc, char **argv) {
-  std::set_terminate(endAfterException);
-  prepareForWantOfMemory();
+static int runAndReport(int argc, char **argv) {
   try {
     return run(argc, argv);
   } catch (...) {
-    Status status = statusOfException();
-    printFailure(status);
-    return status.exitCode();
+    return finish(statusOfException(), /*speaks=*/true);
   }
+}
+
+int main(int argc, char **argv) {
+  optimus_support::startProcess();
+  std::set_terminate(endAfterException);
+  prepareForWantOfMemory();
+  int code = runAndReport(argc, argv);
+  // What was done is done, but not all of it was said.
+  int lost = finish(optimus_support::finishStandardOutput(), /*speaks=*/true);
+  return code ? code : lost;
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Program.h"
+#include "optimus-support/Hash.h"
 
 #include <filesystem>
 #include <fstream>
@@ -124,6 +125,30 @@ TEST_F(Errors, DamagedCheckpoint) {
   model[model.size() / 2] ^= 1;
   write("saved/model.safetensors", model);
   expect(1, train("toy2") + "--load " + path("saved"), {"model.safetensors"});
+}
+
+// As a run wrote it that had diverged: whole, but of no use.
+TEST_F(Errors, CheckpointThatIsNotFinite) {
+  using namespace optimus_support;
+  ASSERT_EQ(runProgram(train("toy1") + "--save " + path("saved")).code, 0);
+  std::string model = read("saved/model.safetensors");
+  // The highest byte of the last float, and its lower neighbour.
+  model.replace(model.size() - 2, 2, "\xc0\x7f");
+  write("saved/model.safetensors", model);
+  auto state = nlohmann::json::parse(read("saved/state.json"));
+  state["files"]["model.safetensors"]["xxh64"] = hashToHex(hash64(model));
+  state.erase("xxh64");
+  state["xxh64"] = hashToHex(hash64(state.dump()));
+  write("saved/state.json", state.dump());
+  for (std::string command : {"train ", "eval "}) {
+    Outcome outcome =
+        runProgram(command + toy("toy2") + data() + " --load " + path("saved"));
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr("saved/model.safetensors: the tensor "
+                                "table.bias has an element that is not finite"),
+                      Not(HasSubstr("--lr"))));
+  }
 }
 
 TEST_F(Errors, UnknownOptionAndValues) {
