@@ -8,6 +8,7 @@
 
 #include "CommandLine.h"
 #include "optimus-runtime/Exception.h"
+#include "optimus-runtime/Launcher.h"
 #include "optimus-support/Process.h"
 #include "optimus-support/TemporaryPath.h"
 
@@ -24,20 +25,25 @@ using namespace optimus_run;
 
 namespace {
 
-/// This process's place in an mpirun job, before MPI is started.
-int mpiSetting(const char *variable, int otherwise) {
-  const char *text = std::getenv(variable);
-  return text ? std::atoi(text) : otherwise;
-}
-
-StatusOr<std::unique_ptr<World>> createWorld(const std::string &backend) {
-  int processes = mpiSetting("OMPI_COMM_WORLD_SIZE", 1);
-  if (backend.empty() ? startedByMpirun() : backend == "mpi")
-    return createMpiWorld();
-  if (processes > 1)
+StatusOr<std::unique_ptr<World>> createWorld(const std::string &backend,
+                                             const Launcher &launcher) {
+  bool isMpirun = launcher.kind == Launcher::Kind::OpenMpi;
+  if (backend.empty())
+    OPTRT_RETURN_IF_ERROR(checkLauncher(launcher));
+  if (backend.empty() ? isMpirun : backend == "mpi") {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<World> world, createMpiWorld());
+    if (launcher.size && *launcher.size != world->size())
+      return invalidArgument(concat(launcher.name, " started ", *launcher.size,
+                                    " processes, but MPI knows of ",
+                                    world->size(),
+                                    "; use the mpirun of the Open MPI that "
+                                    "this program was built with"));
+    return world;
+  }
+  if (isMpirun && *launcher.size > 1)
     return invalidArgument(concat(
         "--backend local runs all ranks in one process, but mpirun started ",
-        processes, " processes; leave mpirun or --backend local out"));
+        *launcher.size, " processes; leave mpirun or --backend local out"));
   return createLocalWorld();
 }
 
@@ -60,10 +66,11 @@ int runCommand(const CommandLine &line, World &world) {
 }
 
 /// Joins the job, and runs a command in it.
-int runJob(const CommandLine &line) {
-  StatusOr<std::unique_ptr<World>> created = createWorld(line.backend);
+int runJob(const CommandLine &line, const Launcher &launcher) {
+  StatusOr<std::unique_ptr<World>> created =
+      createWorld(line.backend, launcher);
   if (!created.ok())
-    return finish(created.status(), mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0);
+    return finish(created.status(), launcher.isFirst());
   World &world = **created;
   try {
     return runCommand(line, world);
@@ -74,8 +81,11 @@ int runJob(const CommandLine &line) {
 }
 
 int run(int argc, char **argv) {
+  StatusOr<Launcher> launcher = findLauncher();
+  if (!launcher.ok())
+    return finish(launcher.status(), /*speaks=*/true);
   CommandLine line;
-  bool speaks = mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0;
+  bool speaks = launcher->isFirst();
   if (std::optional<int> code = parseCommandLine(argc, argv, speaks, line))
     return *code;
   // These two use no other process.
@@ -83,7 +93,7 @@ int run(int argc, char **argv) {
     return speaks ? finish(verify(line.verify), true) : 0;
   if (line.subcommand == Subcommand::Inspect)
     return speaks ? finish(inspect(line.inspect), true) : 0;
-  return runJob(line);
+  return runJob(line, *launcher);
 }
 
 } // namespace

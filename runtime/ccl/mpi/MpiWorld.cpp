@@ -24,6 +24,20 @@
 namespace optrt {
 namespace {
 
+/// Why the variables that the user may set make no sense, or nothing.
+std::string wrongVariable() {
+  auto check = [](const char *name, const char *one, const char *other) {
+    const char *value = std::getenv(name);
+    return !value || std::strcmp(value, one) == 0 ||
+                   std::strcmp(value, other) == 0
+               ? std::string()
+               : concat(name, " is `", value, "`, expected ", one, " or ",
+                        other);
+  };
+  std::string wrong = check("OPTIMUS_MPI_BROADCAST", "chain", "library");
+  return wrong.empty() ? check("OPTIMUS_PROGRESS_THREAD", "0", "1") : wrong;
+}
+
 int ranksOfThisHost(MPI_Comm comm) {
   MPI_Comm host;
   int count;
@@ -293,6 +307,10 @@ private:
 
 extern "C" __attribute__((visibility("default"))) optrt::World *
 optimus_ccl_create(char *error, std::size_t errorSize) {
+  if (std::string wrong = optrt::wrongVariable(); !wrong.empty()) {
+    std::snprintf(error, errorSize, "%s", wrong.c_str());
+    return nullptr;
+  }
   // Ranks that share cores must let each other run while they wait.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
   // OpenMPI asks about its sockets with poll() unless told otherwise; what the

@@ -44,6 +44,9 @@ constexpr std::chrono::milliseconds kTimeToSpeak(100);
 
 constexpr double kLongestInterval = 0.5;
 
+/// Far more than any message has: a longer one is not of a peer.
+constexpr uint32_t kMostPayload = 1 << 16;
+
 } // namespace
 
 PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
@@ -134,6 +137,10 @@ void PeerMonitor::understand(int rank) {
   Header header;
   while (peer.buffer.size() >= sizeof(header)) {
     std::memcpy(&header, peer.buffer.data(), sizeof(header));
+    if (header.length > kMostPayload) {
+      peer.gone = true;
+      return;
+    }
     if (peer.buffer.size() < sizeof(header) + header.length)
       return;
     std::string payload = peer.buffer.substr(sizeof(header), header.length);

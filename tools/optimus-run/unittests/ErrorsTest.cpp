@@ -257,6 +257,28 @@ TEST_F(Errors, LocalRanksUnderMpirun) {
   EXPECT_THAT(outcome.out, HasSubstr("mpirun started 2 processes"));
 }
 
+TEST_F(Errors, ProcessesThatCannotFindEachOther) {
+  auto under = [&](const std::string &variables, const std::string &backend) {
+    return runProgram(train("toy2") + backend, variables);
+  };
+  const std::string srun = "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=";
+  Outcome first = under(srun + "0", "");
+  EXPECT_EQ(first.code, 1);
+  EXPECT_THAT(first.out, HasSubstr("srun started 2 processes"));
+  // One of them speaks.
+  Outcome second = under(srun + "1", "");
+  EXPECT_EQ(second.code, 1);
+  EXPECT_EQ(second.out, "");
+  // Whoever insists, and whoever is alone, may go on.
+  EXPECT_EQ(under(srun + "0", "--backend local").code, 0);
+  EXPECT_EQ(under("SLURM_NTASKS=2 SLURM_PROCID=0", "").code, 0);
+  EXPECT_EQ(under("WORLD_SIZE=1 RANK=0", "").code, 0);
+  // Of commands of one process, the first does it.
+  std::string inspect = "inspect " + toy("toy1");
+  EXPECT_THAT(runProgram(inspect, srun + "0").out, HasSubstr("compiled by"));
+  EXPECT_EQ(runProgram(inspect, srun + "1").out, "");
+}
+
 TEST_F(Errors, DifferentModelsCannotBeCompared) {
   expect(1, "verify " + toy("toy1") + " " + path("none.so") + data(),
          {"none.so"});

@@ -166,6 +166,14 @@ TEST_F(Mpi, SaysWhenNothingOverlaps) {
   EXPECT_THAT(without.out, HasSubstr(sentence));
 }
 
+TEST_F(Mpi, VariablesThatMakeNoSenseAreRefused) {
+  Outcome outcome = runProgram("bench " + toy("toy2"),
+                               "OPTIMUS_MPI_BROADCAST=chains " + mpirun(2));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("OPTIMUS_MPI_BROADCAST is `chains`, "
+                                     "expected chain or library"));
+}
+
 TEST_F(Mpi, MissingDataIsReportedOnce) {
   Outcome outcome = runProgram(
       "train " + toy("toy2") + " --data " + path("none.txt"), mpirun(2));
