@@ -10,7 +10,14 @@
 What needs no compiled model is in tools/optimus-run/unittests.
 """
 
+import fcntl
 import hashlib
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
 
 import numpy as np
 import pytest
@@ -140,3 +147,44 @@ def test_a_clip_of_none_clips_nothing(tools, library, text, tmp_path):
     none, huge, small = logs
     assert none == huge
     assert none != small
+
+
+# -------------------------------------------------------------------- terminals
+
+
+def on_terminal(command, kind, columns):
+    """What a program writes to a terminal, character for character."""
+    screen, own = pty.openpty()
+    fcntl.ioctl(own, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    environment = dict(os.environ, TERM=kind)
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        **{"stdin": own, "stdout": own, "stderr": own, "env": environment},
+    )
+    os.close(own)
+    written = b""
+    while True:
+        try:
+            piece = os.read(screen, 65536)
+        except OSError:  # Nobody has the terminal any more.
+            break
+        written += piece
+    os.close(screen)
+    assert process.wait() == 0, written
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_progress_fits_where_it_is_shown(tools, library, text):
+    arguments = ["train", library, "--data", text, *ONE, "--steps", 200]
+    command = tools.command("optimus-run", *arguments)
+    erase = "\r\x1b[K"
+    for columns in (200, 80, 50, 30):
+        shown = on_terminal(command, "xterm", columns)
+        assert erase in shown
+        for line in shown.split(erase)[1:]:
+            line = line.split("\n")[0]
+            assert len(line) < columns and "ETA " in line, line
+    whole = re.compile(r"[^\x00-\x09\x0b-\x1f\x7f]*", re.DOTALL)
+    for shown in (on_terminal(command, "dumb", 80), call(command).stdout):
+        assert whole.fullmatch(shown), "control characters in %r" % shown
+        assert "step 200/200 | loss" in shown and shown.endswith("\n")

@@ -8,6 +8,8 @@
 
 #include "CommandLine.h"
 
+#include "Suggestion.h"
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -28,10 +30,32 @@ CLI::Validator oneOf(Values values) {
       [values](std::string &text) -> std::string {
         if (values.parse(text))
           return "";
-        return concat("expected ", values.expected(), ", found ", text);
+        std::string wrong =
+            concat("expected ", values.expected(), ", found ", text);
+        if constexpr (requires { values.names(); })
+          wrong += didYouMean(text, values.names());
+        return wrong;
       },
       "");
 }
+
+/// One of some words.
+struct Word {
+  std::vector<std::string> words;
+
+  const std::vector<std::string> &names() const { return words; }
+  std::string expected() const {
+    std::string text = words[0];
+    for (std::size_t i = 1; i != words.size(); ++i)
+      text += (i + 1 == words.size() ? " or " : ", ") + words[i];
+    return text;
+  }
+  std::optional<std::string> parse(const std::string &text) const {
+    if (std::find(words.begin(), words.end(), text) == words.end())
+      return std::nullopt;
+    return text;
+  }
+};
 
 /// A whole number in [least, most].
 CLI::Validator count(int64_t least, int64_t most) {
@@ -65,12 +89,12 @@ void addBackend(CLI::App *app, std::string &backend) {
   app->add_option("--backend", backend,
                   "How ranks communicate: local (threads of one process) or "
                   "mpi; found by itself under mpirun")
-      ->check(CLI::IsMember({"local", "mpi"}));
+      ->check(oneOf(Word{{"local", "mpi"}}));
 }
 
 void addRankOptions(CLI::App *app, RankOptions &ranks) {
   app->add_option("--device", ranks.device, "What ranks compute on: cpu")
-      ->check(CLI::IsMember({"cpu"}));
+      ->check(oneOf(Word{{"cpu"}}));
   app->add_option("--threads-per-rank", ranks.threadsPerRank,
                   "Threads of each rank; by default cores / ranks")
       ->check(kThreads);
@@ -103,6 +127,7 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
                         std::set<std::string> &given) {
   forEachHyperparameter(
       [&](const HyperparameterInfo &info, const auto &values, auto &field) {
+        using Field = std::decay_t<decltype(field)>;
         std::string name = info.name;
         app->add_option_function<std::string>(
                info.flag(),
@@ -111,10 +136,13 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
                  given.insert(name);
                },
                info.help)
+            ->type_name(std::is_enum_v<Field>       ? "NAME"
+                        : std::is_integral_v<Field> ? "INT"
+                                                    : "FLOAT")
             ->default_str(values.print(field))
             ->check(oneOf(values))
             ->group("Hyperparameters (default: the loaded checkpoint's, or "
-                    "what stands in brackets)");
+                    "what follows the =)");
       },
       hyperparameters);
 }
@@ -130,7 +158,7 @@ void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
                    "0, or the loaded checkpoint's)")
       ->check(kSeed);
   train->add_option("--order", options.order, kOrderHelp)
-      ->check(CLI::IsMember({"shuffled", "sequential"}));
+      ->check(oneOf(Word{{"shuffled", "sequential"}}));
   addBackend(train, backend);
   addRankOptions(train, options.ranks);
   CLI::Option *save = train->add_option("--save", options.save,
@@ -194,7 +222,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
   verify->add_option("--load", options.load,
                      "Folder of the checkpoint with the parameters");
   verify->add_option("--order", options.order, kOrderHelp)
-      ->check(CLI::IsMember({"shuffled", "sequential"}));
+      ->check(oneOf(Word{{"shuffled", "sequential"}}));
   verify
       ->add_option("--step-index", options.stepIndex,
                    "Which batch of the data, from 0")
@@ -266,18 +294,43 @@ constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"bench", Subcommand::Bench},
 };
 
+/// What was given that means nothing, and what may have been meant; empty if
+/// all means something. CLI11 finds out too, but first asks for what is
+/// missing.
+std::string unknownArgument(const CLI::App *app) {
+  std::vector<const CLI::App *> apps{app};
+  for (const CLI::App *sub : app->get_subcommands())
+    apps.push_back(sub);
+  for (const CLI::App *one : apps)
+    for (const std::string &argument : one->remaining()) {
+      if (argument.front() != '-')
+        continue;
+      std::string option = argument.substr(0, argument.find('='));
+      std::vector<std::string> known;
+      for (const CLI::Option *other : one->get_options())
+        for (const std::string &name : other->get_lnames())
+          known.push_back("--" + name);
+      return concat("there is no option `", option, "`",
+                    didYouMean(option, known));
+    }
+  std::vector<std::string> rest = app->remaining();
+  if (!app->get_subcommands().empty() || rest.empty())
+    return "";
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &[name, subcommand] : kSubcommands) {
+    names.push_back(name);
+    list += concat(list.empty() ? "" : ", ", name);
+  }
+  return concat("there is no subcommand `", rest[0], "`",
+                didYouMean(rest[0], names), "; there are ", list);
+}
+
 /// One line that says what is wrong, and one that says where help is.
 std::string failureMessage(const CLI::App *app, const CLI::Error &error) {
-  std::string what = error.what();
-  // CLI11's own words for a misspelt subcommand do not tell that it is one.
-  std::vector<std::string> rest = app->remaining();
-  bool misspelt =
-      app->get_subcommands().empty() && !rest.empty() && rest[0].front() != '-';
-  if (misspelt) {
-    what = "there is no subcommand `" + rest[0] + "`; there are";
-    for (const auto &[name, subcommand] : kSubcommands)
-      what += concat(name == kSubcommands[0].first ? " " : ", ", name);
-  }
+  std::string what = unknownArgument(app);
+  if (what.empty())
+    what = error.what();
   std::string helped = "optimus-run";
   for (const CLI::App *sub : app->get_subcommands())
     helped += " " + sub->get_name();
@@ -293,7 +346,6 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                "optimus-run COMMAND --help explains a command.",
                "optimus-run");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "optimus-run " OPTIMUS_VERSION);
   app.failure_message(failureMessage);
   // A script's defaults can be followed by what the user gave.
   app.option_defaults()->take_last();
@@ -302,6 +354,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addBench(app, line.bench, line.backend);
+  constexpr const char *kVersion = "optimus-run " OPTIMUS_VERSION;
+  app.set_version_flag("--version", kVersion);
+  for (const auto &[name, subcommand] : kSubcommands)
+    app.get_subcommand(name)->set_version_flag("--version", kVersion);
 
   try {
     app.parse(argc, argv);

@@ -16,6 +16,7 @@
 #define OPTIMUS_RUNTIME_HYPERPARAMETERS_H
 
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -86,6 +87,9 @@ struct ScheduleName {
   static constexpr const char *kNames[] = {"constant", "cosine"};
 
   std::string expected() const;
+  static std::vector<std::string> names() {
+    return {std::begin(kNames), std::end(kNames)};
+  }
   std::optional<LearningRate::Schedule> parse(const std::string &text) const;
   static std::string print(LearningRate::Schedule value);
 };

@@ -161,6 +161,25 @@ TEST_F(Errors, UnknownOptionAndValues) {
          {"there is no subcommand `trian`", "train, eval, verify, inspect"});
 }
 
+TEST_F(Errors, MisspeltWordsAreRecognised) {
+  // Not that --data is missing.
+  expect(1, "train " + toy("toy1") + " --dta " + path("text.txt"),
+         {"there is no option `--dta`; did you mean `--data`?"});
+  expect(1, "train " + toy("toy1") + " --dta=x", {"no option `--dta`;"});
+  expect(1, train("toy1") + "--save_every 3 --save x",
+         {"did you mean `--save-every`?"});
+  expect(1, "bench --com", {"did you mean `--comm`?"});
+  expect(1, "--verison", {"did you mean `--version`?"});
+  expect(1, "trian " + toy("toy1"), {"did you mean `train`?"});
+  expect(1, train("toy1") + "--schedule cosin",
+         {"--schedule: expected constant or cosine, found cosin; did you mean "
+          "`cosine`?"});
+  expect(1, train("toy1") + "--order shufled",
+         {"--order: expected shuffled or sequential", "`shuffled`?"});
+  expect(1, train("toy1") + "--backend mpl",
+         {"expected local or mpi", "`mpi`?"});
+}
+
 struct BadNumber {
   const char *option, *value, *expected;
 };
@@ -291,7 +310,9 @@ TEST_F(Errors, LibrariesWithoutRoundingCannotBeCompared) {
 }
 
 TEST_F(Errors, HelpAndVersionSucceed) {
-  expect(0, "--version", {"optimus-run 0."});
+  for (const char *command :
+       {"", "train ", "eval ", "verify ", "inspect ", "bench "})
+    expect(0, std::string(command) + "--version", {"optimus-run 0."});
   expect(0, "--help", {"train", "eval", "inspect", "verify", "bench"});
   expect(0, "train --help", {"--steps", "--save-every", "--threads-per-rank"});
 }
