@@ -61,6 +61,14 @@ void removeAndPassOn(int signal) {
 
 } // namespace
 
+void optimus_support::removeTemporaries() {
+  // Files before the folders that they lie in.
+  for (auto remove : {unlink, rmdir})
+    for (const Slot &slot : slots)
+      if (slot.state == Slot::Armed)
+        remove(slot.path);
+}
+
 TemporaryPath::TemporaryPath(std::string path)
     : name(std::move(path)), slot(takeSlot(name)) {}
 

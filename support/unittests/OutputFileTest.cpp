@@ -285,4 +285,28 @@ TEST_F(OutputFileTest, WritersAtOnceEachWriteAWhole) {
   EXPECT_EQ(names(), Names{"out"});
 }
 
+TEST_F(OutputFileTest, GrowsWhatIsThere) {
+  auto grow = [](const std::string &path, const std::string &text) {
+    StatusOr<GrowingOutput> output = openToGrow(path);
+    EXPECT_TRUE(output.ok()) << output.status().message();
+    if (!output.ok())
+      return false;
+    EXPECT_TRUE(writeAll(output->descriptor, text, path).ok());
+    close(output->descriptor);
+    return output->isRegular;
+  };
+  put("file", "one\n");
+  std::filesystem::create_symlink("file", at("link"));
+  EXPECT_TRUE(grow(at("link"), "two\n"));
+  EXPECT_EQ(read(at("file")), "one\ntwo\n");
+  EXPECT_TRUE(grow(at("new"), "one\n"));
+  EXPECT_EQ(read(at("new")), "one\n");
+  EXPECT_FALSE(grow("/dev/null", "gone"));
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  EXPECT_NE(openToGrow(at("pipe")).status().message().find("nobody reads"),
+            std::string::npos);
+  EXPECT_NE(openToGrow(folder).status().message().find("it is a folder"),
+            std::string::npos);
+}
+
 } // namespace
