@@ -121,8 +121,8 @@ StatusOr<Destination> resolve(const std::string &path, bool replaced = true) {
   std::string folder =
       destination.path.substr(0, destination.path.rfind('/') + 1);
   if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    return refuse(path, concat("no file can be made in the folder `", folder,
-                               "`: ", strerror(errno)));
+    return refuse(path, concat("no file can be made in the folder '", folder,
+                               "': ", strerror(errno)));
   return destination;
 }
 

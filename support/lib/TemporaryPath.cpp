@@ -87,14 +87,6 @@ void TemporaryPath::release() {
   name.clear();
 }
 
-void optimus_support::removeTemporaries() {
-  // Files before the folders that they lie in.
-  for (auto remove : {unlink, rmdir})
-    for (const Slot &slot : slots)
-      if (slot.state == Slot::Armed)
-        remove(slot.path);
-}
-
 void optimus_support::removeTemporariesOnSignals() {
   struct sigaction action {};
   action.sa_handler = removeAndPassOn;

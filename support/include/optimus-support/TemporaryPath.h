@@ -52,10 +52,6 @@ void removeTemporaries();
 /// other libraries have set their handlers.
 void removeTemporariesOnSignals();
 
-/// Removes what is temporary now, for who ends the process without returning
-/// from main. As a signal handler may call it.
-void removeTemporaries();
-
 /// ".NAME.optimus-KIND" beside `path`, without symbolic links in it: hidden,
 /// and short enough for a file system. `path` ends in a name.
 std::string hiddenSibling(const std::string &path, const std::string &kind);
