@@ -113,8 +113,8 @@ Status run(const Arguments &arguments, World &world) {
     }));
   if (!arguments.save.empty())
     OPTRT_RETURN_IF_ERROR(measure(phases, "save", [&] {
-      TrainingState state{0, arguments.seed, 0, "sequential",
-                          manifest.modelHash};
+      TrainingState state{
+          0, arguments.seed, 0, "sequential", manifest.modelHash, {}};
       return session->save(arguments.save, state);
     }));
 

@@ -414,17 +414,18 @@ int main(int argc, char **argv) {
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
         profile = RankProfile();
-      optimus_run::Hyperparameters().apply(*session, ++step, lr);
+      optimus_run::setScalars(*session, Hyperparameters(), ++step, lr);
       auto start = Clock::now();
-      StepOutputs outputs = must(
-          session->run("train_step", [&](int64_t rowsBegin, int64_t rows,
-                                         int32_t *tokens, int32_t *targets) {
-            if (data)
-              return data->fillBatch(step - 1, manifest.batch, rowsBegin, rows,
-                                     tokens, targets);
-            drawRows(step, manifest.sequence, manifest.vocabulary, rowsBegin,
-                     rows, tokens, targets);
-          }));
+      must(session->fill([&](int64_t rowsBegin, int64_t rows, int32_t *tokens,
+                             int32_t *targets) {
+        if (data)
+          return data->fillBatch((step - 1) * manifest.batch, manifest.batch,
+                                 rowsBegin, rows, tokens, targets);
+        drawRows(step, manifest.sequence, manifest.vocabulary, rowsBegin, rows,
+                 tokens, targets);
+        return okStatus();
+      }));
+      StepOutputs outputs = must(session->run("train_step"));
       nlohmann::json result = toJson(step, since(start), outputs);
       if (withGemm)
         result["plain"] = plain.run(profiles.begin()->second.products);

@@ -18,6 +18,38 @@ fail() {
   exit 1
 }
 
+# A signal ends what the script runs too: bash alone would wait for it, or leave
+# it behind.
+child=
+stop() {
+  trap '' HUP INT TERM
+  [[ -z $child ]] || { kill "$child" && wait "$child"; } 2>/dev/null || true
+  exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# run [--limit SECONDS] [--log FILE] COMMAND...: `timeout` passes signals on to
+# all processes of the command. Only its output goes to FILE: not that of traps.
+run() {
+  local limit=0 log= status=0
+  [[ $1 != --limit ]] || { limit=$2 && shift 2; }
+  [[ $1 != --log ]] || { log=$2 && shift 2; }
+  # With job control, or what runs in the background would ignore SIGINT.
+  set -m
+  if [[ -n $log ]]; then
+    timeout "$limit" "$@" </dev/null >"$log" 2>&1 &
+  else
+    timeout "$limit" "$@" </dev/null &
+  fi
+  child=$!
+  set +m
+  wait "$child" || status=$?
+  child=
+  return "$status"
+}
+
 # usage TEXT ARGUMENT...: answers --help.
 usage() {
   local text=$1 argument
@@ -35,7 +67,7 @@ usage() {
 quietly() {
   local log=$1 status=0
   shift
-  "$@" >"$log" 2>&1 || status=$?
+  run --log "$log" "$@" || status=$?
   [[ $status == 0 ]] || {
     tail -n 40 "$log" >&2
     printf '%s: error: exit code %d from: %s (all of its output: %s)\n' "$script" "$status" "$*" "$log" >&2
@@ -65,5 +97,5 @@ build() {
   mkdir -p "$folder"
   # Always, as it takes a second: what is installed may have changed.
   quietly "$folder/configure.log" cmake --preset "$preset"
-  ninja -C "$folder" -j "$(jobs)" "$@"
+  run ninja -C "$folder" -j "$(jobs)" "$@"
 }

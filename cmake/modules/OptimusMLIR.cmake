@@ -50,6 +50,7 @@ function(optimus_add_mlir_tool name)
   # differ from libMLIR's and trait queries would answer no.
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
     VISIBILITY_INLINES_HIDDEN OFF)
-  target_link_libraries(${name} PRIVATE OptimusMLIRFlags OptimusWarnings ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PRIVATE
+    OptimusMLIRFlags OptimusWarnings ${ARG_LINK} OptimusTool OptimusOutOfMemory MLIR LLVM)
   add_dependencies(${name} OptimusTableGen)
 endfunction()

@@ -206,27 +206,57 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   return getCollectiveSeconds(start.getKind(), ranks, bytes);
 }
 
+/// The entry of a collective's axis and kind.
+static ExposedCollectives &getEntry(StepPrediction &prediction,
+                                    exec::CollectiveStartOp start) {
+  for (ExposedCollectives &entry : prediction.exposed)
+    if (entry.axis == start.getAxis() && entry.kind == start.getKind())
+      return entry;
+  return prediction.exposed.emplace_back(
+      ExposedCollectives{start.getAxis(), start.getKind()});
+}
+
 StepPrediction CostModel::predictStep(func::FuncOp function) const {
+  /// A collective under way.
+  struct Transfer {
+    double queued, finish;
+    /// What had been computed when it was started.
+    double computed;
+  };
   StepPrediction result;
   double now = 0;
   llvm::StringMap<double> linkFree;
-  llvm::DenseMap<Operation *, double> finish;
+  llvm::DenseMap<Operation *, Transfer> transfers;
   function.walk([&](exec::CommandOpInterface command) {
     if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
       double seconds = getSeconds(start);
       double &free = linkFree[getLink(start.getAxis())];
-      free = std::max(free, now) + seconds;
-      finish[start] = free;
+      double begin = std::max(free, now);
+      free = begin + seconds;
+      transfers[start] = {begin - now, free, result.computeSeconds};
       result.commSeconds += seconds;
     } else if (auto wait = dyn_cast<exec::WaitOp>(*command)) {
-      double exposed = std::max(0.0, finish.lookup(wait.getStart()) - now);
+      const Transfer &transfer = transfers.lookup(wait.getStart());
+      double exposed = std::max(0.0, transfer.finish - now);
       result.exposedSeconds += exposed;
       now += exposed;
+      if (exposed == 0)
+        return;
+      ExposedCollectives &entry = getEntry(result, wait.getStart());
+      double queued = std::min(exposed, transfer.queued);
+      ++entry.count;
+      entry.seconds += exposed;
+      entry.queuedSeconds += queued;
+      if (transfer.computed == result.computeSeconds)
+        entry.idleSeconds += exposed - queued;
     } else {
       double seconds = getComputeSeconds(command);
       result.computeSeconds += seconds;
       now += seconds;
     }
+  });
+  llvm::stable_sort(result.exposed, [](const auto &a, const auto &b) {
+    return a.seconds > b.seconds;
   });
   return result;
 }

@@ -10,8 +10,10 @@
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
+#include "optimus-support/InputFile.h"
+#include "optimus-support/Nesting.h"
+
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <cmath>
 
@@ -19,7 +21,38 @@ using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
 
-/// JSON numbers have no infinity, but 1e999 reads as one.
+static constexpr StringLiteral kObjectExpected = "expected an object";
+
+/// Calls `readEntry` with each member of an array and its path. A json::Path
+/// refers to the one that it goes on from, so none may outlive that one: this
+/// is the only place that makes two in a row.
+static bool readArray(
+    const json::Object &object, StringRef key, json::Path path,
+    StringLiteral expected,
+    llvm::function_ref<bool(const json::Object &, json::Path)> readEntry) {
+  const json::Value *member = object.get(key);
+  if (!member)
+    return true;
+  json::Path list = path.field(key);
+  const json::Array *array = member->getAsArray();
+  if (!array) {
+    list.report("expected an array");
+    return false;
+  }
+  for (auto [index, value] : llvm::enumerate(*array)) {
+    json::Path at = list.index(index);
+    const json::Object *entry = value.getAsObject();
+    if (!entry) {
+      at.report(expected);
+      return false;
+    }
+    if (!readEntry(*entry, at))
+      return false;
+  }
+  return true;
+}
+
+/// Reads a time or a rate.
 static bool readPositive(const json::Object &object, StringRef key,
                          double &value, json::Path path, bool isRequired) {
   const json::Value *member = object.get(key);
@@ -29,8 +62,14 @@ static bool readPositive(const json::Object &object, StringRef key,
     return !isRequired;
   }
   std::optional<double> number = member->getAsNumber();
+  // JSON numbers have no infinity, but 1e999 reads as one.
   if (!number || !std::isfinite(*number) || *number < 0) {
     path.field(key).report("expected a finite number from 0");
+    return false;
+  }
+  // Of these, sums and quotients are finite too.
+  if (*number != 0 && (*number < 1e-30 || *number > 1e30)) {
+    path.field(key).report("expected 0 or a number from 1e-30 to 1e30");
     return false;
   }
   value = *number;
@@ -57,44 +96,34 @@ static bool readCount(const json::Object &object, StringRef key, int64_t &value,
   return true;
 }
 
-static bool readGemmPoint(const json::Value &value, GemmPoint &point,
+static bool readGemmPoint(const json::Object &object, GemmPoint &point,
                           json::Path path) {
-  const json::Object *object = value.getAsObject();
-  if (!object) {
-    path.report("expected an object");
-    return false;
-  }
-  if (!readCount(*object, "m", point.m, path, true) ||
-      !readCount(*object, "n", point.n, path, true) ||
-      !readCount(*object, "k", point.k, path, true) ||
-      !readPositive(*object, "seconds", point.seconds, path, true))
+  if (!readCount(object, "m", point.m, path, true) ||
+      !readCount(object, "n", point.n, path, true) ||
+      !readCount(object, "k", point.k, path, true) ||
+      !readPositive(object, "seconds", point.seconds, path, true))
     return false;
   if (point.seconds == 0) {
     path.field("seconds").report("expected more than 0");
     return false;
   }
-  point.transA = object->getBoolean("trans_a").value_or(false);
-  point.transB = object->getBoolean("trans_b").value_or(false);
+  point.transA = object.getBoolean("trans_a").value_or(false);
+  point.transB = object.getBoolean("trans_b").value_or(false);
   return true;
 }
 
-static bool readCompute(const json::Value &value, ComputeProfile &compute,
+static bool readCompute(const json::Object &object, ComputeProfile &compute,
                         json::Path path) {
-  const json::Object *object = value.getAsObject();
-  if (!object) {
-    path.report("expected an object");
-    return false;
-  }
-  if (!readCount(*object, "threads", compute.threads, path, false) ||
-      !readCount(*object, "cores", compute.cores, path, false, 0) ||
-      !readPositive(*object, "alpha_s", compute.gemmAlpha, path, false) ||
-      !readPositive(*object, "flops_per_s", compute.flopsPerSecond, path,
+  if (!readCount(object, "threads", compute.threads, path, false) ||
+      !readCount(object, "cores", compute.cores, path, false, 0) ||
+      !readPositive(object, "alpha_s", compute.gemmAlpha, path, false) ||
+      !readPositive(object, "flops_per_s", compute.flopsPerSecond, path,
                     false) ||
-      !readPositive(*object, "kernel_alpha_s", compute.kernelAlpha, path,
+      !readPositive(object, "kernel_alpha_s", compute.kernelAlpha, path,
                     false) ||
-      !readPositive(*object, "bytes_per_s", compute.bytesPerSecond, path,
+      !readPositive(object, "bytes_per_s", compute.bytesPerSecond, path,
                     false) ||
-      !readPositive(*object, "attention_flops_per_s",
+      !readPositive(object, "attention_flops_per_s",
                     compute.attentionFlopsPerSecond, path, false))
     return false;
   for (auto [key, rate] :
@@ -105,64 +134,18 @@ static bool readCompute(const json::Value &value, ComputeProfile &compute,
       path.field(key).report("expected more than 0");
       return false;
     }
-  const json::Value *points = object->get("points");
-  if (!points)
-    return true;
-  const json::Array *array = points->getAsArray();
-  if (!array) {
-    path.field("points").report("expected an array");
-    return false;
-  }
-  for (auto [index, entry] : llvm::enumerate(*array)) {
-    GemmPoint point;
-    if (!readGemmPoint(entry, point, path.field("points").index(index)))
-      return false;
-    compute.points.push_back(point);
-  }
-  return true;
+  return readArray(object, "points", path, kObjectExpected,
+                   [&](const json::Object &entry, json::Path at) {
+                     GemmPoint &point = compute.points.emplace_back();
+                     return readGemmPoint(entry, point, at);
+                   });
 }
 
-static bool readPoints(const json::Object &object, CollectiveProfile &entry,
-                       json::Path path) {
-  const json::Value *points = object.get("points");
-  if (!points)
-    return true;
-  const json::Array *array = points->getAsArray();
-  if (!array) {
-    path.field("points").report("expected an array");
-    return false;
-  }
-  for (auto [index, value] : llvm::enumerate(*array)) {
-    json::Path at = path.field("points").index(index);
-    const json::Object *point = value.getAsObject();
-    if (!point) {
-      at.report("expected an object with bytes and seconds");
-      return false;
-    }
-    double bytes, seconds;
-    if (!readPositive(*point, "bytes", bytes, at, true) ||
-        !readPositive(*point, "seconds", seconds, at, true))
-      return false;
-    entry.points.push_back({bytes, seconds});
-  }
-  llvm::sort(entry.points);
-  entry.points.erase(
-      llvm::unique(entry.points,
-                   [](auto &a, auto &b) { return a.first == b.first; }),
-      entry.points.end());
-  return true;
-}
-
-static bool readCollective(const json::Value &value, CollectiveProfile &entry,
+static bool readCollective(const json::Object &object, CollectiveProfile &entry,
                            json::Path path) {
-  const json::Object *object = value.getAsObject();
-  if (!object) {
-    path.report("expected an object");
-    return false;
-  }
   for (auto [key, text] : {std::pair("backend", &entry.backend),
                            std::pair("collective", &entry.collective)}) {
-    std::optional<StringRef> found = object->getString(key);
+    std::optional<StringRef> found = object.getString(key);
     if (!found) {
       path.field(key).report("expected a string");
       return false;
@@ -175,17 +158,30 @@ static bool readCollective(const json::Value &value, CollectiveProfile &entry,
                 "reduce_scatter");
     return false;
   }
-  return readCount(*object, "ranks", entry.ranks, path, true, 2) &&
-         readPositive(*object, "alpha_s", entry.alpha, path, true) &&
-         readPositive(*object, "beta_s_per_byte", entry.beta, path, true) &&
-         readPoints(*object, entry, path);
+  auto readPoint = [&](const json::Object &point, json::Path at) {
+    auto &[bytes, seconds] = entry.points.emplace_back();
+    return readPositive(point, "bytes", bytes, at, true) &&
+           readPositive(point, "seconds", seconds, at, true);
+  };
+  if (!readCount(object, "ranks", entry.ranks, path, true, 2) ||
+      !readPositive(object, "alpha_s", entry.alpha, path, true) ||
+      !readPositive(object, "beta_s_per_byte", entry.beta, path, true) ||
+      !readArray(object, "points", path,
+                 "expected an object with bytes and seconds", readPoint))
+    return false;
+  llvm::sort(entry.points);
+  entry.points.erase(
+      llvm::unique(entry.points,
+                   [](auto &a, auto &b) { return a.first == b.first; }),
+      entry.points.end());
+  return true;
 }
 
 static bool readProfile(const json::Value &value, MachineProfile &profile,
                         json::Path path) {
   const json::Object *object = value.getAsObject();
   if (!object) {
-    path.report("expected an object");
+    path.report(kObjectExpected);
     return false;
   }
   if (object->getInteger("version") != 1) {
@@ -193,27 +189,14 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
                                  "reads");
     return false;
   }
-  auto readEach = [&](StringRef section, auto readEntry) {
-    const json::Value *member = object->get(section);
-    if (!member)
-      return true;
-    const json::Array *array = member->getAsArray();
-    if (!array) {
-      path.field(section).report("expected an array");
-      return false;
-    }
-    for (auto [index, entry] : llvm::enumerate(*array))
-      if (!readEntry(entry, path.field(section).index(index)))
-        return false;
-    return true;
-  };
-  auto readGemm = [&](const json::Value &entry, json::Path at) {
+  auto readGemm = [&](const json::Object &entry, json::Path at) {
     return readCompute(entry, profile.computes.emplace_back(), at);
   };
-  auto readComm = [&](const json::Value &entry, json::Path at) {
+  auto readComm = [&](const json::Object &entry, json::Path at) {
     return readCollective(entry, profile.collectives.emplace_back(), at);
   };
-  if (!readEach("gemm", readGemm) || !readEach("comm", readComm))
+  if (!readArray(*object, "gemm", path, kObjectExpected, readGemm) ||
+      !readArray(*object, "comm", path, kObjectExpected, readComm))
     return false;
   if (const json::Value *shared = object->get("axes_share_link")) {
     std::optional<bool> isShared = shared->getAsBoolean();
@@ -234,29 +217,41 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
 
 llvm::Expected<MachineProfile> MachineProfile::parse(StringRef text,
                                                      StringRef name) {
-  auto fail = [&](llvm::Error error) {
-    return llvm::createStringError(
-        llvm::Twine("machine profile '") + name +
-        "': " + llvm::toString(std::move(error)) +
-        "; optimus-run bench --gemm and --comm write one");
+  auto fail = [&](StringRef what) {
+    return llvm::createStringError("machine profile '" + name + "': " + what +
+                                   "; optimus-run bench --gemm and --comm "
+                                   "write one");
   };
+  // LLVM's parser calls itself for what lies in what.
+  if (optimus_support::Status nesting =
+          optimus_support::checkNesting(text, name.str());
+      !nesting.ok())
+    return fail(nesting.message());
   llvm::Expected<json::Value> value = json::parse(text);
   if (!value)
-    return fail(value.takeError());
+    return fail(llvm::toString(value.takeError()));
   MachineProfile profile;
   json::Path::Root root("profile");
   if (!readProfile(*value, profile, root))
-    return fail(root.getError());
+    return fail(llvm::toString(root.getError()));
   return profile;
+}
+
+llvm::Expected<std::string> MachineProfile::readText(StringRef path) {
+  constexpr size_t kMostBytes = size_t(64) << 20;
+  optimus_support::StatusOr<std::string> text =
+      optimus_support::readInput(path.str(), kMostBytes);
+  if (!text.ok())
+    return llvm::createStringError("machine profile '" + path +
+                                   "': " + text.status().message());
+  return *std::move(text);
 }
 
 llvm::Expected<MachineProfile> MachineProfile::load(StringRef path) {
   if (path.empty())
     return MachineProfile();
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!file)
-    return llvm::createStringError(llvm::Twine("machine profile '") + path +
-                                   "': " + file.getError().message());
-  return parse((*file)->getBuffer(), path);
+  llvm::Expected<std::string> text = readText(path);
+  if (!text)
+    return text.takeError();
+  return parse(*text, path);
 }

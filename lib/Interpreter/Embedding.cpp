@@ -64,13 +64,14 @@ struct EmbeddingGradModel : LocalModel<EmbeddingGradModel, EmbeddingGradOp> {
           findRow(frame, tokens[i], frame.getExtent(op.getResult(), 0), total);
       if (failed(row))
         return failure();
+      bool isPad = op.getPad() && tokens[i] == double(*op.getPad());
       for (int64_t col = 0; col < cols; ++col) {
         double x = dy[i * cols + col];
         if (padding[i] && x != 0)
           return frame.emitError()
                  << "adds a padded row of dy, row " << i << ", that holds " << x
                  << "; expected exactly 0";
-        if (*row >= 0)
+        if (*row >= 0 && !isPad)
           result[*row * cols + col] += x;
       }
     }

@@ -18,14 +18,18 @@ namespace {
 struct LengthsModel : LocalModel<LengthsModel, LengthsOp> {
   static LogicalResult run(LengthsOp op, Frame &frame) {
     const Tensor &tokens = frame.get(op.getTokens());
+    const Tensor *targets =
+        op.getTargets() ? &frame.get(op.getTargets()) : nullptr;
     Tensor &result = frame.result(op.getResult());
     int64_t real = frame.getLastExtent(op.getTokens()).real;
     for (int64_t row = 0; row < tokens.getNumRows(); ++row) {
       result[row] = 1;
-      for (int64_t i = 0; i < real; ++i)
-        if (tokens[row * tokens.getNumCols() + i] !=
-            static_cast<double>(op.getPadAttr().getInt()))
+      for (int64_t i = 0; i < real; ++i) {
+        int64_t at = row * tokens.getNumCols() + i;
+        if (tokens[at] != static_cast<double>(op.getPadAttr().getInt()) ||
+            (targets && (*targets)[at] >= 0))
           result[row] = i + 1;
+      }
     }
     return success();
   }

@@ -8,3 +8,7 @@
 """Front ends of the Optimus compiler."""
 
 __version__ = "0.1.0"
+
+
+class ProgramError(ValueError):
+    """A program that a model builder has put together wrongly."""

@@ -13,8 +13,24 @@ shapes are inferred, so a model states only what it computes. Standard library
 only.
 """
 
-import json
+import math
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from optimus import ProgramError
+from optimus.attributes import (
+    UNIT,
+    Attribute,
+    Raw,
+    dictionary_text,
+    float_text,
+    int_array,
+)
+
+
+def _expect(condition: bool, what: str, expected: str, found: object) -> None:
+    """`what` names the parameter or operation, and what of it is meant."""
+    if not condition:
+        raise ProgramError("%s: expected %s, found %s" % (what, expected, found))
 
 
 class TensorType(NamedTuple):
@@ -39,53 +55,6 @@ class Value(NamedTuple):
 
     def __str__(self) -> str:
         return "%" + self.name
-
-
-class Raw(str):
-    """Attribute text that is written as it is."""
-
-
-UNIT = Raw("")
-"""The unit attribute, written as its name alone."""
-
-
-def float_text(value: float) -> str:
-    """The shortest text that reads back as `value`; MLIR wants a point."""
-    text = repr(float(value))
-    mantissa, exponent, power = text.partition("e")
-    return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power
-
-
-Attribute = Union[Raw, bool, int, float, str, Sequence, Dict[str, "Attribute"]]
-
-
-def attribute_text(value: Attribute) -> str:
-    """An attribute in MLIR's syntax: integers are i64, floats f64."""
-    if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return "%d : i64" % value
-    if isinstance(value, float):
-        return float_text(value) + " : f64"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, dict):
-        return dictionary_text(value)
-    return "[%s]" % ", ".join(map(attribute_text, value))
-
-
-def dictionary_text(attributes: Dict[str, Attribute]) -> str:
-    entries = []
-    for name, value in attributes.items():
-        unit = isinstance(value, Raw) and not value
-        entries.append(name if unit else "%s = %s" % (name, attribute_text(value)))
-    return "{%s}" % ", ".join(entries)
-
-
-def int_array(values: Sequence[int]) -> Raw:
-    return Raw("array<i64: %s>" % ", ".join(map(str, values)))
 
 
 class Init(NamedTuple):
@@ -142,7 +111,14 @@ class LossFunction:
         same order. Random ones get the next stream of the counter-based
         generator, so the order of calls decides the initial values.
         """
-        assert len(shape) == len(dims), name
+        rank = "a name for each of %d dimensions" % len(shape)
+        _expect(len(shape) == len(dims), "parameter '%s'" % name, rank, list(dims))
+        _expect(
+            init.kind in ("normal", "zeros", "ones"),
+            "parameter '%s'" % name,
+            "the initial values normal, zeros or ones",
+            init.kind,
+        )
         init_text = "#optimus.init<%s>" % init.kind
         if init.kind == "normal":
             init_text = "#optimus.init<normal, stddev = %s, stream = %d>" % (
@@ -152,7 +128,12 @@ class LossFunction:
             self._streams += 1
         attributes: Dict[str, Attribute] = {"optimus.param": name}
         if hf_shape is not None and tuple(hf_shape) != tuple(shape):
-            assert _product(hf_shape) == _product(shape), name
+            _expect(
+                math.prod(hf_shape) == math.prod(shape),
+                "parameter '%s'" % name,
+                "as many elements in hf_shape as in %s" % list(shape),
+                list(hf_shape),
+            )
             attributes["optimus.hf_shape"] = int_array(hf_shape)
         attributes["optimus.init"] = Raw(init_text)
         attributes["optimus.role"] = role
@@ -178,14 +159,28 @@ class LossFunction:
     #
     # `name` names the result, `role` is what it is to a sharding strategy.
 
-    def embedding(self, name: str, role: str, table: Value, tokens: Value) -> Value:
-        """Rows of `table` [v, h] chosen by `tokens`."""
-        shape = tokens.shape + table.shape[1:]
-        return self._emit("embedding", [(name, shape)], [table, tokens], role)[0]
+    def embedding(
+        self,
+        name: str,
+        role: str,
+        table: Value,
+        tokens: Value,
+        pad: Optional[int] = None,
+    ) -> Value:
+        """Rows of `table` [v, h] chosen by `tokens`; looking row `pad` up gives it
+        no gradient."""
+        results = [(name, tokens.shape + table.shape[1:])]
+        attributes = {} if pad is None else {"pad": pad}
+        return self._emit("embedding", results, [table, tokens], role, attributes)[0]
 
     def add(self, name: str, role: str, lhs: Value, rhs: Value) -> Value:
         """The sum, `rhs` repeated over leading dimensions."""
-        assert lhs.shape[len(lhs.shape) - len(rhs.shape) :] == rhs.shape, name
+        _expect(
+            lhs.shape[max(len(lhs.shape) - len(rhs.shape), 0) :] == rhs.shape,
+            "add '%s'" % name,
+            "the last dimensions of %s on the right" % list(lhs.shape),
+            list(rhs.shape),
+        )
         return self._emit("add", [(name, lhs.shape)], [lhs, rhs], role)[0]
 
     def dropout(self, name: str, role: str, x: Value, rate: float) -> Value:
@@ -220,7 +215,12 @@ class LossFunction:
             inner, outer = b.shape[columns:], b.shape[:columns]
         else:
             inner, outer = b.shape[:contracting], b.shape[contracting:]
-        assert a.shape[rows:] == inner, name
+        _expect(
+            rows >= 0 and a.shape[rows:] == inner,
+            "matmul '%s'" % name,
+            "%s, what is summed over on the left, on the right too" % list(a.shape[rows:]),
+            list(inner),
+        )
         shape = a.shape[:rows] + outer
         attributes: Dict[str, Attribute] = {}
         if contracting != 1:
@@ -239,7 +239,8 @@ class LossFunction:
         epsilon: float,
     ) -> Value:
         """Layer normalisation over the last dimension."""
-        assert gamma.shape == beta.shape == x.shape[-1:], name
+        for value in (gamma, beta):
+            _expect_shape("layer_norm '%s', %s" % (name, value), value, x.shape[-1:])
         rows = x.shape[:-1]
         results = [(name, x.shape), (name + "_mean", rows), (name + "_rstd", rows)]
         attributes = {"epsilon": float(epsilon)}
@@ -249,14 +250,19 @@ class LossFunction:
         self, name: str, role: str, x: Value, gamma: Value, epsilon: float
     ) -> Value:
         """Normalisation by the root mean square over the last dimension."""
-        assert gamma.shape == x.shape[-1:], name
+        _expect_shape("rms_norm '%s', %s" % (name, gamma), gamma, x.shape[-1:])
         results = [(name, x.shape), (name + "_rstd", x.shape[:-1])]
         attributes = {"epsilon": float(epsilon)}
         return self._emit("rms_norm", results, [x, gamma], role, attributes)[0]
 
     def rotary(self, name: str, role: str, x: Value, theta: float) -> Value:
         """Rotates pairs of channels of x [b, s, …, d] by their position."""
-        assert len(x.shape) >= 3 and x.shape[-1] % 2 == 0, name
+        _expect(
+            len(x.shape) >= 3 and x.shape[-1] % 2 == 0,
+            "rotary '%s'" % name,
+            "the shape [b, s, …, d] with an even d",
+            list(x.shape),
+        )
         return self._elementwise("rotary", name, role, [x], {"theta": float(theta)})
 
     def attention(
@@ -278,11 +284,23 @@ class LossFunction:
         """
         shape = inputs[0].shape
         if len(inputs) == 1:
-            assert len(shape) == 5 and shape[2] == 3, name
+            _expect(
+                len(shape) == 5 and shape[2] == 3,
+                "attention '%s'" % name,
+                "qkv of shape [b, s, 3, n, d]",
+                list(shape),
+            )
             shape = shape[:2] + shape[3:]
         else:
-            _, k, v = inputs
-            assert k.shape == v.shape == shape[:3] + shape[-1:], name
+            _expect(
+                len(inputs) == 3 and len(shape) in (4, 5),
+                "attention '%s'" % name,
+                "qkv, or q of shape [b, s, n, d] or [b, s, g, r, d], k and v",
+                "%d inputs, the first of shape %s" % (len(inputs), list(shape)),
+            )
+            for value in inputs[1:]:
+                what = "attention '%s', %s" % (name, value)
+                _expect_shape(what, value, shape[:3] + shape[-1:])
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
         attributes = {"causal": UNIT} if causal else {}
@@ -296,13 +314,15 @@ class LossFunction:
 
     def swiglu(self, name: str, role: str, gate: Value, up: Value) -> Value:
         """silu(gate) * up."""
-        assert gate.type == up.type, name
+        _expect_shape("swiglu '%s', %s" % (name, up), up, gate.shape)
         return self._elementwise("swiglu", name, role, [gate, up])
 
-    def lengths(self, name: str, tokens: Value, pad: int) -> Value:
-        """How many tokens of each sequence [b, s] come before its padding."""
-        type = TensorType(tokens.shape[:1], "i32")
-        return self._emit("lengths", [(name, type)], [tokens], None, {"pad": pad})[0]
+    def lengths(self, name: str, tokens: Value, targets: Value, pad: int) -> Value:
+        """How many tokens of each sequence [b, s] come before its padding; where
+        there is a target, the token was hidden and is none."""
+        results = [(name, TensorType(tokens.shape[:1], "i32"))]
+        groups = {"targets": targets}
+        return self._emit("lengths", results, [tokens], None, {"pad": pad}, groups)[0]
 
     def row(self, name: str, table: Value, index: int) -> Value:
         """Row `index` of `table` [v, h]."""
@@ -318,7 +338,7 @@ class LossFunction:
         bias: Optional[Value] = None,
     ) -> None:
         """The head h·tableᵀ + bias and its cross-entropy; ends the function."""
-        assert h.shape == targets.shape + table.shape[1:]
+        _expect_shape("head_loss, %s" % (h,), h, targets.shape + table.shape[1:])
         results = [("loss_sum", ()), ("real_count", ())]
         operands, attributes = [h, table, targets], {"chunk": chunk}
         self._results = tuple(
@@ -331,7 +351,7 @@ class LossFunction:
 
     def text(self) -> str:
         """The whole module."""
-        assert self._results, "a loss ends the function"
+        _expect(bool(self._results), "@loss", "head_loss as its last operation", "none")
         inputs = list(self._inputs)
         if self._random is not None:
             inputs.append((self._random, {"optimus.binding": "random"}))
@@ -357,7 +377,7 @@ class LossFunction:
         # "h.3.ln_1.weight" reads as %h3_ln_1_weight.
         name = name.replace("h.", "h", 1) if name.startswith("h.") else name
         name = name.replace(".", "_")
-        assert name not in self._names, "%s is defined twice" % name
+        _expect(name not in self._names, "%" + name, "a name of its own", "two values")
         self._names.add(name)
         return Value(name, type)
 
@@ -427,8 +447,6 @@ class LossFunction:
         return values
 
 
-def _product(shape: Sequence[int]) -> int:
-    product = 1
-    for extent in shape:
-        product *= extent
-    return product
+def _expect_shape(what: str, value: Value, shape: Sequence[int]) -> None:
+    expected = "the shape %s" % list(shape)
+    _expect(value.shape == tuple(shape), what, expected, list(value.shape))

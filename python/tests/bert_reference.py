@@ -51,10 +51,12 @@ class Bert:
         loss, count, tape = self._forward(tokens, targets)
         return loss, count, self._backward(tokens, tape)
 
-    def seen(self, tokens: np.ndarray) -> np.ndarray:
-        """Which keys of each sequence are no padding, [b, s]."""
+    def seen(self, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Which keys of each sequence are no padding, [b, s]: padding is what
+        ended the sequence before tokens of it, which have targets, were hidden."""
         length = tokens.shape[1]
-        last = [max(np.flatnonzero(row != self.pad), default=0) for row in tokens]
+        real = (tokens != self.pad) | (targets >= 0)
+        last = [max(np.flatnonzero(row), default=0) for row in real]
         return np.arange(length)[None] <= np.array(last)[:, None]
 
     # -------------------------------------------------------------- forward
@@ -68,7 +70,7 @@ class Bert:
         )
         x, first_norm = self._norm(x, EMBEDDINGS + "LayerNorm")
         x = x * self._factors(0, x)
-        hidden_keys = ~self.seen(tokens)
+        hidden_keys = ~self.seen(tokens, targets)
         blocks = []
         for layer in range(self.layers):
             x, saved = self._block(x, layer, hidden_keys)
@@ -152,7 +154,9 @@ class Bert:
             dx = self._block_gradient(dx, blocks[layer], layer, g)
         dx = dx * self._factors(0, dx)
         dx = self._norm_gradient(dx, first_norm, EMBEDDINGS + "LayerNorm", g)
-        np.add.at(g[WORDS], tokens.reshape(-1), dx.reshape(flat))
+        # As torch.nn.Embedding(padding_idx=pad): look-ups of padding do not count.
+        learnt = tokens.reshape(-1) != self.pad
+        np.add.at(g[WORDS], tokens.reshape(-1)[learnt], dx.reshape(flat)[learnt])
         for name, gradient in [("position", dx.sum(axis=0)), ("token_type", dx.sum(axis=(0, 1)))]:
             name = EMBEDDINGS + name + "_embeddings.weight"
             g[name] = np.zeros_like(self.p[name])

@@ -13,13 +13,38 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from session import Session
 from tools import REPOSITORY, Tools, prose
+
+# Of many short tests. What is short comes last, so that all workers of
+# pytest-xdist end together.
+SHORT = ["test_docs", "test_lint", "test_partition"]
 
 NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 
 
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem in SHORT)
+
+
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory) -> Tools:
+def session(tmp_path_factory) -> Session:
+    folder = tmp_path_factory.getbasetemp()
+    # Each worker of pytest-xdist has a folder of its own in that of the run.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return Session(folder / "session")
+
+
+@pytest.fixture(autouse=True)
+def machine(request, session):
+    """Tests marked `alone` run while no other does."""
+    with session.machine(alone=request.node.get_closest_marker("alone") is not None):
+        yield
+
+
+@pytest.fixture(scope="session")
+def tools(session) -> Tools:
     """The tools in OPTIMUS_BIN_DIR, or else in build/bin.
 
     Tests are skipped only where nothing was built: a build that lacks a tool
@@ -32,7 +57,7 @@ def tools(tmp_path_factory) -> Tools:
     missing = [name for name in NEEDED if not os.access(binaries / name, os.X_OK)]
     if missing:
         pytest.fail("%s lacks %s" % (binaries, ", ".join(missing)))
-    return Tools(binaries, tmp_path_factory.mktemp("libraries"))
+    return Tools(binaries, session)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ def draw_batch(model: Model, seed: int = 5) -> Batch:
     """A batch some of whose targets are not real.
 
     Every other sequence of BERT is shorter, its end filled with 0, its padding.
+    The others end with a hidden token that padding stands for.
     """
     random = np.random.default_rng(seed)
     shape = (model.batch, model.sequence)
@@ -35,7 +36,9 @@ def draw_batch(model: Model, seed: int = 5) -> Batch:
     targets = random.integers(-1, model.vocabulary, shape)
     if model.KIND == "bert":
         for row in range(0, model.batch, 2):
-            tokens[row, random.integers(0, model.sequence + 1) :] = 0
+            end = random.integers(0, model.sequence + 1)
+            tokens[row, end:], targets[row, end:] = 0, -1
+        tokens[1::2, -1], targets[1::2, -1] = 0, 1
     return Batch(tokens, targets)
 
 

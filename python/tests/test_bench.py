@@ -157,21 +157,27 @@ def test_cluster_limits_links_and_cleans_up(tools, tmp_path):
             assert bits > 0
 
 
+@pytest.mark.alone
 def test_cluster_cleans_up_after_a_signal(tools):
     command = cluster_command(tools, "--rate", 0.01, "--no-fast", "--ratios", 1)
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while len(processes(namespaces(process))) < 5 and time.monotonic() < deadline:
+    running = []
+    # mpirun or orted on each host, and more
+    while len(running) < 5:
+        assert process.poll() is None, "it ended before it was interrupted"
+        assert time.monotonic() < deadline, "the hosts did not start"
         time.sleep(0.1)
-    running = processes(namespaces(process))
-    assert len(running) >= 5  # mpirun or orted on each host, and more
+        running = processes(namespaces(process))
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=TIMEOUT_SECONDS) == 128 + signal.SIGTERM
     assert namespaces(process) == []
-    time.sleep(0.5)
-    assert not [pid for pid in running if command_line(pid)]
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while any(map(command_line, running)):
+        assert time.monotonic() < deadline, "processes go on after the end"
+        time.sleep(0.1)
 
 
 def test_cluster_removes_what_a_killed_run_left(tools):

@@ -13,7 +13,7 @@ import re
 import numpy as np
 import pytest
 
-from bert_reference import Bert, parameter_shapes
+from bert_reference import WORDS, Bert, parameter_shapes
 from finite_differences import check_central_differences
 from gpt2_reference import windows
 from interpreter import (
@@ -53,6 +53,8 @@ def test_gradients_of_the_reference_equal_central_differences():
     model = MODELS["odd"]
     parameters, batch = draw_parameters(model), draw_batch(model)
     reference = Bert(parameters, model.heads)
+    # Padding before the end would be looked up and yet not learn from that.
+    batch.tokens[reference.seen(*batch) & (batch.tokens == 0)] = 1
     reference.dropout = Dropout(0.3, seed=1, step=1)
     _, _, gradients = reference.loss_and_gradients(*batch)
     check_central_differences(
@@ -69,6 +71,24 @@ def test_padding_is_not_seen():
     whole, _ = Bert(parameters, model.heads).loss(tokens, targets)
     short, _ = Bert(parameters, model.heads).loss(tokens[:1, :3], targets[:1, :3])
     assert whole == pytest.approx(short, rel=1e-13)
+
+
+def test_padding_learns_from_the_head_only():
+    model = MODELS["odd"]
+    parameters, batch = draw_parameters(model), draw_batch(model)
+    assert (batch.tokens == 0).any()
+    gradients = [
+        Bert(parameters, model.heads, pad).loss_and_gradients(*batch)[2][WORDS][0]
+        for pad in (0, 6)
+    ]
+    assert gradients[0].any() and (gradients[0] != gradients[1]).any()
+
+
+def test_a_hidden_token_is_no_padding():
+    reference = Bert(draw_parameters(MODELS["odd"]), 3)
+    tokens = np.array([[1, 2, 0, 0, 0]] * 2)
+    targets = np.array([[-1] * 5, [-1, -1, 0, 3, -1]])
+    assert reference.seen(tokens, targets).sum(axis=1).tolist() == [2, 4]
 
 
 # -------------------------------------------------------------- the builder
@@ -93,7 +113,7 @@ def test_parameters_have_hugging_face_names_and_shapes():
     "changes, message",
     [
         (dict(heads=5), "not divisible by heads"),
-        (dict(mask_token=50), "mask_token is 50; it must be one of the vocabulary's 50"),
+        (dict(mask_token=50), "mask_token is 50; expected one of the vocabulary's 50"),
         (dict(pad_token=-1), "pad_token is -1"),
         (dict(mask_token=0), "mask_token and pad_token are both 0"),
         (dict(dropout=1.0), "dropout is 1.0"),
@@ -189,6 +209,31 @@ def test_batches_are_masked_by_the_rule(tools, padded_text, tmp_path):
     loss, count = reference.loss(*batch_of(padded_text, model, rows, rows, 0, 0))
     assert found["tokens"] == count
     assert found["loss"] == pytest.approx(loss / count, rel=1e-4)
+
+
+@pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
+def test_padding_in_the_place_of_tokens(tools, tmp_path, mesh, strategy):
+    """Few tokens, so that padding often takes the place of a hidden one: it is seen
+    by the others, also at the end, and learns nothing from that."""
+    model = BertModel(1, 48, 6, sequence=8, vocabulary=5, batch=8, init_std=0.5)
+    data = tmp_path / "text.txt"
+    tokens = np.random.default_rng(3).integers(0, 4, 8 * model.sequence + 1)
+    data.write_bytes(tokens.astype(np.uint8).tobytes())
+    library = tools.library(model, mesh, strategy)
+    rows, pad, mask, seed = np.arange(model.batch), 0, 4, 629
+    parameters = tools.initial(library, data, tmp_path / "start", seed).parameters
+    reference = Bert(in_f64(parameters), model.heads)
+    inputs, _ = windows(tokens, model.sequence)
+    inputs, targets = masked(inputs, rows, seed, 1, model.vocabulary, mask, pad)
+    took = (inputs == pad) & (targets > pad)
+    assert took[:, -1].any() and took[:, :-1].any()
+    flags = ["--seed", seed, "--clip", 1e9, "--save", tmp_path / "end"]
+    log = tools.train(library, data, 1, *flags, log=tmp_path / "log")
+    loss, count, gradients = reference.loss_and_gradients(inputs, targets)
+    assert log[0]["loss"] == pytest.approx(loss / count, rel=1e-6)
+    # The first moment of AdamW is a tenth of the mean's gradient.
+    moment = Checkpoint(tmp_path / "end").moments["exp_avg." + WORDS]
+    assert relative_error(moment * 10 * count, gradients[WORDS]) < 1e-5
 
 
 @pytest.fixture(scope="module")

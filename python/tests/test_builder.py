@@ -9,6 +9,7 @@
 
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from gpt2_reference import parameter_shapes
-from optimus import ir
-from optimus.models import ConfigError, gpt2, llama
+from optimus import ProgramError, attributes, ir
+from optimus.models import ConfigError, __main__ as command_line, gpt2, llama
+from tools import default_signals
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -32,6 +34,18 @@ def run(*arguments):
         # -S and -I leave nothing but the standard library to import.
         [sys.executable, "-S", "-m", "optimus.models", *map(str, arguments)],
         env={"PYTHONPATH": str(PACKAGE), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+
+
+def run_in_shell(script, arguments, folder):
+    """`"$@"` is the program with its arguments."""
+    program = [sys.executable, "-S", "-m", "optimus.models", *map(str, arguments)]
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *program],
+        env={"PYTHONPATH": str(PACKAGE), "PATH": os.environ["PATH"]},
+        cwd=folder,
         capture_output=True,
         text=True,
     )
@@ -188,7 +202,7 @@ def test_module_describes_the_model():
     ],
 )
 def test_floats_have_the_point_that_mlir_wants(value, text):
-    assert ir.float_text(value) == text
+    assert attributes.float_text(value) == text
     assert float(text) == value
 
 
@@ -222,19 +236,26 @@ def test_output_through_a_link_keeps_the_link(tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (flags(heads=5), "hidden (12) is not divisible by heads (5)"),
-        (flags(layers=0), "layers is 0; it must be at least 1"),
-        (flags(batch=-1), "batch is -1"),
-        (flags(vocab=2**31), "vocabulary is 2147483648"),
-        (flags(chunk=0), "chunk is 0"),
-        (flags(ffn=0), "ffn is 0"),
-        (flags(init_std=0), "init_std is 0.0; it must be a positive number"),
-        (flags(init_std="nan"), "init_std is nan"),
-        (flags(dropout=1), "dropout is 1.0; it must be at least 0 and below 1"),
-        (flags(dropout="nan"), "dropout is nan"),
-        (flags(seq="long"), "argument --seq: invalid int value: 'long'"),
-        (flags(seq=None), "the following arguments are required: --seq"),
-        (flags(colour=1), "unrecognized arguments: --colour 1"),
+        (flags(heads=5), "--hidden (12) is not divisible by --heads (5)"),
+        (flags(layers=0), "--layers is 0; expected a whole number from 1 to 4096"),
+        (flags(layers=100000), "--layers is 100000; expected a whole number from 1 to"),
+        (flags(batch=-1), "--batch is -1"),
+        (flags(vocab=2**31), "--vocab is 2147483648"),
+        (flags(batch=2**24, seq=2**24), "times --seq (16777216) is 281474976710656 to"),
+        (flags(chunk=0), "--chunk is 0"),
+        (flags(ffn=0), "--ffn is 0"),
+        (flags(init_std=0), "--init-std is 0.0; expected a positive number"),
+        (flags(init_std="nan"), "--init-std is nan"),
+        (flags(init_std="x"), "argument --init-std: expected a number, found 'x'"),
+        (flags(dropout=1), "--dropout is 1.0; expected a number from 0 to below 1"),
+        (flags(dropout="nan"), "--dropout is nan"),
+        (flags(seq="long"), "argument --seq: expected a whole number, found 'long'"),
+        (flags(seq="1_0"), "argument --seq: expected a whole number, found '1_0'"),
+        (flags(seq="9" * 5000), "argument --seq: expected a whole number, found '99"),
+        (flags(seq=None), "gpt2 needs --seq (see --help)"),
+        (flags(colour=1), "there is no option --colour (see --help)"),
+        (flags(vocab=None, vocap=1), "no option --vocap; did you mean '--vocab'?"),
+        (flags() + ["file"], "expected options after the model, found 'file'"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -248,11 +269,13 @@ def test_bad_arguments(arguments, message):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (flags(kv_heads=2, ffn=20), "heads (3) is not divisible by kv_heads (2)"),
-        (flags(), "the following arguments are required: --ffn"),
-        (flags(ffn=20, rope_theta=-1), "rope_theta is -1.0; it must be a positive"),
+        (flags(kv_heads=2, ffn=20), "--heads (3) is not divisible by --kv-heads (2)"),
+        (flags(), "llama needs --ffn"),
+        (flags(ffn=20, rope_theta=-1), "--rope-theta is -1.0; expected a positive"),
+        (flags(ffn=20, norm_eps=0), "--norm-eps is 0.0; expected a positive"),
+        (flags(ffn=20, hidden=9), "--hidden / --heads is 3; expected an even number"),
         (flags(ffn=20) + ["--tied", "--untied"], "not allowed with argument"),
-        (flags(ffn=20, dropout=0.1), "unrecognized arguments: --dropout 0.1"),
+        (flags(ffn=20, dropout=0.1), "there is no option --dropout"),
     ],
 )
 def test_bad_arguments_of_llama(arguments, message):
@@ -275,10 +298,113 @@ def test_llama_has_a_head_of_its_own_or_not(tied):
     assert ("lm_head" in result.stdout) is not tied
 
 
-def test_unknown_model():
-    result = run("gpt3", *flags())
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["gpt3", *flags()], "no model 'gpt3'; there are gpt2, bert, llama; did you "
+                             "mean 'gpt2'?"),
+        ([], "expected a model, one of gpt2, bert, llama"),
+        (["--layers"], "there is no option --layers"),
+    ],
+)
+def test_unknown_model(arguments, message):
+    result = run(*arguments)
     assert result.returncode == 1
-    assert "'gpt3'" in result.stderr and "'gpt2'" in result.stderr
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_version():
+    cmake = (PACKAGE.parent / "CMakeLists.txt").read_text()
+    version = re.search(r"^project\(Optimus VERSION (\S+)", cmake, re.M)[1]
+    assert run("--version").stdout == "optimus.models %s\n" % version
+
+
+@pytest.mark.parametrize("arguments", [["gpt2", "--help"], ["gpt2", *flags()]])
+@pytest.mark.parametrize(
+    "stream, why",
+    [
+        (">&-", "Bad file descriptor"),
+        (">/dev/full", "No space left on device"),
+        # `true` has ended before it writes.
+        ("", "Broken pipe"),
+    ],
+)
+def test_standard_output_that_takes_nothing(tmp_path, arguments, stream, why):
+    script = '"$@" ' + stream
+    if not stream:
+        script = '{ sleep 0.2; "$@"; echo $? >code; } | true; exit $(cat code)'
+    result = run_in_shell(script, arguments, tmp_path)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "optimus.models: error: cannot write to standard output: %s\n" % why
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_more(tmp_path, number):
+    # A program larger than a pipe holds.
+    command = [sys.executable, "-m", "optimus.models", "gpt2", *flags(layers=50)]
+    process = subprocess.Popen(
+        command,
+        env={"PYTHONPATH": str(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=default_signals,
+    )
+    assert process.stdout.read(1) == b"m"
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (-number, b"")
+
+
+def test_a_closed_standard_error_gets_into_no_file(tmp_path):
+    assert run_in_shell('"$@" 2>&-', ["gpt3"], tmp_path).returncode == 1
+    arguments = ["gpt2", *flags(), "-o", "gpt.mlir"]
+    result = run_in_shell('"$@" >&- 2>&-', arguments, tmp_path)
+    assert result.returncode == 0
+    assert (tmp_path / "gpt.mlir").read_text().startswith("module")
+
+
+def test_a_fault_of_ours_is_told_apart(monkeypatch, capfd):
+    monkeypatch.setattr(gpt2, "build", lambda config: config.missing)
+    assert command_line.main(["gpt2", *flags()]) == 2
+    assert "this is a fault of ours" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda f, x, w: f.add("y", "", x, w), "add 'y': expected the last dim"),
+        (lambda f, x, w: f.matmul("y", "", x, x), "matmul 'y': expected [8], what is"),
+        (lambda f, x, w: f.matmul("y", "", w, x, 2), "matmul 'y': expected"),
+        (lambda f, x, w: f.layer_norm("y", "", x, w, w, 1e-5),
+         "layer_norm 'y', %w: expected the shape [8], found [6]"),
+        (lambda f, x, w: f.rms_norm("y", "", x, w, 1e-5),
+         "rms_norm 'y', %w: expected the shape [8], found [6]"),
+        (lambda f, x, w: f.rotary("y", "", x, 1e4), "rotary 'y': expected the shape"),
+        (lambda f, x, w: f.attention("y", "", [x], True), "attention 'y': expected qkv"),
+        (lambda f, x, w: f.attention("y", "", [x, x], True), "found 2 inputs, the fir"),
+        (lambda f, x, w: f.swiglu("y", "", x, w), "swiglu 'y', %w: expected the shape"),
+        (lambda f, x, w: f.head_loss(x, x, w, 1), "head_loss, %x: expected the shape"),
+        (lambda f, x, w: f.gelu("x", "", x), "%x: expected a name of its own"),
+        (lambda f, x, w: f.text(), "@loss: expected head_loss as its last operation"),
+        (lambda f, x, w: f.parameter("p", (2,), ("a", "b"), "", ir.ZEROS),
+         "parameter 'p': expected a name for each of 1 dimensions, found ['a', 'b']"),
+        (lambda f, x, w: f.parameter("p", (2,), ("a",), "", ir.ZEROS, (3,)),
+         "parameter 'p': expected as many elements in hf_shape as in [2], found [3]"),
+        (lambda f, x, w: f.parameter("p", (2,), ("a",), "", ir.Init("twos")),
+         "parameter 'p': expected the initial values normal, zeros or ones, found twos"),
+        (lambda f, x, w: f.parameter("p", (2,), ("a",), "", ir.Init.normal(1e999)),
+         "expected a finite number, found inf"),
+    ],
+)
+def test_programs_put_together_wrongly(build, message):
+    function = ir.LossFunction({})
+    x = function.parameter("x", (4, 8), ("a", "b"), "", ir.ZEROS)
+    w = function.parameter("w", (6,), ("c",), "", ir.ZEROS)
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        build(function, x, w)
 
 
 @pytest.mark.parametrize("where", ["missing/gpt.mlir", "."])

@@ -16,6 +16,7 @@ import pytest
 from tools import REPOSITORY
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_culprit_is_named_and_the_run_goes_on(tools, seed):

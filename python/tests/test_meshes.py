@@ -272,9 +272,14 @@ def test_replicas_share_the_optimizers_state(tools):
 def test_inspect_is_readable(tools):
     library = tools.library(EVEN, "row:2,col:2", "summa")
     text = tools.run("optimus-run", "inspect", library)
-    assert "h.0.attn.c_attn.weight" in text
     assert "summa" in text
     assert re.search(r"row\D+2", text)
+    # A row for what is alike in all layers, and nothing is left out.
+    rows = text.split("\nParameters:")[1].split("\n\n")[0].splitlines()[2:]
+    named = {row.split()[0]: int(row.split()[-3]) for row in rows}
+    assert named["h.{0..1}.attn.c_attn.weight"] == 2 and named["wte.weight"] == 1
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    assert sum(named.values()) == len(manifest["params"])
 
 
 def test_report_gives_arena_and_bound(tools, tmp_path):

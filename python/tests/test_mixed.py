@@ -9,8 +9,6 @@
 
 import json
 import os
-import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -23,8 +21,9 @@ from interpreter import (
     relative_error,
     scalars,
 )
-from tools import REPOSITORY, TIMEOUT_SECONDS, Model, losses
+from shell_examples import run_shell, shell_blocks
 from test_gradients import STEP, TOLERANCE
+from tools import REPOSITORY, Model, losses
 
 # Heads, hidden and vocabulary do not divide by 3, nor does the batch by 2.
 MODEL = Model(2, hidden=10, heads=5, sequence=4, vocabulary=13, batch=5, ffn=9)
@@ -102,26 +101,17 @@ def example(tools, text, tmp_path_factory):
     """Where the commands of docs/strategies.md were run, as they stand there."""
     page = (REPOSITORY / "docs" / "strategies.md").read_text()
     section = page.split("## Mixing layers", 1)[1].split("\n## ", 1)[0]
-    commands = "\n".join(re.findall(r"^    (.*)$", section, re.MULTILINE))
-    assert "optimus.models" in commands and "verify" in commands
+    (block,) = shell_blocks(section)
+    assert "optimus.models" in block.shown and "verify" in block.shown
     folder = tmp_path_factory.mktemp("mixed")
     (folder / "corpus.txt").write_bytes(text.read_bytes())
-    environment = dict(
-        os.environ,
+    output = run_shell(
+        block.shown,
+        folder,
         PATH="%s:%s" % (tools.binaries.resolve(), os.environ["PATH"]),
         PYTHONPATH=str(REPOSITORY / "python"),
     )
-    result = subprocess.run(
-        ["bash", "-euc", commands],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert "DIFFERS" not in result.stdout and "same" in result.stdout
+    assert "DIFFERS" not in output and "same" in output
     return folder
 
 
@@ -134,6 +124,10 @@ def test_the_example_lays_one_layer_out_otherwise(tools, example):
     assert cuts["h.1.mlp.c_fc.weight"] == [[], ["col"]]
     assert cuts["h.0.mlp.c_proj.weight"] == [["col"], ["row"]]
     assert cuts["h.1.mlp.c_proj.weight"] == [["col"], []]
+    # To the reader, layers that are alike are one row.
+    table = tools.run("optimus-run", "inspect", example / "mixed.so")
+    for name in ("h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight", "h.{0..1}.mlp.c_fc.bias"):
+        assert "\n  %s " % name in table
 
 
 def test_the_example_trains_as_the_serial_program(tools, text, tmp_path, example):

@@ -150,15 +150,10 @@ def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
 COMPILED = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 
 
-def compile_library(tools, model, path, *flags):
-    tools.run("optimus-compile", tools.program(model), *flags, "-o", path)
-    return path
-
-
 @pytest.mark.parametrize("name, lr", [("sgd", 0.05), ("lamb", 0.01)])
 def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     flags = ["--optimizer", name]
-    library = compile_library(tools, COMPILED, tmp_path / "serial.so", *flags)
+    library = tools.library(COMPILED, None, "serial", *flags)
     initial = tools.initial(library, text, tmp_path / "initial")
     assert {key.split(".")[0] for key in initial.moments} == set(OPTIMIZERS[name].STATES)
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
@@ -177,8 +172,7 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     np.testing.assert_allclose(norms, [norm for _, norm in expected], rtol=1e-3)
     assert losses(log)[-1] < losses(log)[0]
     # On a mesh, and going on from a checkpoint of the serial run.
-    mesh = ["--mesh", "row:2,col:3", "--strategy", "summa"]
-    other = compile_library(tools, COMPILED, tmp_path / "mesh.so", *flags, *mesh)
+    other = tools.library(COMPILED, "row:2,col:3", "summa", *flags)
     cut = tools.train(other, text, 8, *train[:6], log=tmp_path / "mesh-log")
     np.testing.assert_allclose(losses(cut), losses(log), rtol=1e-4)
     load = ["--lr", lr, "--momentum", 0.8, "--load", folder]
@@ -207,9 +201,8 @@ def test_microbatches_train_as_one_batch(tools, text, tmp_path, mesh, strategy):
     flags = ["--lr", 3e-3, "--seed", 7, "--threads-per-rank", 1]
     whole = tools.train(tools.library(model), text, 10, *flags, log=tmp_path / "whole")
     # Three of two: on three rows of ranks one has padding only.
-    options = ["--accumulate", "--strategy", strategy] + (["--mesh", mesh] if mesh else [])
     small = model._replace(batch=2)
-    library = compile_library(tools, small, tmp_path / "small.so", *options)
+    library = tools.library(small, mesh, strategy, "--accumulate")
     flags += ["--microbatches", 3]
     folder = tmp_path / "saved"
     parts = tools.train(library, text, 10, *flags, "--save", folder, log=tmp_path / "parts")
@@ -225,8 +218,7 @@ def test_gradients_cross_the_data_axis_once_a_step(tools, text, tmp_path):
     does move there is the loss and the number of its real tokens, an all-reduce
     of 4 bytes each; with ZeRO-1 gradients are reduce-scattered."""
     ranks = 4
-    options = ["--accumulate", "--strategy", "data", "--mesh", f"data:{ranks}"]
-    library = compile_library(tools, COMPILED, tmp_path / "data.so", *options)
+    library = tools.library(COMPILED, f"data:{ranks}", "data", "--accumulate")
     moved = {}
     for microbatches in (1, 2, 5):
         flags = ["--microbatches", microbatches, "--threads-per-rank", 1]

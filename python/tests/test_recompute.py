@@ -24,18 +24,11 @@ OTHERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def library(tools, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("recompute")
-
+@pytest.fixture
+def library(tools):
     def compile_model(mesh, policy, model=MODEL, schedule="overlap"):
-        name = "-".join([model.KIND, mesh.replace(":", ""), policy, schedule])
-        path = folder / (name + ".so")
-        if not path.exists():
-            flags = ["--mesh", mesh, "--strategy", "summa", "--recompute", policy]
-            flags += ["--schedule", schedule]
-            tools.run("optimus-compile", tools.program(model), *flags, "-o", path)
-        return path
+        flags = ["--recompute", policy, "--schedule", schedule]
+        return tools.library(model, mesh, "summa", *flags)
 
     return compile_model
 

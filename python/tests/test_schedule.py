@@ -24,13 +24,6 @@ SHALLOW = Model(layers=1, hidden=192, heads=4, sequence=96, vocabulary=128, batc
 STEPS = 4
 
 
-def compile_with(tools, folder, name, mesh, strategy, *flags, model=MODEL):
-    library = folder / (name + ".so")
-    arguments = ["--mesh", mesh, "--strategy", strategy, *flags, "-o", library]
-    tools.run("optimus-compile", tools.program(model), *arguments)
-    return library
-
-
 def function(tools, library, name="train_step"):
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
     return next(each for each in manifest["functions"] if each["name"] == name)
@@ -66,7 +59,7 @@ def test_same_bits(tools, text, tmp_path, mesh, strategy):
         "overlap": [],
         "roomy": ["--extra-workspace", "1000%"],
     }.items():
-        library = compile_with(tools, tmp_path, name, mesh, strategy, *flags)
+        library = tools.library(MODEL, mesh, strategy, *flags)
         runs[name] = train(tools, library, text, tmp_path / name)
     assert runs["none"] == runs["overlap"]
     assert runs["none"] == runs["roomy"]
@@ -74,9 +67,8 @@ def test_same_bits(tools, text, tmp_path, mesh, strategy):
 
 def test_same_bits_over_mpi(tools, text, tmp_path):
     runs = []
-    for name in ("none", "overlap"):
-        flags = ["--schedule", name]
-        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+    for name, flags in {"none": ["--schedule", "none"], "overlap": []}.items():
+        library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
         prefix = mpirun(4) if name == "overlap" else ()
         runs.append(train(tools, library, text, tmp_path / name, prefix))
     assert runs[0] == runs[1]
@@ -91,16 +83,14 @@ def test_same_bits_over_mpi(tools, text, tmp_path):
         (SHALLOW, "data:2,row:1,col:3", "megatron-sp"),
     ],
 )
-def test_workspace_bound(tools, tmp_path, model, mesh, strategy, extra, share):
+def test_workspace_bound(tools, model, mesh, strategy, extra, share):
     """The most bytes alive at once, with the schedule and without."""
     entries = {}
     for name, flags in {
         "none": ["--schedule", "none"],
         "overlap": ["--extra-workspace", extra],
     }.items():
-        arguments = (tmp_path, name, mesh, strategy, *flags)
-        library = compile_with(tools, *arguments, model=model)
-        entries[name] = function(tools, library)
+        entries[name] = function(tools, tools.library(model, mesh, strategy, *flags))
     before, after = (each["lower_bound_bytes"] for each in entries.values())
     assert after - before <= share * before
     schedules = [each["schedule"] for each in entries.values()]
@@ -109,7 +99,7 @@ def test_workspace_bound(tools, tmp_path, model, mesh, strategy, extra, share):
     assert schedules[1]["not_overlapped"] < schedules[0]["not_overlapped"]
 
 
-def test_predictions(tools, tmp_path):
+def test_predictions(tools):
     """Overlap hides communication, and more room never hides less of it by
     more than the order of its choices does."""
     schedules = {}
@@ -118,7 +108,7 @@ def test_predictions(tools, tmp_path):
         "tight": ["--extra-workspace", "0"],
         "roomy": ["--extra-workspace", "100%"],
     }.items():
-        library = compile_with(tools, tmp_path, name, "row:2,col:3", "summa", *flags)
+        library = tools.library(MODEL, "row:2,col:3", "summa", *flags)
         schedules[name] = function(tools, library)["schedule"]
     none, tight, roomy = schedules.values()
     # Waited for where it starts, all communication is exposed.
@@ -134,12 +124,12 @@ def test_predictions(tools, tmp_path):
 
 
 @pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3"])
-def test_tuned_products(tools, text, tmp_path, mesh):
+def test_tuned_products(tools, text, mesh):
     """Products that move otherwise are the same products: the gradients are
     serial ones, to the bounds that optimus-run derives."""
-    serial = compile_with(tools, tmp_path, "serial", "row:1,col:1", "serial")
-    tuned = compile_with(tools, tmp_path, "tuned", mesh, "summa", "--tune-products")
-    fixed = compile_with(tools, tmp_path, "fixed", mesh, "summa")
+    serial = tools.library(MODEL)
+    tuned = tools.library(MODEL, mesh, "summa", "--tune-products")
+    fixed = tools.library(MODEL, mesh, "summa")
     tools.run("optimus-run", "verify", serial, tuned, "--data", text)
     tuned, fixed = (function(tools, each)["communication"] for each in (tuned, fixed))
     # Bytes are counted by what moves, not by how; messages are fewer.
@@ -157,7 +147,7 @@ def test_shared_link(tools, tmp_path):
         path.write_text(json.dumps({"version": 1, "axes_share_link": shared}))
         flags = ["--machine-profile", path, "--schedule", mode]
         flags += ["--tune-products=false"]
-        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+        library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
         return function(tools, library)["schedule"]
 
     own, shared = (schedule("o%d" % each, each, "overlap") for each in (False, True))
@@ -183,7 +173,7 @@ def test_machine_profile(tools, tmp_path):
         path.write_text(json.dumps({"version": 1, "comm": comm, "gemm": gemm}))
         flags = ["--machine-profile", path, "--schedule", "none"]
         flags += ["--tune-products=false"]
-        library = compile_with(tools, tmp_path, name, "row:2,col:2", "summa", *flags)
+        library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
         return function(tools, library)["schedule"]
 
     fast, slow, lazy = (

@@ -11,11 +11,14 @@ says what it expects."""
 import os
 import re
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tools import REPOSITORY, call
+from tools import REPOSITORY, call, default_signals
 
 SCRIPTS = ["setup", "quickstart", "test"]
 
@@ -50,6 +53,7 @@ class Machine:
         known = '*here) echo "ii " ;; *gone) echo "rc " ;; *) exit 1 ;;'
         self.fake("dpkg-query", 'case "$*" in %s esac' % known)
         self.fake("apt-cache", "exit 0")
+        self.fake("dpkg", "exit 0")
         self.fake("apt-get", 'echo "$*" >>%s' % self.log)
 
     def fake(self, program: str, body: str) -> None:
@@ -57,13 +61,17 @@ class Machine:
         path.write_text("#!/bin/sh\n%s\n" % body)
         path.chmod(0o755)
 
-    def run(self, script: str, table=TABLE, system=DEBIAN_12, user=0):
+    def run(self, script: str, **settings):
+        command, environment = self.command(script, **settings)
+        return call(command, env=environment)
+
+    def command(self, script: str, table=TABLE, system=DEBIAN_12, user=0):
         (self.root / "docs" / "dependencies.md").write_text(table)
         self.system.write_text(system)
         self.fake("id", "echo %d" % user)
         path = "%s:%s" % (self.binaries, os.environ["PATH"])
         environment = dict(os.environ, PATH=path, OPTIMUS_OS_RELEASE=str(self.system))
-        return call(["bash", str(self.root / "scripts" / script)], env=environment)
+        return ["bash", str(self.root / "scripts" / script)], environment
 
 
 @pytest.fixture
@@ -108,6 +116,7 @@ def test_setup_names_what_apt_does_not_know(machine):
     result = machine.run("setup")
     assert result.returncode == 1
     assert "no source of apt has absent; " in result.stderr
+    assert "bookworm-security, component main" in result.stderr
     assert " install " not in machine.log.read_text()
 
 
@@ -116,6 +125,33 @@ def test_setup_shows_why_apt_failed(machine):
     result = machine.run("setup")
     assert result.returncode == 1
     assert "E: no network" in result.stderr
+    assert "missing packages: absent gone; " in result.stderr
+
+
+def test_setup_without_a_network_says_what_is_missing(machine):
+    machine.fake("apt-get", "echo E: Failed to fetch; echo Hit; exit 100")
+    machine.fake("apt-cache", 'case "$*" in *absent) exit 100 ;; esac')
+    result = machine.run("setup")
+    assert result.returncode == 1
+    why, what = result.stderr.splitlines()
+    assert why == "E: Failed to fetch"
+    assert "missing packages: absent gone; " in what
+    assert what.endswith("those that it has lack absent")
+
+
+def test_setup_where_nothing_can_be_written(machine):
+    machine.fake("mktemp", "echo mktemp: Read-only file system >&2; exit 1")
+    result = machine.run("setup")
+    assert result.returncode == 1
+    assert "mktemp: Read-only file system" in result.stderr
+    assert "missing packages: absent gone; " in result.stderr
+    assert not machine.log.exists()
+
+
+def test_setup_ends_what_a_killed_one_had_begun(machine):
+    machine.fake("dpkg", 'echo "dpkg $*" >>%s' % machine.log)
+    assert machine.run("setup").returncode == 0
+    assert machine.log.read_text().startswith("dpkg --configure -a\n")
 
 
 def test_setup_rejects_an_empty_list(machine):
@@ -130,6 +166,47 @@ def test_build_that_fails_counts_as_a_failure(machine):
     assert result.returncode == 1
     assert "CMake Error" in result.stderr
     assert result.stdout.splitlines()[-1] == "0 passed, 1 failed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_a_script_runs(machine, number):
+    started = machine.root / "pid"
+    body = "echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60"
+    machine.fake("cmake", body.format(started))
+    command, environment = machine.command("test", table=INSTALLED)
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=default_signals,
+    )
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert output.splitlines()[-1] == "0 passed, 1 failed"
+    status = Path("/proc/%s/status" % started.read_text().strip())
+    assert not status.exists() or "zombie" in status.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--mesh", "2x2"], "--mesh: expected axes and their sizes, as row:2,col:2, fo"),
+        (["--mesh", "row:2,col:0"], "found 'row:2,col:0'"),
+        (["--steps", "many"], "--steps: expected a number of steps from 1 on, found"),
+        (["--steps"], "expected a value after '--steps'"),
+    ],
+)
+def test_quickstart_says_what_it_expects(arguments, message):
+    result = call([str(REPOSITORY / "scripts/quickstart"), *arguments])
+    assert (result.returncode, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -69,13 +69,10 @@ def test_bounds_hold_and_are_near(tools, text, tmp_path, model, mesh, strategy):
     ],
     ids=lambda flags: " ".join(map(str, flags)),
 )
-def test_forced_movements_give_the_same(tools, text, tmp_path, mesh, flags):
+def test_forced_movements_give_the_same(tools, text, mesh, flags):
     model = Model(layers=2, **SHAPE)
-    forced, ordinary = tmp_path / "model.so", tools.library(model, mesh, "summa")
-    tools.run(
-        *("optimus-compile", tools.program(model), "--mesh", mesh, *flags),
-        *("--strategy", "summa", "-o", forced),
-    )
+    ordinary = tools.library(model, mesh, "summa")
+    forced = tools.library(model, mesh, "summa", *flags)
     assert forced.read_bytes() != ordinary.read_bytes()
     result, _ = verify(tools, tools.library(model), forced, text)
     assert result.returncode == 0, result.stderr

@@ -7,8 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """Runs the built tools as a user would, and reads what they write."""
 
+import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ import gpt2_reference
 import llama_reference
 import safetensors_file
 from gpt2_reference import Tensors
+from session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -151,10 +154,9 @@ class Checkpoint:
 class Tools:
     """The programs of one build, and what they made in this session."""
 
-    def __init__(self, binaries: Path, scratch: Path):
+    def __init__(self, binaries: Path, session: Session):
         self.binaries = binaries
-        self._scratch = scratch
-        self._libraries: Dict[tuple, Path] = {}
+        self._session = session
 
     def command(self, tool: str, *arguments) -> List[str]:
         return [str(self.binaries / tool), *map(str, arguments)]
@@ -168,22 +170,26 @@ class Tools:
 
     def program(self, model: Model) -> Path:
         """The model's text IR."""
-        path = self._scratch / ("-".join([model.KIND, *map(str, model)]) + ".mlir")
-        if not path.exists():
-            build_program(model, path)
-        return path
+        name = "-".join([model.KIND, *map(str, model)]) + ".mlir"
+        return self._session.once(name, lambda path: build_program(model, path))
 
     def library(
-        self, model: Model, mesh: Optional[str] = None, strategy: str = "serial"
+        self,
+        model: Model,
+        mesh: Optional[str] = None,
+        strategy: str = "serial",
+        *flags,
     ) -> Path:
-        """The model compiled for a mesh such as "row:2,col:2"; made once."""
-        key = (model.KIND, model, mesh, strategy)
-        if key not in self._libraries:
-            path = self._scratch / ("model-%d.so" % len(self._libraries))
-            flags = ["--strategy", strategy] + (["--mesh", mesh] if mesh else [])
-            self.run("optimus-compile", self.program(model), *flags, "-o", path)
-            self._libraries[key] = path
-        return self._libraries[key]
+        """The model compiled for a mesh such as "row:2,col:2", once a session."""
+        flags = ("--strategy", strategy, *map(str, flags))
+        if mesh:
+            flags += ("--mesh", mesh)
+        key = repr((model.KIND, *model, *flags)).encode()
+        name = "%s-%s.so" % (model.KIND, hashlib.sha256(key).hexdigest()[:16])
+        source = self.program(model)
+        return self._session.once(
+            name, lambda path: self.run("optimus-compile", source, *flags, "-o", path)
+        )
 
     def train_command(
         self, library: Path, data: Path, steps: int, *flags, log: Optional[Path] = None
@@ -236,6 +242,12 @@ def succeed(result: subprocess.CompletedProcess) -> str:
         result.stderr[-4000:],
     )
     return result.stdout
+
+
+def default_signals() -> None:
+    """For preexec_fn: a caller, such as nohup, may have some of them ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def mpirun(ranks: int) -> List[str]:

@@ -11,6 +11,7 @@
 #include "core/Plugin.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <sched.h>
 #include <thread>
@@ -54,17 +55,29 @@ Status Communicator::notStarted(uint32_t id) {
   return internal(concat("command ", id, " is waited for but was not started"));
 }
 
+std::string World::encode(const Status &status) {
+  return status.ok()
+             ? std::string()
+             : concat(static_cast<int>(status.code()), " ", status.message());
+}
+
+Status World::decode(std::string_view text) {
+  if (text.empty())
+    return okStatus();
+  int code = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, code);
+  if (error != std::errc() || stop == end || *stop != ' ' ||
+      code <= static_cast<int>(StatusCode::Ok) ||
+      code > static_cast<int>(StatusCode::Internal))
+    return internal(
+        concat("a rank said what the others do not understand: ", text));
+  return Status(static_cast<StatusCode>(code), std::string(stop + 1, end));
+}
+
 Status World::agree(Status own) {
-  std::string text;
-  if (!own.ok())
-    text = std::to_string(static_cast<int>(own.code())) + " " + own.message();
-  for (const std::string &other : allGather(text)) {
-    if (other.empty())
-      continue;
-    std::size_t space = other.find(' ');
-    return Status(static_cast<StatusCode>(std::stoi(other.substr(0, space))),
-                  other.substr(space + 1));
-  }
+  for (const std::string &text : allGather(encode(own)))
+    OPTRT_RETURN_IF_ERROR(decode(text));
   return okStatus();
 }
 

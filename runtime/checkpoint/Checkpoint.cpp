@@ -10,6 +10,7 @@
 
 #include "CheckpointFolder.h"
 #include "CheckpointState.h"
+#include "Finite.h"
 #include "Safetensors.h"
 #include "ShardFile.h"
 #include "core/JsonCursor.h"
@@ -26,6 +27,9 @@ using namespace optimus_support;
 
 /// How much of a file is read at a time to compute its checksum.
 static constexpr size_t kChecksumPiece = 1 << 20;
+/// Of the two files that are read at once. A state has a few lines for each
+/// file, an index one for each tensor.
+static constexpr size_t kMostStateBytes = 16 << 20, kMostIndexBytes = 256 << 20;
 /// How often a folder is opened that is replaced meanwhile.
 static constexpr int kMostAttempts = 100;
 
@@ -93,7 +97,7 @@ Status Checkpoint::Impl::addTensors(const ListedFile &listed) {
 
 /// Checks that the index of a sharded model names the file of each tensor.
 Status Checkpoint::Impl::checkIndex(const InputFile &file) const {
-  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll());
+  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostIndexBytes));
   JsonDocument document(text, concat(file.path(), " is damaged"),
                         StatusCode::DataLoss);
   size_t found = 0;
@@ -132,7 +136,7 @@ Status Checkpoint::Impl::openFiles() {
         concat(path, " is not a checkpoint: it has no ", kStateFile));
   OPTRT_ASSIGN_OR_RETURN(InputFile stateFile,
                          InputFile::open(statePath, StatusCode::DataLoss));
-  OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll());
+  OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll(kMostStateBytes));
   OPTRT_ASSIGN_OR_RETURN(ParsedState parsed, parseState(text, statePath));
   state = parsed.state;
   fingerprint = hashToHex(hash64(text));
@@ -296,8 +300,15 @@ Status Checkpoint::readShard(const std::string &name, const ShardLayout &layout,
     return internal(concat("a shard of shape ", shapeToString(layout.shape),
                            " is read from the tensor ", name, " of shape ",
                            shapeToString(shape)));
-  return optrt::readShard(*tensor->file, tensor->offset, layout, mesh, rank,
-                          shard);
+  OPTRT_RETURN_IF_ERROR(optrt::readShard(*tensor->file, tensor->offset, layout,
+                                         mesh, rank, shard));
+  std::span<const float> elements(shard, layout.numLocalElements());
+  if (const float *bad = findNotFinite(elements))
+    return dataLoss(concat(tensor->file->path(), ": the tensor ", name,
+                           " has an element that is not finite (", *bad,
+                           "): the run that wrote it had diverged; use another "
+                           "checkpoint"));
+  return okStatus();
 }
 
 StatusOr<std::vector<float>>

@@ -8,6 +8,9 @@
 
 #include "CheckpointFolder.h"
 
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-support/TemporaryPath.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +22,8 @@
 #include <utility>
 
 using namespace optrt;
+using optimus_support::FileLock;
+using optimus_support::hiddenSibling;
 namespace fs = std::filesystem;
 
 std::string optrt::modelShardName(size_t index, size_t count) {
@@ -45,11 +50,6 @@ bool optrt::isModelFileName(std::string_view name) {
 bool optrt::isCheckpointFileName(std::string_view name) {
   return name == kStateFile || name == kOptimizerFile ||
          name == kModelIndexFile || isModelFileName(name);
-}
-
-static std::string hiddenSibling(const fs::path &target, const char *kind) {
-  std::string name = concat(".", target.filename().string(), ".optimus-", kind);
-  return (target.parent_path() / name).string();
 }
 
 /// Deletes a checkpoint's files, and the folder if nothing else is in it.
@@ -107,6 +107,33 @@ static Status checkReplaceable(const std::string &target) {
                ": it has files but no state.json, so it is not a checkpoint of "
                "ours, and they would be deleted; choose another folder"));
   return okStatus();
+}
+
+/// The path of a folder to write, without symbolic links; its parents are made.
+static StatusOr<fs::path> prepareDestination(const std::string &dir) {
+  std::error_code error;
+  fs::path target;
+  if (!dir.empty())
+    target = fs::weakly_canonical(fs::absolute(dir, error), error);
+  if (!error && !target.has_filename())
+    target = target.parent_path();
+  if (error || !target.has_filename())
+    return invalidArgument(
+        concat("cannot save a checkpoint to \"", dir,
+               "\": ", error ? error.message() : "it does not name a folder"));
+  OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
+  fs::create_directories(target.parent_path(), error);
+  if (error)
+    return invalidArgument(concat("cannot make the folder ",
+                                  target.parent_path().string(), ": ",
+                                  error.message()));
+  return target;
+}
+
+StatusOr<FileLock> optrt::lockCheckpoint(const std::string &dir) {
+  OPTRT_ASSIGN_OR_RETURN(fs::path target, prepareDestination(dir));
+  return FileLock::acquire(hiddenSibling(target, "lock"),
+                           concat("the checkpoint ", dir));
 }
 
 /// Puts back or removes what killed writers to `target` left.
@@ -186,22 +213,7 @@ bool ReadFolder::isCurrent() const {
 
 StatusOr<std::unique_ptr<StagingFolder>>
 StagingFolder::create(const std::string &dir) {
-  std::error_code error;
-  fs::path target;
-  if (!dir.empty())
-    target = fs::weakly_canonical(fs::absolute(dir, error), error);
-  if (!error && !target.has_filename())
-    target = target.parent_path();
-  if (error || !target.has_filename())
-    return invalidArgument(
-        concat("cannot save a checkpoint to \"", dir,
-               "\": ", error ? error.message() : "it does not name a folder"));
-  OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
-  fs::create_directories(target.parent_path(), error);
-  if (error)
-    return invalidArgument(concat("cannot make the folder ",
-                                  target.parent_path().string(), ": ",
-                                  error.message()));
+  OPTRT_ASSIGN_OR_RETURN(fs::path target, prepareDestination(dir));
   cleanUp(target);
 
   std::unique_ptr<StagingFolder> folder(new StagingFolder());

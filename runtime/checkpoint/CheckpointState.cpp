@@ -12,6 +12,9 @@
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
 
+#include <cmath>
+#include <type_traits>
+
 using namespace optrt;
 using namespace optimus_support;
 using nlohmann::json;
@@ -24,6 +27,42 @@ static std::string checksumOf(json state) {
   return hashToHex(hash64(state.dump()));
 }
 
+/// Numbers as numbers, everything else as on the command line.
+static json formatHyperparameters(const Hyperparameters &hyperparameters) {
+  json list;
+  forEachHyperparameter(
+      [&](const HyperparameterInfo &info, const auto &values,
+          const auto &field) {
+        if constexpr (std::is_enum_v<std::decay_t<decltype(field)>>)
+          list[info.name] = values.print(field);
+        else if (std::isinf(double(field)))
+          list[info.name] = values.print(field);
+        else
+          list[info.name] = field;
+      },
+      hyperparameters);
+  return list;
+}
+
+/// Those that are missing keep their defaults: a later version may have more.
+static Hyperparameters readHyperparameters(const JsonCursor &cursor) {
+  Hyperparameters result;
+  forEachHyperparameter(
+      [&](const HyperparameterInfo &info, const auto &values, auto &field) {
+        JsonCursor member = cursor.find(info.name);
+        if (!member)
+          return;
+        // "none" and the names of schedules are strings.
+        std::string text = member.text();
+        if (auto value = values.parse(text))
+          field = *value;
+        else
+          member.fail(concat("expected ", values.expected(), ", found ", text));
+      },
+      result);
+  return result;
+}
+
 std::string optrt::formatState(const TrainingState &state,
                                const std::vector<FileRecord> &files) {
   json text;
@@ -33,6 +72,8 @@ std::string optrt::formatState(const TrainingState &state,
   text["data_position"] = state.dataPosition;
   text["order"] = state.order;
   text["model_hash"] = state.modelHash;
+  if (state.hyperparameters)
+    text["hyperparameters"] = formatHyperparameters(*state.hyperparameters);
   for (const FileRecord &file : files)
     text["files"][file.name] = {{"size", file.size},
                                 {"xxh64", hashToHex(file.hash)}};
@@ -75,10 +116,17 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
 
   ParsedState parsed;
   TrainingState &state = parsed.state;
-  state.step = root["step"].integer(0, INT64_MAX);
+  state.step = root["step"].integer(0, kMostSteps);
   state.seed = root["seed"].unsignedInteger();
-  state.dataPosition = root["data_position"].integer(0, INT64_MAX);
+  state.dataPosition = root["data_position"].integer(0, kMostDataPosition);
   state.order = root["order"].string();
+  if (document.status().ok() && state.order != "shuffled" &&
+      state.order != "sequential")
+    root["order"].fail(
+        concat("expected \"shuffled\" or \"sequential\", found \"", state.order,
+               "\""));
+  if (JsonCursor kept = root.find("hyperparameters"))
+    state.hyperparameters = readHyperparameters(kept);
   state.modelHash = root["model_hash"].string();
   for (const auto &[name, record] : root["files"].members())
     parsed.files.push_back(readRecord(name, record));

@@ -8,6 +8,7 @@
 
 #include "CheckpointFolder.h"
 #include "CheckpointState.h"
+#include "Finite.h"
 #include "Safetensors.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
@@ -202,6 +203,10 @@ Status CheckpointWriter::append(const std::string &name,
     return internal(concat("cannot write ", count, " elements from ",
                            position.element, " on of the tensor ", name,
                            ", which has ", size));
+  if (const float *bad = findNotFinite(elements))
+    return impl->failure = invalidArgument(
+               concat("the tensor ", name,
+                      " has an element that is not finite (", *bad, ")"));
   position.element += count;
   TensorFile &file = impl->files[position.file];
   if (position.element == size) {

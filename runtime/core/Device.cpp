@@ -36,7 +36,10 @@ StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {
         concat("there is no device called ", name, "; this program has cpu"));
   chooseWaitPolicy();
   OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(kCpu));
-  return DeviceFactory(reinterpret_cast<CreateDeviceFn>(entry));
+  DeviceFactory factory(reinterpret_cast<CreateDeviceFn>(entry));
+  // The first one makes what all share, best while nothing else takes memory.
+  OPTRT_RETURN_IF_ERROR(factory.create(/*threads=*/1).status());
+  return factory;
 }
 
 StatusOr<std::unique_ptr<Device>> DeviceFactory::create(int threads) const {

@@ -8,10 +8,12 @@
 
 #include "ElfFile.h"
 
-#include "MappedFile.h"
+#include "optimus-support/InputFile.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
+#include <functional>
 
 namespace optrt {
 namespace {
@@ -24,10 +26,14 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #error "the ELF number of this kind of processor"
 #endif
 
+/// Reads some bytes of a file, which somebody may be cutting short meanwhile.
+using ReadAt =
+    std::function<Status(uint64_t offset, void *to, std::size_t bytes)>;
+
 class ElfFile {
 public:
-  ElfFile(std::span<const uint8_t> file, const std::string &path)
-      : file(file), path(path) {}
+  ElfFile(uint64_t size, ReadAt read, const std::string &path)
+      : size(size), read(std::move(read)), path(path) {}
 
   Status check();
 
@@ -38,25 +44,26 @@ private:
   }
 
   /// Fails when the file ends before `offset + size`.
-  Status covers(const std::string &what, uint64_t offset, uint64_t size) const;
+  Status covers(const std::string &what, uint64_t offset, uint64_t bytes) const;
 
   /// Checks the table of `count` headers at `offset`, then what each describes.
   template <typename Header, typename Check>
   Status forEach(const char *what, uint64_t offset, uint64_t count,
                  uint64_t entrySize, Check check) const;
 
-  std::span<const uint8_t> file;
+  const uint64_t size;
+  const ReadAt read;
   const std::string &path;
 };
 
 Status ElfFile::covers(const std::string &what, uint64_t offset,
-                       uint64_t size) const {
+                       uint64_t bytes) const {
   // In this order nothing overflows.
-  if (offset <= file.size() && size <= file.size() - offset)
+  if (offset <= size && bytes <= size - offset)
     return okStatus();
-  return fail(concat("it is cut short: ", what, " has ", size,
-                     " bytes from offset ", offset, ", but the file has ",
-                     file.size(), " bytes; copy or compile it again"));
+  return fail(concat("it is cut short: ", what, " has ", bytes,
+                     " bytes from offset ", offset, ", but the file has ", size,
+                     " bytes; copy or compile it again"));
 }
 
 template <typename Header, typename Check>
@@ -71,18 +78,20 @@ Status ElfFile::forEach(const char *what, uint64_t offset, uint64_t count,
       covers(concat("the table of ", what, "s"), offset, count * entrySize));
   for (uint64_t i = 0; i != count; ++i) {
     Header header;
-    std::memcpy(&header, file.data() + offset + i * entrySize, sizeof(header));
+    OPTRT_RETURN_IF_ERROR(
+        read(offset + i * entrySize, &header, sizeof(header)));
     OPTRT_RETURN_IF_ERROR(check(concat(what, " ", i), header));
   }
   return okStatus();
 }
 
 Status ElfFile::check() {
-  Elf64_Ehdr header;
-  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0)
+  Elf64_Ehdr header{};
+  OPTRT_RETURN_IF_ERROR(
+      read(0, &header, std::min<uint64_t>(size, sizeof(header))));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return fail("it has no ELF header");
   OPTRT_RETURN_IF_ERROR(covers("the header", 0, sizeof(header)));
-  std::memcpy(&header, file.data(), sizeof(header));
   if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != kMachine)
     return fail(concat("it is for another kind of processor (ELF machine ",
@@ -110,13 +119,21 @@ Status ElfFile::check() {
 
 Status checkSharedObject(std::span<const uint8_t> file,
                          const std::string &path) {
-  return ElfFile(file, path).check();
+  auto read = [file](uint64_t offset, void *to, std::size_t bytes) {
+    std::memcpy(to, file.data() + offset, bytes);
+    return okStatus();
+  };
+  return ElfFile(file.size(), read, path).check();
 }
 
 Status checkSharedObject(const std::string &path) {
-  OPTRT_ASSIGN_OR_RETURN(MappedFile file,
-                         MappedFile::open(path, StatusCode::InvalidArgument));
-  return checkSharedObject(std::span(file.data(), file.size()), path);
+  using optimus_support::InputFile;
+  OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                         InputFile::open(path, StatusCode::InvalidArgument));
+  auto read = [&](uint64_t offset, void *to, std::size_t bytes) {
+    return file.read(offset, to, bytes);
+  };
+  return ElfFile(file.size(), read, path).check();
 }
 
 } // namespace optrt

@@ -16,9 +16,14 @@ using nlohmann::json;
 JsonDocument::JsonDocument(std::string_view text, std::string what,
                            StatusCode code)
     : what(std::move(what)), code(code) {
+  // What is written for us has five levels. Printing a value that has a million
+  // takes a million frames of the stack.
+  constexpr int kMostLevels = 64;
+  bool tooDeep = false;
   std::vector<std::set<std::string>> keys;
   std::string repeated;
-  auto noteKeys = [&](int, json::parse_event_t event, json &parsed) {
+  auto noteKeys = [&](int level, json::parse_event_t event, json &parsed) {
+    tooDeep |= level > kMostLevels;
     if (event == json::parse_event_t::object_start)
       keys.emplace_back();
     else if (event == json::parse_event_t::object_end)
@@ -28,7 +33,7 @@ JsonDocument::JsonDocument(std::string_view text, std::string what,
       if (!keys.back().insert(key).second && repeated.empty())
         repeated = key;
     }
-    return true;
+    return !tooDeep;
   };
   try {
     value = json::parse(text, noteKeys);
@@ -37,6 +42,8 @@ JsonDocument::JsonDocument(std::string_view text, std::string what,
     fail("", concat("not valid JSON: ", error.what()));
     return;
   }
+  if (tooDeep)
+    fail("", concat("values lie more than ", kMostLevels, " deep"));
   if (!repeated.empty())
     fail("", concat("an object has the key \"", repeated, "\" twice"));
 }
@@ -167,6 +174,12 @@ std::string JsonCursor::string() const {
     return "";
   }
   return value->get<std::string>();
+}
+
+std::string JsonCursor::text() const {
+  if (value && value->is_number())
+    return value->dump();
+  return string();
 }
 
 std::vector<int64_t> JsonCursor::integers(int64_t least, int64_t most) const {

@@ -75,6 +75,8 @@ public:
   double number() const;
   bool boolean() const;
   std::string string() const;
+  /// A string, or a number as it would be written as one.
+  std::string text() const;
   std::vector<int64_t> integers(int64_t least, int64_t most) const;
 
   /// Records a mistake here: "WHAT: PATH: MESSAGE".

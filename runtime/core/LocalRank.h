@@ -30,8 +30,6 @@ struct Session::LocalRank {
   /// What the optimizer keeps, by kind, one a parameter.
   std::map<ArgKind, std::vector<float *>> states;
   int32_t *tokens = nullptr, *targets = nullptr;
-  /// Rows of the batch before a sharded sequence is cut out of them.
-  std::vector<int32_t> rowTokens, rowTargets;
   std::array<int32_t, optimus_support::kNumRandomWords> random{};
   std::array<float, kNumScalars> scalars{};
   std::array<float, kNumOutputs> outputs{};

@@ -11,6 +11,7 @@
 #include "optimus-runtime/ModelLibrary.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace optrt;
 using Clock = Communicator::Clock;
@@ -32,14 +33,10 @@ void optrt_rank::resetCounters() {
 
 std::vector<CommunicationTime> optrt_rank::communicationTimes() const {
   const int all = mesh.numAxes();
-  auto seconds = [](Clock::duration time) {
-    return std::chrono::duration<double>(time).count();
-  };
-  std::vector<CommunicationTime> times(all + 1);
-  for (int axis = 0; axis != all; ++axis) {
-    times[axis].exposed = seconds(exposed[axis]);
-    times[all].exposed += times[axis].exposed;
-  }
+  // In ticks, so that what is all exposed is equal to the last bit.
+  std::vector<Clock::duration> inFlight(all + 1), waited = exposed;
+  waited.push_back(
+      std::accumulate(exposed.begin(), exposed.end(), Clock::duration()));
   std::vector<Interval> sorted = intervals;
   std::sort(sorted.begin(), sorted.end(),
             [](const auto &a, const auto &b) { return a.begin < b.begin; });
@@ -50,9 +47,15 @@ std::vector<CommunicationTime> optrt_rank::communicationTimes() const {
       Clock::time_point from = std::max(one.begin, covered[slot]);
       if (one.end <= from)
         continue;
-      times[slot].inFlight += seconds(one.end - from);
+      inFlight[slot] += one.end - from;
       covered[slot] = one.end;
     }
+  auto seconds = [](Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  std::vector<CommunicationTime> times;
+  for (int slot = 0; slot <= all; ++slot)
+    times.push_back({seconds(inFlight[slot]), seconds(waited[slot])});
   return times;
 }
 
@@ -113,7 +116,10 @@ public:
                          std::memory_order_release);
   }
   ~InCollective() {
-    rank.exposed[axis] += Clock::now() - begin;
+    Clock::time_point end = Clock::now();
+    rank.exposed[axis] += end - begin;
+    // A rank that wakes up late has the data late.
+    rank.intervals.push_back({axis, begin, end});
     rank.activity.since.store(0, std::memory_order_relaxed);
   }
   InCollective(const InCollective &) = delete;

@@ -8,13 +8,24 @@
 
 #include "optimus-runtime/RankTeam.h"
 
+#include "core/Thread.h"
+#include "optimus-runtime/Exception.h"
+
 namespace optrt {
 
-RankTeam::RankTeam(int numRanks, std::function<void()> onFailure)
-    : onFailure(std::move(onFailure)) {
-  if (numRanks > 1)
-    for (int index = 0; index != numRanks; ++index)
-      threads.emplace_back([this, index] { work(index); });
+StatusOr<std::unique_ptr<RankTeam>>
+RankTeam::create(int numRanks, std::function<void()> onFailure) {
+  std::unique_ptr<RankTeam> team(new RankTeam(std::move(onFailure)));
+  for (int index = 0; numRanks > 1 && index != numRanks; ++index) {
+    // Those that have started wait for work, and end with the team.
+    OPTRT_ASSIGN_OR_RETURN(
+        std::thread thread,
+        startThread(concat("thread ", index + 1, " of the ", numRanks,
+                           " that are ranks"),
+                    [team = team.get(), index] { team->work(index); }));
+    team->threads.push_back(std::move(thread));
+  }
+  return team;
 }
 
 RankTeam::~RankTeam() {
@@ -39,10 +50,18 @@ void RankTeam::note(Status status) {
   onFailure();
 }
 
+static Status attempt(const std::function<Status(int)> &body, int index) {
+  try {
+    return body(index);
+  } catch (...) {
+    return statusOfException();
+  }
+}
+
 Status RankTeam::run(const std::function<Status(int)> &body) {
   if (threads.empty()) {
     firstFailure = okStatus();
-    note(body(0));
+    note(attempt(body, 0));
     return firstFailure;
   }
   std::unique_lock lock(mutex);
@@ -67,7 +86,7 @@ void RankTeam::work(int index) {
       seen = generation;
       mine = task;
     }
-    note((*mine)(index));
+    note(attempt(*mine, index));
     std::lock_guard lock(mutex);
     if (--running == 0)
       done.notify_one();

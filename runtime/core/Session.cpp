@@ -63,7 +63,7 @@ Status Session::build(SessionOptions options) {
   std::vector<int64_t> sizes;
   for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
     sizes.push_back(axis.size);
-  OPTRT_RETURN_IF_ERROR(world.configure(sizes));
+  OPTRT_RETURN_IF_ERROR(world.agree(world.configure(sizes)));
   WatchOptions watch;
   watch.timeoutSeconds = options.timeoutSeconds;
   watch.onStall = options.onStall;
@@ -85,8 +85,8 @@ Status Session::build(SessionOptions options) {
   world.expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(options.device));
-  team = std::make_unique<RankTeam>(world.numLocalRanks(),
-                                    [this] { world.abort(); });
+  OPTRT_ASSIGN_OR_RETURN(
+      team, RankTeam::create(world.numLocalRanks(), [this] { world.abort(); }));
   ranks.resize(world.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
@@ -256,38 +256,49 @@ void Session::clearSums() {
   }
 }
 
-Status Session::fillInputs(LocalRank &rank, const FillRows &fill) {
+Status Session::fill(const FillRows &fill) {
   const Manifest &manifest = library.manifest();
-  const Mesh &mesh = manifest.mesh;
-  int64_t r = rank.context.rank;
-  auto begin = [&](const ShardLayout &layout, int dim) {
-    return mesh.combinedIndex(r, layout.axes[dim]) * layout.localShape[dim];
-  };
-  // Tokens and targets may lie differently.
-  auto rowsOf = [&](const ShardLayout &layout, bool wantTokens, int32_t *to) {
-    int64_t rows = layout.localShape[0];
-    int64_t sequence = manifest.sequence;
-    rank.rowTokens.resize(rows * sequence);
-    rank.rowTargets.resize(rows * sequence);
-    fill(begin(layout, 0), rows, rank.rowTokens.data(), rank.rowTargets.data());
-    const std::vector<int32_t> &from =
-        wantTokens ? rank.rowTokens : rank.rowTargets;
-    int64_t columns = layout.localShape[1], first = begin(layout, 1);
+  const int64_t sequence = manifest.sequence;
+  // Ranks that follow one another often have the same rows, and so do tokens
+  // and targets of a rank.
+  int64_t readBegin = 0, readRows = 0;
+  auto cut = [&](int64_t rank, const ShardLayout &layout,
+                 const std::vector<int32_t> &from, int32_t padding,
+                 int32_t *to) -> Status {
+    auto begin = [&](int dim) {
+      return manifest.mesh.combinedIndex(rank, layout.axes[dim]) *
+             layout.localShape[dim];
+    };
+    const int64_t rows = layout.localShape[0], columns = layout.localShape[1];
+    if (begin(0) != readBegin || rows != readRows) {
+      rowTokens.resize(rows * sequence);
+      rowTargets.resize(rows * sequence);
+      readRows = 0;
+      OPTRT_RETURN_IF_ERROR(
+          fill(begin(0), rows, rowTokens.data(), rowTargets.data()));
+      readBegin = begin(0);
+      readRows = rows;
+    }
+    int64_t first = begin(1);
     int64_t real = std::clamp<int64_t>(sequence - first, 0, columns);
-    int32_t padding = wantTokens ? 0 : -1;
     for (int64_t row = 0; row != rows; ++row) {
       std::copy_n(from.data() + row * sequence + (real ? first : 0), real,
                   to + row * columns);
       std::fill_n(to + row * columns + real, columns - real, padding);
     }
+    return okStatus();
   };
-  rowsOf(manifest.tokens, true, rank.tokens);
-  rowsOf(manifest.targets, false, rank.targets);
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    int64_t r = rank->context.rank;
+    OPTRT_RETURN_IF_ERROR(
+        cut(r, manifest.tokens, rowTokens, /*padding=*/0, rank->tokens));
+    OPTRT_RETURN_IF_ERROR(
+        cut(r, manifest.targets, rowTargets, /*padding=*/-1, rank->targets));
+  }
   return okStatus();
 }
 
-StatusOr<StepOutputs> Session::run(std::string_view name,
-                                   const FillRows &fill) {
+StatusOr<StepOutputs> Session::run(std::string_view name) {
   const optimus_function &function = *library.findFunction(name);
   const Function &described = *library.manifest().findFunction(name);
   // Every optimizer has a learning rate.
@@ -297,11 +308,9 @@ StatusOr<StepOutputs> Session::run(std::string_view name,
       });
   if (updates)
     ++parameterVersion;
-  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
+  Status status = team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
     rank.context.resetCounters();
-    if (fill)
-      OPTRT_RETURN_IF_ERROR(fillInputs(rank, fill));
     int32_t result = function.run(&rank.context, rank.arena.data(),
                                   rank.args.find(name)->second.data());
     if (!rank.context.status.ok())
@@ -312,7 +321,9 @@ StatusOr<StepOutputs> Session::run(std::string_view name,
     if (updates)
       parametersChanged(rank);
     return okStatus();
-  }));
+  });
+  broken |= !status.ok();
+  OPTRT_RETURN_IF_ERROR(status);
   const std::array<float, kNumOutputs> &outputs = ranks[0]->outputs;
   return StepOutputs{outputs[static_cast<int>(Output::LossSum)],
                      outputs[static_cast<int>(Output::RealCount)],

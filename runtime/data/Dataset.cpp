@@ -8,7 +8,7 @@
 
 #include "optimus-runtime/Dataset.h"
 
-#include "core/MappedFile.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/Permutation.h"
 #include "optimus-support/Philox.h"
 
@@ -24,7 +24,7 @@ using WindowOrder = std::vector<uint64_t>;
 
 struct Dataset::Impl {
   std::string path;
-  MappedFile file;
+  optimus_support::InputFile file;
   int64_t tokenBytes = 1; ///< 1 in .txt, 2 in .bin
   int64_t tokens = 0;
   int64_t sequence = 0;
@@ -40,39 +40,53 @@ struct Dataset::Impl {
   std::shared_ptr<const WindowOrder> epochOrders[2];
   int64_t epochs[2] = {-1, -1};
 
-  int32_t token(int64_t index) const {
-    const uint8_t *at = file.data() + index * tokenBytes;
+  /// The bytes of tokens [begin, begin + count).
+  Status read(int64_t begin, int64_t count, std::vector<uint8_t> &bytes) const {
+    bytes.resize(count * tokenBytes);
+    return file.read(begin * tokenBytes, bytes.data(), bytes.size());
+  }
+  int32_t token(const std::vector<uint8_t> &bytes, int64_t index) const {
+    const uint8_t *at = bytes.data() + index * tokenBytes;
     return tokenBytes == 1 ? at[0] : at[0] | at[1] << 8;
   }
-  int64_t findTokenFrom(int64_t vocabulary) const;
+  Status checkVocabulary() const;
   std::shared_ptr<const WindowOrder> orderOf(int64_t epoch);
   /// The window's tokens and targets. What is hidden is drawn at `step` for
   /// the sequence's `position`.
-  void fillRow(int64_t window, uint64_t step, int64_t position, int32_t *tokens,
-               int32_t *targets) const;
+  Status fillRow(int64_t window, uint64_t step, int64_t position,
+                 std::vector<uint8_t> &bytes, int32_t *tokens,
+                 int32_t *targets) const;
   void hide(uint64_t step, int64_t position, int32_t *tokens,
             int32_t *targets) const;
   void fillPadding(int32_t *tokens, int32_t *targets) const;
 };
 
-/// The first token that is at or above `vocabulary`, or -1.
-int64_t Dataset::Impl::findTokenFrom(int64_t vocabulary) const {
+/// Finds a token that is at or above the vocabulary.
+Status Dataset::Impl::checkVocabulary() const {
   if (vocabulary >= int64_t(1) << (8 * tokenBytes))
-    return -1;
-  constexpr int64_t chunk = 1 << 16;
+    return okStatus();
+  constexpr int64_t chunk = 1 << 18;
+  std::vector<uint8_t> bytes;
   for (int64_t begin = 0; begin < tokens; begin += chunk) {
-    int64_t end = std::min(begin + chunk, tokens);
+    int64_t count = std::min(chunk, tokens - begin);
+    OPTRT_RETURN_IF_ERROR(read(begin, count, bytes));
     // Almost always no token is too large: a maximum without branches first.
     int32_t largest = 0;
-    for (int64_t i = begin; i < end; ++i)
-      largest = std::max(largest, token(i));
+    for (int64_t i = 0; i < count; ++i)
+      largest = std::max(largest, token(bytes, i));
     if (largest < vocabulary)
       continue;
-    while (token(begin) < vocabulary)
-      ++begin;
-    return begin;
+    int64_t bad = 0;
+    while (token(bytes, bad) < vocabulary)
+      ++bad;
+    return invalidArgument(concat(
+        "the data file ", path, " has token ", token(bytes, bad), " at offset ",
+        begin + bad, " (byte ", (begin + bad) * tokenBytes,
+        "), but the model's vocabulary has ", vocabulary,
+        " tokens; compile the model for a larger vocabulary or convert "
+        "the file"));
   }
-  return -1;
+  return okStatus();
 }
 
 std::shared_ptr<const WindowOrder> Dataset::Impl::orderOf(int64_t epoch) {
@@ -98,7 +112,8 @@ void Dataset::Impl::hide(uint64_t step, int64_t position, int32_t *tokens,
   for (int64_t i = 0; i < sequence; ++i) {
     targets[i] = -1;
     std::array<uint64_t, 2> words = optimus_support::philoxBlock(
-        seed, optimus_support::kMaskStream, step, position * sequence + i);
+        seed, optimus_support::kMaskStream, step,
+        uint64_t(position) * uint64_t(sequence) + uint64_t(i));
     if (uint32_t(words[0]) >= chosen || tokens[i] == masked->padToken)
       continue;
     targets[i] = tokens[i];
@@ -110,15 +125,27 @@ void Dataset::Impl::hide(uint64_t step, int64_t position, int32_t *tokens,
   }
 }
 
-void Dataset::Impl::fillRow(int64_t window, uint64_t step, int64_t position,
-                            int32_t *tokens, int32_t *targets) const {
-  int64_t begin = window * sequence;
+Status Dataset::Impl::fillRow(int64_t window, uint64_t step, int64_t position,
+                              std::vector<uint8_t> &bytes, int32_t *tokens,
+                              int32_t *targets) const {
+  OPTRT_RETURN_IF_ERROR(read(window * sequence, sequence + 1, bytes));
   for (int64_t i = 0; i < sequence; ++i)
-    tokens[i] = token(begin + i);
-  if (masked)
-    return hide(step, position, tokens, targets);
+    tokens[i] = token(bytes, i);
+  const int32_t last = token(bytes, sequence);
+  // It was so when the file was opened; a kernel does not look again.
+  int32_t largest =
+      std::max(last, *std::max_element(tokens, tokens + sequence));
+  if (largest >= vocabulary)
+    return dataLoss(concat(
+        "the data file ", path, " changed while it was read: it has token ",
+        largest, " now, and the model's vocabulary ", vocabulary, " tokens"));
+  if (masked) {
+    hide(step, position, tokens, targets);
+    return okStatus();
+  }
   std::copy(tokens + 1, tokens + sequence, targets);
-  targets[sequence - 1] = token(begin + sequence);
+  targets[sequence - 1] = last;
+  return okStatus();
 }
 
 void Dataset::Impl::fillPadding(int32_t *tokens, int32_t *targets) const {
@@ -152,8 +179,8 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
                " must end in .txt (one token a byte) or .bin (little-endian "
                "16-bit tokens)"));
 
-  OPTRT_ASSIGN_OR_RETURN(impl->file,
-                         MappedFile::open(path, StatusCode::InvalidArgument));
+  OPTRT_ASSIGN_OR_RETURN(impl->file, optimus_support::InputFile::open(
+                                         path, StatusCode::InvalidArgument));
   int64_t bytes = impl->file.size();
   if (bytes % impl->tokenBytes != 0)
     return invalidArgument(
@@ -168,14 +195,7 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
                                   uint64_t(sequence) + 1));
   impl->windows = (impl->tokens - 1) / sequence;
 
-  int64_t bad = impl->findTokenFrom(vocabulary);
-  if (bad >= 0)
-    return invalidArgument(
-        concat("the data file ", path, " has token ", impl->token(bad),
-               " at offset ", bad, " (byte ", bad * impl->tokenBytes,
-               "), but the model's vocabulary has ", vocabulary,
-               " tokens; compile the model for a larger vocabulary or convert "
-               "the file"));
+  OPTRT_RETURN_IF_ERROR(impl->checkVocabulary());
   return std::unique_ptr<Dataset>(new Dataset(std::move(impl)));
 }
 
@@ -192,30 +212,38 @@ int64_t Dataset::windowAt(int64_t position) const {
   return (*impl->orderOf(position / impl->windows))[within];
 }
 
-void Dataset::fillBatch(int64_t step, int64_t globalBatch, int64_t rowsBegin,
-                        int64_t rowsCount, int32_t *tokens,
-                        int32_t *targets) const {
+Status Dataset::fillBatch(int64_t position, int64_t globalBatch,
+                          int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
+                          int32_t *targets) const {
+  std::vector<uint8_t> bytes;
   for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
-    int64_t position = step * globalBatch + row;
+    int64_t at = position + row;
     if (row < globalBatch)
-      impl->fillRow(windowAt(position), kTraining, position, tokens, targets);
+      OPTRT_RETURN_IF_ERROR(
+          impl->fillRow(windowAt(at), kTraining, at, bytes, tokens, targets));
     else
       impl->fillPadding(tokens, targets);
     tokens += impl->sequence;
     targets += impl->sequence;
   }
+  return okStatus();
 }
 
-void Dataset::fillEvalBatch(int64_t index, int64_t globalBatch,
-                            int64_t rowsBegin, int64_t rowsCount,
-                            int32_t *tokens, int32_t *targets) const {
+Status Dataset::fillEvalBatch(int64_t index, int64_t globalBatch,
+                              int64_t rowsBegin, int64_t rowsCount,
+                              int32_t *tokens, int32_t *targets) const {
+  std::vector<uint8_t> bytes;
   for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
     int64_t window = index * globalBatch + row;
     if (row < globalBatch && window < impl->windows)
-      impl->fillRow(window, kEvaluation, window, tokens, targets);
+      OPTRT_RETURN_IF_ERROR(
+          impl->fillRow(window, kEvaluation, window, bytes, tokens, targets));
     else
       impl->fillPadding(tokens, targets);
     tokens += impl->sequence;
     targets += impl->sequence;
   }
+  return okStatus();
 }
+
+bool Dataset::wasWrittenTo() const { return !impl->file.checkUnchanged().ok(); }

@@ -68,7 +68,14 @@ Status InputFile::read(size_t offset, void *to, size_t bytes) const {
   return okStatus();
 }
 
-StatusOr<std::string> InputFile::readAll() const {
+static Status tooLong(const std::string &path, size_t mostBytes) {
+  return dataLoss(concat("'", path, "' has more than the ", mostBytes,
+                         " bytes that such a file may have"));
+}
+
+StatusOr<std::string> InputFile::readAll(size_t mostBytes) const {
+  if (size() > mostBytes)
+    return tooLong(name, mostBytes);
   std::string text(size(), '\0');
   OPTRT_RETURN_IF_ERROR(read(0, text.data(), text.size()));
   return text;
@@ -84,11 +91,6 @@ Status InputFile::checkUnchanged() const {
     return dataLoss(concat(name, " changed while it was read: somebody wrote "
                                  "to it; load it again"));
   return okStatus();
-}
-
-static Status tooLong(const std::string &path, size_t mostBytes) {
-  return invalidArgument(concat("'", path, "' has more than the ", mostBytes,
-                                " bytes that such a file may have"));
 }
 
 /// The descriptor of this process that a path stands for, or -1.
@@ -112,9 +114,7 @@ StatusOr<std::string> optimus_support::readInput(const std::string &path,
   if (stream < 0) {
     OPTRT_ASSIGN_OR_RETURN(InputFile file,
                            InputFile::open(path, StatusCode::InvalidArgument));
-    if (file.size() > mostBytes)
-      return tooLong(path, mostBytes);
-    StatusOr<std::string> text = file.readAll();
+    StatusOr<std::string> text = file.readAll(mostBytes);
     if (!text.ok())
       return invalidArgument(text.status().message());
     return text;
@@ -130,7 +130,7 @@ StatusOr<std::string> optimus_support::readInput(const std::string &path,
     if (got == 0)
       return text;
     if (size_t(got) > mostBytes - text.size())
-      return tooLong(path, mostBytes);
+      return invalidArgument(tooLong(path, mostBytes).message());
     text.append(piece, size_t(got));
   }
 }

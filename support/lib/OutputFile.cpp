@@ -8,6 +8,9 @@
 
 #include "optimus-support/OutputFile.h"
 
+#include "optimus-support/InputFile.h"
+
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -79,7 +82,8 @@ int streamOf(const std::string &path) {
   return -1;
 }
 
-StatusOr<Destination> resolve(const std::string &path) {
+/// `replaced`: a regular file by a new one in its folder.
+StatusOr<Destination> resolve(const std::string &path, bool replaced = true) {
   Destination destination;
   if (path.empty())
     return invalidArgument("cannot write to a file without a name");
@@ -112,12 +116,31 @@ StatusOr<Destination> resolve(const std::string &path) {
       return destination;
   }
   OPTRT_ASSIGN_OR_RETURN(destination.path, followLinks(path));
+  if (destination.exists && !replaced)
+    return destination;
   std::string folder =
       destination.path.substr(0, destination.path.rfind('/') + 1);
   if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    return refuse(path, concat("no file can be made in the folder `", folder,
-                               "`: ", strerror(errno)));
+    return refuse(path, concat("no file can be made in the folder '", folder,
+                               "': ", strerror(errno)));
   return destination;
+}
+
+/// Opens what is not a regular file.
+StatusOr<int> openInPlace(const Destination &destination,
+                          const std::string &path) {
+  if (destination.kind == Destination::Stream) {
+    int handle = fcntl(destination.stream, F_DUPFD_CLOEXEC, 3);
+    return handle < 0 ? StatusOr<int>(refuse(path, strerror(errno))) : handle;
+  }
+  // Opening a pipe that nobody reads would wait for ever.
+  int handle =
+      ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (handle < 0)
+    return refuse(path,
+                  errno == ENXIO ? "nobody reads from it" : strerror(errno));
+  fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  return handle;
 }
 
 } // namespace
@@ -137,6 +160,26 @@ OutputFile::~OutputFile() {
 
 Status optimus_support::checkOutput(const std::string &path) {
   return resolve(path).status();
+}
+
+bool optimus_support::isStandardOutput(const std::string &path) {
+  return streamOf(path) == STDOUT_FILENO;
+}
+
+StatusOr<GrowingOutput> optimus_support::openToGrow(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(Destination destination,
+                         resolve(path, /*replaced=*/false));
+  GrowingOutput output;
+  output.isRegular = destination.kind == Destination::Regular;
+  if (!output.isRegular) {
+    OPTRT_ASSIGN_OR_RETURN(output.descriptor, openInPlace(destination, path));
+    return output;
+  }
+  output.descriptor = ::open(destination.path.c_str(),
+                             O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (output.descriptor < 0)
+    return refuse(path, strerror(errno));
+  return output;
 }
 
 void optimus_support::removeStaleTemporaries(const std::string &target) {
@@ -167,24 +210,10 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
                                       OutputFileOptions options) {
   OPTRT_ASSIGN_OR_RETURN(Destination destination, resolve(path));
   OutputFile file;
-  file.name = path;
-  switch (destination.kind) {
-  case Destination::Stream:
-    file.handle = fcntl(destination.stream, F_DUPFD_CLOEXEC, 3);
-    if (file.handle < 0)
-      return refuse(path, strerror(errno));
+  file.name = path == "-" ? "standard output" : path;
+  if (destination.kind != Destination::Regular) {
+    OPTRT_ASSIGN_OR_RETURN(file.handle, openInPlace(destination, path));
     return file;
-  case Destination::Special:
-    // Opening a pipe that nobody reads would wait for ever.
-    file.handle =
-        ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (file.handle < 0)
-      return refuse(path,
-                    errno == ENXIO ? "nobody reads from it" : strerror(errno));
-    fcntl(file.handle, F_SETFL, fcntl(file.handle, F_GETFL) & ~O_NONBLOCK);
-    return file;
-  case Destination::Regular:
-    break;
   }
   file.target = destination.path;
   removeStaleTemporaries(file.target);
@@ -220,6 +249,19 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
 
 Status OutputFile::append(std::string_view bytes) {
   return writeAll(handle >= 0 ? handle : beside.descriptor(), bytes, name);
+}
+
+Status OutputFile::appendFile(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(InputFile from,
+                         InputFile::open(path, StatusCode::Unavailable));
+  std::string piece(size_t(1) << 20, '\0');
+  for (size_t offset = 0; offset < from.size();) {
+    size_t bytes = std::min(piece.size(), from.size() - offset);
+    OPTRT_RETURN_IF_ERROR(from.read(offset, piece.data(), bytes));
+    OPTRT_RETURN_IF_ERROR(append({piece.data(), bytes}));
+    offset += bytes;
+  }
+  return okStatus();
 }
 
 Status OutputFile::commit() {

@@ -80,6 +80,16 @@ Status Status::withContext(std::string_view context) const {
   return result;
 }
 
+Status Status::withAdvice(std::string_view advice) const {
+  if (ok() || advice.empty())
+    return *this;
+  Status result;
+  result.failure = std::make_shared<const Failure>(
+      Failure{failure->code, concat(failure->message, "; ", advice),
+              failure->file, failure->line});
+  return result;
+}
+
 std::string Status::toString() const {
   if (ok())
     return "ok";

@@ -49,11 +49,7 @@ struct sigaction before[std::size(kSignals)];
 
 void removeAndPassOn(int signal) {
   int error = errno;
-  // Files before the folders that they lie in.
-  for (auto remove : {unlink, rmdir})
-    for (const Slot &slot : slots)
-      if (slot.state == Slot::Armed)
-        remove(slot.path);
+  removeTemporaries();
   for (size_t i = 0; i != std::size(kSignals); ++i)
     if (kSignals[i] == signal)
       sigaction(signal, &before[i], nullptr);
@@ -64,6 +60,14 @@ void removeAndPassOn(int signal) {
 }
 
 } // namespace
+
+void optimus_support::removeTemporaries() {
+  // Files before the folders that they lie in.
+  for (auto remove : {unlink, rmdir})
+    for (const Slot &slot : slots)
+      if (slot.state == Slot::Armed)
+        remove(slot.path);
+}
 
 TemporaryPath::TemporaryPath(std::string path)
     : name(std::move(path)), slot(takeSlot(name)) {}

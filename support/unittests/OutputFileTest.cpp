@@ -197,6 +197,32 @@ TEST_F(OutputFileTest, StreamsKeepTheirNames) {
   EXPECT_EQ(read(path), "one two three");
 }
 
+TEST_F(OutputFileTest, KnowsStandardOutput) {
+  int saved = dup(STDOUT_FILENO), file = open(put("out", "").c_str(), O_WRONLY);
+  dup2(file, STDOUT_FILENO);
+  bool dashed = isStandardOutput("-"), device = isStandardOutput("/dev/stdout");
+  bool named = isStandardOutput(at("out"));
+  bool other = isStandardOutput(put("other", "")), none = isStandardOutput("");
+  dup2(saved, STDOUT_FILENO);
+  close(saved);
+  close(file);
+  EXPECT_TRUE(dashed && device && named);
+  EXPECT_FALSE(other || none);
+}
+
+TEST_F(OutputFileTest, CopiesAFile) {
+  std::string text(size_t(3) << 20, 'x');
+  text.back() = 'y';
+  put("from", text);
+  StatusOr<OutputFile> file = OutputFile::open(at("to"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->append("first ").ok());
+  ASSERT_TRUE(file->appendFile(at("from")).ok());
+  EXPECT_EQ(file->appendFile(at("absent")).code(), StatusCode::Unavailable);
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(read(at("to")), "first " + text);
+}
+
 TEST_F(OutputFileTest, LongNames) {
   std::string name(250, 'n');
   ASSERT_TRUE(OutputFile::write(at(name), "text").ok());
@@ -257,6 +283,30 @@ TEST_F(OutputFileTest, WritersAtOnceEachWriteAWhole) {
   std::string text = read(at("out"));
   EXPECT_EQ(text, std::string(1000, text[0]));
   EXPECT_EQ(names(), Names{"out"});
+}
+
+TEST_F(OutputFileTest, GrowsWhatIsThere) {
+  auto grow = [](const std::string &path, const std::string &text) {
+    StatusOr<GrowingOutput> output = openToGrow(path);
+    EXPECT_TRUE(output.ok()) << output.status().message();
+    if (!output.ok())
+      return false;
+    EXPECT_TRUE(writeAll(output->descriptor, text, path).ok());
+    close(output->descriptor);
+    return output->isRegular;
+  };
+  put("file", "one\n");
+  std::filesystem::create_symlink("file", at("link"));
+  EXPECT_TRUE(grow(at("link"), "two\n"));
+  EXPECT_EQ(read(at("file")), "one\ntwo\n");
+  EXPECT_TRUE(grow(at("new"), "one\n"));
+  EXPECT_EQ(read(at("new")), "one\n");
+  EXPECT_FALSE(grow("/dev/null", "gone"));
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  EXPECT_NE(openToGrow(at("pipe")).status().message().find("nobody reads"),
+            std::string::npos);
+  EXPECT_NE(openToGrow(folder).status().message().find("it is a folder"),
+            std::string::npos);
 }
 
 } // namespace

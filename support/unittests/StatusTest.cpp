@@ -52,6 +52,14 @@ TEST(Status, ContextPrecedesTheMessage) {
   EXPECT_TRUE(okStatus().withContext("rank 3").ok());
 }
 
+TEST(Status, AdviceFollowsTheMessage) {
+  Status status = unavailable("no room");
+  EXPECT_EQ(status.withAdvice("make some").message(), "no room; make some");
+  EXPECT_EQ(status.withAdvice("make some").code(), StatusCode::Unavailable);
+  EXPECT_EQ(status.withAdvice("").message(), "no room");
+  EXPECT_TRUE(okStatus().withAdvice("make some").ok());
+}
+
 static StatusOr<std::unique_ptr<int>> makeEven(int value) {
   if (value % 2)
     return invalidArgument(concat(value, " is odd"));

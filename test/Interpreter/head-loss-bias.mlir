@@ -30,8 +30,12 @@ func.func @cut(%h: tensor<2x2x2xf32, #h>, %table: tensor<3x6xf32, #t>, %bias: te
 
 // Only what follows the last real token is padding; no sequence is empty.
 // LENGTHS: result0 = [3, 1, 1, 4]
-func.func @lengths() -> tensor<4xi32> {
+// Where there is a target, a token was hidden.
+// LENGTHS: result1 = [4, 2, 1, 4]
+func.func @lengths() -> (tensor<4xi32>, tensor<4xi32>) {
   %tokens = arith.constant dense<[[5, 0, 2, 0], [0, 0, 0, 0], [7, 0, 0, 0], [0, 0, 0, 1]]> : tensor<4x4xi32>
+  %targets = arith.constant dense<[[-1, 5, -1, 6], [-1, 0, -1, -1], [7, -1, -1, -1], [-1, -1, -1, 1]]> : tensor<4x4xi32>
   %0 = optimus.lengths %tokens {pad = 0 : i64} : (tensor<4x4xi32>) -> tensor<4xi32>
-  return %0 : tensor<4xi32>
+  %1 = optimus.lengths %tokens targets(%targets) {pad = 0 : i64} : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4xi32>
+  return %0, %1 : tensor<4xi32>, tensor<4xi32>
 }

@@ -107,13 +107,16 @@ func.func @head() -> (tensor<f32>, tensor<f32>, tensor<3x1xf32>, tensor<4x1xf32>
 
 // EMBED: result0 = [5, 6, 1, 2, 5, 6]
 // EMBED: result1 = [11, 12, 10, 10, 20, 22]
-func.func @look_up() -> (tensor<3x2xf32>, tensor<3x2xf32>) {
+// Look-ups of the row that pads give it nothing.
+// EMBED: result2 = [11, 12, 10, 10, 10, 10]
+func.func @look_up() -> (tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x2xf32>) {
   %table = arith.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
   %tokens = arith.constant dense<[2, 0, 2]> : tensor<3xi32>
   %start = arith.constant dense<10.0> : tensor<3x2xf32>
   %y = optimus.embedding %table, %tokens : (tensor<3x2xf32>, tensor<3xi32>) -> tensor<3x2xf32>
   %dy = optimus.embedding_grad %y, %tokens accumulate(%start) : (tensor<3x2xf32>, tensor<3xi32>, tensor<3x2xf32>) -> tensor<3x2xf32>
-  return %y, %dy : tensor<3x2xf32>, tensor<3x2xf32>
+  %padded = optimus.embedding_grad %y, %tokens accumulate(%start) {pad = 2 : i64} : (tensor<3x2xf32>, tensor<3xi32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %y, %dy, %padded : tensor<3x2xf32>, tensor<3x2xf32>, tensor<3x2xf32>
 }
 
 // A gradient of norm 10 over 2 tokens has a mean of norm 5, clipped to 5/2:

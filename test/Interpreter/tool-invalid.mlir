@@ -25,7 +25,7 @@
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'
 // GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @tokens, @wide
-// FILE: error: cannot open input file '{{.*}}.nowhere'
+// FILE: optimus-interpret: error: cannot open {{.*}}.nowhere: No such file
 // COMPARE: error: result result0 of @f is not that of @g
 // OUTPUT: error: {{.*}}tool-invalid.mlir
 // NPY: error: '{{.*}}x.npy': expected a .npy file

@@ -8,9 +8,15 @@
 
 #include "Candidates.h"
 
+#include "RankMemory.h"
+
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Target/CPU/Manifest.h"
+#include "optimus/Tool/Tool.h"
+
+#include "optimus-support/OutputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -81,16 +87,6 @@ mlir::optimus::withPolicies(ArrayRef<Candidate> candidates,
   return result;
 }
 
-/// Bytes of the buffers that a function is called with.
-static int64_t getArgumentBytes(func::FuncOp function) {
-  int64_t bytes = 0;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto local = function.getArgAttrOfType<TypeAttr>(i, kLocalTypeAttr))
-      if (auto type = dyn_cast<RankedTensorType>(local.getValue()))
-        bytes += type.getNumElements() * type.getElementTypeBitWidth() / 8;
-  return bytes;
-}
-
 void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
                             Candidate &candidate) {
   options.mesh = candidate.mesh;
@@ -119,15 +115,19 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
       break;
   }
   auto step = copy->lookupSymbol<func::FuncOp>("train_step");
-  auto schedule = step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+  auto schedule =
+      step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
+           : nullptr;
+  if (!schedule) {
+    candidate.problem = "there is no @train_step to predict";
+    return;
+  }
   auto getMs = [&](StringRef name) {
     return schedule.getAs<FloatAttr>(name).getValueAsDouble();
   };
   candidate.stepMs = getMs("predicted_step_ms");
   candidate.exposedMs = getMs("predicted_exposed_ms");
-  candidate.rankBytes =
-      getArgumentBytes(step) +
-      step->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes).getInt();
+  candidate.rankBytes = getRankMemory(step).getTotal();
   if (auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
     for (auto axis : axes.getAsRange<DictionaryAttr>())
       candidate.commBytes += axis.getAs<IntegerAttr>("bytes").getInt();
@@ -144,10 +144,11 @@ std::optional<Candidate> mlir::optimus::choose(ArrayRef<Candidate> candidates,
   return best ? std::optional(*best) : std::nullopt;
 }
 
-void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
-                                    const std::optional<Candidate> &chosen,
-                                    std::optional<int64_t> budget,
-                                    llvm::raw_ostream &out) {
+/// Prints all candidates, the fastest first, and marks the chosen one.
+static void printCandidates(std::vector<Candidate> candidates,
+                            const std::optional<Candidate> &chosen,
+                            std::optional<int64_t> budget,
+                            llvm::raw_ostream &out) {
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
     return std::pair(!a.problem.empty(), a.stepMs) <
            std::pair(!b.problem.empty(), b.stepMs);
@@ -174,4 +175,45 @@ void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
         candidate.rankBytes / mebi,
         budget && candidate.rankBytes > *budget ? "  over the budget" : "");
   }
+}
+
+int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
+  PhaseOptions &phases = options.phases;
+  std::vector<Candidate> inQuestion{{phases.mesh, phases.strategy}};
+  if (options.isAuto())
+    inQuestion = options.ranks > 0 ? listCandidates(options.ranks)
+                                   : listCandidates(phases.mesh);
+  ArrayRef<StringRef> policies = ccl::getRecomputePolicies();
+  // It is slower, so where nobody asks for it, it is a way out.
+  bool isWayOut = options.recompute.empty() && options.memoryBudget;
+  StringRef given = options.recompute;
+  std::vector<Candidate> candidates =
+      withPolicies(inQuestion, given == "auto" ? policies
+                               : given.empty() ? policies.take_front()
+                                               : ArrayRef(given));
+  auto predictFrom = [&](size_t first) {
+    for (Candidate &candidate : llvm::drop_begin(candidates, first))
+      predict(module, phases, candidate);
+    return choose(candidates, options.memoryBudget);
+  };
+  std::optional<Candidate> chosen = predictFrom(0);
+  if (!chosen && isWayOut) {
+    size_t known = candidates.size();
+    llvm::append_range(candidates,
+                       withPolicies(inQuestion, policies.drop_front()));
+    chosen = predictFrom(known);
+  }
+  printCandidates(candidates, chosen, options.memoryBudget,
+                  optimus_support::isStandardOutput(options.output)
+                      ? llvm::errs()
+                      : llvm::outs());
+  if (!chosen)
+    return fail(options.memoryBudget
+                    ? "no layout fits the memory budget; give more ranks, a "
+                      "larger budget or a smaller batch"
+                    : "no layout is possible");
+  phases.mesh = chosen->mesh;
+  phases.strategy = chosen->strategy;
+  phases.recompute = chosen->recompute;
+  return kDone;
 }

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_CANDIDATES_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_CANDIDATES_H
 
-#include "optimus/Pipelines/Phases.h"
+#include "Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -52,10 +52,9 @@ void predict(ModuleOp module, PhaseOptions options, Candidate &candidate);
 std::optional<Candidate> choose(llvm::ArrayRef<Candidate> candidates,
                                 std::optional<int64_t> budget);
 
-/// Prints all candidates, the fastest first, and marks the chosen one.
-void printCandidates(std::vector<Candidate> candidates,
-                     const std::optional<Candidate> &chosen,
-                     std::optional<int64_t> budget, llvm::raw_ostream &out);
+/// Chooses mesh, strategy and policy by what is predicted of all that come into
+/// question, and prints the table. Returns an exit code.
+int chooseLayout(ModuleOp module, CompileOptions &options);
 
 } // namespace mlir::optimus
 

@@ -8,80 +8,218 @@
 
 #include "Report.h"
 
+#include "RankMemory.h"
+
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Target/CPU/KernelLibrary.h"
 
+#include "optimus-support/MachineMemory.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
+using namespace mlir::optimus;
 using exec::ExecDialect;
+using llvm::formatv;
 
 static int64_t getInteger(Operation *op, StringRef attr) {
   auto value = op->getAttrOfType<IntegerAttr>(attr);
   return value ? value.getInt() : 0;
 }
 
-/// Bytes as MiB with a digit behind the point, since buffers of interest are
-/// that large; small ones in bytes.
+/// To three digits or four, in the largest unit that leaves some before the
+/// point.
 static std::string formatBytes(int64_t bytes) {
-  if (bytes < 100 * 1024)
-    return llvm::formatv("{0} B", bytes).str();
-  return llvm::formatv("{0:f1} MiB", bytes / 1048576.0).str();
+  for (auto [unit, shift] : {std::pair("GiB", 30), {"MiB", 20}, {"KiB", 10}})
+    if (double value = double(bytes) / double(int64_t(1) << shift); value >= 1)
+      return formatv(value < 10 ? "{0:f2} {1}" : "{0:f1} {1}", value, unit);
+  return formatv("{0} B", bytes);
 }
 
-static void printSchedule(DictionaryAttr schedule, llvm::raw_ostream &out) {
-  auto getMs = [&](StringRef name) {
-    return schedule.getAs<FloatAttr>(name).getValueAsDouble();
-  };
-  auto getCount = [&](StringRef name) {
-    return schedule.getAs<IntegerAttr>(name).getInt();
-  };
-  out << llvm::formatv("  predicted    {0:f2} ms, of {1:f2} ms of "
-                       "communication {2:f2} exposed\n",
-                       getMs("predicted_step_ms"), getMs("predicted_comm_ms"),
-                       getMs("predicted_exposed_ms"));
-  out << llvm::formatv("  overlap      {0} of workspace; {1} collectives are "
-                       "not overlapped, {2} for want of workspace\n",
-                       formatBytes(getCount("extra_workspace_bytes")),
-                       getCount("not_overlapped"),
-                       getCount("out_of_workspace"));
+static std::string formatMs(double ms) {
+  return ms < 10000 ? formatv("{0:f2} ms", ms).str()
+                    : formatv("{0:f1} s", ms / 1000).str();
 }
 
-void printReport(ModuleOp module, llvm::raw_ostream &out) {
-  int64_t kernels = 0;
-  for (auto function : module.getOps<func::FuncOp>())
-    kernels += function->hasAttr(optimus::KernelLibrary::kKernelAttr);
+static std::string formatCount(int64_t count, StringRef what) {
+  return formatv("{0} {1}{2}", count, what, count == 1 ? "" : "s");
+}
 
-  out << llvm::formatv("{0,-12} {1,9} {2,12} {3,12} {4,7}\n", "function",
-                       "commands", "arena", "lower bound", "ratio");
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (function->hasAttr(optimus::KernelLibrary::kKernelAttr))
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+static double getMs(DictionaryAttr entry, StringRef name) {
+  auto value = entry.getAs<FloatAttr>(name);
+  return value ? value.getValueAsDouble() : 0;
+}
+
+static int64_t getCount(DictionaryAttr entry, StringRef name) {
+  auto value = entry.getAs<IntegerAttr>(name);
+  return value ? value.getInt() : 0;
+}
+
+/// What a rank waits for, the longest first, and why.
+static void printWaits(DictionaryAttr schedule, llvm::raw_ostream &out) {
+  auto waits = schedule.getAs<ArrayAttr>("waits");
+  if (!waits || waits.empty())
+    return;
+  constexpr size_t kMostListed = 4;
+  SmallVector<std::string> listed;
+  double all = 0, queued = 0, idle = 0, rest = 0;
+  for (auto [index, entry] :
+       llvm::enumerate(waits.getAsRange<DictionaryAttr>())) {
+    double ms = getMs(entry, "ms");
+    all += ms;
+    queued += getMs(entry, "queued_ms");
+    idle += getMs(entry, "idle_ms");
+    if (index >= kMostListed) {
+      rest += ms;
       continue;
-    int64_t arena = getInteger(function, ExecDialect::kArenaBytes);
-    int64_t bound = getInteger(function, ExecDialect::kLowerBoundBytes);
-    out << llvm::formatv("{0,-12} {1,9} {2,12} {3,12} {4,7:f4}\n",
-                         function.getSymName(),
-                         getInteger(function, ExecDialect::kCommands),
-                         formatBytes(arena), formatBytes(bound),
-                         bound ? double(arena) / bound : 1.0);
-    if (auto peak =
-            function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes))
-      for (NamedAttribute category : peak)
-        out << llvm::formatv(
-            "  at the peak  {0,-16} {1,12}\n", category.getName().getValue(),
-            formatBytes(cast<IntegerAttr>(category.getValue()).getInt()));
-    if (auto axes =
-            function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
-      for (auto axis : axes.getAsRange<DictionaryAttr>())
-        out << llvm::formatv(
-            "  over axis    {0,-16} {1,12} in {2} messages a rank\n",
-            axis.getAs<StringAttr>("axis").getValue(),
-            formatBytes(axis.getAs<IntegerAttr>("bytes").getInt()),
-            axis.getAs<IntegerAttr>("messages").getInt());
-    if (auto schedule =
-            function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
-      printSchedule(schedule, out);
+    }
+    StringRef axis = entry.getAs<StringAttr>("axis").getValue();
+    StringRef kind = entry.getAs<StringAttr>("collective").getValue();
+    listed.push_back(formatv("{0} of {1} {2} over {3}", formatMs(ms),
+                             getCount(entry, "count"), kind, axis));
   }
-  out << kernels << " kernels\n";
+  if (rest > 0)
+    listed.push_back(formatMs(rest) + " of others");
+  out << "  waits        " << llvm::join(listed, ", ") << "\n";
+  SmallVector<std::string> reasons;
+  auto addReason = [&](double ms, StringRef why) {
+    // A tenth of a percent is no reason.
+    if (ms > all / 1000)
+      reasons.push_back(formatv("{0} {1}", formatMs(ms), why));
+  };
+  addReason(idle, "have nothing to compute meanwhile");
+  addReason(queued, "are for earlier ones on the axis");
+  addReason(all - idle - queued, "are longer than what is computed meanwhile");
+  out << "  because      " << llvm::join(reasons, ", ") << "\n";
+}
+
+static void printSchedule(DictionaryAttr schedule,
+                          const CompileOptions &options,
+                          llvm::raw_ostream &out) {
+  double exposed = getMs(schedule, "predicted_exposed_ms");
+  double step = getMs(schedule, "predicted_step_ms");
+  out << formatv("  predicted    {0}: {1} computing, {2} waiting for {3} of "
+                 "communication\n",
+                 formatMs(step), formatMs(step - exposed), formatMs(exposed),
+                 formatMs(getMs(schedule, "predicted_comm_ms")));
+  printWaits(schedule, out);
+  int64_t extra = getCount(schedule, "extra_workspace_bytes");
+  int64_t bounded = getCount(schedule, "out_of_workspace");
+  if (extra == 0 && bounded == 0)
+    return;
+  out << "  workspace    " << formatBytes(extra) << " more for overlap";
+  if (bounded > 0)
+    out << formatv("; {0} would overlap with more than --extra-workspace {1}",
+                   formatCount(bounded, "collective"),
+                   options.phases.extraWorkspace);
+  out << "\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static void printFunction(func::FuncOp function, const CompileOptions &options,
+                          llvm::raw_ostream &out) {
+  int64_t arena = getInteger(function, ExecDialect::kArenaBytes);
+  int64_t bound = getInteger(function, ExecDialect::kLowerBoundBytes);
+  out << formatv(
+      "{0,-12} {1,9} {2,12} {3,12} {4,7:f4}\n", function.getSymName(),
+      getInteger(function, ExecDialect::kCommands), formatBytes(arena),
+      formatBytes(bound), bound ? double(arena) / bound : 1.0);
+  if (auto peak =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes))
+    for (NamedAttribute category : peak)
+      out << formatv(
+          "  at the peak  {0,-16} {1,12}\n", category.getName().getValue(),
+          formatBytes(cast<IntegerAttr>(category.getValue()).getInt()));
+  if (auto axes =
+          function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      out << formatv("  over axis    {0,-16} {1,12} in {2} messages a rank\n",
+                     axis.getAs<StringAttr>("axis").getValue(),
+                     formatBytes(getCount(axis, "bytes")),
+                     getCount(axis, "messages"));
+  if (auto schedule =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
+    printSchedule(schedule, options, out);
+}
+
+/// What the ranks hold and whether that fits: a budget that is given, and this
+/// machine, if all of them run on it.
+static void printFit(int64_t rankBytes, const CompileOptions &options,
+                     llvm::raw_ostream &out) {
+  int64_t ranks = options.phases.mesh.getNumRanks();
+  if (options.memoryBudget)
+    out << formatv("a rank needs {0}, which {1} the memory budget of {2}\n",
+                   formatBytes(rankBytes),
+                   rankBytes <= *options.memoryBudget ? "fits" : "exceeds",
+                   formatBytes(*options.memoryBudget));
+  int64_t machine = optimus_support::machineMemoryBytes();
+  int64_t fitting = std::min(ranks, machine / std::max<int64_t>(rankBytes, 1));
+  out << formatv("{0} {1} {2}", formatCount(ranks, "rank"),
+                 ranks == 1 ? "needs" : "need", formatBytes(rankBytes * ranks));
+  out << formatv("; this machine has {0}", formatBytes(machine));
+  if (fitting == ranks)
+    out << ": " << (ranks == 1 ? "it fits\n" : "all of them fit\n");
+  else
+    out << formatv(": {0} of them {1}; more ranks on more machines, a smaller "
+                   "batch or --recompute need less of each\n",
+                   fitting == 0 ? "none" : std::to_string(fitting),
+                   fitting <= 1 ? "fits" : "fit");
+}
+
+/// What a rank holds to call each function, and for the microbatches of a step
+/// the two that they need together.
+static void printRankMemory(ArrayRef<func::FuncOp> functions,
+                            const CompileOptions &options,
+                            llvm::raw_ostream &out) {
+  constexpr const char *kRow =
+      "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12}\n";
+  out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
+                 "inputs", "arena", "in all");
+  int64_t most = 0;
+  auto print = [&](StringRef name, const RankMemory &memory) {
+    most = std::max(most, memory.getTotal());
+    out << formatv(kRow, name, formatBytes(memory.parameters),
+                   formatBytes(memory.state), formatBytes(memory.gradients),
+                   formatBytes(memory.inputs), formatBytes(memory.arena),
+                   formatBytes(memory.getTotal()));
+  };
+  RankMemory both;
+  for (func::FuncOp function : functions) {
+    RankMemory memory = getRankMemory(function);
+    print(function.getSymName(), memory);
+    if (function.getSymName() == "accumulate" ||
+        function.getSymName() == "update")
+      both.include(memory);
+  }
+  if (both.getTotal() > 0)
+    print("microbatches", both);
+  printFit(most, options, out);
+}
+
+void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
+                                llvm::raw_ostream &out) {
+  int64_t kernels = 0;
+  SmallVector<func::FuncOp> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(KernelLibrary::kKernelAttr))
+      ++kernels;
+    else
+      functions.push_back(function);
+
+  out << formatv("{0,-12} {1,9} {2,12} {3,12} {4,7}\n", "function", "commands",
+                 "arena", "lower bound", "ratio");
+  for (func::FuncOp function : functions)
+    printFunction(function, options, out);
+  out << formatCount(kernels, "kernel") << "\n\n";
+
+  printRankMemory(functions, options, out);
 }

@@ -9,12 +9,20 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_REPORT_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_REPORT_H
 
+#include "Options.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
+namespace mlir::optimus {
+
 /// Prints, for each function of commands, its arena against the lower bound,
-/// the peak by category and the communication by mesh axis. For a module after
+/// the peak by category, the communication by mesh axis, and what is waited for
+/// and why; then what a rank holds, and whether that fits. For a module after
 /// --optimus-place-buffers.
-void printReport(mlir::ModuleOp module, llvm::raw_ostream &out);
+void printReport(ModuleOp module, const CompileOptions &options,
+                 llvm::raw_ostream &out);
+
+} // namespace mlir::optimus
 
 #endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_REPORT_H

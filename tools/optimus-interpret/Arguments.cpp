@@ -12,6 +12,7 @@
 
 #include "optimus-support/Dropout.h"
 #include "optimus-support/Initialize.h"
+#include "optimus-support/NearestName.h"
 #include "optimus-support/Philox.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -25,6 +26,8 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::StatusOr;
 
 namespace {
 class Collector {
@@ -32,21 +35,18 @@ public:
   Collector(func::FuncOp function, const ArgumentSources &sources)
       : function(function), sources(sources) {}
 
-  llvm::Expected<Tensor> collect(unsigned argument) {
+  StatusOr<Tensor> collect(unsigned argument) {
     std::string name = getArgumentName(function, argument);
     auto type =
         dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
     if (!type || !type.hasStaticShape())
-      return llvm::createStringError("argument '" + name +
-                                     "' is not a tensor of static shape");
+      return invalidArgument("argument '" + name +
+                             "' is not a tensor of static shape");
     SmallVector<int64_t> shape = getWholeShape(type);
 
-    if (!sources.folder.empty()) {
-      SmallString<128> path(sources.folder);
-      llvm::sys::path::append(path, name + ".npy");
-      if (llvm::sys::fs::exists(path))
-        return read(path, argument, shape);
-    }
+    std::string path = findArgumentFile(function, argument, sources);
+    if (!path.empty())
+      return read(path, argument, shape);
     auto scalar = sources.scalars.find(name);
     if (shape.empty() && scalar != sources.scalars.end())
       return Tensor::scalar(scalar->second);
@@ -61,7 +61,7 @@ public:
     // Training starts without any.
     if (isOptimizerState(StringRef(name).split(':').first))
       return Tensor::zeros(shape);
-    return llvm::createStringError(
+    return invalidArgument(
         "no value for argument '" + name + "' of @" + function.getName().str() +
         (shape.empty() ? "; give it with --set '" + name + "=NUMBER' or"
                        : std::string("; give it")) +
@@ -70,27 +70,26 @@ public:
 
 private:
   /// An array of the argument's shape, or of its shape in checkpoints.
-  llvm::Expected<Tensor> read(StringRef path, unsigned argument,
-                              ArrayRef<int64_t> shape) {
-    llvm::Expected<Tensor> tensor = readNpy(path);
-    if (!tensor)
-      return tensor.takeError();
+  StatusOr<Tensor> read(const std::string &path, unsigned argument,
+                        ArrayRef<int64_t> shape) {
+    OPTRT_ASSIGN_OR_RETURN(NpyFile file, NpyFile::open(path));
     auto hfShape = function.getArgAttrOfType<DenseI64ArrayAttr>(
         argument, OptimusDialect::kHfShape);
-    bool fits = ArrayRef(tensor->shape) == shape ||
-                (hfShape && hfShape.asArrayRef() == ArrayRef(tensor->shape));
+    bool fits = file.getShape() == shape ||
+                (hfShape && hfShape.asArrayRef() == file.getShape());
     if (!fits)
-      return llvm::createStringError("'" + path + "': expected shape " +
-                                     toString(shape) + ", found " +
-                                     toString(tensor->shape));
+      return invalidArgument("'" + path + "': expected shape " +
+                             toString(shape) + ", found " +
+                             toString(file.getShape()));
+    OPTRT_ASSIGN_OR_RETURN(Tensor tensor, file.read());
     Type type = function.getArgument(argument).getType();
     if (getElementTypeOrSelf(type).isInteger())
-      for (double x : tensor->elements)
+      for (double x : tensor.elements)
         if (!(std::abs(x) < 0x1p31) || x != std::trunc(x))
-          return llvm::createStringError(
-              "'" + path + "': expected token ids of i32, found " +
-              std::to_string(x));
-    tensor->shape.assign(shape.begin(), shape.end());
+          return invalidArgument("'" + path +
+                                 "': expected token ids of i32, found " +
+                                 std::to_string(x));
+    tensor.shape.assign(shape.begin(), shape.end());
     return tensor;
   }
 
@@ -147,16 +146,32 @@ private:
 };
 } // namespace
 
-llvm::Expected<SmallVector<Tensor>>
+std::string mlir::optimus::findArgumentFile(func::FuncOp function,
+                                            unsigned argument,
+                                            const ArgumentSources &sources) {
+  if (sources.folder.empty())
+    return "";
+  SmallString<128> path(sources.folder);
+  llvm::sys::path::append(path, getArgumentName(function, argument) + ".npy");
+  return llvm::sys::fs::exists(path) ? path.str().str() : "";
+}
+
+StatusOr<SmallVector<Tensor>>
 mlir::optimus::collectArguments(func::FuncOp function,
                                 const ArgumentSources &sources) {
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    names.push_back(getArgumentName(function, i));
+  for (StringRef name : sources.scalars.keys())
+    if (!llvm::is_contained(names, name))
+      return invalidArgument("--set: @" + function.getName().str() +
+                             " has no argument '" + name.str() + "'" +
+                             optimus_support::didYouMean(name, names));
   Collector collector(function, sources);
   SmallVector<Tensor> arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    llvm::Expected<Tensor> argument = collector.collect(i);
-    if (!argument)
-      return argument.takeError();
-    arguments.push_back(std::move(*argument));
+    OPTRT_ASSIGN_OR_RETURN(Tensor argument, collector.collect(i));
+    arguments.push_back(std::move(argument));
   }
   return arguments;
 }

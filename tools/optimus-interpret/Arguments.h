@@ -11,9 +11,10 @@
 
 #include "optimus/Interpreter/Tensor.h"
 
+#include "optimus-support/Status.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Error.h"
 
 namespace mlir::optimus {
 
@@ -32,8 +33,12 @@ struct ArgumentSources {
   int64_t vocabulary = 0;
 };
 
+/// The file of an argument in the folder, if there is one; else empty.
+std::string findArgumentFile(func::FuncOp function, unsigned argument,
+                             const ArgumentSources &sources);
+
 /// The whole tensors to call a function with.
-llvm::Expected<SmallVector<Tensor>>
+optimus_support::StatusOr<SmallVector<Tensor>>
 collectArguments(func::FuncOp function, const ArgumentSources &sources);
 
 } // namespace mlir::optimus

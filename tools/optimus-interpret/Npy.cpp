@@ -14,21 +14,22 @@
 
 #include "Npy.h"
 
+#include "optimus/Tool/Files.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/EndianStream.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir::optimus;
 using llvm::StringRef;
+using optimus_support::Status;
+using optimus_support::StatusOr;
 namespace endian = llvm::support::endian;
 
 static constexpr StringRef kMagic("\x93NUMPY", 6);
 
-static llvm::Error makeError(StringRef path, const llvm::Twine &what) {
-  return llvm::createStringError("'" + path + "': " + what);
+static Status makeError(StringRef path, const llvm::Twine &what) {
+  return optimus_support::invalidArgument(("'" + path + "': " + what).str());
 }
 
 /// What follows `'key':` in a header.
@@ -67,51 +68,69 @@ static bool parseShape(StringRef text, llvm::SmallVectorImpl<int64_t> &shape) {
   return shape.size() <= 8;
 }
 
-llvm::Expected<Tensor> mlir::optimus::readNpy(StringRef path) {
-  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                          /*RequiresNullTerminator=*/false);
-  if (!file)
-    return makeError(path, "cannot be read: " + file.getError().message());
-  StringRef data = (*file)->getBuffer();
+StatusOr<NpyFile> NpyFile::open(const std::string &path) {
+  NpyFile npy;
+  OPTRT_ASSIGN_OR_RETURN(
+      npy.file, optimus_support::InputFile::open(
+                    path, optimus_support::StatusCode::InvalidArgument));
+  // Headers have some hundred bytes.
+  constexpr size_t kMostHeaderBytes = size_t(1) << 16;
+  std::string start(std::min(npy.file.size(), kMostHeaderBytes), '\0');
+  OPTRT_RETURN_IF_ERROR(npy.file.read(0, start.data(), start.size()));
+  StringRef data = start;
   size_t prefix = data.size() > 6 && data[6] >= 2 ? 12 : 10;
   if (!data.starts_with(kMagic) || data.size() < prefix)
     return makeError(path, "expected a .npy file");
   size_t headerSize = prefix == 10 ? endian::read16le(data.data() + 8)
                                    : endian::read32le(data.data() + 8);
   StringRef header = data.substr(prefix, headerSize);
-  data = data.drop_front(std::min(data.size(), prefix + headerSize));
+  npy.offset = std::min(npy.file.size(), prefix + headerSize);
 
   StringRef descr = getEntry(header, "descr");
-  StringRef type;
   for (StringRef known : {"<f4", "<f8", "<i4", "<i8"})
     if (descr.starts_with(("'" + known + "'").str()))
-      type = known;
-  if (type.empty())
+      npy.type = known;
+  if (npy.type.empty())
     return makeError(path,
                      "expected elements of <f4, <f8, <i4 or <i8, found " +
                          descr.take_until([](char c) { return c == ','; }));
   if (!getEntry(header, "fortran_order").starts_with("False"))
     return makeError(path, "expected an array in C order");
-  Tensor tensor;
-  if (!parseShape(getEntry(header, "shape"), tensor.shape))
+  if (!parseShape(getEntry(header, "shape"), npy.shape))
     return makeError(path, "cannot read the shape in its header");
-  size_t width = type.back() - '0', count = 1;
-  for (int64_t extent : tensor.shape)
-    if (__builtin_mul_overflow(count, static_cast<size_t>(extent), &count))
+  for (int64_t extent : npy.shape)
+    if (__builtin_mul_overflow(npy.count, static_cast<size_t>(extent),
+                               &npy.count))
       return makeError(path, "cannot read the shape in its header");
-  if (data.size() / width < count)
-    return makeError(path, "is cut short: expected " + llvm::Twine(count) +
+  size_t width = npy.type.back() - '0', bytes = npy.file.size() - npy.offset;
+  if (bytes / width < npy.count)
+    return makeError(path, "is cut short: expected " + llvm::Twine(npy.count) +
                                " elements of " + llvm::Twine(width) +
-                               " bytes, found " + llvm::Twine(data.size()) +
+                               " bytes, found " + llvm::Twine(bytes) +
                                " bytes");
+  return npy;
+}
+
+StatusOr<Tensor> NpyFile::read() const {
+  Tensor tensor;
+  tensor.shape = shape;
   tensor.elements.reserve(count);
-  for (size_t i = 0; i < count; ++i)
-    tensor.elements.push_back(readElement(data.data() + i * width, type));
+  constexpr size_t kPieceElements = size_t(1) << 17;
+  size_t width = type.back() - '0';
+  std::string piece(std::min(kPieceElements, count) * width, '\0');
+  for (size_t done = 0; done < count;) {
+    size_t now = std::min(kPieceElements, count - done);
+    OPTRT_RETURN_IF_ERROR(
+        file.read(offset + done * width, piece.data(), now * width));
+    for (size_t i = 0; i < now; ++i)
+      tensor.elements.push_back(readElement(piece.data() + i * width, type));
+    done += now;
+  }
   return tensor;
 }
 
-llvm::Error mlir::optimus::writeNpy(StringRef path, const Tensor &tensor,
-                                    bool integers) {
+Status mlir::optimus::writeNpy(const std::string &path, const Tensor &tensor,
+                               bool integers) {
   std::string header = "{'descr': '";
   header += integers ? "<i4" : "<f8";
   header += "', 'fortran_order': False, 'shape': (";
@@ -122,25 +141,17 @@ llvm::Error mlir::optimus::writeNpy(StringRef path, const Tensor &tensor,
   header.append(63 - (kMagic.size() + 4 + header.size()) % 64, ' ');
   header += '\n';
 
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  if (error)
-    return makeError(path, "cannot be written: " + error.message());
-  endian::Writer writer(file, llvm::endianness::little);
-  file << kMagic << '\1' << '\0';
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<OutputStream> file,
+                         OutputStream::open(path));
+  endian::Writer writer(*file, llvm::endianness::little);
+  *file << kMagic << '\1' << '\0';
   writer.write(static_cast<uint16_t>(header.size()));
-  file << header;
+  *file << header;
   for (double element : tensor.elements) {
     if (integers)
       writer.write(static_cast<int32_t>(element));
     else
       writer.write(element);
   }
-  file.close();
-  if (file.has_error()) {
-    error = file.error();
-    file.clear_error();
-    return makeError(path, "cannot be written: " + error.message());
-  }
-  return llvm::Error::success();
+  return file->commit();
 }

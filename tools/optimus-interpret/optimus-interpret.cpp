@@ -19,20 +19,28 @@
 #include "optimus/Interpreter/InterpretableOpInterface.h"
 #include "optimus/Interpreter/Interpreter.h"
 
+#include "optimus/Tool/CommandLine.h"
+#include "optimus/Tool/Files.h"
+#include "optimus/Tool/Tool.h"
+
+#include "optimus-support/NearestName.h"
+#include "optimus-support/PathUse.h"
+
 #include "mlir/Parser/Parser.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/WithColor.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::PathUse;
+using optimus_support::Status;
+using optimus_support::StatusOr;
 namespace cl = llvm::cl;
 
 static cl::OptionCategory category("optimus-interpret options");
@@ -52,11 +60,11 @@ static cl::opt<std::string>
 static cl::list<std::string> settings("set", cl::value_desc("name=number"),
                                       cl::cat(category),
                                       cl::desc("A scalar argument"));
-static cl::opt<uint64_t>
-    seed("seed", cl::init(1), cl::value_desc("number"), cl::cat(category),
+static cl::opt<std::string>
+    seed("seed", cl::init("1"), cl::value_desc("number"), cl::cat(category),
          cl::desc("Of parameters that are not given (default: 1)"));
-static cl::opt<int64_t> vocabulary(
-    "draw", cl::init(0), cl::value_desc("vocabulary"), cl::cat(category),
+static cl::opt<std::string> vocabulary(
+    "draw", cl::value_desc("vocabulary"), cl::cat(category),
     cl::desc("Draw arguments that are neither given nor parameters: numbers "
              "from the normal distribution, tokens below the vocabulary"));
 static cl::opt<bool> printResults("print", cl::cat(category),
@@ -70,18 +78,42 @@ static cl::opt<bool>
                   cl::desc("Compare the gradients of @grad (or @grad_step) "
                            "with central differences of @loss (or "
                            "@eval_step)"));
-static cl::opt<int64_t>
-    checkLimit("gradcheck-limit", cl::init(1000), cl::value_desc("number"),
+static cl::opt<std::string>
+    checkLimit("gradcheck-limit", cl::init("1000"), cl::value_desc("number"),
                cl::cat(category),
-               cl::desc("How many elements of a parameter to check"));
+               cl::desc("How many elements of a parameter to check (default: "
+                        "1000)"));
 
-static int fail(const Twine &message) {
-  llvm::WithColor::error(llvm::errs(), "optimus-interpret") << message << "\n";
-  return 1;
+static std::string getResultPath(func::FuncOp function, unsigned result) {
+  SmallString<128> path{StringRef(outputs)};
+  llvm::sys::path::append(path, getResultName(function, result) + ".npy");
+  return path.str().str();
 }
 
-static int fail(llvm::Error error) {
-  return fail(llvm::toString(std::move(error)));
+/// Says before any work whether results can be written, each to a file of its
+/// own that is no input.
+static Status checkFiles(func::FuncOp function,
+                         const ArgumentSources &sources) {
+  std::vector<PathUse> from{{"the program", inputPath}}, to;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    from.push_back({"--inputs", findArgumentFile(function, i, sources)});
+  if (outputs.empty())
+    return optimus_support::okStatus();
+  if (llvm::sys::fs::exists(outputs) && !llvm::sys::fs::is_directory(outputs))
+    return invalidArgument("--outputs: expected a folder, but '" + outputs +
+                           "' is none");
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    std::string name = getResultName(function, i);
+    // A name may come from the program; files of others are none of its
+    // business.
+    if (StringRef(name).find_first_of(StringRef("/\0", 2)) != StringRef::npos)
+      return invalidArgument("--outputs: the result '" + name +
+                             "' has a name that no file can have");
+    to.push_back({"--outputs", getResultPath(function, i)});
+    if (llvm::sys::fs::is_directory(outputs))
+      OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(to.back().path));
+  }
+  return optimus_support::checkOutputsApart(from, to);
 }
 
 /// The first of some functions that the module has.
@@ -111,25 +143,22 @@ static void print(StringRef name, const Tensor &tensor) {
 }
 
 /// Prints and writes the results as the options ask.
-static int report(func::FuncOp function, ArrayRef<Tensor> results) {
+static Status report(func::FuncOp function, ArrayRef<Tensor> results) {
   if (!outputs.empty())
     if (std::error_code error = llvm::sys::fs::create_directories(outputs))
-      return fail("cannot make the folder '" + outputs +
-                  "': " + error.message());
+      return invalidArgument("--outputs: cannot make the folder '" + outputs +
+                             "': " + error.message());
   for (auto [index, result] : llvm::enumerate(results)) {
-    std::string name = getResultName(function, index);
     if (result.shape.empty() || printResults)
-      print(name, result);
+      print(getResultName(function, index), result);
     if (outputs.empty())
       continue;
-    SmallString<128> path(outputs);
-    llvm::sys::path::append(path, name + ".npy");
     bool integers =
         getElementTypeOrSelf(function.getResultTypes()[index]).isInteger();
-    if (llvm::Error error = writeNpy(path, result, integers))
-      return fail(std::move(error));
+    OPTRT_RETURN_IF_ERROR(
+        writeNpy(getResultPath(function, index), result, integers));
   }
-  return 0;
+  return optimus_support::okStatus();
 }
 
 /// Compares results with those of another function.
@@ -170,12 +199,16 @@ static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources) {
     return fail("--gradcheck: expected @loss and @grad, or @eval_step and "
                 "@grad_step; found " +
                 listFunctions(module));
-  llvm::Expected<SmallVector<Tensor>> arguments =
-      collectArguments(loss, sources);
-  if (!arguments)
-    return fail(arguments.takeError());
+  auto limit = readCount("--gradcheck-limit", checkLimit, 1);
+  if (!limit.ok())
+    return fail(limit.status());
+  if (failed(checkMemory(loss)) || failed(checkMemory(grad)))
+    return kBadInput;
+  auto arguments = collectArguments(loss, sources);
+  if (!arguments.ok())
+    return fail(arguments.status());
   FailureOr<SmallVector<GradientCheck>> checks =
-      checkGradients(loss, grad, *arguments, checkLimit);
+      checkGradients(loss, grad, *arguments, *limit);
   if (failed(checks))
     return 1;
   bool passed = true;
@@ -197,64 +230,112 @@ static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources) {
   return passed ? 0 : 1;
 }
 
-static int run(ModuleOp module) {
+/// Where arguments come from.
+static StatusOr<ArgumentSources> readSources() {
   ArgumentSources sources;
   sources.folder = inputs;
-  sources.seed = seed;
-  sources.vocabulary = vocabulary;
+  OPTRT_ASSIGN_OR_RETURN(sources.seed,
+                         readCount("--seed", seed, 0, UINT64_MAX));
+  // Token ids are i32.
+  if (vocabulary.getNumOccurrences() > 0) {
+    OPTRT_ASSIGN_OR_RETURN(sources.vocabulary,
+                           readCount("--draw", vocabulary, 1, INT32_MAX));
+  }
   if (!inputs.empty() && !llvm::sys::fs::is_directory(inputs))
-    return fail("--inputs: there is no folder '" + inputs + "'");
+    return invalidArgument("--inputs: there is no folder '" + inputs + "'");
   for (StringRef setting : settings) {
     auto [name, text] = setting.rsplit('=');
     double value = 0;
     if (name.empty() || text.getAsDouble(value))
-      return fail("--set: expected NAME=NUMBER, found '" + setting + "'");
-    sources.scalars[name] = value;
+      return invalidArgument("--set: expected NAME=NUMBER, found '" +
+                             setting.str() + "'");
+    if (!sources.scalars.try_emplace(name, value).second)
+      return invalidArgument("--set: '" + name.str() + "' is given twice");
   }
+  return sources;
+}
+
+/// A function that a flag names.
+static StatusOr<func::FuncOp> getFunction(ModuleOp module, StringRef flag,
+                                          StringRef name) {
+  if (func::FuncOp function = findFunction(module, name))
+    return function;
+  std::vector<std::string> names;
+  for (auto function : module.getOps<func::FuncOp>())
+    names.push_back(function.getName().str());
+  return invalidArgument(
+      llvm::formatv("{0}: expected a function of the program, found '{1}'; it "
+                    "has {2}{3}",
+                    flag, name, listFunctions(module),
+                    optimus_support::didYouMean(name.str(), names))
+          .str());
+}
+
+static int run(ModuleOp module, const ArgumentSources &sources) {
   if (gradientCheck)
     return checkGradientsOf(module, sources);
 
-  func::FuncOp function = findFunction(module, StringRef(functionName));
-  if (!function)
-    return fail("--function: expected a function of the program, found '" +
-                functionName + "'; it has " + listFunctions(module));
-  llvm::Expected<SmallVector<Tensor>> arguments =
-      collectArguments(function, sources);
-  if (!arguments)
-    return fail(arguments.takeError());
-  FailureOr<SmallVector<Tensor>> results = interpret(function, *arguments);
+  auto function = getFunction(module, "--function", functionName);
+  if (!function.ok())
+    return fail(function.status());
+  func::FuncOp reference;
+  if (!compareWith.empty()) {
+    auto found = getFunction(module, "--compare-with", compareWith);
+    if (!found.ok())
+      return fail(found.status());
+    reference = *found;
+  }
+  if (Status status = checkFiles(*function, sources); !status.ok())
+    return fail(status);
+  if (failed(checkMemory(*function)) ||
+      (reference && failed(checkMemory(reference))))
+    return kBadInput;
+  auto arguments = collectArguments(*function, sources);
+  if (!arguments.ok())
+    return fail(arguments.status());
+  FailureOr<SmallVector<Tensor>> results = interpret(*function, *arguments);
   if (failed(results))
-    return 1;
-  if (int code = report(function, *results))
-    return code;
-  if (compareWith.empty())
-    return 0;
-  func::FuncOp reference = findFunction(module, StringRef(compareWith));
-  if (!reference)
-    return fail("--compare-with: expected a function of the program, found '" +
-                compareWith + "'; it has " + listFunctions(module));
-  return compare(function, reference, *arguments, *results);
+    return kBadInput;
+  if (Status status = report(*function, *results); !status.ok())
+    return fail(status);
+  return reference ? compare(*function, reference, *arguments, *results)
+                   : kDone;
 }
 
-int main(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv,
-                              "Executes optimus and ccl programs in f64\n");
+/// Everything but the flags.
+static int interpretProgram() {
+  auto sources = readSources();
+  if (!sources.ok())
+    return fail(sources.status());
   DialectRegistry registry;
   registerAllDialects(registry);
   registerInterpreterModels(registry);
-  MLIRContext context(registry);
+  MLIRContext context(registry, chooseThreading());
   context.printOpOnDiagnostic(false);
 
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(inputPath, &message);
-  if (!file)
-    return fail(message);
+  auto text = readProgram(inputPath);
+  if (!text.ok())
+    return fail(text.status());
   llvm::SourceMgr sourceManager;
-  sourceManager.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  sourceManager.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sourceManager, &context);
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sourceManager, &context);
-  return module ? run(*module) : 1;
+  return module ? run(*module, *sources) : kBadInput;
+}
+
+int main(int argc, char **argv) {
+  return runTool("optimus-interpret", argc, argv, [&] {
+    auto isOurs = [](const cl::Option &option) {
+      return llvm::is_contained(option.Categories, &category);
+    };
+    std::optional<int> code =
+        parseCommandLine(argc, argv,
+                         {.name = "optimus-interpret",
+                          .summary = "executes optimus and ccl programs in f64",
+                          .input = "PROGRAM.mlir",
+                          .needsInput = false,
+                          .isOurs = isOurs});
+    return code ? *code : interpretProgram();
+  });
 }

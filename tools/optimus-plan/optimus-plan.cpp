@@ -13,197 +13,213 @@
 
 #include "optimus/MemoryPlanning/LiveRangeCsv.h"
 
-#include <algorithm>
+#include "optimus-support/InputFile.h"
+#include "optimus-support/NearestName.h"
+#include "optimus-support/OutputFile.h"
+#include "optimus-support/PathUse.h"
+#include "optimus-support/Process.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
 #include <charconv>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 using namespace optimus_planning;
+using namespace optimus_support;
 
 namespace {
-
-constexpr const char *kUsage =
-    R"(usage: optimus-plan FILE.csv [options]
-
-Gives every buffer of FILE.csv an offset in one arena. FILE.csv (- for standard
-input) has the columns id,lower,upper,size[,alignment]: the buffer is alive from
-time lower up to, not including, upper; sizes are bytes.
-
-  --budget N      bytes the arena must fit in; exit 1 when it does not
-  --good-enough R stop at R times the lower bound (default 1.01)
-  --node-limit N  how long the exact search goes on (default 1000000; 0: none)
-  --time-limit S  seconds for the exact search (default: none). The plan then
-                  depends on the speed of the machine.
-  -o FILE         write id,lower,upper,size,alignment,offset (- for stdout)
-  --report        print bound, arena, their ratio and the method
-  --help          print this
-)";
 
 struct Arguments {
   std::string input;
   std::string output;
   bool report = false;
-  bool help = false;
   Options options;
 };
 
-/// Prints the error and returns the exit code for wrong input.
-int fail(const std::string &message) {
-  std::fprintf(stderr, "optimus-plan: error: %s\n", message.c_str());
-  return 1;
+/// Prints the error and returns the exit code.
+int fail(const Status &status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "optimus-plan: %serror: %s\n",
+               status.code() == StatusCode::Internal ? "internal " : "",
+               status.message().c_str());
+  return status.exitCode();
 }
 
-/// Reads a whole number or decimal fraction; returns whether `text` is one.
+/// A number in [least, most]; `what` says so.
 template <typename T>
-bool parseNumber(const std::string &text, T &value) {
-  auto [end, code] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc() && end == text.data() + text.size();
+CLI::Validator number(const char *what, T least, T most) {
+  return CLI::Validator(
+      [=](std::string &text) -> std::string {
+        T value = 0;
+        const char *end = text.data() + text.size();
+        auto [stop, code] = std::from_chars(text.data(), end, value);
+        bool isNumber = code == std::errc() && stop == end;
+        if (isNumber && value >= least && value <= most)
+          return "";
+        return concat("expected ", what, ", found '", text, "'");
+      },
+      "");
 }
 
-/// Returns the error, if any.
-std::optional<std::string> parseArguments(int argc, char **argv,
-                                          Arguments &arguments) {
-  for (int i = 1; i < argc; ++i) {
-    std::string flag = argv[i];
-    if (flag == "--help") {
-      arguments.help = true;
-      return std::nullopt;
-    }
-    if (flag == "--report") {
-      arguments.report = true;
-      continue;
-    }
-    if (flag == "-" || !flag.starts_with("-")) {
-      if (!arguments.input.empty())
-        return "two input files: '" + arguments.input + "' and '" + flag + "'";
-      arguments.input = flag;
-      continue;
-    }
+void addOptions(CLI::App &app, Arguments &arguments) {
+  app.add_option("FILE.csv", arguments.input,
+                 "Live ranges: columns id,lower,upper,size[,alignment]; a "
+                 "buffer is alive from time lower up to, not including, "
+                 "upper; sizes are bytes; - is standard input")
+      ->required();
+  app.add_option("--budget", arguments.options.budget,
+                 "Bytes the arena must fit in; exit 1 when it does not")
+      ->check(number<int64_t>("a number of bytes", 0, INT64_MAX));
+  app.add_option("--good-enough", arguments.options.goodEnough,
+                 "Stop at so many times the lower bound")
+      ->capture_default_str()
+      ->check(number<double>("a ratio from 1 to 1e6", 1, 1e6));
+  app.add_option("--node-limit", arguments.options.nodeLimit,
+                 "How long the exact search goes on; 0: none")
+      ->capture_default_str()
+      ->check(number<int64_t>("a whole number >= 0", 0, INT64_MAX));
+  app.add_option("--time-limit", arguments.options.timeLimit,
+                 "Seconds for the exact search (default: none). The plan then "
+                 "depends on the speed of the machine")
+      ->check(number<double>("seconds from 0 to 1e6", 0, 1e6));
+  app.add_option("-o", arguments.output,
+                 "Write id,lower,upper,size,alignment,offset there; - is "
+                 "standard output")
+      ->type_name("FILE");
+  app.add_flag("--report", arguments.report,
+               "Print bound, arena, their ratio and the method");
+}
 
-    // The rest take a value, as `--flag value` or `--flag=value`.
-    std::string value;
-    size_t equals = flag.find('=');
-    bool inOne = flag.starts_with("--") && equals != std::string::npos;
-    if (inOne) {
-      value = flag.substr(equals + 1);
-      flag.resize(equals);
+/// What is wrong that CLI11 has other words for, or none: options that nobody
+/// knows come first, then a second input and options that are given twice.
+Status checkCommandLine(const CLI::App &app) {
+  std::vector<std::string> known, rest = app.remaining();
+  for (const CLI::Option *option : app.get_options())
+    known.push_back(option->get_name());
+  for (const std::string &argument : rest)
+    if (argument.size() > 1 && argument.front() == '-') {
+      std::string name = argument.substr(0, argument.find('='));
+      std::string meant = didYouMean(name, known);
+      return invalidArgument(
+          concat("unknown option '", name, "'",
+                 meant.empty() ? "; --help lists what there is" : meant));
     }
-    const std::vector<std::string> known = {
-        "--budget", "--good-enough", "--node-limit", "--time-limit", "-o"};
-    if (std::find(known.begin(), known.end(), flag) == known.end())
-      return "unknown option '" + flag + "'; see --help";
-    if (!inOne) {
-      if (i + 1 == argc)
-        return flag + " needs a value";
-      value = argv[++i];
-    }
+  if (!rest.empty())
+    return invalidArgument(
+        concat("one input file is expected, found '", rest.front(), "' too"));
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 1)
+      return invalidArgument(
+          concat(option->get_name(), " is given twice; give it once"));
+  return okStatus();
+}
 
-    if (flag == "-o") {
-      arguments.output = value;
-    } else if (flag == "--budget") {
-      int64_t bytes = 0;
-      if (!parseNumber(value, bytes) || bytes < 0)
-        return "--budget: expected a number of bytes, found '" + value + "'";
-      arguments.options.budget = bytes;
-    } else if (flag == "--node-limit") {
-      if (!parseNumber(value, arguments.options.nodeLimit) ||
-          arguments.options.nodeLimit < 0)
-        return "--node-limit: expected a whole number >= 0, found '" + value +
-               "'";
-    } else if (flag == "--good-enough") {
-      double &ratio = arguments.options.goodEnough;
-      if (!parseNumber(value, ratio) || !(ratio >= 1 && ratio <= 1e6))
-        return "--good-enough: expected a ratio from 1 to 1e6, found '" +
-               value + "'";
-    } else {
-      double seconds = 0;
-      if (!parseNumber(value, seconds) || !(seconds >= 0 && seconds <= 1e6))
-        return "--time-limit: expected seconds from 0 to 1e6, found '" + value +
-               "'";
-      arguments.options.timeLimit = seconds;
-    }
+/// An exit code where there is nothing to plan.
+std::optional<int> parseCommandLine(int argc, char **argv,
+                                    Arguments &arguments) {
+  CLI::App app("Gives every buffer of a file of live ranges an offset in one "
+               "arena.",
+               "optimus-plan");
+  app.set_version_flag("--version", "optimus-plan " OPTIMUS_VERSION);
+  app.allow_extras();
+  app.option_defaults()->take_last();
+  addOptions(app, arguments);
+  std::string asked, mistake;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    asked = app.help();
+  } catch (const CLI::CallForVersion &version) {
+    asked = version.what() + std::string("\n");
+  } catch (const CLI::ParseError &error) {
+    mistake = error.what();
   }
-  if (arguments.input.empty())
-    return "no input file; see --help";
-  return std::nullopt;
+  if (Status status = checkCommandLine(app); !status.ok())
+    return fail(status);
+  if (!mistake.empty())
+    return fail(invalidArgument(mistake));
+  if (asked.empty())
+    return std::nullopt;
+  std::fputs(asked.c_str(), stdout);
+  return 0;
+}
+
+StatusOr<std::vector<LiveRange>> readRanges(const std::string &path) {
+  constexpr size_t kMostBytes = size_t(256) << 20;
+  OPTRT_ASSIGN_OR_RETURN(std::string text, readInput(path, kMostBytes));
+  std::istringstream stream(std::move(text));
+  std::vector<LiveRange> ranges;
+  if (std::optional<std::string> error =
+          readLiveRanges(stream, path == "-" ? "<stdin>" : path, ranges))
+    return invalidArgument(*error);
+  return ranges;
+}
+
+void printReport(const std::vector<LiveRange> &ranges, const Plan &plan,
+                 std::FILE *to) {
+  double ratio = plan.lowerBound > 0 ? static_cast<double>(plan.arenaBytes) /
+                                           static_cast<double>(plan.lowerBound)
+                                     : 1.0;
+  std::fprintf(to,
+               "buffers      %zu\n"
+               "lower bound  %lld bytes\n"
+               "arena        %lld bytes\n"
+               "ratio        %.4f%s\n"
+               "order        %s\n"
+               "search nodes %lld\n",
+               ranges.size(), static_cast<long long>(plan.lowerBound),
+               static_cast<long long>(plan.arenaBytes), ratio,
+               plan.optimal ? " (optimal)" : "", plan.order.c_str(),
+               static_cast<long long>(plan.searchNodes));
+}
+
+Status run(const Arguments &arguments) {
+  if (!arguments.output.empty()) {
+    std::vector<PathUse> inputs{{"the input", arguments.input}};
+    std::vector<PathUse> outputs{{"-o", arguments.output}};
+    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.output));
+    OPTRT_RETURN_IF_ERROR(checkOutputsApart(inputs, outputs));
+  }
+  OPTRT_ASSIGN_OR_RETURN(std::vector<LiveRange> ranges,
+                         readRanges(arguments.input));
+  Plan result = plan(ranges, arguments.options);
+  if (std::optional<std::string> mistake = validate(ranges, result))
+    return internal("the plan is invalid: " + *mistake +
+                    "; please report this with the input file");
+  bool printsPlan = isStandardOutput(arguments.output);
+  if (!arguments.output.empty()) {
+    std::ostringstream text;
+    writePlan(text, ranges, result);
+    OPTRT_RETURN_IF_ERROR(
+        OutputFile::write(arguments.output, std::move(text).str()));
+  }
+  if (arguments.report)
+    printReport(ranges, result, printsPlan ? stderr : stdout);
+  if (arguments.options.budget && result.arenaBytes > *arguments.options.budget)
+    return invalidArgument(
+        concat("the arena of ", result.arenaBytes,
+               " bytes passes the budget of ", *arguments.options.budget,
+               result.optimal
+                   ? " bytes; no plan is smaller"
+                   : " bytes; a higher --node-limit may find a smaller one"));
+  return okStatus();
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  startProcess();
   Arguments arguments;
-  if (std::optional<std::string> error = parseArguments(argc, argv, arguments))
-    return fail(*error);
-  if (arguments.help) {
-    std::fputs(kUsage, stdout);
-    return 0;
+  std::optional<int> code = parseCommandLine(argc, argv, arguments);
+  if (!code) {
+    Status status = run(arguments);
+    code = status.ok() ? 0 : fail(status);
   }
-
-  std::vector<LiveRange> ranges;
-  std::optional<std::string> error;
-  if (arguments.input == "-") {
-    error = readLiveRanges(std::cin, "<stdin>", ranges);
-  } else {
-    std::ifstream file(arguments.input);
-    if (!file)
-      return fail("cannot open '" + arguments.input + "' for reading");
-    error = readLiveRanges(file, arguments.input, ranges);
-  }
-  if (error)
-    return fail(*error);
-
-  Plan result = plan(ranges, arguments.options);
-  if (std::optional<std::string> mistake = validate(ranges, result)) {
-    std::fprintf(
-        stderr,
-        "optimus-plan: internal error: the plan is invalid: %s; please "
-        "report this with the input file\n",
-        mistake->c_str());
-    return 2;
-  }
-
-  if (arguments.output == "-") {
-    writePlan(std::cout, ranges, result);
-    std::cout.flush();
-    if (!std::cout)
-      return fail("cannot write the plan to standard output");
-  } else if (!arguments.output.empty()) {
-    std::ofstream file(arguments.output);
-    if (file)
-      writePlan(file, ranges, result);
-    file.close();
-    if (!file)
-      return fail("cannot write '" + arguments.output + "'");
-  }
-  if (arguments.report) {
-    double ratio = result.lowerBound > 0
-                       ? static_cast<double>(result.arenaBytes) /
-                             static_cast<double>(result.lowerBound)
-                       : 1.0;
-    // The plan itself may go to standard output.
-    std::FILE *to = arguments.output == "-" ? stderr : stdout;
-    std::fprintf(to,
-                 "buffers      %zu\n"
-                 "lower bound  %lld bytes\n"
-                 "arena        %lld bytes\n"
-                 "ratio        %.4f%s\n"
-                 "order        %s\n"
-                 "search nodes %lld\n",
-                 ranges.size(), static_cast<long long>(result.lowerBound),
-                 static_cast<long long>(result.arenaBytes), ratio,
-                 result.optimal ? " (optimal)" : "", result.order.c_str(),
-                 static_cast<long long>(result.searchNodes));
-  }
-  if (arguments.options.budget && result.arenaBytes > *arguments.options.budget)
-    return fail("the arena of " + std::to_string(result.arenaBytes) +
-                " bytes passes the budget of " +
-                std::to_string(*arguments.options.budget) +
-                (result.optimal
-                     ? " bytes; no plan is smaller"
-                     : " bytes; a higher --node-limit may find a smaller one"));
-  return 0;
+  Status end = finishStandardOutput();
+  return *code == 0 && !end.ok() ? fail(end) : *code;
 }

@@ -98,15 +98,15 @@ StatusOr<BenchResult> measure(Session &session, World &world,
   std::vector<double> times;
   std::vector<SlowestRank> communication;
   for (int64_t step = 1; step <= options.warmup + options.steps; ++step) {
-    Hyperparameters().apply(session, step, /*lr=*/1e-4);
+    setScalars(session, Hyperparameters(), step, /*lr=*/1e-4);
     session.setRandom(/*seed=*/0, step);
     auto begin = std::chrono::steady_clock::now();
-    StatusOr<StepOutputs> outputs =
-        session.run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
-                                      int32_t *tokens, int32_t *targets) {
-          fillRandomTokens(manifest, step, rowsBegin, rowsCount, tokens,
-                           targets);
-        });
+    OPTRT_RETURN_IF_ERROR(session.fill([&](int64_t rowsBegin, int64_t rowsCount,
+                                           int32_t *tokens, int32_t *targets) {
+      fillRandomTokens(manifest, step, rowsBegin, rowsCount, tokens, targets);
+      return okStatus();
+    }));
+    StatusOr<StepOutputs> outputs = session.run("train_step");
     if (!outputs.ok())
       return failJob(world, outputs.status());
     std::chrono::duration<double, std::milli> time =

@@ -235,8 +235,10 @@ Status benchCollectives(const BenchOptions &options, World &world) {
     for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
          bytes *= 4)
       rows.push_back({&collective, {}});
-  RankTeam team(world.numLocalRanks(), [&] { world.abort(); });
-  Status status = team.run([&](int i) -> Status {
+  StatusOr<std::unique_ptr<RankTeam>> team =
+      RankTeam::create(world.numLocalRanks(), [&] { world.abort(); });
+  OPTRT_RETURN_IF_ERROR(world.agree(team.status()));
+  Status status = (*team)->run([&](int i) -> Status {
     RankBench bench(world.communicator(world.firstRank() + i, 0),
                     options.maxBytes);
     std::size_t row = 0;

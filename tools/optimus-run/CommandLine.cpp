@@ -8,6 +8,8 @@
 
 #include "CommandLine.h"
 
+#include "Suggestion.h"
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -21,65 +23,78 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-/// A number that f32 holds, in [least, most]; `what` says so. CLI11's own
-/// ranges let NaN pass.
-CLI::Validator number(const char *what, double least, double most) {
+/// A value that parse() of optimus-runtime/Hyperparameters.h understands.
+template <typename Values>
+CLI::Validator oneOf(Values values) {
   return CLI::Validator(
-      [=](std::string &text) -> std::string {
-        double value = 0;
-        bool isNumber = CLI::detail::lexical_cast(text, value);
-        // The runtime computes in f32.
-        value = static_cast<float>(value);
-        if (isNumber && value >= least && value <= most)
+      [values](std::string &text) -> std::string {
+        if (values.parse(text))
           return "";
-        return concat("expected ", what, ", found ", text);
+        std::string wrong =
+            concat("expected ", values.expected(), ", found ", text);
+        if constexpr (requires { values.names(); })
+          wrong += didYouMean(text, values.names());
+        return wrong;
       },
       "");
 }
+
+/// One of some words.
+struct Word {
+  std::vector<std::string> words;
+
+  const std::vector<std::string> &names() const { return words; }
+  std::string expected() const {
+    std::string text = words[0];
+    for (std::size_t i = 1; i != words.size(); ++i)
+      text += (i + 1 == words.size() ? " or " : ", ") + words[i];
+    return text;
+  }
+  std::optional<std::string> parse(const std::string &text) const {
+    if (std::find(words.begin(), words.end(), text) == words.end())
+      return std::nullopt;
+    return text;
+  }
+};
 
 /// A whole number in [least, most].
-template <typename Integer>
-CLI::Validator count(Integer least, Integer most) {
-  return CLI::Validator(
-      [=](std::string &text) -> std::string {
-        Integer value = 0;
-        const char *end = text.data() + text.size();
-        auto [stop, error] = std::from_chars(text.data(), end, value);
-        if (error == std::errc() && stop == end && value >= least &&
-            value <= most)
-          return "";
-        return concat("expected a whole number from ", least, " to ", most,
-                      ", found ", text);
-      },
-      "");
+CLI::Validator count(int64_t least, int64_t most) {
+  return oneOf(WholeNumber{least, most});
 }
 
-constexpr double kLargest = std::numeric_limits<float>::max();
-constexpr double kSmallest = std::numeric_limits<float>::min();
-const CLI::Validator kRate = number("a number of at least 0", 0, kLargest);
-const CLI::Validator kPositive =
-    number("a number above 0", kSmallest, kLargest);
-// The bias correction divides by one minus a power of beta.
-const CLI::Validator kBeta =
-    number("a number of at least 0 and below 1", 0, 1 - 0x1p-24);
-const CLI::Validator kSeed = count<uint64_t>(0, UINT64_MAX);
-// Far from where steps times the batch's tokens overflow.
-constexpr int64_t kMostSteps = 1'000'000'000'000;
-const CLI::Validator kSteps = count<int64_t>(0, kMostSteps);
-const CLI::Validator kSomeSteps = count<int64_t>(1, kMostSteps);
-const CLI::Validator kThreads = count<int64_t>(1, 4096);
-const CLI::Validator kCommBytes = count<int64_t>(4, int64_t(1) << 32);
+/// Any number of 64 bits.
+struct SeedValue {
+  std::string expected() const {
+    return concat("a whole number from 0 to ", UINT64_MAX);
+  }
+  std::optional<uint64_t> parse(const std::string &text) const {
+    uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end)
+      return std::nullopt;
+    return value;
+  }
+};
+
+const CLI::Validator kSeed = oneOf(SeedValue());
+const CLI::Validator kSteps = count(0, kMostSteps);
+const CLI::Validator kSomeSteps = count(1, kMostSteps);
+const CLI::Validator kThreads = count(1, 4096);
+const CLI::Validator kCommBytes = count(4, int64_t(1) << 32);
+const CLI::Validator kSeconds = oneOf(
+    RealNumber{"a number of at least 0", 0, std::numeric_limits<float>::max()});
 
 void addBackend(CLI::App *app, std::string &backend) {
   app->add_option("--backend", backend,
                   "How ranks communicate: local (threads of one process) or "
                   "mpi; found by itself under mpirun")
-      ->check(CLI::IsMember({"local", "mpi"}));
+      ->check(oneOf(Word{{"local", "mpi"}}));
 }
 
 void addRankOptions(CLI::App *app, RankOptions &ranks) {
   app->add_option("--device", ranks.device, "What ranks compute on: cpu")
-      ->check(CLI::IsMember({"cpu"}));
+      ->check(oneOf(Word{{"cpu"}}));
   app->add_option("--threads-per-rank", ranks.threadsPerRank,
                   "Threads of each rank; by default cores / ranks")
       ->check(kThreads);
@@ -87,7 +102,7 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
                   "Seconds for which a rank may be silent, or keep others "
                   "waiting in a collective, before the job ends; 0: for ever")
       ->capture_default_str()
-      ->check(kRate);
+      ->check(kSeconds);
 }
 
 CLI::Option *addLibrary(CLI::App *app, const std::string &name,
@@ -106,77 +121,44 @@ void addData(CLI::App *app, std::string &path) {
 constexpr const char *kOrderHelp =
     "Order of the data's windows: shuffled each epoch, or sequential";
 
+/// Every hyperparameter as an option; `given` becomes the names of those that
+/// are on the command line.
+void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
+                        std::set<std::string> &given) {
+  forEachHyperparameter(
+      [&](const HyperparameterInfo &info, const auto &values, auto &field) {
+        using Field = std::decay_t<decltype(field)>;
+        std::string name = info.name;
+        app->add_option_function<std::string>(
+               info.flag(),
+               [&field, &given, values, name](const std::string &text) {
+                 field = *values.parse(text);
+                 given.insert(name);
+               },
+               info.help)
+            ->type_name(std::is_enum_v<Field>       ? "NAME"
+                        : std::is_integral_v<Field> ? "INT"
+                                                    : "FLOAT")
+            ->default_str(values.print(field))
+            ->check(oneOf(values))
+            ->group("Hyperparameters (default: the loaded checkpoint's, or "
+                    "what follows the =)");
+      },
+      hyperparameters);
+}
+
 void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
   addData(train, options.data);
-  train
-      ->add_option("--steps", options.steps,
-                   "Number of the last step, after --load too; 0 trains "
-                   "nothing (default 100)")
-      ->check(kSteps);
+  addHyperparameters(train, options.hyperparameters, options.given);
   train
       ->add_option("--seed", options.seed,
                    "Seed of initial values and of the data's order (default "
                    "0, or the loaded checkpoint's)")
       ->check(kSeed);
-  train->add_option("--lr", options.learningRate.peak, "Learning rate")
-      ->capture_default_str()
-      ->check(kRate);
-  train
-      ->add_option_function<std::string>(
-          "--schedule",
-          [&](const std::string &name) {
-            options.learningRate.schedule =
-                name == "cosine" ? LearningRate::Schedule::Cosine
-                                 : LearningRate::Schedule::Constant;
-          },
-          "Learning rate after the warm-up: constant (default), or cosine: "
-          "down to a tenth at the last step")
-      ->check(CLI::IsMember({"constant", "cosine"}));
-  train
-      ->add_option("--warmup", options.learningRate.warmup,
-                   "Steps over which the learning rate rises from 0")
-      ->capture_default_str()
-      ->check(kSteps);
-  train
-      ->add_option("--weight-decay", options.hyperparameters.weightDecay,
-                   "Weight decay of matrices and embeddings")
-      ->capture_default_str()
-      ->check(kRate);
-  train
-      ->add_option("--clip", options.hyperparameters.clip,
-                   "Largest norm of the gradient")
-      ->capture_default_str()
-      ->check(kPositive);
-  train
-      ->add_option("--beta1", options.hyperparameters.beta1,
-                   "First beta of AdamW and LAMB")
-      ->capture_default_str()
-      ->check(kBeta);
-  train
-      ->add_option("--beta2", options.hyperparameters.beta2,
-                   "Second beta of AdamW and LAMB")
-      ->capture_default_str()
-      ->check(kBeta);
-  train
-      ->add_option("--epsilon", options.hyperparameters.epsilon,
-                   "Epsilon of AdamW and LAMB")
-      ->capture_default_str()
-      ->check(kPositive);
-  train
-      ->add_option("--momentum", options.hyperparameters.momentum,
-                   "SGD's momentum")
-      ->capture_default_str()
-      ->check(kBeta);
-  train
-      ->add_option("--microbatches", options.microbatches,
-                   "Batches whose gradients are added up for one step; more "
-                   "than 1 needs a library compiled with --accumulate")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   train->add_option("--order", options.order, kOrderHelp)
-      ->check(CLI::IsMember({"shuffled", "sequential"}));
+      ->check(oneOf(Word{{"shuffled", "sequential"}}));
   addBackend(train, backend);
   addRankOptions(train, options.ranks);
   CLI::Option *save = train->add_option("--save", options.save,
@@ -240,7 +222,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
   verify->add_option("--load", options.load,
                      "Folder of the checkpoint with the parameters");
   verify->add_option("--order", options.order, kOrderHelp)
-      ->check(CLI::IsMember({"shuffled", "sequential"}));
+      ->check(oneOf(Word{{"shuffled", "sequential"}}));
   verify
       ->add_option("--step-index", options.stepIndex,
                    "Which batch of the data, from 0")
@@ -263,7 +245,7 @@ void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
                    "With --comm: how many ranks communicate; under mpirun all "
                    "that it started")
       ->needs(comm)
-      ->check(count<int64_t>(1, 4096));
+      ->check(count(1, 4096));
   bench
       ->add_option("--min-bytes", options.minBytes,
                    "With --comm: the smallest tensor; each next is four times "
@@ -312,18 +294,43 @@ constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"bench", Subcommand::Bench},
 };
 
+/// What was given that means nothing, and what may have been meant; empty if
+/// all means something. CLI11 finds out too, but first asks for what is
+/// missing.
+std::string unknownArgument(const CLI::App *app) {
+  std::vector<const CLI::App *> apps{app};
+  for (const CLI::App *sub : app->get_subcommands())
+    apps.push_back(sub);
+  for (const CLI::App *one : apps)
+    for (const std::string &argument : one->remaining()) {
+      if (argument.front() != '-')
+        continue;
+      std::string option = argument.substr(0, argument.find('='));
+      std::vector<std::string> known;
+      for (const CLI::Option *other : one->get_options())
+        for (const std::string &name : other->get_lnames())
+          known.push_back("--" + name);
+      return concat("there is no option `", option, "`",
+                    didYouMean(option, known));
+    }
+  std::vector<std::string> rest = app->remaining();
+  if (!app->get_subcommands().empty() || rest.empty())
+    return "";
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &[name, subcommand] : kSubcommands) {
+    names.push_back(name);
+    list += concat(list.empty() ? "" : ", ", name);
+  }
+  return concat("there is no subcommand `", rest[0], "`",
+                didYouMean(rest[0], names), "; there are ", list);
+}
+
 /// One line that says what is wrong, and one that says where help is.
 std::string failureMessage(const CLI::App *app, const CLI::Error &error) {
-  std::string what = error.what();
-  // CLI11's own words for a misspelt subcommand do not tell that it is one.
-  std::vector<std::string> rest = app->remaining();
-  bool misspelt =
-      app->get_subcommands().empty() && !rest.empty() && rest[0].front() != '-';
-  if (misspelt) {
-    what = "there is no subcommand `" + rest[0] + "`; there are";
-    for (const auto &[name, subcommand] : kSubcommands)
-      what += concat(name == kSubcommands[0].first ? " " : ", ", name);
-  }
+  std::string what = unknownArgument(app);
+  if (what.empty())
+    what = error.what();
   std::string helped = "optimus-run";
   for (const CLI::App *sub : app->get_subcommands())
     helped += " " + sub->get_name();
@@ -339,7 +346,6 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                "optimus-run COMMAND --help explains a command.",
                "optimus-run");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "optimus-run " OPTIMUS_VERSION);
   app.failure_message(failureMessage);
   // A script's defaults can be followed by what the user gave.
   app.option_defaults()->take_last();
@@ -348,6 +354,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addBench(app, line.bench, line.backend);
+  constexpr const char *kVersion = "optimus-run " OPTIMUS_VERSION;
+  app.set_version_flag("--version", kVersion);
+  for (const auto &[name, subcommand] : kSubcommands)
+    app.get_subcommand(name)->set_version_flag("--version", kVersion);
 
   try {
     app.parse(argc, argv);

@@ -9,14 +9,14 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
-#include "Hyperparameters.h"
-#include "LearningRate.h"
+#include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace optimus_run {
@@ -31,14 +31,13 @@ struct RankOptions {
 struct TrainOptions {
   std::string library;
   std::string data;
-  int64_t steps = 100;
   /// Absent: 0, or what the loaded checkpoint says; so for `order`.
   std::optional<uint64_t> seed;
   std::optional<std::string> order;
-  LearningRate learningRate;
-  Hyperparameters hyperparameters;
-  /// The global batch is this many times the library's.
-  int64_t microbatches = 1;
+  /// Those whose names are `given`; the others are the loaded checkpoint's, or
+  /// these defaults.
+  optrt::Hyperparameters hyperparameters;
+  std::set<std::string> given;
   RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;

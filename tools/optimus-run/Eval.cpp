@@ -17,16 +17,17 @@ using namespace optrt;
 
 namespace optimus_run {
 
-StatusOr<Evaluation> evaluate(Session &session, const Dataset &data) {
+StatusOr<Evaluation> evaluate(Session &session, World &world,
+                              const Dataset &data) {
   int64_t batch = session.manifest().batch;
   double lossSum = 0, realCount = 0;
   for (int64_t index = 0; index != data.numEvalBatches(batch); ++index) {
-    OPTRT_ASSIGN_OR_RETURN(
-        StepOutputs outputs,
-        session.run("eval_step", [&](int64_t begin, int64_t count,
-                                     int32_t *tokens, int32_t *targets) {
-          data.fillEvalBatch(index, batch, begin, count, tokens, targets);
-        }));
+    OPTRT_RETURN_IF_ERROR(world.agree(session.fill(
+        [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
+          return data.fillEvalBatch(index, batch, begin, count, tokens,
+                                    targets);
+        })));
+    OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run("eval_step"));
     // Every call runs the same commands: the first stands for all.
     if (index == 0)
       OPTRT_RETURN_IF_ERROR(session.checkTraffic("eval_step"));
@@ -64,9 +65,10 @@ Status eval(const EvalOptions &options, World &world) {
                                         ? session->load(*checkpoint)
                                         : session->initialize(options.seed)));
 
-  StatusOr<Evaluation> result = evaluate(*session, *data);
+  StatusOr<Evaluation> result = evaluate(*session, world, *data);
   if (!result.ok())
-    return failJob(world, result.status());
+    return session->canGoOn() ? result.status()
+                              : failJob(world, result.status());
   if (!world.isRoot())
     return okStatus();
   if (options.json) {

@@ -19,8 +19,10 @@ struct Evaluation {
   int64_t tokens = 0;
 };
 
-/// Runs eval_step over all windows of the file.
+/// Runs eval_step over all windows of the file. Collective. A failure to read
+/// the file is the same in every process, and the session can go on.
 optrt::StatusOr<Evaluation> evaluate(optrt::Session &session,
+                                     optrt::World &world,
                                      const optrt::Dataset &data);
 
 } // namespace optimus_run

@@ -1,4 +1,4 @@
-//===- Hyperparameters.h - Those of AdamW -----------------------*- C++ -*-===//
+//===- Hyperparameters.h - The scalars of a step ----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -9,23 +9,17 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_HYPERPARAMETERS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_HYPERPARAMETERS_H
 
+#include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Session.h"
 
 #include <cstdint>
 
 namespace optimus_run {
 
-struct Hyperparameters {
-  double weightDecay = 0.1;
-  double clip = 1.0;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  double momentum = 0.9; ///< SGD's
-
-  /// Sets the scalars of step `step` (from 1) and all steps.
-  void apply(optrt::Session &session, int64_t step, double lr) const;
-};
+/// Sets the scalars of step `step` (from 1) with the learning rate `lr`.
+void setScalars(optrt::Session &session,
+                const optrt::Hyperparameters &hyperparameters, int64_t step,
+                double lr);
 
 } // namespace optimus_run
 

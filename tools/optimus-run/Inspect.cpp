@@ -10,8 +10,12 @@
 #include "Format.h"
 #include "optimus-runtime/ModelLibrary.h"
 
+#include <algorithm>
+#include <charconv>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using namespace optrt;
 
@@ -48,6 +52,90 @@ std::string initToString(const optimus_support::Initializer &init) {
   return "";
 }
 
+/// A name whose first component that is a number stands for a layer:
+/// "h.3.ln_1.bias" is "h." and ".ln_1.bias" around 3.
+struct LayerName {
+  explicit LayerName(const std::string &name) : before(name) {
+    for (std::size_t begin = 0; begin < name.size();) {
+      std::size_t end = std::min(name.find('.', begin), name.size());
+      const char *last = name.data() + end;
+      int number = 0;
+      auto [stop, error] =
+          std::from_chars(name.data() + begin, last, number, 10);
+      if (error == std::errc() && stop == last && number >= 0) {
+        before = name.substr(0, begin);
+        layer = number;
+        after = name.substr(end);
+        return;
+      }
+      begin = end + 1;
+    }
+  }
+
+  std::string before, after;
+  std::optional<int> layer;
+};
+
+/// For instance "{0..3,7}"; numbers in ascending order.
+std::string rangesToString(std::span<const int> numbers) {
+  std::string text;
+  for (std::size_t begin = 0, end; begin < numbers.size(); begin = end) {
+    end = begin + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
+      ++end;
+    text += concat(begin ? "," : "", numbers[begin]);
+    if (end - begin > 1)
+      text += concat("..", numbers[end - 1]);
+  }
+  return numbers.size() > 1 ? "{" + text + "}" : text;
+}
+
+/// Parameters of layers that differ by the layer's number only.
+struct ParamGroup {
+  const Param *first;
+  std::vector<int> layers;
+
+  std::string name() const {
+    LayerName name(first->name);
+    return name.before + rangesToString(layers) + name.after;
+  }
+  std::size_t count() const { return std::max<std::size_t>(layers.size(), 1); }
+};
+
+/// What a table says of a parameter beside its name.
+std::vector<std::string> describe(const Mesh &mesh, const Param &param) {
+  return {optimus_support::shapeToString(param.layout.shape),
+          optimus_support::shapeToString(param.layout.localShape),
+          shardingToString(mesh, param.layout), initToString(param.init),
+          param.decay ? "yes" : "no"};
+}
+
+std::vector<ParamGroup> foldLayers(const Manifest &manifest) {
+  std::vector<ParamGroup> groups;
+  std::map<std::vector<std::string>, std::size_t> known;
+  for (const Param &param : manifest.params) {
+    LayerName name(param.name);
+    if (!name.layer) {
+      groups.push_back({&param, {}});
+      continue;
+    }
+    std::vector<std::string> key = describe(manifest.mesh, param);
+    key.insert(key.end(), {name.before, name.after});
+    auto [entry, isNew] = known.try_emplace(key, groups.size());
+    if (isNew)
+      groups.push_back({&param, {}});
+    groups[entry->second].layers.push_back(*name.layer);
+  }
+  for (ParamGroup &group : groups)
+    std::sort(group.layers.begin(), group.layers.end());
+  return groups;
+}
+
+int64_t bytesOnARank(const Param &param) {
+  return optimus_support::numElements(param.layout.localShape) *
+         static_cast<int64_t>(sizeof(float));
+}
+
 void printModel(const ModelLibrary &library) {
   const Manifest &manifest = library.manifest();
   std::string features;
@@ -66,7 +154,7 @@ void printModel(const ModelLibrary &library) {
 void printDimensions(const Manifest &manifest) {
   if (manifest.dimensions.empty())
     return;
-  std::cout << "\nDimensions that are cut or padded\n";
+  std::cout << "\nDimensions that are sharded or padded\n";
   Table table({"name", "size", "padded", "axes"}, {3});
   for (const Dimension &dimension : manifest.dimensions)
     table.addRow({dimension.name, std::to_string(dimension.size),
@@ -76,16 +164,23 @@ void printDimensions(const Manifest &manifest) {
 }
 
 void printParams(const Manifest &manifest) {
-  std::cout << "\nParameters: " << manifest.params.size() << " tensors, "
-            << formatCount(manifest.numParamElements()) << " elements\n";
-  Table table({"name", "shape", "on each rank", "sharding", "init", "decay"},
-              {1, 2, 3, 4, 5});
+  int64_t bytes = 0;
   for (const Param &param : manifest.params)
-    table.addRow({param.name,
-                  optimus_support::shapeToString(param.layout.shape),
-                  optimus_support::shapeToString(param.layout.localShape),
-                  shardingToString(manifest.mesh, param.layout),
-                  initToString(param.init), param.decay ? "yes" : "no"});
+    bytes += bytesOnARank(param);
+  std::cout << "\nParameters: " << manifest.params.size() << " tensors, "
+            << formatCount(manifest.numParamElements()) << " elements, "
+            << formatBytes(bytes) << " on each rank\n";
+  Table table({"name", "shape", "on each rank", "sharding", "init", "decay",
+               "tensors", "bytes of a rank"},
+              {1, 2, 3, 4, 5});
+  for (const ParamGroup &group : foldLayers(manifest)) {
+    std::vector<std::string> row = describe(manifest.mesh, *group.first);
+    row.insert(row.begin(), group.name());
+    row.push_back(std::to_string(group.count()));
+    row.push_back(formatBytes(bytesOnARank(*group.first) *
+                              static_cast<int64_t>(group.count())));
+    table.addRow(std::move(row));
+  }
   table.print(std::cout);
 }
 

@@ -8,33 +8,49 @@
 
 #include "MachineProfile.h"
 
+#include "optimus-support/FileLock.h"
+#include "optimus-support/InputFile.h"
+#include "optimus-support/OutputFile.h"
+
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <unistd.h>
+#include <sys/stat.h>
+#include <thread>
 
 using namespace optrt;
+using optimus_support::FileLock;
 using Json = nlohmann::ordered_json;
 
 namespace optimus_run {
 namespace {
 
+/// Of the profiles that we write; a point of a measurement takes 100 bytes.
+constexpr std::size_t kMostBytes = std::size_t(64) << 20;
+/// Those have four levels; printing a million would overflow the stack.
+constexpr int kMostLevels = 64;
+
 StatusOr<Json> readProfile(const std::string &path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error))
+  struct stat info;
+  // A device or a pipe gets a profile of its own.
+  if (path == "-" || stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
     return Json{{"version", kMachineProfileVersion}};
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return unavailable(concat("cannot read the machine profile `", path,
-                              "`: ", std::strerror(errno)));
-  Json profile = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  OPTRT_ASSIGN_OR_RETURN(std::string text,
+                         optimus_support::readInput(path, kMostBytes));
+  bool tooDeep = false;
+  Json profile = Json::parse(
+      text,
+      [&](int level, Json::parse_event_t, Json &) {
+        tooDeep |= level > kMostLevels;
+        return !tooDeep;
+      },
+      /*allow_exceptions=*/false);
   auto refuse = [&](const std::string &what) {
     return invalidArgument(concat("`", path, "` is no machine profile: ", what,
                                   "; name another file or remove this one"));
   };
+  if (tooDeep)
+    return refuse(concat("its values lie more than ", kMostLevels, " deep"));
   if (!profile.is_object())
     return refuse("expected a JSON object");
   auto version = profile.find("version");
@@ -51,15 +67,39 @@ bool sameKeys(const Json &a, const Json &b, std::span<const char *const> keys) {
   });
 }
 
+/// Waits some seconds for whoever else merges something: what was measured must
+/// not be lost to that.
+StatusOr<FileLock> lockProfile(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path target = fs::weakly_canonical(fs::absolute(path, error), error);
+  // Nothing can be merged into a device.
+  if (error || (fs::exists(target, error) && !fs::is_regular_file(target)))
+    return FileLock();
+  constexpr int kAttempts = 100;
+  for (int attempt = 1;; ++attempt) {
+    StatusOr<FileLock> lock =
+        FileLock::acquire(optimus_support::hiddenSibling(target, "lock"),
+                          concat("the machine profile ", path));
+    if (lock.ok() || attempt == kAttempts)
+      return lock;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 } // namespace
 
 Status checkMachineProfile(const std::string &path) {
+  OPTRT_RETURN_IF_ERROR(
+      optimus_support::checkOutput(path).withContext("--profile"));
   return readProfile(path).status();
 }
 
 Status mergeIntoMachineProfile(const std::string &path,
                                const std::string &section, const Json &entries,
                                std::span<const char *const> keys) {
+  // Another measurement may be merging its results.
+  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
   OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
   Json merged = Json::array();
   if (profile.contains(section))
@@ -72,17 +112,8 @@ Status mergeIntoMachineProfile(const std::string &path,
     merged.push_back(entry);
   profile[section] = std::move(merged);
 
-  std::string beside = concat(path, ".", getpid());
-  std::ofstream file(beside, std::ios::binary);
-  file << profile.dump(2) << '\n';
-  file.close();
-  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) {
-    Status status = unavailable(concat("cannot write the machine profile `",
-                                       path, "`: ", std::strerror(errno)));
-    std::remove(beside.c_str());
-    return status;
-  }
-  return okStatus();
+  return optimus_support::OutputFile::write(path, profile.dump(2) + "\n")
+      .withContext("--profile");
 }
 
 LinearCost fitLinearCost(std::span<const CostPoint> points) {

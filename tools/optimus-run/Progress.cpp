@@ -9,11 +9,17 @@
 #include "Progress.h"
 
 #include "Format.h"
+#include "optimus-runtime/Status.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+using optrt::concat;
 
 namespace optimus_run {
 namespace {
@@ -22,6 +28,13 @@ constexpr std::chrono::seconds kLineInterval(5);
 constexpr std::chrono::milliseconds kRedrawInterval(100);
 constexpr int kBarWidth = 20;
 constexpr const char *kEraseLine = "\r\x1b[K";
+
+/// Whether standard output is a terminal on which a line can be written again.
+bool canRewrite() {
+  const char *kind = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) && kind && *kind &&
+         std::strcmp(kind, "dumb") != 0;
+}
 
 std::size_t terminalColumns() {
   winsize size;
@@ -32,10 +45,46 @@ std::size_t terminalColumns() {
 
 } // namespace
 
+std::string progressLine(const StepReport &report, int64_t firstStep,
+                         int64_t lastStep, double secondsLeft,
+                         std::size_t columns) {
+  int64_t done = report.step - firstStep + 1;
+  int64_t all = lastStep - firstStep + 1;
+  int filled = static_cast<int>(kBarWidth * done / all);
+  std::string bar = concat("[", std::string(filled, '#'),
+                           std::string(kBarWidth - filled, '.'), "] ");
+  int width = static_cast<int>(std::to_string(lastStep).size());
+  std::string step =
+      format("%*lld/%lld", width, static_cast<long long>(report.step),
+             static_cast<long long>(lastStep));
+  std::string loss = format("loss %.6f", report.loss);
+  std::string norm = format("norm %.4f", report.gradNorm);
+  std::string rate = format("lr %.2e", report.lr);
+  std::string time = format("%.2f ms", report.milliseconds);
+  std::string speed = format("%.0f tok/s", report.tokensPerSecond);
+  std::string left = "ETA " + formatDuration(secondsLeft);
+  const std::string shortLoss = format("loss %.4g", report.loss);
+  auto join = [](std::initializer_list<std::string> parts) {
+    std::string line;
+    for (const std::string &part : parts)
+      line += concat(line.empty() ? "" : " | ", part);
+    return line;
+  };
+  for (const std::string &line : std::initializer_list<std::string>{
+           bar + join({step, loss, norm, rate, time, speed, left}),
+           join({step, loss, norm, rate, time, speed, left}),
+           join({step, loss, norm, rate, speed, left}),
+           join({step, loss, norm, speed, left}),
+           join({step, loss, speed, left}), join({step, loss, left}),
+           join({step, shortLoss, left}), join({step, left}), left})
+    if (line.size() <= columns)
+      return line;
+  return left.substr(0, columns);
+}
+
 Progress::Progress(bool speaks, int64_t firstStep, int64_t lastStep)
-    : speaks(speaks), terminal(isatty(STDOUT_FILENO) != 0),
-      firstStep(firstStep), lastStep(lastStep),
-      start(std::chrono::steady_clock::now()) {}
+    : speaks(speaks), terminal(canRewrite()), firstStep(firstStep),
+      lastStep(lastStep), start(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() {
   if (lineIsOpen)
@@ -57,34 +106,22 @@ void Progress::step(const StepReport &report) {
     return;
   lastLine = now;
 
-  int width = static_cast<int>(std::to_string(lastStep).size());
-  std::string numbers = format(
-      "loss %.6f | norm %.4f | lr %.2e | %.2f ms | %.0f tok/s", report.loss,
-      report.gradNorm, report.lr, report.milliseconds, report.tokensPerSecond);
   if (!terminal) {
-    std::printf("step %*lld/%lld | %s\n", width,
-                static_cast<long long>(report.step),
-                static_cast<long long>(lastStep), numbers.c_str());
+    int width = static_cast<int>(std::to_string(lastStep).size());
+    std::printf("step %*lld/%lld | loss %.6f | norm %.4f | lr %.2e | %.2f ms | "
+                "%.0f tok/s\n",
+                width, static_cast<long long>(report.step),
+                static_cast<long long>(lastStep), report.loss, report.gradNorm,
+                report.lr, report.milliseconds, report.tokensPerSecond);
     std::fflush(stdout);
     return;
   }
-  int64_t done = report.step - firstStep + 1;
-  int64_t all = lastStep - firstStep + 1;
-  int filled = static_cast<int>(kBarWidth * done / all);
+  double done = static_cast<double>(report.step - firstStep + 1);
   double elapsed = std::chrono::duration<double>(now - start).count();
-  double left =
-      elapsed / static_cast<double>(done) * static_cast<double>(all - done);
-  std::string line = format(
-      "[%s%s] %*lld/%lld | %s | ETA %s", std::string(filled, '#').c_str(),
-      std::string(kBarWidth - filled, '.').c_str(), width,
-      static_cast<long long>(report.step), static_cast<long long>(lastStep),
-      numbers.c_str(), formatDuration(left).c_str());
-  // A line that wraps cannot be rewritten: the bar goes first.
-  std::size_t columns = terminalColumns();
-  if (line.size() > columns)
-    line.erase(0, kBarWidth + 3);
-  if (line.size() > columns)
-    line.resize(columns);
+  double left = elapsed / done * static_cast<double>(lastStep - report.step);
+  // A line that wraps cannot be rewritten.
+  std::string line =
+      progressLine(report, firstStep, lastStep, left, terminalColumns());
   std::printf("%s%s", kEraseLine, line.c_str());
   std::fflush(stdout);
   lineIsOpen = true;
@@ -96,6 +133,16 @@ void Progress::note(const std::string &text) {
   std::printf("%s%s\n", lineIsOpen ? kEraseLine : "", text.c_str());
   lineIsOpen = false;
   std::fflush(stdout);
+}
+
+void Progress::warn(const std::string &text) {
+  if (!speaks)
+    return;
+  if (lineIsOpen)
+    std::printf("\n");
+  lineIsOpen = false;
+  std::fflush(stdout);
+  std::fprintf(stderr, "optimus-run: warning: %s\n", text.c_str());
 }
 
 } // namespace optimus_run

@@ -24,9 +24,16 @@ struct StepReport {
   double tokensPerSecond = 0;
 };
 
-/// On a terminal one line that is rewritten, with a bar; elsewhere a line for
-/// the first and the last step and now and then between. Silent when `speaks`
-/// is false.
+/// What a terminal shows of a step, in at most `columns`: a bar, numbers, and
+/// how long the run will still take, which is there however narrow the terminal
+/// is. What says least goes first.
+std::string progressLine(const StepReport &report, int64_t firstStep,
+                         int64_t lastStep, double secondsLeft,
+                         std::size_t columns);
+
+/// On a terminal one line that is rewritten; elsewhere, and on one that cannot
+/// (TERM=dumb), a line for the first and the last step and now and then
+/// between. Silent when `speaks` is false.
 class Progress {
 public:
   Progress(bool speaks, int64_t firstStep, int64_t lastStep);
@@ -35,6 +42,8 @@ public:
   void step(const StepReport &report);
   /// A line of its own.
   void note(const std::string &text);
+  /// On standard error.
+  void warn(const std::string &text);
 
 private:
   const bool speaks, terminal;

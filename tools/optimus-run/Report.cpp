@@ -10,7 +10,6 @@
 
 #include "Format.h"
 
-#include <algorithm>
 #include <cstdio>
 
 using namespace optrt;
@@ -27,10 +26,7 @@ void printCommunication(const Mesh &mesh, std::span<const Traffic> traffic) {
 }
 
 void printCommunicationTime(const CommunicationTime &time) {
-  // What is exposed may go on a little longer than the flight: a rank has to
-  // wake up.
-  double hidden =
-      time.inFlight > 0 ? std::max(0.0, 1 - time.exposed / time.inFlight) : 0.0;
+  double hidden = time.inFlight > 0 ? 1 - time.exposed / time.inFlight : 0.0;
   std::printf("communication: %.2f ms in flight, %.2f ms exposed (%.0f %% "
               "hidden)\n",
               1e3 * time.inFlight, 1e3 * time.exposed, 1e2 * hidden);

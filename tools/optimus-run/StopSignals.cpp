@@ -8,12 +8,53 @@
 
 #include "StopSignals.h"
 
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+using namespace optrt;
+
 namespace optimus_run {
 namespace {
 
-volatile std::sig_atomic_t received = 0;
+// A scheduler sends SIGUSR1 or SIGTERM some time before it kills, a terminal
+// that is closed SIGHUP, the kernel SIGXCPU when a limit on time is near.
+constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                            SIGUSR1, SIGUSR2, SIGXCPU};
+constexpr std::size_t kNumSignals = std::size(kSignals);
+constexpr int64_t kTogetherNanoseconds = 200'000'000;
 
-void note(int signal) { received = signal; }
+struct sigaction before[kNumSignals];
+std::atomic<int> received{0};
+/// When each came first; 0: not yet.
+std::atomic<int64_t> firstTimes[kNumSignals];
+static_assert(std::atomic<int64_t>::is_always_lock_free,
+              "a handler may not wait");
+
+void note(int signal) {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  int64_t now = time.tv_sec * int64_t(1'000'000'000) + time.tv_nsec;
+  for (std::size_t i = 0; i != kNumSignals; ++i) {
+    if (kSignals[i] != signal)
+      continue;
+    int64_t first = 0;
+    if (firstTimes[i].compare_exchange_strong(first, now)) {
+      int none = 0;
+      received.compare_exchange_strong(none, signal);
+      return;
+    }
+    // The kernel repeats this one every second, and kills at the hard limit.
+    if (now - first < kTogetherNanoseconds || signal == SIGXCPU)
+      return;
+    sigaction(signal, &before[i], nullptr);
+    // Delivered when this handler returns.
+    raise(signal);
+  }
+}
 
 } // namespace
 
@@ -21,9 +62,10 @@ StopSignals::StopSignals() {
   received = 0;
   struct sigaction action {};
   action.sa_handler = note;
-  // Reset: the second one kills. Restart: nobody's write is cut short.
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
-  for (std::size_t i = 0; i != kSignals.size(); ++i) {
+  // Nobody's write is cut short.
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i != kNumSignals; ++i) {
+    firstTimes[i] = 0;
     sigaction(kSignals[i], nullptr, &before[i]);
     // What started us may have told us to ignore it, as nohup and & do.
     if (before[i].sa_handler != SIG_IGN)
@@ -32,23 +74,33 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i != kSignals.size(); ++i)
+  for (std::size_t i = 0; i != kNumSignals; ++i)
     sigaction(kSignals[i], &before[i], nullptr);
 }
 
-int StopSignals::agreed(optrt::World &world) const {
-  int own = received;
+Interruption StopSignals::agreed(World &world, const Status &own) {
+  Interruption mine{received, own};
   if (world.numLocalRanks() == world.size())
-    return own;
+    return mine;
   // The others may get it a step later, and must not wait for us then.
-  for (const std::string &text : world.allGather(std::to_string(own)))
-    if (int signal = std::stoi(text))
-      return signal;
-  return 0;
+  Interruption all;
+  for (const std::string &text :
+       world.allGather(concat(mine.signal, ' ', World::encode(own)))) {
+    int signal = 0;
+    const char *end = text.data() + text.size();
+    const char *stop = std::from_chars(text.data(), end, signal).ptr;
+    Status failure = World::decode({std::min(stop + 1, end), end});
+    if (!all.signal)
+      all.signal = signal;
+    if (all.failure.ok())
+      all.failure = failure;
+  }
+  return all;
 }
 
-const char *signalName(int signal) {
-  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+std::string signalName(int signal) {
+  const char *name = sigabbrev_np(signal);
+  return name ? std::string("SIG") + name : concat("signal ", signal);
 }
 
 } // namespace optimus_run

@@ -11,13 +11,22 @@
 
 #include "optimus-runtime/World.h"
 
-#include <array>
-#include <csignal>
+#include <string>
 
 namespace optimus_run {
 
-/// While it lives, the first SIGINT or SIGTERM is only noted; a second one ends
-/// the process as usual. One at a time.
+/// What ends a run after a step.
+struct Interruption {
+  int signal = 0; ///< that some process has got, or 0
+  optrt::Status failure;
+
+  explicit operator bool() const { return signal || !failure.ok(); }
+};
+
+/// While it lives, signals that ask for an end are only noted: SIGHUP, SIGINT,
+/// SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 and SIGXCPU, apart from those that were
+/// ignored before. The same signal once more has the effect that it had before,
+/// unless it comes with the first: timeout(1) sends two. One object at a time.
 class StopSignals {
 public:
   StopSignals();
@@ -25,17 +34,13 @@ public:
   StopSignals(const StopSignals &) = delete;
   StopSignals &operator=(const StopSignals &) = delete;
 
-  /// The signal that some process of the job has got, or 0; the same in every
-  /// process. Collective.
-  int agreed(optrt::World &world) const;
-
-private:
-  static constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
-  std::array<struct sigaction, 2> before;
+  /// Whether some process of the job has got a signal or brings a failure; the
+  /// same in every process. Collective.
+  static Interruption agreed(optrt::World &world, const optrt::Status &own);
 };
 
-/// "SIGINT" or "SIGTERM".
-const char *signalName(int signal);
+/// For instance "SIGINT".
+std::string signalName(int signal);
 
 } // namespace optimus_run
 

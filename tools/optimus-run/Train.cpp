@@ -9,22 +9,30 @@
 #include "Commands.h"
 #include "Evaluation.h"
 #include "Format.h"
+#include "Hyperparameters.h"
 #include "Progress.h"
 #include "Report.h"
 #include "StopSignals.h"
+#include "TrainFiles.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 using namespace optrt;
 
 namespace optimus_run {
 namespace {
+
+/// A loss or norm that is not finite; the sign of a NaN means nothing.
+std::string notFinite(double value) {
+  return std::isnan(value) ? "nan" : format("%g", value);
+}
+
+using Clock = std::chrono::steady_clock;
 
 /// One training run: what it reads, what it writes, and where it stands.
 class Training {
@@ -36,42 +44,39 @@ public:
   StatusOr<int> run();
 
 private:
-  Status openLibrary();
-  Status takeCheckpoint();
-  Status openData();
-  Status openOutputs();
   Status prepareSession();
   std::vector<Setting> settings() const;
-  std::string fingerprint() const;
   void announce() const;
+
   Status steps();
-  void addCommunicationTime();
+  Status fill(int64_t step, int64_t microbatch = 0);
   StatusOr<StepOutputs> runStep(int64_t step);
   Status oneStep(int64_t step, Progress &progress);
+  Status evaluateAfter(int64_t step, Progress &progress,
+                       std::optional<Evaluation> &evaluation);
+  void writeLog(const std::optional<Evaluation> &evaluation,
+                Progress &progress);
+  void addCommunicationTime();
   Status countTraffic(std::string_view function);
   Status observeFirstStep();
-  Status save(int64_t step);
+  Status checkHealth();
+  Status save();
+  std::string wayOn() const;
   void summarize() const;
 
   /// Sequences of a step, all microbatches together.
   int64_t batch() const {
-    return library->manifest().batch * options.microbatches;
+    return manifest().batch * plan().hyperparameters.microbatches;
   }
-  int64_t batchTokens() const { return batch() * library->manifest().sequence; }
+  int64_t batchTokens() const { return batch() * manifest().sequence; }
+  int64_t lastStep() const { return plan().hyperparameters.steps; }
+  const Manifest &manifest() const { return files.library->manifest(); }
+  const TrainingPlan &plan() const { return *files.plan; }
 
   const TrainOptions &options;
   World &world;
-  std::unique_ptr<ModelLibrary> library;
-  std::unique_ptr<Dataset> data, evalData;
-  std::unique_ptr<Checkpoint> checkpoint;
-  std::ofstream log;
+  TrainFiles files;
   std::unique_ptr<Session> session;
-
-  uint64_t seed = 0;
-  std::string order = "shuffled";
-  int64_t firstStep = 1;
-  /// The data's position before the first step, in sequences.
-  int64_t firstPosition = 0;
 
   std::vector<Traffic> traffic;
   CommunicationTime communication; ///< of the last step
@@ -79,198 +84,148 @@ private:
   RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
-  std::string warning;
+  Clock::duration filling{}; ///< how long the first batch took to be read
+  int64_t reached = 0; ///< the last step that was taken, by this run or before
+  /// The step of the checkpoint that was written last, or -1.
+  int64_t saved = -1;
+  bool healthIsCounted = false, saidThatDataChanged = false;
+  /// What ends the run after the step in which it was found.
+  Status ending;
   int signal = 0;
 };
 
 StatusOr<int> Training::run() {
-  OPTRT_RETURN_IF_ERROR(world.agree(openLibrary()));
-  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(world, options.load));
-  if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(world.agree(takeCheckpoint()));
-  OPTRT_RETURN_IF_ERROR(world.agree(openData()));
+  OPTRT_RETURN_IF_ERROR(files.open(options, world));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (world.isRoot())
     announce();
   warnOfOversubscription(world, *session);
-  OPTRT_RETURN_IF_ERROR(steps());
-  if (world.isRoot())
+  OPTRT_RETURN_IF_ERROR(
+      world.agree(files.log.begin()).withContext("--log-json"));
+  Status outcome = steps();
+  if (outcome.ok() && world.isRoot())
     summarize();
+  Status logged = world.agree(files.log.finish()).withContext("--log-json");
+  if (outcome.ok() && !signal)
+    outcome = logged;
+  else if (!logged.ok() && world.isRoot())
+    printFailure(logged);
+  OPTRT_RETURN_IF_ERROR(outcome);
   return signal;
-}
-
-Status Training::openLibrary() {
-  OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
-  const Manifest &manifest = library->manifest();
-  if (options.microbatches > 1 && !manifest.findFunction("accumulate"))
-    return invalidArgument(
-        concat("--microbatches ", options.microbatches, ": model library `",
-               options.library,
-               "` cannot add gradients up; compile it with --accumulate"));
-  return okStatus();
-}
-
-Status Training::openData() {
-  const Manifest &manifest = library->manifest();
-  if (options.seed)
-    seed = *options.seed;
-  if (options.order)
-    order = *options.order;
-
-  DataOrder dataOrder =
-      order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
-  OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
-                                             manifest.vocabulary, dataOrder,
-                                             seed, manifest.masked));
-  if (!options.evalData.empty()) {
-    OPTRT_ASSIGN_OR_RETURN(
-        evalData, Dataset::open(options.evalData, manifest.sequence,
-                                manifest.vocabulary, DataOrder::Sequential,
-                                /*seed=*/0, manifest.masked));
-  }
-  return world.isRoot() ? openOutputs() : okStatus();
-}
-
-Status Training::takeCheckpoint() {
-  const Manifest &manifest = library->manifest();
-  OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
-      manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
-  const TrainingState &state = checkpoint->state();
-  seed = state.seed;
-  order = state.order;
-  firstStep = state.step + 1;
-  firstPosition = state.dataPosition;
-  if (firstPosition % batch() != 0)
-    warning = concat("the checkpoint stopped after ", firstPosition,
-                     " sequences, which is no multiple of this run's batch of ",
-                     batch(), ": the last incomplete batch is read again");
-  return okStatus();
-}
-
-/// Finds out before training, not after, that something cannot be written.
-Status Training::openOutputs() {
-  if (!options.save.empty()) {
-    StatusOr<std::unique_ptr<CheckpointWriter>> writer =
-        CheckpointWriter::create(options.save);
-    if (!writer.ok())
-      return writer.status().withContext("--save");
-  }
-  if (!options.logJson.empty()) {
-    log.open(options.logJson);
-    if (!log)
-      return invalidArgument("--log-json: cannot write to `" + options.logJson +
-                             "`");
-  }
-  return okStatus();
 }
 
 Status Training::prepareSession() {
   std::vector<std::string> functions;
-  if (options.microbatches > 1)
+  if (plan().hyperparameters.microbatches > 1)
     functions = {"accumulate", "update"};
   else
     functions = {"train_step"};
-  if (evalData)
+  // For checkHealth() too.
+  if (files.evalData ||
+      (!options.save.empty() && manifest().findFunction("eval_step")))
     functions.push_back("eval_step");
   OPTRT_ASSIGN_OR_RETURN(
       session,
-      Session::create(*library, world,
+      Session::create(*files.library, world,
                       sessionOptions(std::move(functions), options.ranks)));
   OPTRT_RETURN_IF_ERROR(world.checkSame(settings()));
-  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint ? session->load(*checkpoint)
-                                               : session->initialize(seed)));
-  checkpoint.reset();
+  OPTRT_RETURN_IF_ERROR(world.agree(files.checkpoint
+                                        ? session->load(*files.checkpoint)
+                                        : session->initialize(plan().seed)));
+  files.checkpoint.reset();
   return okStatus();
 }
 
 /// What would make ranks take different steps, or stop at different ones.
 std::vector<Setting> Training::settings() const {
-  const LearningRate &rate = options.learningRate;
-  const Hyperparameters &hyper = options.hyperparameters;
-  auto text = [](const auto &...values) {
-    std::ostringstream stream;
-    stream.precision(17);
-    ((stream << values << ' '), ...);
-    std::string joined = stream.str();
-    joined.pop_back();
-    return joined;
-  };
-  return {{"--steps", text(options.steps)},
-          {"--seed", text(seed)},
-          {"--order", order},
-          {"--lr, --warmup or --schedule",
-           text(rate.peak, rate.warmup, static_cast<int>(rate.schedule))},
-          {"--weight-decay, --clip, --beta1, --beta2, --epsilon or --momentum",
-           text(hyper.weightDecay, hyper.clip, hyper.beta1, hyper.beta2,
-                hyper.epsilon, hyper.momentum)},
-          {"--microbatches", text(options.microbatches)},
-          {"--save or --save-every",
-           text(options.save.empty() ? "nowhere" : "saved", options.saveEvery)},
-          {"--eval-data or --eval-every",
-           text(evalData ? evalData->numTokens() : 0, options.evalEvery)},
-          {"whether there is --log-json", text(!options.logJson.empty())},
-          {"--timeout", text(options.ranks.timeoutSeconds)},
-          {"the data", fingerprint()}};
-}
-
-/// The number of tokens and a hash of the run's first batch.
-std::string Training::fingerprint() const {
-  const Manifest &manifest = library->manifest();
-  std::vector<int32_t> tokens(batchTokens()), targets(batchTokens());
-  data->fillBatch(firstPosition / manifest.batch, manifest.batch, 0,
-                  manifest.batch, tokens.data(), targets.data());
-  // FNV-1a.
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const std::vector<int32_t> *list : {&tokens, &targets})
-    for (int32_t token : *list)
-      hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3;
-  return concat(data->numTokens(), " tokens whose first batch has hash ",
-                format("%016llx", static_cast<unsigned long long>(hash)));
+  std::vector<Setting> list;
+  for (const auto &[info, value] : listHyperparameters(plan().hyperparameters))
+    list.push_back({info.flag(), value});
+  list.insert(
+      list.end(),
+      {{"--seed", concat(plan().seed)},
+       {"--order", plan().order},
+       {"--save or --save-every",
+        concat(options.save.empty() ? "nowhere " : "saved ",
+               options.saveEvery)},
+       {"--eval-data or --eval-every",
+        concat(files.evalData ? files.evalData->numTokens() : 0, " ",
+               options.evalEvery)},
+       {"whether there is --log-json", concat(!options.logJson.empty())},
+       {"--timeout", concat(options.ranks.timeoutSeconds)},
+       {"the data", files.fingerprint}});
+  return list;
 }
 
 void Training::announce() const {
-  const Manifest &manifest = library->manifest();
   std::printf("%s: %s parameters, %s; %s\n", options.library.c_str(),
-              formatCount(manifest.numParamElements()).c_str(),
-              describeStrategy(manifest).c_str(),
+              formatCount(manifest().numParamElements()).c_str(),
+              describeStrategy(manifest()).c_str(),
               describeRanks(world, *session).c_str());
   std::printf("%s: %s tokens, %lld windows of %lld; batch %lld, %s, seed "
               "%llu\n",
-              options.data.c_str(), formatCount(data->numTokens()).c_str(),
-              static_cast<long long>(data->numWindows()),
-              static_cast<long long>(manifest.sequence),
-              static_cast<long long>(batch()), order.c_str(),
-              static_cast<unsigned long long>(seed));
-  if (firstStep > 1)
-    std::printf("%s: going on after step %lld\n", options.load.c_str(),
-                static_cast<long long>(firstStep - 1));
-  if (!warning.empty())
-    std::printf("warning: %s\n", warning.c_str());
-  if (firstStep > options.steps && options.steps > 0)
+              options.data.c_str(),
+              formatCount(files.data->numTokens()).c_str(),
+              static_cast<long long>(files.data->numWindows()),
+              static_cast<long long>(manifest().sequence),
+              static_cast<long long>(batch()), plan().order.c_str(),
+              static_cast<unsigned long long>(plan().seed));
+  long long done = plan().firstStep - 1;
+  if (done > 0)
+    std::printf("%s: going on after step %lld\n", options.load.c_str(), done);
+  for (const std::string &note : plan().notes)
+    std::printf("%s\n", note.c_str());
+  if (done >= lastStep() && lastStep() > 0)
     std::printf("the checkpoint is at step %lld already: nothing to train "
                 "with --steps %lld\n",
-                static_cast<long long>(firstStep - 1),
-                static_cast<long long>(options.steps));
+                done, static_cast<long long>(lastStep()));
   std::fflush(stdout);
 }
 
 Status Training::steps() {
-  // The step of the checkpoint that was written last.
-  int64_t saved = -1;
+  // Until all is saved.
+  StopSignals signals;
+  Interruption stop;
+  reached = plan().firstStep - 1;
   {
-    StopSignals signals;
-    Progress progress(world.isRoot(), firstStep, options.steps);
-    for (int64_t step = firstStep; step <= options.steps && !signal; ++step) {
+    Progress progress(world.isRoot(), plan().firstStep, lastStep());
+    for (int64_t step = plan().firstStep; step <= lastStep(); ++step) {
+      // No rank begins a step until all have its batch.
+      Clock::time_point begin = Clock::now();
+      Status filled = ending.ok() ? fill(step) : ending;
+      filling = Clock::now() - begin;
+      stop = StopSignals::agreed(world, filled);
+      if (stop)
+        break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
-      if (options.saveEvery > 0 && step % options.saveEvery == 0) {
-        OPTRT_RETURN_IF_ERROR(save(step));
-        saved = step;
+      if (reached == step && options.saveEvery > 0 &&
+          step % options.saveEvery == 0)
+        OPTRT_RETURN_IF_ERROR(save());
+      if (!saidThatDataChanged && files.data->wasWrittenTo()) {
+        saidThatDataChanged = true;
+        progress.warn(options.data + " was written to since the run began: "
+                                     "batches are of what it has now");
       }
-      signal = signals.agreed(world);
     }
   }
-  int64_t end = std::max(last.step, firstStep - 1);
-  return options.save.empty() || end == saved ? okStatus() : save(end);
+  if (!options.save.empty() && reached != saved)
+    OPTRT_RETURN_IF_ERROR(save());
+  signal = stop.signal;
+  const Status &failure = stop.failure.ok() ? ending : stop.failure;
+  return failure.withAdvice(concat("the run ends after step ", reached))
+      .withAdvice(wayOn());
+}
+
+/// Reads a part of a step's batch, in this process.
+Status Training::fill(int64_t step, int64_t microbatch) {
+  const int64_t size = manifest().batch;
+  const int64_t begin =
+      plan().positionBefore(step, batch()) + microbatch * size;
+  return session->fill([&](int64_t rowsBegin, int64_t rowsCount,
+                           int32_t *tokens, int32_t *targets) {
+    return files.data->fillBatch(begin, size, rowsBegin, rowsCount, tokens,
+                                 targets);
+  });
 }
 
 /// For the log: of each call the slowest rank's.
@@ -282,107 +237,114 @@ void Training::addCommunicationTime() {
   communication.exposed += slowest.total.exposed;
 }
 
+/// Runs a step whose first batch is filled in; with `ending` set where the
+/// others cannot be read: then nothing has changed.
 StatusOr<StepOutputs> Training::runStep(int64_t step) {
-  int64_t dataStep = firstPosition / batch() + (step - firstStep);
-  if (options.microbatches == 1) {
-    session->setRandom(seed, step);
-    return session->run("train_step", [&](int64_t rowsBegin, int64_t rowsCount,
-                                          int32_t *tokens, int32_t *targets) {
-      data->fillBatch(dataStep, batch(), rowsBegin, rowsCount, tokens, targets);
-    });
+  const int64_t microbatches = plan().hyperparameters.microbatches;
+  if (microbatches == 1) {
+    session->setRandom(plan().seed, step);
+    return session->run("train_step");
   }
-  int64_t size = library->manifest().batch;
   session->clearSums();
-  for (int64_t microbatch = 0; microbatch != options.microbatches;
-       ++microbatch) {
-    session->setRandom(seed, step, static_cast<uint32_t>(microbatch));
-    auto fill = [&](int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
-                    int32_t *targets) {
-      int64_t real = std::clamp<int64_t>(size - rowsBegin, 0, rowsCount);
-      data->fillBatch(dataStep, batch(), microbatch * size + rowsBegin, real,
-                      tokens, targets);
-      // Rows beyond the batch are padding.
-      int64_t filled = real * library->manifest().sequence;
-      data->fillBatch(dataStep, batch(), batch(), rowsCount - real,
-                      tokens + filled, targets + filled);
-    };
-    StatusOr<StepOutputs> sums = session->run("accumulate", fill);
+  for (int64_t microbatch = 0; microbatch != microbatches; ++microbatch) {
+    if (microbatch > 0)
+      ending = world.agree(fill(step, microbatch));
+    if (!ending.ok())
+      return StepOutputs();
+    session->setRandom(plan().seed, step, static_cast<uint32_t>(microbatch));
+    StatusOr<StepOutputs> sums = session->run("accumulate");
     if (!sums.ok())
       return sums;
     addCommunicationTime();
-    if (step == firstStep)
+    if (step == plan().firstStep)
       OPTRT_RETURN_IF_ERROR(countTraffic("accumulate"));
   }
-  return session->run("update", nullptr);
+  return session->run("update");
 }
 
 Status Training::oneStep(int64_t step, Progress &progress) {
-  double lr = options.learningRate.at(step, options.steps);
-  options.hyperparameters.apply(*session, step, lr);
+  const Hyperparameters &hyper = plan().hyperparameters;
+  double lr = hyper.rate.at(step, hyper.steps);
+  setScalars(*session, hyper, step, lr);
   communication = {};
-  auto begin = std::chrono::steady_clock::now();
+  // What ranks agree on between the two is no part of a step.
+  Clock::time_point begin = Clock::now() - filling;
   StatusOr<StepOutputs> outputs = runStep(step);
   if (!outputs.ok())
-    return failJob(world, outputs.status());
-  double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-          .count();
+    return failJob(world, outputs.status().withAdvice(wayOn()));
+  if (!ending.ok())
+    return okStatus();
+  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
 
+  reached = step;
   last = {
       step, outputs->meanLoss(), outputs->gradNorm,
       lr,   1e3 * seconds,       static_cast<double>(batchTokens()) / seconds};
-  if (step == firstStep)
+  if (step == plan().firstStep)
     OPTRT_RETURN_IF_ERROR(observeFirstStep());
   else
     secondsAfterFirst += seconds;
   // Packed weights may still appear in the second step.
-  if (step <= firstStep + 1 || step == options.steps)
+  if (step <= plan().firstStep + 1 || step == hyper.steps)
     largestRank = session->largestRankMemory();
-
   addCommunicationTime();
   progress.step(last);
+
   std::optional<Evaluation> evaluation;
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
-  if (finite && evalData &&
-      (step == options.steps ||
-       (options.evalEvery > 0 && step % options.evalEvery == 0))) {
-    StatusOr<Evaluation> result = evaluate(*session, *evalData);
-    if (!result.ok())
-      return failJob(world, result.status());
-    evaluation = *result;
-    progress.note(format("step %lld: loss %.6f on %s",
-                         static_cast<long long>(step), evaluation->loss,
-                         options.evalData.c_str()));
-  }
+  if (finite)
+    OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
+  if (files.log.isOpen())
+    writeLog(evaluation, progress);
+  if (finite)
+    return okStatus();
+  return invalidArgument(
+             concat("training diverged: at step ", step, " the loss is ",
+                    notFinite(last.loss), " and the gradient's norm ",
+                    notFinite(last.gradNorm), "; lower --lr (", hyper.rate.peak,
+                    "), raise --warmup or lower --clip"))
+      .withAdvice(wayOn());
+}
 
-  if (log.is_open()) {
-    nlohmann::ordered_json line;
-    line["step"] = step;
-    line["loss"] = last.loss;
-    line["grad_norm"] = last.gradNorm;
-    line["lr"] = lr;
-    line["ms"] = last.milliseconds;
-    line["tokens_per_s"] = last.tokensPerSecond;
-    line["comm_bytes"] = bytesOfAStep;
-    line["peak_bytes"] = largestRank.total();
-    line["comm_ms"] = 1e3 * communication.inFlight;
-    line["comm_exposed_ms"] = 1e3 * communication.exposed;
-    if (evaluation)
-      line["eval_loss"] = evaluation->loss;
-    log << line.dump() << std::endl;
-  }
-  // Only the root writes the log; all processes must hear of a failure.
-  Status status = okStatus();
-  if (log.is_open() && !log)
-    return failJob(world,
-                   unavailable("--log-json: writing to `" + options.logJson +
-                               "` failed at step " + std::to_string(step)));
-  if (!finite)
-    status = invalidArgument(
-        concat("training diverged: at step ", step, " the loss is ", last.loss,
-               " and the gradient's norm ", last.gradNorm, "; lower --lr (",
-               options.learningRate.peak, "), raise --warmup or lower --clip"));
-  return status;
+/// Evaluates if it is time to.
+Status Training::evaluateAfter(int64_t step, Progress &progress,
+                               std::optional<Evaluation> &evaluation) {
+  bool isDue = step == lastStep() ||
+               (options.evalEvery > 0 && step % options.evalEvery == 0);
+  if (!files.evalData || !isDue)
+    return okStatus();
+  StatusOr<Evaluation> result = evaluate(*session, world, *files.evalData);
+  if (!result.ok() && !session->canGoOn())
+    return failJob(world, result.status().withAdvice(wayOn()));
+  ending = result.status();
+  if (!ending.ok())
+    return okStatus();
+  evaluation = *result;
+  progress.note(format("step %lld: loss %.6f on %s",
+                       static_cast<long long>(step), evaluation->loss,
+                       options.evalData.c_str()));
+  return okStatus();
+}
+
+void Training::writeLog(const std::optional<Evaluation> &evaluation,
+                        Progress &progress) {
+  nlohmann::ordered_json line;
+  line["step"] = last.step;
+  line["loss"] = last.loss;
+  line["grad_norm"] = last.gradNorm;
+  line["lr"] = last.lr;
+  line["ms"] = last.milliseconds;
+  line["tokens_per_s"] = last.tokensPerSecond;
+  line["comm_bytes"] = bytesOfAStep;
+  line["peak_bytes"] = largestRank.total();
+  line["comm_ms"] = 1e3 * communication.inFlight;
+  line["comm_exposed_ms"] = 1e3 * communication.exposed;
+  if (evaluation)
+    line["eval_loss"] = evaluation->loss;
+  if (Status status = files.log.append(line.dump()); !status.ok())
+    progress.warn(concat("--log-json: ", status.message(),
+                         "; training goes on, and lines are kept until there "
+                         "is room for them"));
 }
 
 /// Every call runs the same commands, so that those of the first step stand for
@@ -400,34 +362,68 @@ Status Training::countTraffic(std::string_view function) {
 }
 
 Status Training::observeFirstStep() {
-  OPTRT_RETURN_IF_ERROR(
-      countTraffic(options.microbatches > 1 ? "update" : "train_step"));
+  OPTRT_RETURN_IF_ERROR(countTraffic(
+      plan().hyperparameters.microbatches > 1 ? "update" : "train_step"));
   for (const Traffic &axis : traffic)
     bytesOfAStep += axis.bytes;
   return okStatus();
 }
 
-Status Training::save(int64_t step) {
+/// The update of a step can make a state from which none can be taken, though
+/// each of its numbers is finite. Only the next loss shows it, so that is
+/// computed, of the batch that is there, before a good checkpoint is replaced.
+Status Training::checkHealth() {
+  if (last.step == 0 || !manifest().findFunction("eval_step"))
+    return okStatus();
+  StatusOr<StepOutputs> outputs = session->run("eval_step");
+  if (!outputs.ok())
+    return failJob(world, outputs.status());
+  if (!std::exchange(healthIsCounted, true))
+    OPTRT_RETURN_IF_ERROR(session->checkTraffic("eval_step"));
+  if (std::isfinite(outputs->meanLoss()))
+    return okStatus();
+  return invalidArgument(concat(
+      "training diverged: after the update of step ", reached, " the loss is ",
+      notFinite(outputs->meanLoss()),
+      ", and that state is not saved; lower --lr (",
+      plan().hyperparameters.rate.peak, "), raise --warmup or lower --clip"));
+}
+
+Status Training::save() {
+  OPTRT_RETURN_IF_ERROR(checkHealth().withAdvice(wayOn()));
   TrainingState state;
-  state.step = step;
-  state.seed = seed;
-  state.dataPosition =
-      firstPosition + std::max<int64_t>(0, step - firstStep + 1) * batch();
-  state.order = order;
-  state.modelHash = library->manifest().modelHash;
-  Status status = session->save(options.save, state);
-  return status.ok() ? status : status.withContext("--save");
+  state.step = reached;
+  state.seed = plan().seed;
+  state.dataPosition = plan().positionBefore(reached + 1, batch());
+  state.order = plan().order;
+  state.modelHash = manifest().modelHash;
+  state.hyperparameters = plan().hyperparameters;
+  OPTRT_RETURN_IF_ERROR(session->save(options.save, state)
+                            .withContext(concat("--save after step ", reached))
+                            .withAdvice(wayOn()));
+  saved = reached;
+  return okStatus();
+}
+
+/// From where the run can go on, if from anywhere.
+std::string Training::wayOn() const {
+  if (saved >= 0)
+    return concat("go on from step ", saved, " with --load ", options.save);
+  if (!options.load.empty())
+    return concat("go on from step ", plan().firstStep - 1, " with --load ",
+                  options.load);
+  return "";
 }
 
 void Training::summarize() const {
   if (last.step > 0) {
-    int64_t timedSteps = last.step - firstStep;
+    int64_t timedSteps = last.step - plan().firstStep;
     double rate = timedSteps > 0
                       ? static_cast<double>(timedSteps * batchTokens()) /
                             secondsAfterFirst
                       : last.tokensPerSecond;
     std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
-    printCommunication(library->manifest().mesh, traffic);
+    printCommunication(manifest().mesh, traffic);
     printMemory(largestRank);
   }
   if (!options.save.empty())
@@ -441,13 +437,15 @@ void Training::summarize() const {
                          : "go on with --load " + options.save;
   std::fprintf(stderr,
                "optimus-run: stopped by %s after step %lld of %lld; %s\n",
-               signalName(signal), static_cast<long long>(last.step),
-               static_cast<long long>(options.steps), next.c_str());
+               signalName(signal).c_str(), static_cast<long long>(reached),
+               static_cast<long long>(lastStep()), next.c_str());
 }
 
 } // namespace
 
 StatusOr<int> train(const TrainOptions &options, World &world) {
+  // Whoever reads what is printed, or the log, may end before the run does.
+  std::signal(SIGPIPE, SIG_IGN);
   return Training(options, world).run();
 }
 

@@ -38,13 +38,12 @@ struct Computed {
 StatusOr<Gradients> runGradStep(Session &session, const Dataset &data,
                                 const VerifyOptions &options) {
   const Manifest &manifest = session.manifest();
-  OPTRT_ASSIGN_OR_RETURN(
-      StepOutputs outputs,
-      session.run("grad_step", [&](int64_t begin, int64_t count,
-                                   int32_t *tokens, int32_t *targets) {
-        data.fillBatch(options.stepIndex, manifest.batch, begin, count, tokens,
-                       targets);
+  OPTRT_RETURN_IF_ERROR(session.fill(
+      [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
+        return data.fillBatch(options.stepIndex * manifest.batch,
+                              manifest.batch, begin, count, tokens, targets);
       }));
+  OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run("grad_step"));
   OPTRT_RETURN_IF_ERROR(session.checkTraffic("grad_step"));
   Gradients result;
   result.loss = static_cast<float>(outputs.meanLoss());

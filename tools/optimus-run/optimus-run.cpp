@@ -7,30 +7,43 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandLine.h"
+#include "optimus-runtime/Exception.h"
+#include "optimus-runtime/Launcher.h"
+#include "optimus-support/Process.h"
+#include "optimus-support/TemporaryPath.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <execinfo.h>
 #include <functional>
+#include <malloc.h>
+#include <sys/resource.h>
 
 using namespace optrt;
 using namespace optimus_run;
 
 namespace {
 
-/// This process's place in an mpirun job, before MPI is started.
-int mpiSetting(const char *variable, int otherwise) {
-  const char *text = std::getenv(variable);
-  return text ? std::atoi(text) : otherwise;
-}
-
-StatusOr<std::unique_ptr<World>> createWorld(const std::string &backend) {
-  int processes = mpiSetting("OMPI_COMM_WORLD_SIZE", 1);
-  if (backend.empty() ? startedByMpirun() : backend == "mpi")
-    return createMpiWorld();
-  if (processes > 1)
+StatusOr<std::unique_ptr<World>> createWorld(const std::string &backend,
+                                             const Launcher &launcher) {
+  bool isMpirun = launcher.kind == Launcher::Kind::OpenMpi;
+  if (backend.empty())
+    OPTRT_RETURN_IF_ERROR(checkLauncher(launcher));
+  if (backend.empty() ? isMpirun : backend == "mpi") {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<World> world, createMpiWorld());
+    if (launcher.size && *launcher.size != world->size())
+      return invalidArgument(concat(launcher.name, " started ", *launcher.size,
+                                    " processes, but MPI knows of ",
+                                    world->size(),
+                                    "; use the mpirun of the Open MPI that "
+                                    "this program was built with"));
+    return world;
+  }
+  if (isMpirun && *launcher.size > 1)
     return invalidArgument(concat(
         "--backend local runs all ranks in one process, but mpirun started ",
-        processes, " processes; leave mpirun or --backend local out"));
+        *launcher.size, " processes; leave mpirun or --backend local out"));
   return createLocalWorld();
 }
 
@@ -40,12 +53,8 @@ int finish(const Status &status, bool speaks) {
   return status.exitCode();
 }
 
-/// Runs a command that needs the ranks of a job; returns the exit code.
-int runJob(const CommandLine &line) {
-  StatusOr<std::unique_ptr<World>> created = createWorld(line.backend);
-  if (!created.ok())
-    return finish(created.status(), mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0);
-  World &world = **created;
+/// Runs a command on the ranks of a job; returns the exit code.
+int runCommand(const CommandLine &line, World &world) {
   if (line.subcommand == Subcommand::Eval)
     return finish(eval(line.eval, world), world.isRoot());
   if (line.subcommand == Subcommand::Bench)
@@ -56,9 +65,27 @@ int runJob(const CommandLine &line) {
                      : finish(signal.status(), world.isRoot());
 }
 
+/// Joins the job, and runs a command in it.
+int runJob(const CommandLine &line, const Launcher &launcher) {
+  StatusOr<std::unique_ptr<World>> created =
+      createWorld(line.backend, launcher);
+  if (!created.ok())
+    return finish(created.status(), launcher.isFirst());
+  World &world = **created;
+  try {
+    return runCommand(line, world);
+  } catch (...) {
+    // While there is a world: the other processes wait for this one.
+    return finish(failJob(world, statusOfException()), /*speaks=*/true);
+  }
+}
+
 int run(int argc, char **argv) {
+  StatusOr<Launcher> launcher = findLauncher();
+  if (!launcher.ok())
+    return finish(launcher.status(), /*speaks=*/true);
   CommandLine line;
-  bool speaks = mpiSetting("OMPI_COMM_WORLD_RANK", 0) == 0;
+  bool speaks = launcher->isFirst();
   if (std::optional<int> code = parseCommandLine(argc, argv, speaks, line))
     return *code;
   // These two use no other process.
@@ -66,7 +93,7 @@ int run(int argc, char **argv) {
     return speaks ? finish(verify(line.verify), true) : 0;
   if (line.subcommand == Subcommand::Inspect)
     return speaks ? finish(inspect(line.inspect), true) : 0;
-  return runJob(line);
+  return runJob(line, *launcher);
 }
 
 } // namespace
@@ -94,6 +121,7 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.onStall = [](const Status &status, bool speaks) {
     if (speaks)
       printFailure(status);
+    optimus_support::removeTemporaries();
     std::_Exit(status.exitCode());
   };
   return options;
@@ -103,6 +131,7 @@ Status optimus_run::failJob(World &world, Status status) {
   if (world.numLocalRanks() == world.size())
     return status;
   printFailure(status);
+  optimus_support::removeTemporaries();
   world.exitJob(status.exitCode());
   return status;
 }
@@ -133,15 +162,42 @@ void optimus_run::warnOfOversubscription(const World &world,
     std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
 }
 
-int main(int argc, char **argv) {
-  // Nothing of ours throws; the standard library may, without memory.
+static void prepareForWantOfMemory() {
+  // The C library opens what unwinds the stack when it is first needed, which
+  // may be because no memory is left.
+  void *frame;
+  backtrace(&frame, 1);
+  // Every thread's heap would reserve 64 MiB of addresses, of which there are
+  // few then.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    mallopt(M_ARENA_MAX, 1);
+}
+
+/// What a thread of a library's throws, or a function that must not throw.
+[[noreturn]] static void endAfterException() {
+  if (!std::current_exception())
+    std::abort();
+  Status status = statusOfException();
+  printFailure(status);
+  optimus_support::removeTemporaries();
+  std::_Exit(status.exitCode());
+}
+
+static int runAndReport(int argc, char **argv) {
   try {
     return run(argc, argv);
-  } catch (const std::bad_alloc &) {
-    printFailure(unavailable("out of memory"));
-    return 1;
-  } catch (const std::exception &error) {
-    printFailure(internal(concat("unexpected exception: ", error.what())));
-    return 2;
+  } catch (...) {
+    return finish(statusOfException(), /*speaks=*/true);
   }
+}
+
+int main(int argc, char **argv) {
+  optimus_support::startProcess();
+  std::set_terminate(endAfterException);
+  prepareForWantOfMemory();
+  int code = runAndReport(argc, argv);
+  // What was done is done, but not all of it was said.
+  int lost = finish(optimus_support::finishStandardOutput(), /*speaks=*/true);
+  return code ? code : lost;
 }

@@ -142,4 +142,38 @@ TEST(MachineProfile, NamesWhatIsWrong) {
   EXPECT_NE(alone.find("profile.comm[0].ranks"), std::string::npos) << alone;
 }
 
+TEST(MachineProfile, NamesWhichPointIsWrong) {
+  std::string negative = errorOf(
+      R"({"version": 1, "comm": [{"backend": "mpi", "ranks": 2,
+          "collective": "reduce", "alpha_s": 1, "beta_s_per_byte": 1,
+          "points": [{"bytes": 4, "seconds": 1}, {"bytes": -4, "seconds": 1}]}]})");
+  EXPECT_NE(negative.find("expected a finite number from 0 at "
+                          "profile.comm[0].points[1].bytes"),
+            std::string::npos)
+      << negative;
+  std::string list = errorOf(
+      R"({"version": 1, "comm": [{"backend": "mpi", "ranks": 2,
+          "collective": "reduce", "alpha_s": 1, "beta_s_per_byte": 1,
+          "points": [7]}]})");
+  EXPECT_NE(list.find("expected an object with bytes and seconds at "
+                      "profile.comm[0].points[0]"),
+            std::string::npos)
+      << list;
+}
+
+TEST(MachineProfile, RefusesWhatNoPredictionIsMadeFrom) {
+  for (const char *rate : {"1e300", "1e-300", "1e999"})
+    EXPECT_NE(errorOf(std::string(R"({"version": 1, "gemm": [{"alpha_s": )") +
+                      rate + "}]}")
+                  .find("profile.gemm[0].alpha_s"),
+              std::string::npos)
+        << rate;
+}
+
+TEST(MachineProfile, RefusesWhatIsNestedTooDeep) {
+  std::string deep = errorOf(std::string(1000000, '['));
+  EXPECT_NE(deep.find("test:1: brackets are nested deeper"), std::string::npos)
+      << deep;
+}
+
 } // namespace

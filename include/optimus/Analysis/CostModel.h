@@ -22,6 +22,19 @@
 
 namespace mlir::optimus {
 
+/// What a rank waits for, of one kind of collective on one mesh axis.
+struct ExposedCollectives {
+  StringRef axis;
+  exec::CollectiveKind kind;
+  /// How many are waited for, and for how long all of them.
+  int64_t count = 0;
+  double seconds = 0;
+  /// Of these seconds, what passes because the axis still carries earlier ones,
+  /// and because nothing is computed between start and wait. For the rest, what
+  /// is computed there is too short.
+  double queuedSeconds = 0, idleSeconds = 0;
+};
+
 /// One call of a function on one rank.
 struct StepPrediction {
   /// What the rank computes.
@@ -30,6 +43,8 @@ struct StepPrediction {
   double commSeconds = 0;
   /// What it spends waiting for collectives: at most the above.
   double exposedSeconds = 0;
+  /// The same by axis and kind, what takes longest first.
+  SmallVector<ExposedCollectives> exposed;
 
   double getSeconds() const { return computeSeconds + exposedSeconds; }
 };

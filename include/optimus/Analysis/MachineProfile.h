@@ -79,6 +79,8 @@ struct MachineProfile {
   /// Without a name, the built-in profile: one core at 90 GFLOP/s and links of
   /// 4 GB/s.
   static llvm::Expected<MachineProfile> load(StringRef path);
+  /// load() in two steps.
+  static llvm::Expected<std::string> readText(StringRef path);
   static llvm::Expected<MachineProfile> parse(StringRef json, StringRef name);
 };
 

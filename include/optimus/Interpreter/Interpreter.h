@@ -37,6 +37,10 @@ namespace mlir::optimus {
 FailureOr<SmallVector<Tensor>> interpret(func::FuncOp function,
                                          ArrayRef<Tensor> arguments);
 
+/// Whether this machine has the memory that interpreting a function takes: all
+/// values are kept, in f64 and on all ranks. An error on the function if not.
+LogicalResult checkMemory(func::FuncOp function);
+
 /// The shape of the whole, unpadded tensor that a tensor type is a part of.
 SmallVector<int64_t> getWholeShape(Type type);
 

@@ -253,7 +253,7 @@ static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
   p.set(op.getResult(), layout,
         EmbeddingOp::create(p.getBuilder(), p.getLoc(),
                             p.getType(op.getResult(), layout), table,
-                            p.get(op.getTokens())));
+                            p.get(op.getTokens()), op.getPadAttr()));
   return success();
 }
 
@@ -270,7 +270,8 @@ static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
   bool inPlace = accumulate && p.getValues().has(accumulate, layout);
   auto grad = EmbeddingGradOp::create(
       p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), dy,
-      p.get(op.getTokens()), inPlace ? p.get(accumulate, layout) : Value());
+      p.get(op.getTokens()), inPlace ? p.get(accumulate, layout) : Value(),
+      op.getPadAttr());
   if (!accumulate || inPlace) {
     p.set(op.getResult(), layout, grad);
     return success();

@@ -232,7 +232,7 @@ public:
     lowering.launch(kernels.embeddingGrad(getNumElements(op.getTokens()),
                                           getNumRows(op.getResult()),
                                           getLastDim(op.getResult()),
-                                          /*zero=*/!accumulate),
+                                          /*zero=*/!accumulate, op.getPad()),
                     {in(op.getDy()), in(op.getTokens()),
                      accumulate ? update(result) : write(result)},
                     lowering.createPartOffset(op.getResult().getType(), 0));
@@ -240,8 +240,8 @@ public:
 
   void lower(LengthsOp op) {
     launch(kernels.lengths(getNumRows(op.getTokens()),
-                           getLastDim(op.getTokens()),
-                           op.getPadAttr().getInt()),
+                           getLastDim(op.getTokens()), op.getPadAttr().getInt(),
+                           bool(op.getTargets())),
            op, lowering.createRealExtent(op.getTokens().getType(), 1));
   }
 

@@ -8,10 +8,12 @@
 
 #include "optimus/Target/CPU/CodeGen.h"
 
+#include "optimus-support/InputFile.h"
+#include "optimus-support/OutputFile.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -20,9 +22,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/StandardInstrumentations.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
@@ -30,6 +30,8 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::Status;
+using optimus_support::StatusOr;
 
 template <typename... Args>
 static llvm::Error makeError(const char *format, Args &&...args) {
@@ -160,8 +162,9 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
       .run(module, modules);
 }
 
-static llvm::Error writeObject(ModuleOp module, const CpuTarget &target,
-                               StringRef path) {
+static Status writeObject(ModuleOp module, const CpuTarget &target,
+                          const std::string &path) {
+  using optimus_support::internal;
   MLIRContext *context = module.getContext();
   registerBuiltinDialectTranslation(*context);
   registerLLVMDialectTranslation(*context);
@@ -169,10 +172,10 @@ static llvm::Error writeObject(ModuleOp module, const CpuTarget &target,
   std::unique_ptr<llvm::Module> code =
       translateModuleToLLVMIR(module, llvmContext, "optimus-model");
   if (!code)
-    return makeError("the module cannot be translated to LLVM IR");
+    return internal("the module cannot be translated to LLVM IR");
   auto machine = target.createMachine();
   if (!machine)
-    return machine.takeError();
+    return internal(llvm::toString(machine.takeError()));
   code->setTargetTriple(getTriple());
   code->setDataLayout((*machine)->createDataLayout());
   setAttributes(*code, target);
@@ -180,79 +183,76 @@ static llvm::Error writeObject(ModuleOp module, const CpuTarget &target,
   std::string problems;
   llvm::raw_string_ostream problemStream(problems);
   if (llvm::verifyModule(*code, &problemStream))
-    return makeError("the LLVM IR of the model is invalid: {0}", problems);
+    return internal("the LLVM IR of the model is invalid: " + problems);
   optimize(*code, **machine);
 
   std::error_code failed;
   llvm::raw_fd_ostream file(path, failed);
   if (failed)
-    return makeError("cannot write '{0}': {1}", path, failed.message());
+    return optimus_support::cannotWrite(path, failed.value());
   llvm::legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, file, nullptr,
                                       llvm::CodeGenFileType::ObjectFile))
-    return makeError("LLVM cannot write object files for {0}",
-                     getTriple().str());
+    return internal("LLVM cannot write object files for " + getTriple().str());
   passes.run(*code);
   file.close();
-  if (file.has_error()) {
-    std::string message = file.error().message();
-    file.clear_error();
-    return makeError("cannot write '{0}': {1}", path, message);
-  }
-  return llvm::Error::success();
+  failed = file.error();
+  file.clear_error();
+  if (failed)
+    return optimus_support::cannotWrite(path, failed.value());
+  return optimus_support::okStatus();
 }
 
 //===----------------------------------------------------------------------===//
 // The library
 //===----------------------------------------------------------------------===//
 
-static llvm::Error link(StringRef object, StringRef library) {
-  llvm::ErrorOr<std::string> program = std::make_error_code(
-      std::errc::no_such_file_or_directory);
-  for (StringRef name : {"cc", "gcc", "clang", "ld"})
-    if ((program = llvm::sys::findProgramByName(name)))
+StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool) {
+  LibraryWriter writer;
+  // Compilers run a linker, and have temporary files of their own meanwhile.
+  for (StringRef name : {"ld", "ld.lld", "cc", "gcc", "clang"})
+    if (auto program = llvm::sys::findProgramByName(name)) {
+      writer.linker = *program;
       break;
-  if (!program)
-    return makeError("no linker found: optimus-compile needs 'cc', 'gcc', "
-                     "'clang' or 'ld' in PATH");
-  SmallString<128> log;
-  if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("optimus-link", "log", log))
-    return makeError("cannot create a temporary file: {0}", code.message());
-  llvm::scope_exit removeLog([&] { llvm::sys::fs::remove(log); });
-  std::string message;
+    }
+  if (writer.linker.empty())
+    return optimus_support::unavailable(
+        "no linker found: expected 'ld', 'ld.lld', 'cc', 'gcc' or 'clang' in "
+        "PATH; install binutils, or stop before with --compile-to");
+  OPTRT_ASSIGN_OR_RETURN(writer.scratch,
+                         optimus_support::ScratchFolder::create(tool));
+  return writer;
+}
+
+Status LibraryWriter::link(const std::string &object,
+                           const std::string &library) {
+  std::string log = scratch->file("link.log"), message;
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};
   int status = llvm::sys::ExecuteAndWait(
-      *program, {*program, "-shared", "-o", library, object}, std::nullopt,
+      linker, {linker, "-shared", "-o", library, object}, std::nullopt,
       redirects, 0, 0, &message);
   if (status == 0)
-    return llvm::Error::success();
-  if (auto text = llvm::MemoryBuffer::getFile(log))
-    message += (*text)->getBuffer();
-  return makeError("'{0} -shared' failed: {1}", *program, message);
+    return optimus_support::okStatus();
+  constexpr size_t kMostLogBytes = size_t(1) << 20;
+  if (auto text = optimus_support::readInput(log, kMostLogBytes); text.ok())
+    message += *text;
+  // It says what the machine lacks: space, memory, or a linker that works.
+  return optimus_support::unavailable(
+      llvm::formatv("'{0} -shared' failed with {1}: {2}", linker, status,
+                    StringRef(message).trim())
+          .str());
 }
 
-llvm::Error mlir::optimus::emitSharedLibrary(ModuleOp module,
-                                             const CpuTarget &target,
-                                             StringRef path) {
-  SmallString<128> object, library;
-  if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("optimus-model", "o", object))
-    return makeError("cannot create a temporary file: {0}", code.message());
-  llvm::scope_exit removeObject(
-      [&] { llvm::sys::fs::remove(object); });
-  if (llvm::Error error = writeObject(module, target, object))
-    return error;
-  // Beside its final place, so that the renaming cannot cross file systems.
-  llvm::sys::fs::createUniquePath(path + ".%%%%%%%%.tmp", library,
-                                  /*MakeAbsolute=*/false);
-  llvm::scope_exit removeLibrary(
-      [&] { llvm::sys::fs::remove(library); });
-  if (llvm::Error error = link(object, library))
-    return error;
-  if (std::error_code code = llvm::sys::fs::rename(library, path))
-    return makeError("cannot write '{0}': {1}", path, code.message());
-  removeLibrary.release();
-  return llvm::Error::success();
+Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
+                            const std::string &path) {
+  std::string object = scratch->file("model.o");
+  std::string library = scratch->file("model.so");
+  OPTRT_RETURN_IF_ERROR(writeObject(module, target, object));
+  OPTRT_RETURN_IF_ERROR(link(object, library));
+  OPTRT_ASSIGN_OR_RETURN(
+      optimus_support::OutputFile file,
+      optimus_support::OutputFile::open(path, {.executable = true}));
+  OPTRT_RETURN_IF_ERROR(file.appendFile(library));
+  return file.commit();
 }

@@ -43,11 +43,14 @@ KernelLaunch KernelLibrary::embedding(int64_t count, int64_t rows,
 }
 
 KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
-                                          int64_t cols, bool zero) {
+                                          int64_t cols, bool zero,
+                                          std::optional<int64_t> pad) {
   OperandTypes types(module.getContext());
   types.f32({count * cols}).i32({count}).f32({rows * cols}).scalars(1);
   StringRef prefix = zero ? "embedding_grad_" : "embedding_grad_add_";
   std::string kind = (prefix + Twine(count)).str();
+  if (pad)
+    kind += ("_pad_" + Twine(*pad)).str();
   auto kernel =
       getOrBuild(nameOf(kind, rows, cols), types, [&](KernelBuilder &k) {
         Value first = k.indexArg(3);
@@ -60,10 +63,19 @@ KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
               });
             k.loop(k.index(0), k.index(count), 1, [&](Value token) {
               whenInTable(k, 1, token, first, rows, [&](Value row) {
-                Value from =
-                    k.addIndex(k.mulIndex(token, k.index(cols)), column);
-                Value to = k.addIndex(k.mulIndex(row, k.index(cols)), column);
-                k.store(k.load(2, to, type) + k.load(0, from, type), 2, to);
+                auto add = [&] {
+                  Value from =
+                      k.addIndex(k.mulIndex(token, k.index(cols)), column);
+                  Value to = k.addIndex(k.mulIndex(row, k.index(cols)), column);
+                  k.store(k.load(2, to, type) + k.load(0, from, type), 2, to);
+                };
+                if (!pad)
+                  return add();
+                Value padRow = k.subIndex(k.index(*pad), first);
+                k.when(arith::CmpIOp::create(k.getBuilder(),
+                                             arith::CmpIPredicate::ne, row,
+                                             padRow),
+                       add);
               });
             });
           });
@@ -72,33 +84,45 @@ KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
   return {kernel, KernelBuilder::getNumColumnBlocks(cols), 1};
 }
 
-KernelLaunch KernelLibrary::lengths(int64_t rows, int64_t cols, int64_t pad) {
+KernelLaunch KernelLibrary::lengths(int64_t rows, int64_t cols, int64_t pad,
+                                    bool masked) {
   OperandTypes types(module.getContext());
-  types.i32({rows * cols, rows}).scalars(1);
-  std::string name = (Twine(nameOf("lengths", rows, cols)) + "_" + Twine(pad)).str();
+  types.i32({rows * cols});
+  if (masked)
+    types.i32({rows * cols});
+  types.i32({rows}).scalars(1);
+  int result = masked ? 2 : 1;
+  StringRef kind = masked ? "lengths_masked" : "lengths";
+  std::string name = (Twine(nameOf(kind, rows, cols)) + "_" + Twine(pad)).str();
   auto kernel = getOrBuild(name, types, [&](KernelBuilder &k) {
     ImplicitLocOpBuilder &b = k.getBuilder();
     // No token is a pad that i32 does not hold.
     Value padding = arith::ConstantOp::create(b, b.getI64IntegerAttr(pad));
-    Value real = k.indexArg(2);
+    Value real = k.indexArg(result + 1);
     k.iterate([&](Value row) {
       Value base = k.mulIndex(row, k.index(cols));
       SmallVector<Value> one{k.index(1)};
       Value length =
-          k.loop(k.index(0), real, 1, one,
-                 [&](Value at, ValueRange known) {
-                   Value token = arith::ExtSIOp::create(
-                       b, b.getI64Type(),
-                       k.loadElement(0, k.addIndex(base, at)));
-                   Value real = arith::CmpIOp::create(
-                       b, arith::CmpIPredicate::ne, token, padding);
-                   return SmallVector<Value>{arith::SelectOp::create(
-                       b, real, k.addIndex(at, k.index(1)), known.front())};
-                 })
-              .front();
+          k.loop(k.index(0), real, 1, one, [&](Value at, ValueRange known) {
+             Value position = k.addIndex(base, at);
+             auto load = [&](int64_t buffer) -> Value {
+               return arith::ExtSIOp::create(b, b.getI64Type(),
+                                             k.loadElement(buffer, position));
+             };
+             Value real = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                                load(0), padding);
+             if (masked)
+               real = arith::OrIOp::create(
+                   b, real,
+                   arith::CmpIOp::create(
+                       b, arith::CmpIPredicate::sge, load(1),
+                       arith::ConstantOp::create(b, b.getI64IntegerAttr(0))));
+             return SmallVector<Value>{arith::SelectOp::create(
+                 b, real, k.addIndex(at, k.index(1)), known.front())};
+           }).front();
       memref::StoreOp::create(
-          b, arith::IndexCastOp::create(b, b.getI32Type(), length), k.arg(1),
-          row);
+          b, arith::IndexCastOp::create(b, b.getI32Type(), length),
+          k.arg(result), row);
     });
   });
   return {kernel, rows, rowGrain(cols)};

@@ -30,6 +30,19 @@ using namespace mlir::optimus;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kGradStep = "grad_step";
+static constexpr llvm::StringLiteral kModelAttr = "optimus.model";
+static constexpr llvm::StringLiteral kModelKeys[] = {"batch", "sequence",
+                                                     "vocabulary"};
+
+LogicalResult mlir::optimus::checkModelDescription(ModuleOp module) {
+  auto described = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  for (StringRef key : kModelKeys)
+    if (!described || !described.getAs<IntegerAttr>(key))
+      return module.emitError("expected an integer '")
+             << key << "' in the module's attribute '" << kModelAttr
+             << "', which a library's manifest needs";
+  return success();
+}
 
 /// What rounding does to each result, by the result's binding.
 static DictionaryAttr getRoundings(func::FuncOp function) {
@@ -352,21 +365,16 @@ FailureOr<std::string> ManifestBuilder::build() {
       failed(addInputs(functions.front())))
     return failure();
 
+  if (failed(checkModelDescription(module)))
+    return failure();
   json::Object model;
-  auto described = module->getAttrOfType<DictionaryAttr>("optimus.model");
-  for (StringRef key : {"batch", "sequence", "vocabulary"}) {
-    auto value = described ? described.getAs<IntegerAttr>(key) : nullptr;
-    if (!value) {
-      module.emitError("expected an integer '")
-          << key << "' in the module's attribute 'optimus.model'";
-      return failure();
-    }
-    model[key] = value.getInt();
-  }
+  auto described = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  for (StringRef key : kModelKeys)
+    model[key] = described.getAs<IntegerAttr>(key).getInt();
 
   json::Object objective{{"kind", "next_token"}};
-  if (described && described.getAs<StringAttr>("objective"))
-    objective["kind"] = described.getAs<StringAttr>("objective").getValue();
+  if (auto kind = described.getAs<StringAttr>("objective"))
+    objective["kind"] = kind.getValue();
   for (StringRef key : {"mask_token", "pad_token"})
     if (auto value = described.getAs<IntegerAttr>(key))
       objective[key] = value.getInt();

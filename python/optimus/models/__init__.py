@@ -10,6 +10,20 @@
 From a shell: `python3 -m optimus.models gpt2 --layers 4 … -o gpt.mlir`.
 """
 
+import re
+from typing import Callable
+
 
 class ConfigError(ValueError):
-    """A model that cannot be built as asked; the message says why."""
+    """A model that cannot be built as asked; the message says why.
+
+    In `text`, {layers} is the member `layers` of a Config.
+    """
+
+    def __init__(self, text: str):
+        self._text = text
+        super().__init__(self.naming(str))
+
+    def naming(self, name_of: Callable[[str], str]) -> str:
+        """The message with other names for members, such as flags."""
+        return re.sub(r"\{(\w+)\}", lambda member: name_of(member[1]), self._text)

@@ -7,34 +7,112 @@
 # ===-----------------------------------------------------------------------===#
 """`python3 -m optimus.models MODEL …` writes a model's program.
 
-Exit codes: 0 done, 1 the arguments or the output path are wrong.
+Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 """
 
 import argparse
-import os
+import difflib
+import re
+import signal
 import sys
-import tempfile
-from typing import Any, Dict, List, NoReturn, Optional
+import traceback
+from typing import Any, Dict, Iterable, List, NoReturn, Optional
 
+from optimus import __version__, output
 from optimus.ir import LossFunction
 from optimus.models import ConfigError, bert, gpt2, llama
 
 PROGRAM = "optimus.models"
 
+FLAGS = {
+    "sequence": "--seq",
+    "vocabulary": "--vocab",
+    "epsilon": "--norm-eps",
+}
+"""Flags that are not called as the member of a Config that they set."""
+
+
+class _Mistake(Exception):
+    """Arguments that are wrong; the message says how."""
+
 
 class _Parser(argparse.ArgumentParser):
+    """One error is one line, exit code 1."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.needed: List[argparse.Action] = []
+
+    def need(self, flag: str, **settings) -> None:
+        """An option that must be given. It is checked after unknown ones, which
+        may be what was meant for it."""
+        self.needed.append(self.add_argument(flag, **settings))
+
     def error(self, message: str) -> NoReturn:
-        # argparse would print the usage and exit with 2, which means a fault
-        # of ours.
-        self.exit(1, "%s: error: %s (see --help)\n" % (PROGRAM, message))
+        raise _Mistake(message)
+
+    def _print_message(self, message: str, file=None) -> None:
+        # Help and version; argparse would ignore that they cannot be written.
+        output.write("-", message)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1)
+    return "; did you mean '%s'?" % near[0] if near else ""
+
+
+def _whole_number(text: str) -> int:
+    # int() takes 1_000 and other scripts' digits too.
+    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
+        raise argparse.ArgumentTypeError("expected a whole number, found '%s'" % text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = "expected a number, found '%s'" % text
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _parse(arguments: List[str]) -> argparse.Namespace:
+    """Raises _Mistake."""
+    parser, models = _parsers()
+    # The program's own options have no values, so this is the model.
+    model = next((each for each in arguments if not each.startswith("-")), None)
+    if model is not None and model not in models:
+        message = "there is no model '%s'; there are %s" % (model, ", ".join(models))
+        raise _Mistake(message + _suggestion(model, models))
+    options, unknown = parser.parse_known_args(arguments)
+    chosen = models.get(options.model, parser)
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        if not flag.startswith("-"):
+            raise _Mistake("expected options after the model, found '%s'" % flag)
+        known = chosen._option_string_actions
+        raise _Mistake("there is no option %s" % flag + _suggestion(flag, known))
+    if options.model is None:
+        raise _Mistake("expected a model, one of " + ", ".join(models))
+    missing = [
+        option.option_strings[0]
+        for option in chosen.needed
+        if getattr(options, option.dest) is None
+    ]
+    if missing:
+        raise _Mistake("%s needs %s" % (options.model, ", ".join(missing)))
+    return options
+
+
+def _parsers():
+    """The parser of everything, and each model's."""
     parser = _Parser(
         prog="python3 -m optimus.models",
         description="Write a model's program for optimus-compile.",
     )
-    models = parser.add_subparsers(dest="model", metavar="MODEL", required=True)
+    version = "%s %s" % (PROGRAM, __version__)
+    parser.add_argument("--version", action="version", version=version)
+    models = parser.add_subparsers(dest="model", metavar="MODEL")
     gpt = models.add_parser(gpt2.KIND, help="GPT-2", description=gpt2.__doc__)
     gpt.set_defaults(build=_build_gpt2)
     _add_shape(gpt)
@@ -46,13 +124,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_ffn_and_dropout(masked)
     masked.add_argument(
         "--mask-token",
-        type=int,
+        type=_whole_number,
         metavar="N",
         help="what stands for a hidden token (default: the vocabulary's last)",
     )
     masked.add_argument(
         "--pad-token",
-        type=int,
+        type=_whole_number,
         default=0,
         metavar="N",
         help="what fills the end of a shorter sequence (default: %(default)s)",
@@ -63,27 +141,26 @@ def _parser() -> argparse.ArgumentParser:
     _add_shape(model)
     model.add_argument(
         "--kv-heads",
-        type=int,
+        type=_whole_number,
         metavar="N",
         help="heads of keys and values; must divide --heads (default: --heads)",
     )
-    model.add_argument(
+    model.need(
         "--ffn",
-        type=int,
-        required=True,
+        type=_whole_number,
         metavar="N",
         help="width of the feed-forward part",
     )
     model.add_argument(
         "--rope-theta",
-        type=float,
+        type=_number,
         default=10000.0,
         metavar="X",
         help="base of the position embedding's angles (default: %(default)s)",
     )
     model.add_argument(
         "--norm-eps",
-        type=float,
+        type=_number,
         default=1e-6,
         metavar="X",
         help="epsilon of the norms (default: %(default)s)",
@@ -99,19 +176,19 @@ def _parser() -> argparse.ArgumentParser:
     head.add_argument(
         "--tied", action="store_true", help="the token embedding is the output head"
     )
-    return parser
+    return parser, {gpt2.KIND: gpt, bert.KIND: masked, llama.KIND: model}
 
 
-def _add_ffn_and_dropout(model: argparse.ArgumentParser) -> None:
+def _add_ffn_and_dropout(model: _Parser) -> None:
     model.add_argument(
         "--ffn",
-        type=int,
+        type=_whole_number,
         metavar="N",
         help="width of the feed-forward part (default: 4 * hidden)",
     )
     model.add_argument(
         "--dropout",
-        type=float,
+        type=_number,
         default=0.0,
         metavar="P",
         help="probability with which training drops an element of the embeddings "
@@ -119,7 +196,7 @@ def _add_ffn_and_dropout(model: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_shape(model: argparse.ArgumentParser) -> None:
+def _add_shape(model: _Parser) -> None:
     """What every model has."""
     for flag, meaning in [
         ("--layers", "transformer layers"),
@@ -129,17 +206,17 @@ def _add_shape(model: argparse.ArgumentParser) -> None:
         ("--vocab", "size of the vocabulary"),
         ("--batch", "sequences in the global batch"),
     ]:
-        model.add_argument(flag, type=int, required=True, metavar="N", help=meaning)
+        model.need(flag, type=_whole_number, metavar="N", help=meaning)
     model.add_argument(
         "--chunk",
-        type=int,
+        type=_whole_number,
         default=512,
         metavar="N",
         help="tokens whose logits exist at one time (default: %(default)s)",
     )
     model.add_argument(
         "--init-std",
-        type=float,
+        type=_number,
         default=0.02,
         metavar="X",
         help="standard deviation of the initial weights (default: %(default)s)",
@@ -196,53 +273,36 @@ def _build_llama(options: argparse.Namespace) -> LossFunction:
     )
 
 
-def _write(path: str, text: str) -> None:
-    """Writes all of a file or leaves it as it was. Raises OSError."""
-    if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        # A device or a pipe must be written, not replaced.
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        return
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=os.path.basename(path) + ".", dir=os.path.dirname(path)
-    )
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            # mkstemp makes a private file; give it what open() would have.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.fchmod(descriptor, 0o666 & ~mask)
-            os.fsync(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def main(arguments: Optional[List[str]] = None) -> int:
-    options = _parser().parse_args(arguments)
+    output.open_missing_streams()
     try:
-        model = options.build(options)
-        _write(options.output, model.text())
+        options = _parse(sys.argv[1:] if arguments is None else arguments)
+        output.write(options.output, options.build(options).text())
+    except _Mistake as mistake:
+        return _fail("%s (see --help)" % mistake)
     except ConfigError as error:
-        print("%s: error: %s" % (PROGRAM, error), file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(
-            "%s: error: cannot write '%s': %s"
-            % (PROGRAM, options.output, error.strerror),
-            file=sys.stderr,
-        )
-        return 1
+        return _fail(error.naming(_flag))
+    except output.OutputError as error:
+        return _fail(str(error))
+    except Exception:
+        output.say(traceback.format_exc().rstrip())
+        output.say("%s: error: this is a fault of ours; please report it" % PROGRAM)
+        return 2
     return 0
 
 
+def _fail(message: str) -> int:
+    output.say("%s: error: %s" % (PROGRAM, message))
+    return 1
+
+
+def _flag(member: str) -> str:
+    """What sets a member of a Config."""
+    return FLAGS.get(member, "--" + member.replace("_", "-"))
+
+
 if __name__ == "__main__":
+    # The end, and no traceback; a caller that ignores the signal is heeded.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main())

@@ -67,12 +67,12 @@ class Config(NamedTuple):
         for name, token in ("mask_token", self.mask), ("pad_token", self.pad_token):
             if not 0 <= token < self.vocabulary:
                 raise ConfigError(
-                    "%s is %d; it must be one of the vocabulary's %d tokens"
+                    "{%s} is %d; expected one of the vocabulary's %d tokens, from 0 on"
                     % (name, token, self.vocabulary)
                 )
         if self.mask == self.pad_token:
             raise ConfigError(
-                "mask_token and pad_token are both %d; a hidden token would be "
+                "{mask_token} and {pad_token} are both %d; a hidden token would be "
                 "taken for padding" % self.mask
             )
 
@@ -98,7 +98,7 @@ def build(config: Config) -> LossFunction:
     )
     tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
     targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
-    lengths = model.lengths("lengths", tokens, c.pad_token)
+    lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
     def table(name: str, rows: int, dim: str, role: str) -> Value:
         return model.parameter(
@@ -112,7 +112,8 @@ def build(config: Config) -> LossFunction:
     words = table("word", c.vocabulary, "vocabulary", "token_embedding")
     positions = table("position", c.sequence, "sequence", "position_embedding")
     types = table("token_type", TOKEN_TYPES, "token_types", "position_embedding")
-    x = model.embedding("embedded", "residual", words, tokens)
+    # Padding learns as an output only, as with Hugging Face's padding_idx.
+    x = model.embedding("embedded", "residual", words, tokens, pad=c.pad_token)
     x = model.add("embedded_at", "residual", x, positions)
     x = model.add("embedded_as", "residual", x, model.row("type", types, 0))
     x = _norm(model, c, "bert.embeddings.LayerNorm", x)

@@ -12,30 +12,57 @@ from typing import Mapping
 
 from optimus.models import ConfigError
 
+MOST = {
+    "layers": 1 << 12,
+    "hidden": 1 << 18,
+    "heads": 1 << 14,
+    "kv_heads": 1 << 14,
+    "ffn": 1 << 20,
+    "sequence": 1 << 24,
+    "vocabulary": 1 << 24,
+    "batch": 1 << 24,
+    "chunk": (1 << 31) - 1,
+}
+"""What no real model reaches; beyond it a number is a slip of the pen, a program
+of gigabytes, or a tensor whose size in bytes is not a number of 64 bits."""
+
+
+MOST_TOKENS = 1 << 31
+"""In a batch."""
+
 
 def check_extents(extents: Mapping[str, int]) -> None:
-    """Extents by name: i64 in the program, and token ids are i32."""
+    """Extents by name, all of them in MOST, batch and sequence among them."""
     for name, extent in extents.items():
-        if not 1 <= extent < 2**31:
+        if not isinstance(extent, int) or not 1 <= extent <= MOST[name]:
             raise ConfigError(
-                "%s is %d; it must be at least 1 and below 2^31" % (name, extent)
+                "{%s} is %r; expected a whole number from 1 to %d"
+                % (name, extent, MOST[name])
             )
+    tokens = extents["batch"] * extents["sequence"]
+    if tokens > MOST_TOKENS:
+        raise ConfigError(
+            "{batch} (%d) times {sequence} (%d) is %d tokens; expected at most %d"
+            % (extents["batch"], extents["sequence"], tokens, MOST_TOKENS)
+        )
 
 
 def check_positive(numbers: Mapping[str, float]) -> None:
     for name, number in numbers.items():
         if not (math.isfinite(number) and number > 0):
-            raise ConfigError("%s is %r; it must be a positive number" % (name, number))
+            raise ConfigError("{%s} is %r; expected a positive number" % (name, number))
 
 
 def check_heads(hidden: int, heads: int) -> None:
     if hidden % heads:
         raise ConfigError(
-            "hidden (%d) is not divisible by heads (%d); each head has "
+            "{hidden} (%d) is not divisible by {heads} (%d); each head has "
             "hidden / heads channels" % (hidden, heads)
         )
 
 
 def check_dropout(rate: float) -> None:
     if not 0 <= rate < 1:
-        raise ConfigError("dropout is %r; it must be at least 0 and below 1" % rate)
+        raise ConfigError(
+            "{dropout} is %r; expected a number from 0 to below 1" % rate
+        )

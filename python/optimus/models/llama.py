@@ -55,12 +55,12 @@ class Config(NamedTuple):
         check_heads(self.hidden, self.heads)
         if self.head_dim % 2:
             raise ConfigError(
-                "hidden / heads is %d; it must be even, since the position "
-                "embedding rotates pairs of channels" % self.head_dim
+                "{hidden} / {heads} is %d; expected an even number, since the "
+                "position embedding rotates pairs of channels" % self.head_dim
             )
         if self.heads % self.kv_heads:
             raise ConfigError(
-                "heads (%d) is not divisible by kv_heads (%d); each head of keys "
+                "{heads} (%d) is not divisible by {kv_heads} (%d); each head of keys "
                 "and values serves heads / kv_heads heads of queries"
                 % (self.heads, self.kv_heads)
             )

@@ -125,6 +125,9 @@ public:
     sizes.assign(axisSizes.begin(), axisSizes.end());
     progress.clear();
     progress.setRanks(numRanks, 0);
+    // A single rank performs all it starts when it waits.
+    if (numRanks > 1)
+      OPTRT_RETURN_IF_ERROR(progress.start());
     groups.clear();
     communicators.clear();
     communicators.resize(numRanks);
@@ -180,7 +183,7 @@ public:
         [onStall = std::move(options.onStall)](const Status &status) {
           onStall(status, /*speaks=*/true);
         });
-    return okStatus();
+    return watchdog->start();
   }
 
   void abort() override {

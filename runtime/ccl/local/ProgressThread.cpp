@@ -8,9 +8,22 @@
 
 #include "ProgressThread.h"
 
+#include "core/Thread.h"
+
 namespace optrt {
 
+Status ProgressThread::start() {
+  if (thread.joinable())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that moves data while ranks compute",
+                          [this] { work(); }));
+  return okStatus();
+}
+
 ProgressThread::~ProgressThread() {
+  if (!thread.joinable())
+    return;
   {
     std::lock_guard lock(mutex);
     stopping = true;
@@ -32,6 +45,8 @@ bool ProgressThread::hasFreeCore() const {
 
 void ProgressThread::perform(std::shared_ptr<LocalGroup> group,
                              uint64_t sequence) {
+  if (!thread.joinable())
+    return;
   {
     std::lock_guard lock(mutex);
     jobs.push_back({std::move(group), sequence});

@@ -24,10 +24,14 @@ namespace optrt {
 /// taken from a rank's team for a moment makes the whole team wait.
 class ProgressThread {
 public:
-  ProgressThread() : thread([this] { work(); }) {}
+  ProgressThread() = default;
   ~ProgressThread();
   ProgressThread(const ProgressThread &) = delete;
   ProgressThread &operator=(const ProgressThread &) = delete;
+
+  /// Unavailable when the system gives no thread. Until then, and where it is
+  /// never called, collectives move while somebody waits for them.
+  Status start();
 
   /// How many ranks run, each with how many threads; with 0 threads, unknown,
   /// a core is always taken to be free.

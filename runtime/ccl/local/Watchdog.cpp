@@ -8,6 +8,8 @@
 
 #include "Watchdog.h"
 
+#include "core/Thread.h"
+
 #include <algorithm>
 
 namespace optrt {
@@ -16,10 +18,19 @@ Watchdog::Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
                    double timeoutSeconds,
                    std::function<void(const Status &)> onStall)
     : ranks(std::move(ranks)), mesh(std::move(mesh)),
-      timeoutSeconds(timeoutSeconds), onStall(std::move(onStall)),
-      thread([this] { work(); }) {}
+      timeoutSeconds(timeoutSeconds), onStall(std::move(onStall)) {}
+
+Status Watchdog::start() {
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that watches the ranks (--timeout 0 does "
+                          "without it)",
+                          [this] { work(); }));
+  return okStatus();
+}
 
 Watchdog::~Watchdog() {
+  if (!thread.joinable())
+    return;
   {
     std::lock_guard lock(mutex);
     stopping = true;

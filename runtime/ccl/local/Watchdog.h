@@ -25,6 +25,7 @@ public:
   /// process: a thread that stalls cannot be ended.
   Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
            double timeoutSeconds, std::function<void(const Status &)> onStall);
+  Status start();
   ~Watchdog();
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;

@@ -24,6 +24,20 @@
 namespace optrt {
 namespace {
 
+/// Why the variables that the user may set make no sense, or nothing.
+std::string wrongVariable() {
+  auto check = [](const char *name, const char *one, const char *other) {
+    const char *value = std::getenv(name);
+    return !value || std::strcmp(value, one) == 0 ||
+                   std::strcmp(value, other) == 0
+               ? std::string()
+               : concat(name, " is `", value, "`, expected ", one, " or ",
+                        other);
+  };
+  std::string wrong = check("OPTIMUS_MPI_BROADCAST", "chain", "library");
+  return wrong.empty() ? check("OPTIMUS_PROGRESS_THREAD", "0", "1") : wrong;
+}
+
 int ranksOfThisHost(MPI_Comm comm) {
   MPI_Comm host;
   int count;
@@ -133,7 +147,7 @@ public:
   /// `provided` is what MPI allows threads to do.
   explicit MpiWorld(int provided)
       : notice(noticeOf(provided)), hostRanks(ranksOfThisHost(MPI_COMM_WORLD)),
-        engine(notice.empty(), /*sharesNoMemory=*/hostRanks == 1) {
+        engine(/*sharesNoMemory=*/hostRanks == 1) {
     MPI_Comm_size(MPI_COMM_WORLD, &numRanks);
     MPI_Comm_rank(MPI_COMM_WORLD, &worldRank);
   }
@@ -159,6 +173,8 @@ public:
                              " ranks, but MPI started " +
                              std::to_string(numRanks) + "; run `mpirun -n " +
                              std::to_string(product) + "`");
+    if (notice.empty())
+      OPTRT_RETURN_IF_ERROR(agree(engine.start()));
     monitor.reset();
     sizes.assign(axisSizes.begin(), axisSizes.end());
     communicators.clear();
@@ -209,7 +225,7 @@ public:
         PeerMonitor::Options{worldRank, numRanks, options.timeoutSeconds,
                              MeshAxes{std::move(options.axisNames), sizes},
                              ownActivity.get(), std::move(options.onStall)});
-    return okStatus();
+    return agree(monitor->start());
   }
 
   /// Other processes cannot be woken out of MPI: exitJob() ends them.
@@ -291,6 +307,10 @@ private:
 
 extern "C" __attribute__((visibility("default"))) optrt::World *
 optimus_ccl_create(char *error, std::size_t errorSize) {
+  if (std::string wrong = optrt::wrongVariable(); !wrong.empty()) {
+    std::snprintf(error, errorSize, "%s", wrong.c_str());
+    return nullptr;
+  }
   // Ranks that share cores must let each other run while they wait.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
   // OpenMPI asks about its sockets with poll() unless told otherwise; what the

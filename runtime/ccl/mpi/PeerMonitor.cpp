@@ -8,6 +8,8 @@
 
 #include "PeerMonitor.h"
 
+#include "core/Thread.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -32,6 +34,8 @@ struct Header {
 /// which they notice. Who died must be said first.
 volatile std::sig_atomic_t terminated = 0;
 void noteTermination(int) { terminated = 1; }
+/// What the signal did before.
+struct sigaction terminationBefore;
 constexpr std::chrono::milliseconds kTerminationGrace(500);
 
 /// How long the ranks that do not speak leave mpirun alone, which ends all when
@@ -39,6 +43,9 @@ constexpr std::chrono::milliseconds kTerminationGrace(500);
 constexpr std::chrono::milliseconds kTimeToSpeak(100);
 
 constexpr double kLongestInterval = 0.5;
+
+/// Far more than any message has: a longer one is not of a peer.
+constexpr uint32_t kMostPayload = 1 << 16;
 
 } // namespace
 
@@ -48,25 +55,34 @@ PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
       peers(this->options.size) {
   for (Peer &peer : peers)
     peer.lastHeard = Clock::now();
-  struct sigaction before {};
-  if (sigaction(SIGTERM, nullptr, &before) == 0 &&
-      before.sa_handler == SIG_DFL) {
+}
+
+Status PeerMonitor::start() {
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that watches the other ranks (--timeout "
+                          "0 does without it)",
+                          [this] { work(); }));
+  struct sigaction now {};
+  if (sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler != SIG_IGN &&
+      now.sa_handler != noteTermination) {
+    terminationBefore = now;
     struct sigaction action {};
     action.sa_handler = noteTermination;
     action.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &action, nullptr);
   }
-  thread = std::thread([this] { work(); });
+  return okStatus();
 }
 
 PeerMonitor::~PeerMonitor() {
   stopping.store(true);
-  thread.join();
+  if (thread.joinable())
+    thread.join();
   sendToAll(Goodbye, "");
   struct sigaction now {};
   if (sigaction(SIGTERM, nullptr, &now) == 0 &&
       now.sa_handler == noteTermination)
-    std::signal(SIGTERM, SIG_DFL);
+    sigaction(SIGTERM, &terminationBefore, nullptr);
 }
 
 void PeerMonitor::quit() {
@@ -121,6 +137,10 @@ void PeerMonitor::understand(int rank) {
   Header header;
   while (peer.buffer.size() >= sizeof(header)) {
     std::memcpy(&header, peer.buffer.data(), sizeof(header));
+    if (header.length > kMostPayload) {
+      peer.gone = true;
+      return;
+    }
     if (peer.buffer.size() < sizeof(header) + header.length)
       return;
     std::string payload = peer.buffer.substr(sizeof(header), header.length);
@@ -197,7 +217,7 @@ void PeerMonitor::watchTermination() {
     terminatedAt = now;
   if (now - terminatedAt < kTerminationGrace)
     return;
-  std::signal(SIGTERM, SIG_DFL);
+  sigaction(SIGTERM, &terminationBefore, nullptr);
   kill(getpid(), SIGTERM);
 }
 

@@ -39,8 +39,10 @@ public:
     std::function<void(const Status &status, bool speaks)> onStall;
   };
 
-  /// Starts watching over connections to all other ranks.
+  /// Takes the connections to all other ranks.
   PeerMonitor(PeerSockets sockets, Options options);
+  /// Starts watching. Unavailable when the system gives no thread.
+  Status start();
   /// Says good-bye, so that the others do not take the end for a death.
   ~PeerMonitor();
   PeerMonitor(const PeerMonitor &) = delete;

@@ -8,8 +8,10 @@
 
 #include "PeerSockets.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <ifaddrs.h>
@@ -112,6 +114,16 @@ std::string paddedRank(int rank) {
   return std::string(8 - text.size(), ' ') + text;
 }
 
+/// What paddedRank() made; -1 for anything else.
+int numberIn(const std::string &text) {
+  int number = -1;
+  const char *end = text.data() + text.size();
+  const char *begin =
+      text.data() + std::min(text.find_first_not_of(' '), text.size());
+  auto [stop, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && stop == end ? number : -1;
+}
+
 /// address(), understood.
 struct Address {
   std::string identity, secret;
@@ -199,7 +211,7 @@ PeerListener::connectAll(int rank, const std::vector<std::string> &addresses) {
     if (greeting.size() != secret.size() + 8 ||
         greeting.compare(0, secret.size(), secret) != 0)
       continue;
-    int index = std::atoi(greeting.c_str() + secret.size());
+    int index = numberIn(greeting.substr(secret.size()));
     if (index <= rank || index >= size || sockets[index].get() >= 0)
       continue;
     sockets[index] = std::move(peer);

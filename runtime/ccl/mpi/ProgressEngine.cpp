@@ -8,16 +8,22 @@
 
 #include "ProgressEngine.h"
 
+#include "core/Thread.h"
+
 #include <algorithm>
 #include <sys/prctl.h>
 
 namespace optrt {
 using std::chrono::microseconds;
 
-ProgressEngine::ProgressEngine(bool withThread, bool sharesNoMemory)
-    : arrivals(sharesNoMemory) {
-  if (withThread)
-    thread = std::thread([this] { work(); });
+Status ProgressEngine::start() {
+  if (thread.joinable())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that moves data while a rank computes "
+                          "(OPTIMUS_PROGRESS_THREAD=0 does without it)",
+                          [this] { work(); }));
+  return okStatus();
 }
 
 ProgressEngine::~ProgressEngine() {

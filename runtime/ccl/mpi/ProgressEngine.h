@@ -41,12 +41,15 @@ struct InFlight {
 
 class ProgressEngine {
 public:
-  /// Without a thread, operations move only while the rank starts or waits. A
-  /// rank that shares memory with none gets all its data over a network.
-  ProgressEngine(bool withThread, bool sharesNoMemory);
+  /// A rank that shares memory with none gets all its data over a network.
+  explicit ProgressEngine(bool sharesNoMemory) : arrivals(sharesNoMemory) {}
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine &) = delete;
   ProgressEngine &operator=(const ProgressEngine &) = delete;
+
+  /// Starts the engine's thread. Without it, operations move only while the
+  /// rank starts or waits. Unavailable when the system gives no thread.
+  Status start();
 
   /// Held for every MPI call outside the engine.
   std::mutex &lock() { return mpi; }

@@ -122,6 +122,19 @@ TEST(LocalWorld, RefusesMoreInFlightThanItHasSlots) {
   EXPECT_TRUE(comm.wait(99).ok());
 }
 
+TEST(World, AStatusTravelsAsText) {
+  EXPECT_TRUE(World::decode(World::encode(okStatus())).ok());
+  for (const Status &sent : {unavailable("no room; 7 bytes"), internal("")}) {
+    Status got = World::decode(World::encode(sent));
+    EXPECT_EQ(got.code(), sent.code());
+    EXPECT_EQ(got.message(), sent.message());
+  }
+  for (const char *text :
+       {"x", "7 what", "-1 what", "0 fine", "3", "99999999999999 x"})
+    EXPECT_THAT(World::decode(text).message(), HasSubstr("do not understand"))
+        << text;
+}
+
 TEST(LocalWorld, AgreesOnItsOwnStatus) {
   std::unique_ptr<World> world = makeWorld(2);
   EXPECT_TRUE(world->agree(okStatus()).ok());

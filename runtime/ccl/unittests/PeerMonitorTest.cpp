@@ -51,6 +51,7 @@ protected:
       ended.set_value({status, speaks});
     };
     monitor = std::make_unique<PeerMonitor>(std::move(near), options);
+    ASSERT_TRUE(monitor->start().ok());
   }
 
   void send(int peer, uint32_t type, const std::string &payload) {

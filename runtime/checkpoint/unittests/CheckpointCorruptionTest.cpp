@@ -314,3 +314,81 @@ TEST(SafetensorsHeader, SurvivesEveryDamagedByte) {
   for (size_t size = 0; size < good.size(); ++size)
     ASSERT_EQ(read(good.substr(0, size)).code(), StatusCode::DataLoss);
 }
+
+TEST_F(Corruption, WhatIsNotFiniteIsNamed) {
+  // The last of three tensors, in the second file: 7 elements.
+  std::string path = dir + "/model-00002-of-00002.safetensors";
+  std::string bytes = readFile(path);
+  float bad = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(&bytes[bytes.size() - sizeof(bad)], &bad, sizeof(bad));
+  writeFile(path, bytes);
+  restate();
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  ShardLayout layout;
+  layout.shape = layout.localShape = {7};
+  layout.axes = {{}};
+  std::vector<float> shard(7);
+  Status status =
+      (*checkpoint)->readShard("ln_f.bias", layout, Mesh(), 0, shard.data());
+  EXPECT_EQ(status.code(), StatusCode::DataLoss);
+  for (std::string text : {path, std::string("the tensor ln_f.bias has an "
+                                             "element that is not finite")})
+    EXPECT_NE(status.message().find(text), std::string::npos)
+        << status.message();
+}
+
+TEST_F(Corruption, AStateThatSaysTheImpossibleIsDamage) {
+  const json good = json::parse(readFile(dir + "/state.json"));
+  auto expect = [&](const json &state, const std::string &message) {
+    restate(state);
+    expectDamage(message);
+  };
+  json state = good;
+  state["order"] = "random";
+  expect(state, "order: expected \"shuffled\" or \"sequential\", found "
+                "\"random\"");
+  state = good;
+  state["step"] = INT64_MAX - 1;
+  expect(state, "step: expected an integer from 0 to 1000000000000");
+  state = good;
+  state["data_position"] = INT64_MAX;
+  expect(state, "data_position: expected an integer from 0 to");
+  for (auto [name, value, message] :
+       {std::tuple("lr", json(-1), "expected a number of at least 0, found -1"),
+        {"lr", json("fast"), "expected a number of at least 0, found fast"},
+        {"beta2", json(1), "below 1, found 1"},
+        {"clip", json(0), "none or a number above 0, found 0"},
+        {"schedule", json(7), "expected constant or cosine, found 7"},
+        {"warmup", json(0.5), "a whole number from 0"},
+        {"microbatches", json(0), "a whole number from 1"},
+        {"steps", json::array(), "steps: expected a string, found array"}}) {
+    state = good;
+    state["hyperparameters"][name] = value;
+    expect(state, std::string("hyperparameters.") + name + ": ");
+    expect(state, message);
+  }
+  // Deep enough to overflow the stack of whoever prints it.
+  writeFile(dir + "/state.json", std::string(1'000'000, '['));
+  expectDamage("not valid JSON");
+  writeFile(dir + "/state.json",
+            std::string(1'000'000, '[') + std::string(1'000'000, ']'));
+  expectDamage("more than 64 deep");
+}
+
+TEST_F(Corruption, AStateOfAnEarlierVersionHasNoHyperparameters) {
+  json state = json::parse(readFile(dir + "/state.json"));
+  state.erase("hyperparameters");
+  restate(state);
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_FALSE((*checkpoint)->state().hyperparameters.has_value());
+  // One that a later version added is not missed.
+  state["hyperparameters"] = {{"lr", 0.5}, {"temperature", 3}};
+  restate(state);
+  checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  Hyperparameters expected;
+  expected.rate.peak = 0.5;
+  EXPECT_EQ((*checkpoint)->state().hyperparameters, expected);
+}

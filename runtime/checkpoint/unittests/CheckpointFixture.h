@@ -52,8 +52,11 @@ protected:
   }
 
   static TrainingState stateOf(int64_t step) {
-    return {step, 0xFFFFFFFFFFFFFFF5u, step * 16, "shuffled",
-            "60303ae22b998861"};
+    Hyperparameters hyperparameters;
+    hyperparameters.rate = {3e-4, LearningRate::Schedule::Cosine, 5};
+    hyperparameters.clip = std::numeric_limits<double>::infinity();
+    return {step,       0xFFFFFFFFFFFFFFF5u, step * 16,
+            "shuffled", "60303ae22b998861",  hyperparameters};
   }
 
   /// Every tensor: the parameters, then their moments.

@@ -116,8 +116,19 @@ TEST_F(Layout, StateIsReadableJson) {
   EXPECT_EQ(state["data_position"], 48);
   EXPECT_EQ(state["order"], "shuffled");
   EXPECT_EQ(state["model_hash"], "60303ae22b998861");
+  EXPECT_EQ(state["hyperparameters"], json::parse(R"({
+    "steps": 100, "lr": 0.0003, "schedule": "cosine", "warmup": 5,
+    "weight_decay": 0.1, "clip": "none", "beta1": 0.9, "beta2": 0.95,
+    "epsilon": 1e-8, "momentum": 0.9, "microbatches": 1})"));
   EXPECT_EQ(state["files"]["model.safetensors"]["size"],
             std::filesystem::file_size(dir + "/model.safetensors"));
+}
+
+TEST_F(Layout, StateIsReadAsItWasWritten) {
+  ASSERT_TRUE(save(dir, 3).ok());
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ((*checkpoint)->state(), stateOf(3));
 }
 
 TEST_F(Layout, ShardsLikeHuggingFace) {
@@ -302,7 +313,7 @@ TEST_F(Save, AFullDiskIsOneMessageAndLeavesNothing) {
   EXPECT_EQ(saved.code(), StatusCode::Unavailable);
   EXPECT_NE(saved.message().find("cannot reserve"), std::string::npos)
       << saved.message();
-  EXPECT_NE(saved.message().find("model.safetensors: File too large"),
+  EXPECT_NE(saved.message().find("model.safetensors': File too large"),
             std::string::npos)
       << saved.message();
   EXPECT_EQ(list(root), std::vector<std::string>{"run"});
@@ -526,4 +537,31 @@ TEST_F(Model, ThatIsNotThereIsTheUsersFault) {
   expectNone(root, "has no state.json");
   writeFile(root + "/file", "text");
   expectNone(root + "/file", "expected a checkpoint's folder");
+}
+
+TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
+  ASSERT_TRUE(save(dir, 1).ok());
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
+                    -std::numeric_limits<float>::infinity()}) {
+    auto writer = CheckpointWriter::create(dir);
+    ASSERT_TRUE(writer.ok()) << writer.status().message();
+    std::vector<int64_t> shape = {5000};
+    std::vector<float> values(5000, 1.0f);
+    ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
+    ASSERT_TRUE((*writer)->append("w", std::span(values).first(10)).ok());
+    values[4321] = bad;
+    Status written = (*writer)->append("w", std::span(values).subspan(10));
+    EXPECT_EQ(written.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(written.message().find("the tensor w has an element that is not "
+                                     "finite"),
+              std::string::npos)
+        << written.message();
+    EXPECT_FALSE((*writer)->commit(stateOf(2)).ok());
+  }
+  // What was there is there, and nothing beside it.
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ((*checkpoint)->state().step, 1);
+  expectWhole(**checkpoint);
+  EXPECT_EQ(list(root), std::vector<std::string>{"run"});
 }

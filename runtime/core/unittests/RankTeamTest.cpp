@@ -9,19 +9,28 @@
 #include "optimus-runtime/RankTeam.h"
 
 #include <atomic>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
+#include <sys/resource.h>
 
 using namespace optrt;
+using testing::HasSubstr;
 
 namespace {
 
+std::unique_ptr<RankTeam> makeTeam(int ranks, std::function<void()> onFailure) {
+  auto team = RankTeam::create(ranks, std::move(onFailure));
+  EXPECT_TRUE(team.ok()) << team.status().message();
+  return std::move(team).value();
+}
+
 TEST(RankTeam, RanksRunAtTheSameTimeAndKeepTheirThreads) {
-  RankTeam team(3, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(3, [] {});
   std::vector<std::thread::id> first(3), second(3);
   std::atomic<int> arrived{0};
   // None returns before all have come: they run at the same time.
-  ASSERT_TRUE(team.run([&](int i) {
+  ASSERT_TRUE(team->run([&](int i) {
                     first[i] = std::this_thread::get_id();
                     ++arrived;
                     while (arrived != 3)
@@ -29,7 +38,7 @@ TEST(RankTeam, RanksRunAtTheSameTimeAndKeepTheirThreads) {
                     return okStatus();
                   })
                   .ok());
-  ASSERT_TRUE(team.run([&](int i) {
+  ASSERT_TRUE(team->run([&](int i) {
                     second[i] = std::this_thread::get_id();
                     return okStatus();
                   })
@@ -39,9 +48,9 @@ TEST(RankTeam, RanksRunAtTheSameTimeAndKeepTheirThreads) {
 }
 
 TEST(RankTeam, ASingleRankRunsOnTheCallersThread) {
-  RankTeam team(1, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(1, [] {});
   std::thread::id id;
-  ASSERT_TRUE(team.run([&](int) {
+  ASSERT_TRUE(team->run([&](int) {
                     id = std::this_thread::get_id();
                     return okStatus();
                   })
@@ -52,11 +61,11 @@ TEST(RankTeam, ASingleRankRunsOnTheCallersThread) {
 TEST(RankTeam, TheFirstFailureIsReportedAndWakesTheOthers) {
   std::atomic<bool> woken{false};
   std::atomic<int> calls{0};
-  RankTeam team(4, [&] {
+  std::unique_ptr<RankTeam> team = makeTeam(4, [&] {
     ++calls;
     woken = true;
   });
-  Status status = team.run([&](int i) {
+  Status status = team->run([&](int i) {
     if (i == 2)
       return internal("the cause");
     while (!woken)
@@ -66,5 +75,35 @@ TEST(RankTeam, TheFirstFailureIsReportedAndWakesTheOthers) {
   EXPECT_EQ(status.message(), "the cause");
   EXPECT_EQ(calls, 1);
 }
+
+TEST(RankTeam, WhatARankThrowsIsAFailure) {
+  for (int ranks : {1, 3}) {
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    Status status = team->run([&](int i) -> Status {
+      if (i == ranks - 1)
+        throw std::bad_alloc();
+      return okStatus();
+    });
+    EXPECT_EQ(status.code(), StatusCode::Unavailable);
+    EXPECT_THAT(status.message(), HasSubstr("out of memory"));
+  }
+}
+
+// Sanitizers need more address space than any limit leaves them.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(RankTeamDeathTest, TooFewThreadsAreAFailureAndNoHang) {
+  auto make = [] {
+    // Room for some stacks of 8 MiB, not for a thousand.
+    rlimit limit{512 << 20, 512 << 20};
+    setrlimit(RLIMIT_AS, &limit);
+    auto team = RankTeam::create(1000, [] {});
+    std::fprintf(stderr, "%s", team.status().message().c_str());
+    std::_Exit(team.status().exitCode());
+  };
+  EXPECT_EXIT(make(), testing::ExitedWithCode(1),
+              "cannot start thread [0-9]+ of the 1000 that are ranks: .*"
+              "ulimit -v 524288");
+}
+#endif
 
 } // namespace

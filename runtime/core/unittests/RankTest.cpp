@@ -118,6 +118,17 @@ TEST_F(RankTest, OverlappingFlightsCountOnce) {
   EXPECT_DOUBLE_EQ(rank->communicationTimes()[2].inFlight, 0);
 }
 
+TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
+  for (int i = 0; i != 20; ++i) {
+    // Small: it is complete before its start returns, and the wait comes after.
+    ASSERT_EQ(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
+    ASSERT_EQ(api.collective_wait(rank.get(), 5), 0);
+  }
+  for (const CommunicationTime &time : rank->communicationTimes())
+    EXPECT_LE(time.exposed, time.inFlight);
+  EXPECT_GT(rank->communicationTimes()[0].exposed, 0);
+}
+
 TEST_F(RankTest, TheFirstFailureStays) {
   EXPECT_NE(start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
   EXPECT_NE(api.collective_wait(rank.get(), 6), 0);

@@ -94,7 +94,9 @@ TEST_F(DatasetTest, SequentialReadsWindowsAsTheyLieAndWraps) {
   ASSERT_EQ((*dataset)->numWindows(), 5);
   std::vector<int32_t> tokens(b * s), targets(b * s);
   for (int64_t k = 0; k < 7; ++k) {
-    (*dataset)->fillBatch(k, b, 0, b, tokens.data(), targets.data());
+    ASSERT_TRUE((*dataset)
+                    ->fillBatch(k * b, b, 0, b, tokens.data(), targets.data())
+                    .ok());
     for (int64_t j = 0; j < b; ++j)
       for (int64_t i = 0; i < s; ++i) {
         int64_t window = (k * b + j) % 5;
@@ -110,7 +112,8 @@ TEST_F(DatasetTest, ReadsSixteenBitTokensInLittleEndian) {
       Dataset::open(writeBinary(41), s, 50021, DataOrder::Sequential);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   std::vector<int32_t> tokens(b * s), targets(b * s);
-  (*dataset)->fillBatch(1, b, 0, b, tokens.data(), targets.data());
+  ASSERT_TRUE(
+      (*dataset)->fillBatch(b, b, 0, b, tokens.data(), targets.data()).ok());
   for (int64_t i = 0; i < b * s; ++i) {
     EXPECT_EQ(tokens[i], wideTokenAt(2 * s + i));
     EXPECT_EQ(targets[i], wideTokenAt(2 * s + i + 1));
@@ -122,7 +125,8 @@ TEST_F(DatasetTest, BytesAboveAsciiAreNotNegative) {
                                DataOrder::Sequential);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   std::vector<int32_t> tokens(2), targets(2);
-  (*dataset)->fillBatch(0, 1, 0, 1, tokens.data(), targets.data());
+  ASSERT_TRUE(
+      (*dataset)->fillBatch(0, 1, 0, 1, tokens.data(), targets.data()).ok());
   EXPECT_EQ(tokens, (std::vector<int32_t>{255, 128}));
   EXPECT_EQ(targets, (std::vector<int32_t>{128, 127}));
 }
@@ -138,7 +142,9 @@ TEST_F(DatasetTest, ShuffledConcatenatesTheEpochsPermutations) {
   for (int64_t b : {1, 3, 7}) {
     std::vector<int32_t> tokens(b * 4), targets(b * 4);
     for (int64_t k = 0; (k + 1) * b <= int64_t(order.size()); ++k) {
-      (*dataset)->fillBatch(k, b, 0, b, tokens.data(), targets.data());
+      ASSERT_TRUE((*dataset)
+                      ->fillBatch(k * b, b, 0, b, tokens.data(), targets.data())
+                      .ok());
       for (int64_t j = 0; j < b; ++j)
         for (int64_t i = 0; i < 4; ++i) {
           int64_t at = order[k * b + j] * 4 + i;
@@ -157,11 +163,15 @@ TEST_F(DatasetTest, RanksRowsMakeUpTheGlobalBatch) {
   auto dataset = Dataset::open(writeText(100), s, 256);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   std::vector<int32_t> whole(b * s), wholeTargets(b * s);
-  (*dataset)->fillBatch(2, b, 0, b, whole.data(), wholeTargets.data());
+  ASSERT_TRUE((*dataset)
+                  ->fillBatch(2 * b, b, 0, b, whole.data(), wholeTargets.data())
+                  .ok());
   for (int64_t rank = 0; rank < 2; ++rank) {
     std::vector<int32_t> tokens(local * s, 77), targets(local * s, 77);
-    (*dataset)->fillBatch(2, b, rank * local, local, tokens.data(),
-                          targets.data());
+    ASSERT_TRUE((*dataset)
+                    ->fillBatch(2 * b, b, rank * local, local, tokens.data(),
+                                targets.data())
+                    .ok());
     for (int64_t i = 0; i < local * s; ++i) {
       int64_t at = rank * local * s + i;
       EXPECT_EQ(tokens[i], at < b * s ? whole[at] : 0);
@@ -178,7 +188,9 @@ TEST_F(DatasetTest, EvaluationCoversEveryWindowOnce) {
   std::vector<int32_t> tokens(4 * s), targets(4 * s);
   for (int64_t k = 0; k < 3; ++k) {
     // A fourth row is beyond the batch, and always padding.
-    (*dataset)->fillEvalBatch(k, b, 0, 4, tokens.data(), targets.data());
+    ASSERT_TRUE((*dataset)
+                    ->fillEvalBatch(k, b, 0, 4, tokens.data(), targets.data())
+                    .ok());
     for (int64_t j = 0; j < 4; ++j)
       for (int64_t i = 0; i < s; ++i) {
         int64_t window = k * b + j;
@@ -201,14 +213,18 @@ TEST_F(DatasetTest, ServesSeveralThreads) {
       std::vector<int32_t> targets(b / threads * s);
       parts[t].resize(steps * b / threads * s);
       for (int64_t k = 0; k < steps; ++k)
-        dataset.fillBatch(k, b, t * b / threads, b / threads,
-                          &parts[t][k * b / threads * s], targets.data());
+        EXPECT_TRUE(dataset
+                        .fillBatch(k * b, b, t * b / threads, b / threads,
+                                   &parts[t][k * b / threads * s],
+                                   targets.data())
+                        .ok());
     });
   for (std::thread &worker : workers)
     worker.join();
   std::vector<int32_t> tokens(b * s), targets(b * s);
   for (int64_t k = 0; k < steps; ++k) {
-    dataset.fillBatch(k, b, 0, b, tokens.data(), targets.data());
+    ASSERT_TRUE(
+        dataset.fillBatch(k * b, b, 0, b, tokens.data(), targets.data()).ok());
     for (int64_t i = 0; i < b * s; ++i) {
       int64_t share = b / threads * s;
       ASSERT_EQ(tokens[i], parts[i / share][k * share + i % share]);
@@ -280,7 +296,9 @@ TEST_F(DatasetTest, HidesTokensByTheRule) {
   int32_t tokens[batch * sequence], targets[batch * sequence];
   // Into the second epoch, where the same windows hide other tokens.
   for (int64_t step = 0; step < 130; ++step) {
-    (*dataset)->fillBatch(step, batch, 0, batch, tokens, targets);
+    ASSERT_TRUE((*dataset)
+                    ->fillBatch(step * batch, batch, 0, batch, tokens, targets)
+                    .ok());
     for (int64_t row = 0; row < batch; ++row) {
       int64_t position = step * batch + row;
       check(1, position, position % (*dataset)->numWindows(),
@@ -295,12 +313,67 @@ TEST_F(DatasetTest, HidesTokensByTheRule) {
   EXPECT_GT(counts[3], 0);
   EXPECT_EQ(targetsOfPads, 0);
   // Evaluation draws at step 0, for the window; padding rows are what they are.
-  (*dataset)->fillEvalBatch(1, batch, 1, 2, tokens, targets);
+  ASSERT_TRUE((*dataset)->fillEvalBatch(1, batch, 1, 2, tokens, targets).ok());
   check(0, 4, 4, tokens, targets);
   check(0, 5, 5, tokens + sequence, targets + sequence);
-  (*dataset)->fillBatch(0, batch, 3, 1, tokens, targets);
+  ASSERT_TRUE((*dataset)->fillBatch(0, batch, 3, 1, tokens, targets).ok());
   EXPECT_EQ(std::vector<int32_t>(tokens, tokens + sequence),
             std::vector<int32_t>(sequence, 0));
   EXPECT_EQ(std::vector<int32_t>(targets, targets + sequence),
             std::vector<int32_t>(sequence, -1));
+}
+
+TEST_F(DatasetTest, BatchesFollowOneAnotherWhateverTheirSizes) {
+  constexpr int64_t s = 4, count = 29; // 7 windows
+  for (DataOrder order : {DataOrder::Sequential, DataOrder::Shuffled}) {
+    auto dataset = Dataset::open(writeText(count), s, 256, order, /*seed=*/5);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    std::vector<int32_t> whole(24 * s), targets(24 * s), tokens(24 * s);
+    ASSERT_TRUE(
+        (*dataset)->fillBatch(0, 24, 0, 24, whole.data(), targets.data()).ok());
+    // 6 sequences a step, then 10, then 8: from where the last one ended.
+    int64_t position = 0;
+    for (int64_t batch : {6, 10, 8}) {
+      ASSERT_TRUE((*dataset)
+                      ->fillBatch(position, batch, 0, batch,
+                                  tokens.data() + position * s, targets.data())
+                      .ok());
+      position += batch;
+    }
+    EXPECT_EQ(tokens, whole);
+  }
+}
+
+TEST_F(DatasetTest, AFileThatShrinksOrChangesIsAFailureAndNoCrash) {
+  constexpr int64_t s = 4;
+  std::string path = writeText(100'000);
+  auto dataset = Dataset::open(path, s, 101, DataOrder::Sequential);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  auto windowFrom = [&](int64_t window) {
+    int32_t tokens[s], targets[s];
+    return (*dataset)->fillBatch(window, 1, 0, 1, tokens, targets);
+  };
+  ASSERT_TRUE(windowFrom(24'000).ok());
+  EXPECT_FALSE((*dataset)->wasWrittenTo());
+
+  // Grown: what was there is there.
+  std::ofstream(path, std::ios::app) << "abc";
+  EXPECT_TRUE((*dataset)->wasWrittenTo());
+  EXPECT_TRUE(windowFrom(24'000).ok());
+
+  std::filesystem::resize_file(path, 5'000);
+  EXPECT_TRUE(windowFrom(1'000).ok());
+  Status status = windowFrom(24'000);
+  EXPECT_EQ(status.code(), StatusCode::DataLoss);
+  EXPECT_NE(status.message().find(path + " changed while it was read"),
+            std::string::npos)
+      << status.message();
+
+  // A token that no table has a row for.
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << "\x70";
+  status = windowFrom(0);
+  EXPECT_EQ(status.code(), StatusCode::DataLoss);
+  EXPECT_NE(status.message().find("it has token 112 now"), std::string::npos)
+      << status.message();
+  EXPECT_TRUE(windowFrom(1).ok());
 }

@@ -90,6 +90,11 @@ CpuDevice::CpuDevice(int threads, Packing packing)
     : impl(std::make_unique<Impl>(threads, packing)) {}
 CpuDevice::~CpuDevice() = default;
 
+Status CpuDevice::start() {
+  OPTRT_RETURN_IF_ERROR(impl->team.start());
+  return impl->gemm.start();
+}
+
 int CpuDevice::threads() const { return impl->team.size(); }
 
 void CpuDevice::setParameterVersion(uint64_t version) {

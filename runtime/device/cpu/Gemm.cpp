@@ -18,10 +18,15 @@
 
 #include "Gemm.h"
 
+#include "optimus-runtime/Exception.h"
+
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <sys/mman.h>
 #include <unordered_map>
+#include <vector>
 
 using namespace optrt;
 
@@ -119,6 +124,30 @@ MemoryDesc matrix(int64_t rows, int64_t cols, int64_t ld, bool transposed) {
                                : dnnl::memory::dims{ld, 1});
 }
 
+/// What a library of ours could not do.
+Status failureOf(const optrt_gemm_desc &d, const char *what, int status) {
+  if (status == dnnl_out_of_memory)
+    return unavailable(concat(describe(d), ": ", what,
+                              " ran out of memory; use a smaller batch or a "
+                              "mesh with more ranks"));
+  return internal(
+      concat(describe(d), ": ", what, " failed with status ", status));
+}
+
+/// oneDNN generates the code of a product when it first meets it, and crashes
+/// where it gets no memory for that. This asks for far more than it takes.
+Status checkRoomForCode() {
+  constexpr size_t kRoom = size_t(32) << 20;
+  void *room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    return unavailable(concat("out of memory: fewer than ", kRoom,
+                              " bytes are left, too few to generate the code "
+                              "of matrix products; allow more (ulimit -v)"));
+  munmap(room, kRoom);
+  return okStatus();
+}
+
 bool isBlocked(const MemoryDesc &desc) {
   return desc.data.format_kind != dnnl_blocked ||
          desc.data.format_desc.blocking.inner_nblks > 0;
@@ -136,6 +165,7 @@ public:
              const float *bias, const float *extra);
   size_t scratchBytes() const;
 
+  const Team &team;
   uint64_t version = 0;
 
 private:
@@ -151,7 +181,6 @@ private:
     return dnnl::memory(desc, engine, const_cast<float *>(data));
   }
 
-  const Team &team;
   bool alwaysPack;
   dnnl::engine engine;
   dnnl::stream stream;
@@ -318,16 +347,14 @@ Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
 
   Team::Scope scope(team);
   try {
-    auto [entry, isNew] = plans.try_emplace(d);
-    Plan &plan = entry->second;
-    if (isNew) {
-      try {
-        makePlan(d, plan);
-      } catch (...) {
-        plans.erase(entry);
-        throw;
-      }
+    auto entry = plans.find(d);
+    if (entry == plans.end()) {
+      OPTRT_RETURN_IF_ERROR(checkRoomForCode());
+      Plan made;
+      makePlan(d, made);
+      entry = plans.emplace(d, std::move(made)).first;
     }
+    Plan &plan = entry->second;
     if (plan.primitive) {
       OPTRT_RETURN_IF_ERROR(runPrimitive(d, plan, a, b, c, bias, extra));
     } else if (d.k > 0) {
@@ -335,17 +362,18 @@ Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
           d.trans_a ? 'T' : 'N', d.trans_b ? 'T' : 'N', d.m, d.n, d.k, 1.f, a,
           d.lda, b, d.ldb, d.accumulate ? 1.f : 0.f, c, d.ldc);
       if (status != dnnl_success)
-        return internal(concat(describe(d),
-                               ": oneDNN's sgemm failed with status ",
-                               static_cast<int>(status)));
+        return failureOf(d, "oneDNN's sgemm", status);
     } else if (!d.accumulate) {
       for (int64_t row = 0; row < d.m; ++row)
         std::memset(c + row * d.ldc, 0, d.n * sizeof(float));
     }
     if (plan.passBias || plan.passEpilogue)
       finish(d, plan, c, bias, extra);
-  } catch (const std::exception &error) {
-    return internal(concat(describe(d), ": oneDNN failed: ", error.what()));
+  } catch (const dnnl::error &error) {
+    return failureOf(d, concat("oneDNN (", error.what(), ")").c_str(),
+                     error.status);
+  } catch (...) {
+    return statusOfException().withContext(describe(d));
   }
   return okStatus();
 }
@@ -361,6 +389,33 @@ size_t GemmEngine::Impl::scratchBytes() const {
 GemmEngine::GemmEngine(const Team &team, bool alwaysPack)
     : impl(std::make_unique<Impl>(team, alwaysPack)) {}
 GemmEngine::~GemmEngine() = default;
+
+Status GemmEngine::start() {
+  static std::mutex oneAtATime;
+  static bool started = false;
+  std::lock_guard lock(oneAtATime);
+  if (started)
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(checkRoomForCode());
+  Team::Scope scope(impl->team);
+  constexpr int64_t n = 64;
+  std::vector<float> a(n * n), b(n * n), c(n * n);
+  for (bool transposesA : {false, true})
+    for (bool transposesB : {false, true}) {
+      optrt_gemm_desc desc{};
+      desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = n;
+      desc.trans_a = transposesA;
+      desc.trans_b = transposesB;
+      // Not through run(), which keeps a plan for each.
+      dnnl_status_t status =
+          dnnl_sgemm(transposesA ? 'T' : 'N', transposesB ? 'T' : 'N', n, n, n,
+                     1.f, a.data(), n, b.data(), n, 0.f, c.data(), n);
+      if (status != dnnl_success)
+        return failureOf(desc, "oneDNN's sgemm", status);
+    }
+  started = true;
+  return okStatus();
+}
 
 void GemmEngine::setParameterVersion(uint64_t version) {
   impl->version = version;

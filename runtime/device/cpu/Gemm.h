@@ -25,6 +25,9 @@ public:
   GemmEngine(const Team &team, bool alwaysPack);
   ~GemmEngine();
 
+  /// Lets oneDNN generate the code of its products, which all engines share.
+  /// Unavailable when there is not the memory for it.
+  Status start();
   void setParameterVersion(uint64_t version);
   Status run(const optrt_gemm_desc &desc, const float *a, const float *b,
              float *c, const float *bias, const float *extra);

@@ -10,12 +10,18 @@
 
 #include <cstdio>
 #include <exception>
+#include <memory>
 
 extern "C" __attribute__((visibility("default"))) optrt::Device *
 optimus_device_create(int threads, char *error, std::size_t errorSize) {
   // oneDNN reports by exceptions what it cannot set up.
   try {
-    return new optrt::CpuDevice(threads);
+    auto device = std::make_unique<optrt::CpuDevice>(threads);
+    if (optrt::Status started = device->start(); !started.ok()) {
+      std::snprintf(error, errorSize, "%s", started.message().c_str());
+      return nullptr;
+    }
+    return device.release();
   } catch (const std::exception &failure) {
     std::snprintf(error, errorSize, "%s", failure.what());
     return nullptr;

@@ -15,6 +15,8 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_TEAM_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_TEAM_H
 
+#include "optimus-runtime/Status.h"
+
 #include <cstdint>
 #include <omp.h>
 
@@ -24,6 +26,10 @@ class Team {
 public:
   explicit Team(int threads) : threads(threads) {}
   int size() const { return threads; }
+
+  /// Makes OpenMP's threads of the calling thread, which stay. Unavailable when
+  /// the system gives too few: OpenMP itself would end the process.
+  Status start() const;
 
   /// Calls body(begin, end) on `tasks` near-equal pieces of [0, extent); on
   /// the calling thread alone when that is one piece.

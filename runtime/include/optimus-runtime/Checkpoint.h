@@ -13,8 +13,8 @@
 //                          model-0000i-of-0000n.safetensors and
 //                          model.safetensors.index.json
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
-//   state.json             step, seed, data position, order, model hash, and
-//                          size and XXH64 of every other file
+//   state.json             step, seed, data position, order, hyperparameters,
+//                          model hash, and size and XXH64 of every other file
 //
 // It does not depend on the mesh that wrote it. Writing is atomic: whenever the
 // writer is killed, the folder holds the old or the new checkpoint, whole.
@@ -24,11 +24,14 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_H
 
+#include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/FileLock.h"
 #include "optimus-support/Shard.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,13 +39,19 @@
 
 namespace optrt {
 
+/// The largest data position: far beyond what anybody can read, and small
+/// enough that nothing overflows.
+inline constexpr int64_t kMostDataPosition = int64_t(1) << 44;
+
 /// Where in a training run a checkpoint was taken.
 struct TrainingState {
   int64_t step = 0;         ///< optimizer steps done
   uint64_t seed = 0;        ///< of initial values and of the data's order
-  int64_t dataPosition = 0; ///< sequences read: steps times the global batch
+  int64_t dataPosition = 0; ///< sequences read: the next one's position
   std::string order;        ///< "shuffled" or "sequential"
   std::string modelHash;    ///< the manifest's
+  /// What the run was trained with; earlier versions did not keep it.
+  std::optional<Hyperparameters> hyperparameters;
 
   bool operator==(const TrainingState &) const = default;
 };
@@ -96,7 +105,8 @@ public:
 
   /// Writes the next elements of a tensor, row-major. It must be the first of
   /// its file that is not whole yet; the two files may take turns. Unavailable
-  /// if the disk is full.
+  /// if the disk is full; InvalidArgument if an element is not finite: no run
+  /// can go on from there.
   Status append(const std::string &name, std::span<const float> elements);
 
   /// Makes the checkpoint durable and puts it in place. Fails with Internal if
@@ -108,6 +118,14 @@ private:
   explicit CheckpointWriter(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };
+
+/// Keeps other runs from saving to `dir` while it lives, from this machine or,
+/// where the file system has locks for that, another one. Makes parents of the
+/// folder as needed.
+///
+/// Errors: InvalidArgument if a run saves there, and as for
+/// CheckpointWriter::create().
+StatusOr<optimus_support::FileLock> lockCheckpoint(const std::string &dir);
 
 struct CheckpointReaderOptions {
   /// Read every file once to compare its checksum.
@@ -159,7 +177,7 @@ public:
 
   /// Reads the shard of `rank` of a tensor with this layout, padding zeroed, in
   /// pieces: besides `shard` it takes 256 KiB. DataLoss if there is no tensor
-  /// of that name, or its file cannot be read.
+  /// of that name, or its file cannot be read, or an element is not finite.
   Status readShard(const std::string &name,
                    const optimus_support::ShardLayout &layout,
                    const optimus_support::Mesh &mesh, int64_t rank,

@@ -39,6 +39,13 @@ public:
   CpuDevice(const CpuDevice &) = delete;
   CpuDevice &operator=(const CpuDevice &) = delete;
 
+  /// Makes the device's threads and oneDNN's kernels, from the thread that will
+  /// use it. Optional: calls make them on demand, but where the system does not
+  /// give them, libraries end the process then.
+  ///
+  /// Errors: Unavailable when threads or memory run out.
+  Status start();
+
   int threads() const;
 
   void setParameterVersion(uint64_t version) override;

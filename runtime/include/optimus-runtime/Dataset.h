@@ -39,8 +39,9 @@ enum class DataOrder {
   Shuffled, ///< permuted each epoch: optimus_support::permutation(seed, epoch)
 };
 
-/// An open, checked file of tokens, mapped into memory. All functions may be
-/// called from several threads at once. The file must not shrink meanwhile.
+/// An open, checked file of tokens, read window by window. All functions may be
+/// called from several threads at once. Where somebody writes to the file
+/// meanwhile, what is read is checked again: see fillBatch().
 class Dataset {
 public:
   /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian uint16) and
@@ -62,14 +63,18 @@ public:
   int64_t numWindows() const;
 
   /// The window at position `position` >= 0 of the endless sequence of epochs.
-  /// Sequence j of step k (from 0) with global batch b is position k*b + j.
+  /// Sequence j of step k (from 0) of a run that began at 0 with global batch b
+  /// is position k*b + j.
   int64_t windowAt(int64_t position) const;
 
-  /// Rows [rowsBegin, rowsBegin + rowsCount) of step `step` (from 0) of the
-  /// global batch, into row-major [rowsCount, sequence] matrices. Rows at or
-  /// beyond `globalBatch` are padding: token 0, target -1.
-  void fillBatch(int64_t step, int64_t globalBatch, int64_t rowsBegin,
-                 int64_t rowsCount, int32_t *tokens, int32_t *targets) const;
+  /// Rows [rowsBegin, rowsBegin + rowsCount) of the batch of `globalBatch`
+  /// sequences that begins at `position`, into row-major [rowsCount, sequence]
+  /// matrices. Rows at or beyond `globalBatch` are padding: token 0, target -1.
+  ///
+  /// Errors: DataLoss when the file ends early, or has a token beyond the
+  /// vocabulary: it was whole when it was opened.
+  Status fillBatch(int64_t position, int64_t globalBatch, int64_t rowsBegin,
+                   int64_t rowsCount, int32_t *tokens, int32_t *targets) const;
 
   /// Batches of an evaluation over all windows, as they lie.
   int64_t numEvalBatches(int64_t globalBatch) const {
@@ -77,9 +82,13 @@ public:
   }
   /// As fillBatch, for batch `index` < numEvalBatches: row j has window
   /// index*globalBatch + j; rows past the last window are padding too.
-  void fillEvalBatch(int64_t index, int64_t globalBatch, int64_t rowsBegin,
-                     int64_t rowsCount, int32_t *tokens,
-                     int32_t *targets) const;
+  Status fillEvalBatch(int64_t index, int64_t globalBatch, int64_t rowsBegin,
+                       int64_t rowsCount, int32_t *tokens,
+                       int32_t *targets) const;
+
+  /// Whether somebody has written to the file since it was opened. Costs a
+  /// system call.
+  bool wasWrittenTo() const;
 
 private:
   struct Impl;

@@ -27,8 +27,10 @@ struct Traffic {
 };
 
 /// Seconds of one rank. A collective is in flight from when the rank begins to
-/// start it until it is complete; time with several in flight counts once. What
-/// is exposed is spent inside starts and waits: the rank computes nothing.
+/// start it until it is complete, and while the rank is inside its start or
+/// wait; time with several in flight counts once. What is exposed is spent
+/// inside starts and waits, where the rank computes nothing: never more than is
+/// in flight.
 struct CommunicationTime {
   double inFlight = 0, exposed = 0;
 };
@@ -65,7 +67,7 @@ struct optrt_rank {
   /// What those watch who watch this rank.
   optrt::RankActivity &activity;
 
-  /// Those that are complete, and the time exposed on each axis, since
+  /// When something was in flight, and the time exposed on each axis, since
   /// resetCounters().
   struct Interval {
     int32_t axis;

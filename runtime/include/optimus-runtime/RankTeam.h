@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -26,17 +27,21 @@ class RankTeam {
 public:
   /// `onFailure` is called once, by the first rank that fails, before its
   /// failure is reported: it must wake ranks that wait for that one.
-  RankTeam(int numRanks, std::function<void()> onFailure);
+  /// Unavailable when the system does not give so many threads.
+  static StatusOr<std::unique_ptr<RankTeam>>
+  create(int numRanks, std::function<void()> onFailure);
   ~RankTeam();
   RankTeam(const RankTeam &) = delete;
   RankTeam &operator=(const RankTeam &) = delete;
 
   /// Runs body(0) ... body(numRanks - 1) at the same time and waits for all.
   /// Returns the failure that came first: those that follow from it say only
-  /// that another rank failed.
+  /// that another rank failed. What a body throws is a failure too.
   Status run(const std::function<Status(int)> &body);
 
 private:
+  explicit RankTeam(std::function<void()> onFailure)
+      : onFailure(std::move(onFailure)) {}
   void work(int index);
   void note(Status status);
 

@@ -137,13 +137,19 @@ public:
   void clearSums();
 
   /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
-  /// [rowsCount, sequence] matrices. Called by several threads at once.
-  using FillRows = std::function<void(int64_t rowsBegin, int64_t rowsCount,
-                                      int32_t *tokens, int32_t *targets)>;
+  /// [rowsCount, sequence] matrices.
+  using FillRows = std::function<Status(int64_t rowsBegin, int64_t rowsCount,
+                                        int32_t *tokens, int32_t *targets)>;
 
-  /// Runs a function on all ranks; without `fill`, on the inputs that are there.
-  /// A failure is final for the session.
-  StatusOr<StepOutputs> run(std::string_view function, const FillRows &fill);
+  /// Gives this process's ranks their inputs. A failure is that of `fill`, in
+  /// this process only, and changes nothing but the inputs: processes should
+  /// agree before they run anything.
+  Status fill(const FillRows &fill);
+  /// Runs a function on all ranks, on the inputs that are there.
+  StatusOr<StepOutputs> run(std::string_view function);
+  /// False after a run that failed: what it should have changed may be changed
+  /// by half, and nothing more can be run.
+  bool canGoOn() const { return !broken; }
 
   /// What the last run communicated, one entry a mesh axis: bytes summed over
   /// all ranks, messages of one rank. Internal when ranks differ in messages.
@@ -170,14 +176,16 @@ private:
 
   Status build(SessionOptions options);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
-  Status fillInputs(LocalRank &rank, const FillRows &fill);
   void parametersChanged(LocalRank &rank);
 
   const ModelLibrary &library;
   World &world;
   int threads = 1;
   bool keepsStates = false;
+  bool broken = false;
   uint64_t parameterVersion = 0;
+  /// Rows of the batch before a sharded sequence is cut out of them.
+  std::vector<int32_t> rowTokens, rowTargets;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;
 };

@@ -186,6 +186,11 @@ public:
   /// True in the process that speaks to the user.
   bool isRoot() const { return firstRank() == 0; }
 
+  /// A status as text for allGather(), and back; Internal for a text that is
+  /// none. Success is an empty text.
+  static std::string encode(const Status &status);
+  static Status decode(std::string_view text);
+
   /// Control plane: success if every process brings success, otherwise the
   /// error of the lowest rank that brings one, in every process.
   Status agree(Status own);

@@ -44,8 +44,8 @@ public:
 
   /// Fails with DataLoss where the file ends early or the disk gives up.
   Status read(size_t offset, void *to, size_t bytes) const;
-  /// All of a small file.
-  StatusOr<std::string> readAll() const;
+  /// All of a file that has at most so many bytes; DataLoss if it has more.
+  StatusOr<std::string> readAll(size_t mostBytes) const;
 
   /// DataLoss if somebody has written to the file since it was opened.
   Status checkUnchanged() const;

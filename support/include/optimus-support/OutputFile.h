@@ -53,6 +53,8 @@ public:
                                    OutputFileOptions options = {});
 
   Status append(std::string_view bytes);
+  /// All of another file, which takes no memory.
+  Status appendFile(const std::string &path);
   /// Makes it last and puts it in place. Nothing but the destructor may follow.
   Status commit();
 
@@ -72,6 +74,20 @@ private:
 
 /// What open() would say of the name, without opening or making anything.
 Status checkOutput(const std::string &path);
+
+/// Whether a name means standard output, as "-" and /dev/stdout do.
+bool isStandardOutput(const std::string &path);
+
+/// An output to whose end something is added from time to time.
+struct GrowingOutput {
+  int descriptor =
+      -1; ///< for reading too if it is regular; the caller closes it
+  bool isRegular = false;
+};
+
+/// Opens such an output, and makes the file if there is nothing of that name.
+/// Links, devices, pipes, streams and errors: as for OutputFile.
+StatusOr<GrowingOutput> openToGrow(const std::string &path);
 
 /// Removes those siblings of `target` called hiddenSibling(target, "tmp-…")
 /// that are regular files and whose writers are gone.

@@ -57,6 +57,8 @@ public:
   int exitCode() const;
   /// The same failure, its message preceded by "`context`: ".
   Status withContext(std::string_view context) const;
+  /// The same failure, its message followed by "; `advice`" if there is any.
+  Status withAdvice(std::string_view advice) const;
   /// For logs: "data loss: MESSAGE [Checkpoint.cpp:12]".
   std::string toString() const;
 

@@ -43,6 +43,10 @@ private:
   int slot = -1; ///< in the table that signal handlers read
 };
 
+/// Removes what is temporary now, for a process that ends without destroying
+/// its objects. May be called in a signal handler.
+void removeTemporaries();
+
 /// Removes what is temporary before a signal ends the process; the signal then
 /// has the effect that it had before. Signals that are ignored stay so. After
 /// other libraries have set their handlers.

@@ -58,16 +58,16 @@ func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tenso
 // CHECK: %loss_sum, %real_count, %dh, %dtable = ccl.head_loss_grad %[[X]], %[[T]], %arg2 {axis = "col", chunk = 512 : i64}
 // CHECK-SAME: unreduced = {"row"}
 // CHECK: %[[DY:.*]] = ccl.all_gather %dh {axis = "col", dim = 2 : i64}
-// CHECK: %[[DE:.*]] = optimus.embedding_grad %[[DY]], %arg1 accumulate(%dtable)
+// CHECK: %[[DE:.*]] = optimus.embedding_grad %[[DY]], %arg1 accumulate(%dtable) {{{.*}}, pad = 9 : i64}
 // CHECK: %[[L:.*]] = ccl.all_reduce %loss_sum {axis = "row"}
 // CHECK: %[[R:.*]] = ccl.reduce_scatter %[[DE]] {axis = "row", dim = 1 : i64}
 // CHECK: return %[[L]], %[[R]]
 // ROWS-LABEL: func.func @tied(
 // ROWS: optimus.head_loss_grad
 func.func @tied(%table: tensor<10x16xf32> {optimus.role = "token_embedding"}, %tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>) -> (tensor<f32>, tensor<10x16xf32>) {
-  %x = optimus.embedding %table, %tokens {optimus.role = "residual"} : (tensor<10x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
+  %x = optimus.embedding %table, %tokens {pad = 9 : i64, optimus.role = "residual"} : (tensor<10x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
   %loss, %count, %dx, %dt = optimus.head_loss_grad %x, %table, %targets : (tensor<4x8x16xf32>, tensor<10x16xf32>, tensor<4x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<4x8x16xf32>, tensor<10x16xf32>)
-  %d = optimus.embedding_grad %dx, %tokens accumulate(%dt) {optimus.role = "token_embedding"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
+  %d = optimus.embedding_grad %dx, %tokens accumulate(%dt) {pad = 9 : i64, optimus.role = "token_embedding"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
   return %loss, %d : tensor<f32>, tensor<10x16xf32>
 }
 

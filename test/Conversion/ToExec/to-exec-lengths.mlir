@@ -14,6 +14,15 @@ func.func @attention(%x: tensor<2x8x3x4x16xf32>, %tokens: tensor<2x8xi32>) -> te
   return %d : tensor<2x8x3x4x16xf32>
 }
 
+// Targets tell where a token was hidden.
+// CHECK-LABEL: func.func @masked(
+// CHECK-SAME: %[[TOKENS:[^:]*]]: memref<16xi32>, %[[TARGETS:[^:]*]]: memref<16xi32>
+// CHECK: exec.launch @lengths_masked_2x8_0 extent 2 grain {{.*}}(read %[[TOKENS]] : memref<16xi32>, read %[[TARGETS]] : memref<16xi32>, write %{{.*}} : memref<2xi32>) scalars(%{{.*}} : i64)
+func.func @masked(%tokens: tensor<2x8xi32>, %targets: tensor<2x8xi32>) -> tensor<2xi32> {
+  %lengths = optimus.lengths %tokens targets(%targets) {pad = 0 : i64} : (tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2xi32>
+  return %lengths : tensor<2xi32>
+}
+
 // A row is a copy, and its gradient zeros and a copy.
 // CHECK-LABEL: func.func @row(
 // CHECK-SAME: %[[T:[^:]*]]: memref<32xf32>, %[[ROW:[^:]*]]: memref<16xf32>, %[[DT:[^:]*]]: memref<32xf32>)

@@ -122,11 +122,11 @@ func.func @attention_of_groups(%q: tensor<2x4x2x3x8xf32>, %kv: tensor<2x4x2x8xf3
 // CHECK-SAME: %[[DY:.*]]: memref<32xf32>, %[[TOKENS:.*]]: memref<8xi32>, %{{.*}}: memref<24xf32>, %[[OUT:.*]]: memref<24xf32> {optimus.binding = "grad:w"}, %[[BOTH:.*]]: memref<24xf32>)
 // CHECK: exec.launch @gelu{{.*}}write %[[OUT]] :
 // CHECK: exec.copy %[[BOTH]] from %[[OUT]]
-// CHECK: exec.launch {{.*}}(read %[[DY]] : memref<32xf32>, read %[[TOKENS]] : memref<8xi32>, update %[[BOTH]]
+// CHECK: exec.launch @embedding_grad_add_8_pad_5_6x4 {{.*}}(read %[[DY]] : memref<32xf32>, read %[[TOKENS]] : memref<8xi32>, update %[[BOTH]]
 // CHECK: exec.launch {{.*}}(read %[[DY]] : memref<32xf32>, read %[[TOKENS]] : memref<8xi32>, update %[[OUT]]
 func.func @embedding(%dy: tensor<8x4xf32>, %tokens: tensor<8xi32>, %dw: tensor<6x4xf32>) -> (tensor<6x4xf32> {optimus.binding = "grad:w"}, tensor<6x4xf32>) {
   %0 = optimus.gelu %dw : tensor<6x4xf32>
-  %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) : (tensor<8x4xf32>, tensor<8xi32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) {pad = 5 : i64} : (tensor<8x4xf32>, tensor<8xi32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   %2 = optimus.embedding_grad %dy, %tokens accumulate(%0) : (tensor<8x4xf32>, tensor<8xi32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   return %2, %1 : tensor<6x4xf32>, tensor<6x4xf32>
 }

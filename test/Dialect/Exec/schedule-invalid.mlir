@@ -17,7 +17,7 @@
 // MODE: error: unknown schedule 'backwards'; known are none and overlap
 // EXTRA: error: extra workspace 'much': expected a percentage of the peak, as 10%, or bytes, as 1048576 or 1MiB
 // NEGATIVE: error: extra workspace '-1%': expected a percentage
-// ABSENT: error: machine profile '{{.*}}absent.json': {{[Nn]o such file}}
+// ABSENT: error: machine profile '{{.*}}absent.json': cannot open {{.*}}absent.json: No such file
 // VERSION: error: machine profile '{{.*}}version.json': expected 1, the version that this compiler reads at profile.version
 // KIND: error: machine profile '{{.*}}kind.json': expected broadcast, reduce, all_reduce, all_gather or reduce_scatter at profile.comm[0].collective
 // EXTENT: error: machine profile '{{.*}}extent.json': expected an integer from 1 at profile.gemm[0].points[0].n

@@ -12,6 +12,8 @@ optimus.mesh @mesh <["row" = 2, "col" = 4]>
 // there is nothing to hide behind.
 // CHECK-LABEL: func.func @broadcasts(
 // CHECK-SAME: exec.schedule = {extra_workspace_bytes = 256 : i64, not_overlapped = 1 : i64, out_of_workspace = 0 : i64, predicted_comm_ms
+// The first is waited for where it starts; the second, behind it on its axis.
+// CHECK-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = 0.020064{{.*}}, ms = 3.592320e-02 : f64, queued_ms = 0.0158592{{.*}}}]
 // CHECK: %[[P0:.*]] = exec.select_rank "col" is 0
 // CHECK: %[[T0:.*]] = exec.collective_start broadcast sum over "col", %{{.*}} to %[[P0]] {{.*}}id = 0
 // CHECK: %[[P1:.*]] = exec.select_rank "col" is 1
@@ -30,6 +32,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 4]>
 // BOUND: exec.gemm
 // NONE-LABEL: func.func @broadcasts(
 // NONE-SAME: extra_workspace_bytes = 0 : i64, not_overlapped = 2 : i64, out_of_workspace = 0 : i64
+// NONE-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = [[ALL:[0-9.e-]+]] : f64, ms = [[ALL]] : f64, queued_ms = 0.000000e+00 : f64}]
 // NONE: exec.collective_start
 // NONE-NEXT: exec.wait
 // REMARK: remark: 2 collectives are not overlapped: 1 have nothing to hide behind, 1 would exceed the extra workspace

@@ -73,3 +73,15 @@ func.func @loss(
   // CHECK: optimus.matmul %arg0, %[[DP]] {transpose_a} : {{.*}} -> tensor<2x16xf32>
   return %loss, %count : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// The row that pads gets no gradient from where it is looked up.
+// CHECK-LABEL: func.func @grad
+// CHECK: %{{.*}}, %{{.*}}, %[[DH:.*]], %[[DTABLE:.*]] = optimus.head_loss_grad
+// CHECK: optimus.embedding_grad %[[DH]], %{{.*}} accumulate(%[[DTABLE]]) {pad = 0 : i64}
+func.func @loss(%table: tensor<8x4xf32> {optimus.param = "table"}, %tokens: tensor<2x8xi32>, %targets: tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>) {
+  %x = optimus.embedding %table, %tokens {pad = 0 : i64} : (tensor<8x4xf32>, tensor<2x8xi32>) -> tensor<2x8x4xf32>
+  %loss, %count = optimus.head_loss %x, %table, %targets : (tensor<2x8x4xf32>, tensor<8x4xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)
+  return %loss, %count : tensor<f32>, tensor<f32>
+}

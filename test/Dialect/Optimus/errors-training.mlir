@@ -52,6 +52,14 @@ func.func @lengths_c1(%t: tensor<4x8xi32>) {
 
 // -----
 
+func.func @lengths_c2(%t: tensor<4x8xi32>, %y: tensor<4x4xi32>) {
+  // expected-error @below {{C2: expected tokens and targets of one shape, found [4, 8] and [4, 4]}}
+  %0 = optimus.lengths %t targets(%y) {pad = 0 : i64} : (tensor<4x8xi32>, tensor<4x4xi32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
 func.func @row_c1(%t: tensor<2x8xf32>) {
   // expected-error @below {{C1: expected a table of shape [v, h] and a row [h], found [2, 8] and [2]}}
   %0 = optimus.row %t {index = 0 : i64} : (tensor<2x8xf32>) -> tensor<2xf32>

@@ -229,6 +229,14 @@ func.func @embedding_c2(%t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
 
 // -----
 
+func.func @embedding_c3(%t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
+  // expected-error @below {{C3: expected pad to be one of the table's 256 rows, found 256}}
+  %0 = optimus.embedding %t, %i {pad = 256 : i64} : (tensor<256x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
+  return
+}
+
+// -----
+
 func.func @embedding_grad_c1(%dy: tensor<2x8x12xf32>, %i: tensor<2x8xi32>) {
   // expected-error @below {{C1: expected dy of shape [2, 8, 16], found [2, 8, 12]}}
   %0 = optimus.embedding_grad %dy, %i : (tensor<2x8x12xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
@@ -248,6 +256,14 @@ func.func @embedding_grad_c2(%dy: tensor<2x8x16xf32>, %i: tensor<2x8xi32>) {
 func.func @embedding_grad_c3(%dy: tensor<2x8x16xf32>, %i: tensor<2x8xi32>, %a: tensor<128x16xf32>) {
   // expected-error @below {{C3: expected accumulate of shape [256, 16], found [128, 16]}}
   %0 = optimus.embedding_grad %dy, %i accumulate(%a) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<128x16xf32>) -> tensor<256x16xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_grad_c4(%dy: tensor<2x8x16xf32>, %i: tensor<2x8xi32>) {
+  // expected-error @below {{C4: expected pad to be one of the table's 256 rows, found -1}}
+  %0 = optimus.embedding_grad %dy, %i {pad = -1 : i64} : (tensor<2x8x16xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
   return
 }
 

@@ -104,10 +104,10 @@ func.func @embedding(%table: tensor<256x16xf32>, %tokens: tensor<2x8xi32>) -> te
 
 // CHECK-LABEL: func.func @embedding_grad
 // CHECK: %[[HEAD:.*]] = optimus.embedding_grad %{{.*}}, %{{.*}} : (tensor<2x8x16xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
-// CHECK-NEXT: optimus.embedding_grad %{{.*}}, %{{.*}} accumulate(%[[HEAD]]) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+// CHECK-NEXT: optimus.embedding_grad %{{.*}}, %{{.*}} accumulate(%[[HEAD]]) {pad = 3 : i64} : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
 func.func @embedding_grad(%dy: tensor<2x8x16xf32>, %tokens: tensor<2x8xi32>) -> tensor<256x16xf32> {
   %0 = optimus.embedding_grad %dy, %tokens : (tensor<2x8x16xf32>, tensor<2x8xi32>) -> tensor<256x16xf32>
-  %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
+  %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) {pad = 3 : i64} : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<256x16xf32>) -> tensor<256x16xf32>
   return %1 : tensor<256x16xf32>
 }
 
@@ -325,15 +325,17 @@ func.func @head_loss_bias(%h: tensor<2x8x16xf32>, %t: tensor<32x16xf32>, %i: ten
 
 // CHECK-LABEL: func.func @tokens_and_rows
 // CHECK: optimus.lengths %{{.*}} {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+// CHECK: optimus.lengths %{{.*}} targets(%{{.*}}) {pad = 0 : i64} : (tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2xi32>
 // CHECK: optimus.row %{{.*}} {index = 1 : i64} : (tensor<2x16xf32>) -> tensor<16xf32>
 // CHECK: optimus.gelu %{{.*}} {exact} : tensor<16xf32>
 // CHECK: optimus.row_grad %{{.*}} {index = 1 : i64} : (tensor<16xf32>) -> tensor<2x16xf32>
-func.func @tokens_and_rows(%i: tensor<2x8xi32>, %t: tensor<2x16xf32>) -> (tensor<2xi32>, tensor<2x16xf32>) {
+func.func @tokens_and_rows(%i: tensor<2x8xi32>, %t: tensor<2x16xf32>) -> (tensor<2xi32>, tensor<2xi32>, tensor<2x16xf32>) {
   %0 = optimus.lengths %i {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+  %masked = optimus.lengths %i targets(%i) {pad = 0 : i64} : (tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2xi32>
   %1 = optimus.row %t {index = 1 : i64} : (tensor<2x16xf32>) -> tensor<16xf32>
   %2 = optimus.gelu %1 {exact} : tensor<16xf32>
   %3 = optimus.row_grad %2 {index = 1 : i64} : (tensor<16xf32>) -> tensor<2x16xf32>
-  return %0, %3 : tensor<2xi32>, tensor<2x16xf32>
+  return %0, %masked, %3 : tensor<2xi32>, tensor<2xi32>, tensor<2x16xf32>
 }
 
 // CHECK-LABEL: func.func @optimizers

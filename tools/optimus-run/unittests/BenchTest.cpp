@@ -47,6 +47,7 @@ TEST_F(Bench, WritesJson) {
   const auto &time = report["communication_ms"];
   EXPECT_GT(time["in_flight"], 0);
   EXPECT_GT(time["exposed"], 0);
+  EXPECT_LE(time["exposed"], time["in_flight"]);
   // Within the step, apart from which step is the median.
   EXPECT_LE(time["in_flight"], ms["max"]);
   ASSERT_EQ(time["axes"].size(), 1u);

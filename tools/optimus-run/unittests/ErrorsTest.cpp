@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Program.h"
+#include "optimus-support/Hash.h"
 
 #include <filesystem>
 #include <fstream>
@@ -126,6 +127,30 @@ TEST_F(Errors, DamagedCheckpoint) {
   expect(1, train("toy2") + "--load " + path("saved"), {"model.safetensors"});
 }
 
+// As a run wrote it that had diverged: whole, but of no use.
+TEST_F(Errors, CheckpointThatIsNotFinite) {
+  using namespace optimus_support;
+  ASSERT_EQ(runProgram(train("toy1") + "--save " + path("saved")).code, 0);
+  std::string model = read("saved/model.safetensors");
+  // The highest byte of the last float, and its lower neighbour.
+  model.replace(model.size() - 2, 2, "\xc0\x7f");
+  write("saved/model.safetensors", model);
+  auto state = nlohmann::json::parse(read("saved/state.json"));
+  state["files"]["model.safetensors"]["xxh64"] = hashToHex(hash64(model));
+  state.erase("xxh64");
+  state["xxh64"] = hashToHex(hash64(state.dump()));
+  write("saved/state.json", state.dump());
+  for (std::string command : {"train ", "eval "}) {
+    Outcome outcome =
+        runProgram(command + toy("toy2") + data() + " --load " + path("saved"));
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr("saved/model.safetensors: the tensor "
+                                "table.bias has an element that is not finite"),
+                      Not(HasSubstr("--lr"))));
+  }
+}
+
 TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, train("toy1") + "--no-such-option", {"--no-such-option"});
   expect(1, train("toy1") + "--schedule linear", {"--schedule"});
@@ -134,6 +159,25 @@ TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, "", {"subcommand"});
   expect(1, "trian " + toy("toy1"),
          {"there is no subcommand `trian`", "train, eval, verify, inspect"});
+}
+
+TEST_F(Errors, MisspeltWordsAreRecognised) {
+  // Not that --data is missing.
+  expect(1, "train " + toy("toy1") + " --dta " + path("text.txt"),
+         {"there is no option `--dta`; did you mean `--data`?"});
+  expect(1, "train " + toy("toy1") + " --dta=x", {"no option `--dta`;"});
+  expect(1, train("toy1") + "--save_every 3 --save x",
+         {"did you mean `--save-every`?"});
+  expect(1, "bench --com", {"did you mean `--comm`?"});
+  expect(1, "--verison", {"did you mean `--version`?"});
+  expect(1, "trian " + toy("toy1"), {"did you mean `train`?"});
+  expect(1, train("toy1") + "--schedule cosin",
+         {"--schedule: expected constant or cosine, found cosin; did you mean "
+          "`cosine`?"});
+  expect(1, train("toy1") + "--order shufled",
+         {"--order: expected shuffled or sequential", "`shuffled`?"});
+  expect(1, train("toy1") + "--backend mpl",
+         {"expected local or mpi", "`mpi`?"});
 }
 
 struct BadNumber {
@@ -232,6 +276,28 @@ TEST_F(Errors, LocalRanksUnderMpirun) {
   EXPECT_THAT(outcome.out, HasSubstr("mpirun started 2 processes"));
 }
 
+TEST_F(Errors, ProcessesThatCannotFindEachOther) {
+  auto under = [&](const std::string &variables, const std::string &backend) {
+    return runProgram(train("toy2") + backend, variables);
+  };
+  const std::string srun = "SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=";
+  Outcome first = under(srun + "0", "");
+  EXPECT_EQ(first.code, 1);
+  EXPECT_THAT(first.out, HasSubstr("srun started 2 processes"));
+  // One of them speaks.
+  Outcome second = under(srun + "1", "");
+  EXPECT_EQ(second.code, 1);
+  EXPECT_EQ(second.out, "");
+  // Whoever insists, and whoever is alone, may go on.
+  EXPECT_EQ(under(srun + "0", "--backend local").code, 0);
+  EXPECT_EQ(under("SLURM_NTASKS=2 SLURM_PROCID=0", "").code, 0);
+  EXPECT_EQ(under("WORLD_SIZE=1 RANK=0", "").code, 0);
+  // Of commands of one process, the first does it.
+  std::string inspect = "inspect " + toy("toy1");
+  EXPECT_THAT(runProgram(inspect, srun + "0").out, HasSubstr("compiled by"));
+  EXPECT_EQ(runProgram(inspect, srun + "1").out, "");
+}
+
 TEST_F(Errors, DifferentModelsCannotBeCompared) {
   expect(1, "verify " + toy("toy1") + " " + path("none.so") + data(),
          {"none.so"});
@@ -244,7 +310,9 @@ TEST_F(Errors, LibrariesWithoutRoundingCannotBeCompared) {
 }
 
 TEST_F(Errors, HelpAndVersionSucceed) {
-  expect(0, "--version", {"optimus-run 0."});
+  for (const char *command :
+       {"", "train ", "eval ", "verify ", "inspect ", "bench "})
+    expect(0, std::string(command) + "--version", {"optimus-run 0."});
   expect(0, "--help", {"train", "eval", "inspect", "verify", "bench"});
   expect(0, "train --help", {"--steps", "--save-every", "--threads-per-rank"});
 }

@@ -103,6 +103,19 @@ TEST_F(Mpi, ASignalToOneRankStopsAll) {
               HasSubstr("going on after step " + std::to_string(step)));
 }
 
+// Slurm sends it to mpirun, and mpirun to all.
+TEST_F(Mpi, ASignalThatMpirunHandsOnStopsAll) {
+  std::string train = "train " + toy("toy2") + data() +
+                      " --steps 1000000 --threads-per-rank 1 --save " +
+                      path("saved") + " --log-json " + path("log");
+  Outcome stopped = signalProgram(train, SIGUSR1, path("log"), mpirun(2));
+  EXPECT_EQ(stopped.code, 128 + SIGUSR1) << stopped.out;
+  int step = readLog("log").back()["step"];
+  EXPECT_THAT(stopped.out, HasSubstr("stopped by SIGUSR1 after step " +
+                                     std::to_string(step) + " "));
+  EXPECT_EQ(nlohmann::json::parse(read("saved/state.json"))["step"], step);
+}
+
 TEST_F(Mpi, NumberOfRanksMustBeTheMeshs) {
   Outcome outcome = runProgram("train " + toy("toy3") + data(), mpirun(2));
   EXPECT_EQ(outcome.code, 1);
@@ -151,6 +164,14 @@ TEST_F(Mpi, SaysWhenNothingOverlaps) {
   Outcome without = runProgram(bench, "OPTIMUS_PROGRESS_THREAD=0 " + mpirun(2));
   ASSERT_EQ(without.code, 0) << without.out;
   EXPECT_THAT(without.out, HasSubstr(sentence));
+}
+
+TEST_F(Mpi, VariablesThatMakeNoSenseAreRefused) {
+  Outcome outcome = runProgram("bench " + toy("toy2"),
+                               "OPTIMUS_MPI_BROADCAST=chains " + mpirun(2));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("OPTIMUS_MPI_BROADCAST is `chains`, "
+                                     "expected chain or library"));
 }
 
 TEST_F(Mpi, MissingDataIsReportedOnce) {

@@ -34,16 +34,14 @@ std::string prepare(const std::string &arguments) {
   return computes && !hasThreads ? arguments + " --threads-per-rank 1"
                                  : arguments;
 }
-constexpr const char *kEnvironment =
-    "TSAN_OPTIONS=suppressions=" OPTIMUS_TSAN_SUPPRESSIONS " ";
+const int environment =
+    setenv("TSAN_OPTIONS", "suppressions=" OPTIMUS_TSAN_SUPPRESSIONS, 1);
 #else
 std::string prepare(const std::string &arguments) { return arguments; }
 #ifdef __SANITIZE_ADDRESS__
 // The leak checker crashes in the thread-local storage of libraries that were
 // opened after threads had started, here libgomp.
-constexpr const char *kEnvironment = "ASAN_OPTIONS=intercept_tls_get_addr=0 ";
-#else
-constexpr const char *kEnvironment = "";
+const int environment = setenv("ASAN_OPTIONS", "intercept_tls_get_addr=0", 1);
 #endif
 #endif
 
@@ -62,10 +60,8 @@ int exitCode(int status) {
 
 } // namespace
 
-Outcome runProgram(const std::string &arguments, const std::string &launcher) {
-  std::string command = kEnvironment + launcher + " " OPTIMUS_RUN " " +
-                        prepare(arguments) + " 2>&1 </dev/null";
-  FILE *pipe = popen(command.c_str(), "r");
+Outcome runShell(const std::string &script) {
+  FILE *pipe = popen(script.c_str(), "r");
   if (!pipe)
     return {-1, "cannot start a shell"};
   Outcome outcome{0, readAll(pipe)};
@@ -73,11 +69,16 @@ Outcome runProgram(const std::string &arguments, const std::string &launcher) {
   return outcome;
 }
 
+Outcome runProgram(const std::string &arguments, const std::string &launcher) {
+  return runShell(launcher + " " OPTIMUS_RUN " " + prepare(arguments) +
+                  " 2>&1 </dev/null");
+}
+
 Outcome signalProgram(const std::string &arguments, int signal,
                       const std::string &file, const std::string &launcher,
                       const std::string &pidFile) {
-  std::string command = kEnvironment + launcher + " " OPTIMUS_RUN " " +
-                        prepare(arguments) + " 2>&1 </dev/null";
+  std::string command =
+      launcher + " " OPTIMUS_RUN " " + prepare(arguments) + " 2>&1 </dev/null";
   int ends[2];
   if (pipe(ends) != 0)
     return {-1, "no pipe"};

@@ -25,6 +25,9 @@ struct Outcome {
 Outcome runProgram(const std::string &arguments,
                    const std::string &launcher = "");
 
+/// Runs a script of the shell; its standard output.
+Outcome runShell(const std::string &script);
+
 /// Starts optimus-run as above, waits until `file` has a line, sends the signal
 /// to the process whose number is in `pidFile`, or where that is empty to
 /// optimus-run, and waits for the end.

@@ -181,6 +181,50 @@ TEST_F(Train, ADivergedRunLeavesItsLastCheckpoint) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   EXPECT_GE((*checkpoint)->state().step, 1);
   EXPECT_LT((*checkpoint)->state().step, 40);
+  // From which a run can go on: its loss is finite.
+  Outcome eval =
+      runProgram("eval " + toy("toy1") + data() + " --load " + path("saved"));
+  EXPECT_EQ(eval.code, 0) << eval.out;
+  EXPECT_THAT(eval.out, testing::Not(HasSubstr("nan")));
+}
+
+TEST_F(Train, DataThatShrinksEndsTheRunWithACheckpoint) {
+  for (const char *file : {"text.txt", "held.txt"}) {
+    write("held.txt", read("text.txt"));
+    Outcome outcome =
+        runShell("exec 2>&1; " OPTIMUS_RUN " train " + toy("toy2") + data() +
+                 " --steps 1000000 --eval-data " + path("held.txt") +
+                 " --eval-every 3 --save " + path("saved") + " --log-json " +
+                 path("log") + " & run=$!; while ! [ -s " + path("log") +
+                 " ]; do sleep 0.01; done; truncate -s 500 " + path(file) +
+                 "; wait $run");
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                HasSubstr(path(file) + " changed while it was read: it ends "));
+    int step = readLog("log").back()["step"];
+    EXPECT_THAT(outcome.out,
+                HasSubstr("go on from step " + std::to_string(step) +
+                          " with --load " + path("saved")));
+    auto checkpoint = optrt::Checkpoint::open(path("saved"));
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    EXPECT_EQ((*checkpoint)->state().step, step);
+    std::remove(path("log").c_str());
+    // For the other one.
+    ProgramTest::TearDown();
+    ProgramTest::SetUp();
+  }
+}
+
+TEST_F(Train, DataThatIsWrittenToIsSaid) {
+  Outcome outcome =
+      runShell("exec 2>&1; " OPTIMUS_RUN " train " + toy("toy2") + data() +
+               " --steps 1000000 --log-json " + path("log") +
+               " & run=$!; while ! [ -s " + path("log") +
+               " ]; do sleep 0.01; done; echo more >> " + path("text.txt") +
+               "; sleep 0.1; kill $run; wait $run");
+  EXPECT_THAT(outcome.out, HasSubstr("warning: " + path("text.txt") +
+                                     " was written to since the run began"));
+  EXPECT_THAT(outcome.out, HasSubstr("stopped by SIGTERM"));
 }
 
 TEST_F(Train, EvalIsTheMeanOverAllWindowsOnEveryMesh) {

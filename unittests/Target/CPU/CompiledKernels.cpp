@@ -103,8 +103,11 @@ std::string CompiledKernels::compile() {
   auto target = CpuTarget::get("native");
   if (!target)
     return llvm::toString(target.takeError());
-  if (llvm::Error error = emitSharedLibrary(*module, *target, path))
-    return llvm::toString(std::move(error));
+  auto writer = LibraryWriter::create("optimus-kernels");
+  if (!writer.ok())
+    return writer.status().message();
+  if (auto written = writer->write(*module, *target, path); !written.ok())
+    return written.message();
   handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return dlerror();

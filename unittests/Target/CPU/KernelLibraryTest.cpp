@@ -318,17 +318,19 @@ TEST_F(KernelTest, EmbeddingLooksUpAndAccumulates) {
     size_t zero, add;
   };
   std::vector<Numbers> others;
-  const int64_t tableRows = 11, first = 20;
+  const int64_t tableRows = 11, first = 20, pad = 25;
   forSizes(
       [&](int64_t count, int64_t cols) {
         others.push_back(
-            {kernels.add(library.embeddingGrad(count, tableRows, cols, true),
-                         {first}),
+            {kernels.add(
+                 library.embeddingGrad(count, tableRows, cols, true, pad),
+                 {first}),
              kernels.add(library.embeddingGrad(count, tableRows, cols, false),
                          {first})});
         return kernels.add(library.embedding(count, tableRows, cols), {first});
       },
-      [&, next = size_t(0)](size_t number, int64_t count, int64_t cols) mutable {
+      [&, next = size_t(0)](size_t number, int64_t count,
+                            int64_t cols) mutable {
         Floats table = random(tableRows * cols), dy = random(count * cols);
         Ints tokens(count);
         for (int64_t i = 0; i < count; ++i)
@@ -347,7 +349,8 @@ TEST_F(KernelTest, EmbeddingLooksUpAndAccumulates) {
             EXPECT_EQ(out[i * cols + j], inside ? table[row * cols + j] : 0.0f);
             if (inside) {
               // In the order of the tokens: the same bits.
-              wantZeroed[row * cols + j] += dy[i * cols + j];
+              if (tokens[i] != pad)
+                wantZeroed[row * cols + j] += dy[i * cols + j];
               wantAdded[row * cols + j] += dy[i * cols + j];
             }
           }
@@ -355,6 +358,22 @@ TEST_F(KernelTest, EmbeddingLooksUpAndAccumulates) {
         EXPECT_EQ(zeroed, wantZeroed) << at(count, cols, 0);
         EXPECT_EQ(added, wantAdded) << at(count, cols, 0);
       });
+}
+
+TEST_F(KernelTest, LengthsEndWithWhatIsNoPadding) {
+  const int64_t rows = 4, cols = 5, pad = 3, real = 4;
+  size_t plain = kernels.add(library.lengths(rows, cols, pad), {real});
+  size_t masked = kernels.add(library.lengths(rows, cols, pad, true), {real});
+  ASSERT_EQ(kernels.compile(), "");
+  // The last column is padding of the mesh.
+  Ints tokens = {7, 3, 7, 3, 7, 3, 3, 3, 3, 7, 3, 7, 3, 3, 7, 7, 3, 3, 7, 7};
+  Ints targets(rows * cols, -1);
+  targets[8] = targets[11] = targets[14] = 0;
+  Ints found(rows, -1), foundMasked(rows, -1);
+  run(plain, tokens, found);
+  run(masked, tokens, targets, foundMasked);
+  EXPECT_EQ(found, (Ints{3, 1, 2, 4}));
+  EXPECT_EQ(foundMasked, (Ints{3, 4, 2, 4}));
 }
 
 TEST_F(KernelTest, HeadLossInPartsAndWhole) {

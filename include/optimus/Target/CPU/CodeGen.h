@@ -9,6 +9,9 @@
 #ifndef OPTIMUS_TARGET_CPU_CODEGEN_H
 #define OPTIMUS_TARGET_CPU_CODEGEN_H
 
+#include "optimus-support/ScratchFolder.h"
+#include "optimus-support/Status.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
@@ -30,20 +33,38 @@ struct CpuTarget {
   /// which the code cannot run.
   std::vector<std::string> required;
 
-  /// `name` is a processor that LLVM knows, or "native", this machine. The error
-  /// of an unknown one says how to list those known.
+  /// `name` is a processor that LLVM knows, or "native", this machine. The
+  /// error of an unknown one says how to list those known.
   static llvm::Expected<CpuTarget> get(StringRef name);
 
   /// A machine that writes position-independent code for this target.
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine() const;
 };
 
-/// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves it, to a
-/// shared library at `path`, which appears complete or not at all. Kernels are
-/// optimised for `target`; steps, which only call the runtime, are compiled as
-/// they are. Links with the C compiler, or else the linker, found in PATH.
-llvm::Error emitSharedLibrary(ModuleOp module, const CpuTarget &target,
-                              StringRef path);
+/// Writes model libraries. What that needs of the machine is looked for when
+/// one is made, before anything is compiled.
+class LibraryWriter {
+public:
+  /// `tool` begins the name of the folder for temporary files. Errors name what
+  /// the machine lacks: a linker in PATH, or a TMPDIR that can be written.
+  static optimus_support::StatusOr<LibraryWriter>
+  create(const std::string &tool);
+
+  /// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves
+  /// it, to a shared library at `path`, which appears complete or not at all.
+  /// Kernels are optimised for `target`; steps, which only call the runtime,
+  /// are compiled as they are. The error is Internal if the module is not what
+  /// it must be, and Unavailable if the machine cannot (a full disk).
+  optimus_support::Status write(ModuleOp module, const CpuTarget &target,
+                                const std::string &path);
+
+private:
+  optimus_support::Status link(const std::string &object,
+                               const std::string &library);
+
+  std::string linker; ///< found in PATH
+  std::unique_ptr<optimus_support::ScratchFolder> scratch;
+};
 
 } // namespace mlir::optimus
 

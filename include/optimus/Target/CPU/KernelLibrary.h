@@ -151,13 +151,17 @@ public:
   /// first.
   KernelLaunch embedding(int64_t count, int64_t rows, int64_t cols);
   /// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar i64 first.
-  /// Adds to what the table holds, or to zeros if `zero`.
+  /// Adds to what the table holds, or to zeros if `zero`; nothing where a token
+  /// is `pad`.
   KernelLaunch embeddingGrad(int64_t count, int64_t rows, int64_t cols,
-                             bool zero);
+                             bool zero,
+                             std::optional<int64_t> pad = std::nullopt);
 
-  /// i32 tokens[rows*cols] -> i32 result[rows]: one more than the last column
-  /// below `real` whose token is not `pad`, 1 at least; scalar i64 real.
-  KernelLaunch lengths(int64_t rows, int64_t cols, int64_t pad);
+  /// i32 tokens[rows*cols], with `masked` i32 targets[rows*cols] -> i32
+  /// result[rows]: one more than the last column below `real` whose token is
+  /// not `pad` or whose target is not negative, 1 at least; scalar i64 real.
+  KernelLaunch lengths(int64_t rows, int64_t cols, int64_t pad,
+                       bool masked = false);
 
   // -- Head and loss ----------------------------------------------------------
   // A chunk of logits [rows, cols]: columns [0, real) stand for vocabulary

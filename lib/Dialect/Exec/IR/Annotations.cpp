@@ -60,9 +60,23 @@ static bool isCommunication(Attribute value) {
          });
 }
 
+static bool areWaits(Attribute value) {
+  auto entries = dyn_cast_or_null<ArrayAttr>(value);
+  return entries && llvm::all_of(entries, [](Attribute value) {
+           auto entry = dyn_cast<DictionaryAttr>(value);
+           return entry && entry.size() == 6 &&
+                  entry.getAs<StringAttr>("axis") &&
+                  entry.getAs<StringAttr>("collective") &&
+                  isCount(entry.get("count"), UINT32_MAX) &&
+                  isAmount(entry.get("ms")) &&
+                  isAmount(entry.get("queued_ms")) &&
+                  isAmount(entry.get("idle_ms"));
+         });
+}
+
 static bool isSchedule(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
-  return entries && entries.size() == 6 &&
+  return entries && entries.size() == 7 && areWaits(entries.get("waits")) &&
          isAmount(entries.get("predicted_step_ms")) &&
          isAmount(entries.get("predicted_comm_ms")) &&
          isAmount(entries.get("predicted_exposed_ms")) &&

@@ -288,10 +288,20 @@ private:
     auto count = [&](StringRef name, int64_t value) {
       return b.getNamedAttr(name, b.getI64IntegerAttr(value));
     };
+    SmallVector<Attribute> waits;
+    for (const optimus::ExposedCollectives &entry : prediction.exposed)
+      waits.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("axis", b.getStringAttr(entry.axis)),
+           b.getNamedAttr("collective",
+                          b.getStringAttr(stringifyCollectiveKind(entry.kind))),
+           count("count", entry.count), number("ms", entry.seconds),
+           number("queued_ms", entry.queuedSeconds),
+           number("idle_ms", entry.idleSeconds)}));
     function->setAttr(
         ExecDialect::kSchedule,
         b.getDictionaryAttr(
-            {number("predicted_step_ms", prediction.getSeconds()),
+            {b.getNamedAttr("waits", b.getArrayAttr(waits)),
+             number("predicted_step_ms", prediction.getSeconds()),
              number("predicted_comm_ms", prediction.commSeconds),
              number("predicted_exposed_ms", prediction.exposedSeconds),
              count("extra_workspace_bytes", extra),

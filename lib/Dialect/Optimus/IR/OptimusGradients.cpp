@@ -273,9 +273,9 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
   // A table that is the output head too has a gradient already; its rows are
   // added to in place.
   Value accumulate = gradients.take(getTable());
-  gradients.add(getTable(),
-                EmbeddingGradOp::create(builder, getLoc(), getTable().getType(),
-                                        dy, getTokens(), accumulate));
+  gradients.add(getTable(), EmbeddingGradOp::create(
+                                builder, getLoc(), getTable().getType(), dy,
+                                getTokens(), accumulate, getPadAttr()));
   return success();
 }
 

@@ -218,13 +218,28 @@ LogicalResult SwigluGradOp::verify() { return success(); }
 // Embedding, head and loss
 //===----------------------------------------------------------------------===//
 
+/// A part of a table says nothing about how many rows the whole has.
+static LogicalResult verifyPad(Operation *op, StringRef constraint,
+                               std::optional<uint64_t> pad, Value table) {
+  auto type = cast<RankedTensorType>(table.getType());
+  auto row = static_cast<int64_t>(pad.value_or(0));
+  bool isWhole = !type.getEncoding();
+  if (!pad || (row >= 0 && (!isWhole || row < type.getDimSize(0))))
+    return success();
+  return op->emitOpError() << constraint
+                           << ": expected pad to be one of the table's "
+                           << type.getDimSize(0) << " rows, found " << row;
+}
+
 LogicalResult EmbeddingOp::verify() {
   ArrayRef<int64_t> table = shapeOf(getTable());
   if (table.size() != 2)
     return emitOpError("C1: expected a table of rank 2, found ")
            << toString(table);
-  return expectShape(*this, "C2", "a result", getResult(),
-                     append(shapeOf(getTokens()), table[1]));
+  if (failed(expectShape(*this, "C2", "a result", getResult(),
+                         append(shapeOf(getTokens()), table[1]))))
+    return failure();
+  return verifyPad(*this, "C3", getPad(), getTable());
 }
 
 LogicalResult EmbeddingGradOp::verify() {
@@ -235,9 +250,10 @@ LogicalResult EmbeddingGradOp::verify() {
   if (failed(expectShape(*this, "C1", "dy", getDy(),
                          append(shapeOf(getTokens()), result[1]))))
     return failure();
-  if (!getAccumulate())
-    return success();
-  return expectShape(*this, "C3", "accumulate", getAccumulate(), result);
+  if (getAccumulate() &&
+      failed(expectShape(*this, "C3", "accumulate", getAccumulate(), result)))
+    return failure();
+  return verifyPad(*this, "C4", getPad(), getResult());
 }
 
 static LogicalResult verifyHead(Operation *op, Value h, Value table,

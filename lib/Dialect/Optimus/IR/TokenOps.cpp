@@ -30,17 +30,24 @@ static void printShapes(InFlightDiagnostic &error, Value a, Value b) {
 
 LogicalResult LengthsOp::verify() {
   ArrayRef<int64_t> tokens = shapeOf(getTokens());
-  if (tokens.size() == 2 && shapeOf(getResult()) == tokens.take_front(1))
-    return success();
-  InFlightDiagnostic error = emitOpError(
-      "C1: expected tokens of shape [b, s] and a result [b], found ");
-  printShapes(error, getTokens(), getResult());
-  return error;
+  if (tokens.size() != 2 || shapeOf(getResult()) != tokens.take_front(1)) {
+    InFlightDiagnostic error = emitOpError(
+        "C1: expected tokens of shape [b, s] and a result [b], found ");
+    printShapes(error, getTokens(), getResult());
+    return error;
+  }
+  if (getTargets() && shapeOf(getTargets()) != tokens) {
+    InFlightDiagnostic error =
+        emitOpError("C2: expected tokens and targets of one shape, found ");
+    printShapes(error, getTokens(), getTargets());
+    return error;
+  }
+  return success();
 }
 
 ShardingRule LengthsOp::getShardingRule() {
-  ShardingRule rule =
-      ShardingRule::fromEinsum(*this, "bs->b", {{'s', FactorKind::Whole}});
+  ShardingRule rule = ShardingRule::fromEinsum(
+      *this, getTargets() ? "bs,bs->b" : "bs->b", {{'s', FactorKind::Whole}});
   rule.factors[1].takesPadding = true;
   return rule;
 }

@@ -22,7 +22,11 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
 
     On the function it leaves `exec.schedule`: the predicted times of a call in
     milliseconds, what the peak of live bytes grew by, and how many collectives
-    overlap with nothing, of these how many for want of workspace.
+    overlap with nothing, of these how many for want of workspace. Its `waits` are
+    by mesh axis and kind of collective: how many are waited for, for how long in
+    all (`ms`), and of this what passes because the axis carries earlier ones
+    (`queued_ms`) or because nothing is computed between start and wait
+    (`idle_ms`).
 
     ```mlir
     exec.gemm %a, %w, %c …

@@ -234,14 +234,18 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding"> {
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
     other tokens give zeros, so that the parts add up.
 
+    Row `pad`, where there is one, is looked up like any other, but look-ups of
+    it give it no gradient, as PyTorch's `padding_idx` has it.
+
     ```mlir
     %x = optimus.embedding %table, %tokens : (tensor<256x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
     ```
 
     Constraints: (C1) table is [v, h]; (C2) the result is the shape of tokens
-    followed by h.
+    followed by h; (C3) pad is one of the whole table's rows.
   }];
-  let arguments = (ins Optimus_FloatTensor:$table, Optimus_IndexTensor:$tokens);
+  let arguments = (ins Optimus_FloatTensor:$table, Optimus_IndexTensor:$tokens,
+                       OptionalAttr<I64Attr>:$pad);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$table `,` $tokens attr-dict `:` functional-type(operands, results)";
 }
@@ -250,7 +254,7 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad"> {
   let summary = "The gradient of an embedding table";
   let description = [{
     Adds row `dy[…, :]` to row `tokens[…]` of `accumulate`, or of zeros, in the
-    order of the tokens.
+    order of the tokens, except where the token is `pad`.
 
     ```mlir
     %dtable = optimus.embedding_grad %dy, %tokens accumulate(%dhead)
@@ -258,10 +262,12 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad"> {
     ```
 
     Constraints: (C1) dy is the shape of tokens followed by h; (C2) the result
-    is [v, h]; (C3) accumulate has the result's shape.
+    is [v, h]; (C3) accumulate has the result's shape; (C4) pad is one of the
+    whole result's rows.
   }];
   let arguments = (ins Optimus_FloatTensor:$dy, Optimus_IndexTensor:$tokens,
-                       Optional<Optimus_FloatTensor>:$accumulate);
+                       Optional<Optimus_FloatTensor>:$accumulate,
+                       OptionalAttr<I64Attr>:$pad);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = [{
     $dy `,` $tokens (`accumulate` `(` $accumulate^ `)`)? attr-dict `:`
@@ -273,17 +279,24 @@ def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
   let summary = "How many tokens of each sequence come before its padding";
   let description = [{
     One more than the last position whose token is not `pad`, and 1 at least, so
-    that no sequence is empty.
+    that no sequence is empty. With `targets`, a position whose target is not
+    negative counts too: its token was another one before it was hidden, even
+    where `pad` stands for it.
 
     ```mlir
-    %lengths = optimus.lengths %tokens {pad = 0 : i64} : (tensor<2x8xi32>) -> tensor<2xi32>
+    %lengths = optimus.lengths %tokens targets(%targets) {pad = 0 : i64} : (tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2xi32>
     ```
 
-    Constraints: (C1) tokens is [b, s] and the result [b].
+    Constraints: (C1) tokens is [b, s] and the result [b]; (C2) targets has the
+    shape of tokens.
   }];
-  let arguments = (ins Optimus_IndexTensor:$tokens, Optimus_TokenAttr:$pad);
+  let arguments = (ins Optimus_IndexTensor:$tokens,
+                       Optional<Optimus_IndexTensor>:$targets, Optimus_TokenAttr:$pad);
   let results = (outs Optimus_IndexTensor:$result);
-  let assemblyFormat = "$tokens attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $tokens (`targets` `(` $targets^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def Optimus_RowOp : Optimus_DifferentiableOp<"row"> {

@@ -1,0 +1,58 @@
+//===- Files.h - Files of the compiler's tools ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What optimus-support does with files, for LLVM's buffers and streams.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOL_FILES_H
+#define OPTIMUS_TOOL_FILES_H
+
+#include "optimus-support/OutputFile.h"
+#include "optimus-support/Status.h"
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <memory>
+#include <string>
+
+namespace mlir::optimus {
+
+/// Reads a program as readInput() does, up to 1 GiB. One that is nested so deep
+/// that parsers would run out of stack is refused.
+optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
+readProgram(const std::string &path);
+
+/// One output file as a stream: nothing is at its place before commit().
+class OutputStream : public llvm::raw_ostream {
+public:
+  static optimus_support::StatusOr<std::unique_ptr<OutputStream>>
+  open(const std::string &path,
+       optimus_support::OutputFileOptions options = {});
+  ~OutputStream() override;
+
+  /// Puts the file in place. The first failure of a write, if there was one.
+  optimus_support::Status commit();
+
+private:
+  explicit OutputStream(optimus_support::OutputFile opened)
+      : file(std::move(opened)) {}
+
+  void write_impl(const char *data, size_t bytes) override;
+  uint64_t current_pos() const override { return written; }
+
+  optimus_support::OutputFile file;
+  optimus_support::Status failure;
+  uint64_t written = 0;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOL_FILES_H

@@ -1,0 +1,271 @@
+//===- CommandLine.cpp - Flags of the compiler's tools ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Tool/CommandLine.h"
+
+#include "optimus/Tool/Tool.h"
+
+#include "optimus-support/NearestName.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Mistakes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Goes through the arguments as LLVM's parser will, and finds what it would
+/// not take.
+class ArgumentCheck {
+public:
+  ArgumentCheck(ArrayRef<char *> arguments, const ToolUsage &usage)
+      : usage(usage), known(cl::getRegisteredOptions()) {
+    for (size_t next = 0; next < arguments.size(); ++next)
+      check(arguments, next);
+    if (usage.needsInput && !usage.input.empty() && !input && !asksForHelp &&
+        !asksForVersion)
+      note("no input; give a file " + usage.input +
+           ", or - for standard input");
+  }
+
+  /// The first flag that nobody knows, else the first mistake; or empty.
+  const std::string &getMistake() const {
+    return unknown.empty() ? mistake : unknown;
+  }
+
+  bool asksForHelp = false, asksForVersion = false;
+
+private:
+  void note(const Twine &text) {
+    if (mistake.empty())
+      mistake = text.str();
+  }
+
+  void check(ArrayRef<char *> arguments, size_t &next) {
+    StringRef argument = arguments[next];
+    if (argument == "--" && !onlyInputs) {
+      onlyInputs = true;
+      return;
+    }
+    // LLVM would read arguments from a file of any kind and size.
+    if (argument.starts_with("@"))
+      return note(
+          "'" + argument +
+          "': arguments are not read from files; a file of this name is "
+          "given as ./" +
+          argument);
+    if (onlyInputs || argument == "-" || !argument.starts_with("-"))
+      return checkInput(argument);
+    auto [flag, value] = argument.split('=');
+    StringRef name = flag.ltrim('-');
+    auto found = known.find(name);
+    if (found == known.end() || flag.starts_with("---"))
+      return checkUnknown(flag, name);
+    asksForHelp |= name == "help" || name == "h";
+    asksForVersion |= name == "version";
+    const cl::Option &option = *found->second;
+    checkOccurrence(flag, option);
+    bool hasValue = flag.size() < argument.size();
+    if (!hasValue && option.getValueExpectedFlag() == cl::ValueRequired) {
+      if (next + 1 == arguments.size())
+        return note(flag + ": expected a value after it");
+      value = arguments[++next];
+      hasValue = true;
+    }
+    if (hasValue && usage.isOurs(option))
+      checkValue(flag, option, value);
+  }
+
+  void checkInput(StringRef path) {
+    if (usage.input.empty())
+      return note("expected no file, found '" + path + "'");
+    if (input)
+      return note("two inputs, '" + *input + "' and '" + path + "'; give one");
+    if (path.empty())
+      note("the input has an empty name");
+    input = path;
+  }
+
+  void checkUnknown(StringRef flag, StringRef name) {
+    if (!unknown.empty())
+      return;
+    std::vector<std::string> ours{"help", "version"}, all;
+    for (auto &[other, option] : known) {
+      all.push_back(other.str());
+      if (usage.isOurs(*option))
+        ours.push_back(other.str());
+    }
+    std::string meant = optimus_support::nearestName(name, ours);
+    if (meant.empty())
+      meant = optimus_support::nearestName(name, all);
+    unknown = llvm::formatv("unknown option '{0}'; ", flag);
+    if (meant.empty())
+      unknown += "--help lists what there is";
+    else
+      unknown += llvm::formatv("did you mean '{0}{1}'?",
+                               meant.size() == 1 ? "-" : "--", meant);
+  }
+
+  void checkOccurrence(StringRef flag, const cl::Option &option) {
+    bool isSingle = option.getNumOccurrencesFlag() == cl::Optional ||
+                    option.getNumOccurrencesFlag() == cl::Required;
+    if (isSingle && llvm::is_contained(seen, &option))
+      note(flag + " is given twice; give it once");
+    seen.push_back(&option);
+  }
+
+  void checkValue(StringRef flag, const cl::Option &option, StringRef value) {
+    if (value.empty())
+      return note(flag + ": expected a value, found nothing");
+    // All flags of ours whose value may be missing are true or false.
+    constexpr StringLiteral truths[] = {"true",  "TRUE",  "True",  "1",
+                                        "false", "FALSE", "False", "0"};
+    if (option.getValueExpectedFlag() == cl::ValueOptional &&
+        !llvm::is_contained(truths, value))
+      note(flag + ": expected true or false, found '" + value + "'");
+  }
+
+  const ToolUsage &usage;
+  llvm::DenseMap<StringRef, cl::Option *> &known;
+  SmallVector<const cl::Option *> seen;
+  std::string unknown, mistake;
+  std::optional<StringRef> input;
+  bool onlyInputs = false;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Help
+//===----------------------------------------------------------------------===//
+
+/// "--name=<value>", one dash for one letter.
+static std::string getHead(const cl::Option &option) {
+  bool isLetter = option.ArgStr.size() == 1;
+  std::string value;
+  if (!option.ValueStr.empty())
+    value = llvm::formatv(isLetter ? " <{0}>" : "=<{0}>", option.ValueStr);
+  return llvm::formatv("{0}{1}{2}", isLetter ? "-" : "--", option.ArgStr,
+                       value);
+}
+
+std::string mlir::optimus::describeFlag(StringRef flag, StringRef text) {
+  constexpr size_t kColumn = 28, kMost = 80;
+  std::string result = ("  " + flag).str();
+  if (result.size() + 2 > kColumn)
+    result += "\n" + std::string(kColumn, ' ');
+  else
+    result.append(kColumn - result.size(), ' ');
+  size_t at = kColumn;
+  SmallVector<StringRef> words;
+  text.split(words, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef word : words) {
+    bool isFirst = at == kColumn;
+    if (!isFirst && at + 1 + word.size() > kMost) {
+      result += "\n" + std::string(kColumn, ' ');
+      at = kColumn;
+      isFirst = true;
+    }
+    result += ((isFirst ? "" : " ") + word).str();
+    at += word.size() + !isFirst;
+  }
+  return result + "\n";
+}
+
+static void printHelp(const ToolUsage &usage) {
+  llvm::outs() << describeVersion(usage.name) << ": " << usage.summary
+               << "\n\nusage: " << usage.name << " [options]";
+  if (!usage.input.empty())
+    llvm::outs() << (usage.needsInput ? " " : " [") << usage.input
+                 << (usage.needsInput ? "" : "]");
+  llvm::outs() << "\n\n";
+  SmallVector<const cl::Option *> options;
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (usage.isOurs(*option) && option->ArgStr == name)
+      options.push_back(option);
+  llvm::sort(options, [](const cl::Option *a, const cl::Option *b) {
+    return a->ArgStr.compare_insensitive(b->ArgStr) < 0;
+  });
+  for (const cl::Option *option : options)
+    llvm::outs() << describeFlag(getHead(*option), option->HelpStr);
+  llvm::outs() << describeFlag("--help",
+                               "Print this; --help-hidden lists LLVM's own "
+                               "flags too")
+               << describeFlag("--version",
+                               "Print the versions of Optimus and of LLVM")
+               << usage.more;
+}
+
+std::string mlir::optimus::describeVersion(StringRef tool) {
+  return (tool + " " OPTIMUS_VERSION " (LLVM " LLVM_VERSION_STRING ")").str();
+}
+
+std::optional<int> mlir::optimus::checkCommandLine(int argc, char **argv,
+                                                   const ToolUsage &usage) {
+  ArgumentCheck check(ArrayRef(argv, argc).drop_front(argc > 0), usage);
+  if (!check.getMistake().empty())
+    return fail(Twine(check.getMistake()));
+  if (check.asksForHelp) {
+    printHelp(usage);
+    return kDone;
+  }
+  if (check.asksForVersion) {
+    llvm::outs() << describeVersion(usage.name) << "\n";
+    return kDone;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> mlir::optimus::parseCommandLine(int argc, char **argv,
+                                                   const ToolUsage &usage) {
+  if (std::optional<int> code = checkCommandLine(argc, argv, usage))
+    return code;
+  // Of values of LLVM's own flags, LLVM complains by itself.
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (!cl::ParseCommandLineOptions(argc, argv, "", &stream))
+    return fail(Twine(StringRef(text).trim()));
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+std::string mlir::optimus::unknownName(StringRef flag, StringRef what,
+                                       StringRef name,
+                                       ArrayRef<StringRef> known) {
+  std::vector<std::string> names(known.begin(), known.end());
+  return llvm::formatv("{0}: unknown {1} '{2}'; known are {3}{4}", flag, what,
+                       name, llvm::join(known, ", "),
+                       optimus_support::didYouMean(name, names))
+      .str();
+}
+
+optimus_support::StatusOr<uint64_t> mlir::optimus::readCount(StringRef flag,
+                                                             StringRef text,
+                                                             uint64_t least,
+                                                             uint64_t most) {
+  uint64_t value = 0;
+  if (!text.getAsInteger(10, value) && value >= least && value <= most)
+    return value;
+  return optimus_support::invalidArgument(
+      llvm::formatv("{0}: expected a number {1}, found {2}", flag,
+                    most == INT64_MAX
+                        ? llvm::formatv("of at least {0}", least).str()
+                        : llvm::formatv("from {0} to {1}", least, most).str(),
+                    text)
+          .str());
+}

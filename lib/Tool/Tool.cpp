@@ -1,0 +1,168 @@
+//===- Tool.cpp - What every tool of the compiler does ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Tool/Tool.h"
+
+#include "optimus-support/OutOfMemory.h"
+#include "optimus-support/Process.h"
+#include "optimus-support/TemporaryPath.h"
+
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/PrettyStackTrace.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
+#include <exception>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static constexpr StringLiteral kPleaseReport =
+    "This is a fault of Optimus; please report it.\n";
+
+/// Of the tool that runs.
+static std::string toolName = "optimus";
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+int mlir::optimus::fail(const Twine &message, ExitCode code) {
+  llvm::outs().flush();
+  if (code != kOurFault) {
+    llvm::WithColor::error(llvm::errs(), toolName) << message << "\n";
+    return code;
+  }
+  llvm::errs() << toolName << ": internal error: " << message << "\n"
+               << kPleaseReport;
+  return code;
+}
+
+int mlir::optimus::fail(const optimus_support::Status &status) {
+  if (status.code() != optimus_support::StatusCode::Internal)
+    return fail(Twine(status.message()));
+  return fail(Twine(status.message()) + " [" + StringRef(status.file()) + ":" +
+                  Twine(status.line()) + "]",
+              kOurFault);
+}
+
+int mlir::optimus::fail(llvm::Error error) {
+  return fail(Twine(llvm::toString(std::move(error))));
+}
+
+//===----------------------------------------------------------------------===//
+// The end without return
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void endFatally(int code) {
+  // Nothing is flushed: that may be what failed.
+  optimus_support::removeTemporaries();
+  _exit(code);
+}
+
+static void endWithoutMemory(void *, const char *, bool) {
+  // Of what malloc() did not have to say already, nobody knows the size.
+  optimus_support::exitOutOfMemory(0);
+}
+
+/// What LLVM says before it would abort.
+static void endByLLVM(void *, const char *reason, bool isInternal) {
+  // Streams that nobody asked for errors, and limits on threads, are the
+  // machine's or the user's.
+  StringRef text = reason;
+  bool isLimit = text.contains("pthread_create failed");
+  bool isOutput = text.contains("IO failure on output stream");
+  if (isLimit)
+    fail("cannot start a thread: " + text +
+         "; `ulimit -v` or `ulimit -u` may be too low");
+  else
+    fail("LLVM: " + text, isInternal && !isOutput ? kOurFault : kBadInput);
+  endFatally(isInternal && !isOutput && !isLimit ? kOurFault : kBadInput);
+}
+
+//===----------------------------------------------------------------------===//
+// The process
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Puts back, after LLVM has set its handlers, which signals the caller has
+/// chosen to ignore, and lets SIGUSR1 end the process, as it would without.
+class CallersSignals {
+public:
+  CallersSignals() {
+    for (auto [index, signal] : llvm::enumerate(kSignals)) {
+      struct sigaction action;
+      isIgnored[index] = sigaction(signal, nullptr, &action) == 0 &&
+                         action.sa_handler == SIG_IGN;
+    }
+  }
+  void restore() const {
+    for (auto [index, signal] : llvm::enumerate(kSignals))
+      if (isIgnored[index])
+        std::signal(signal, SIG_IGN);
+      else if (signal == SIGUSR1)
+        std::signal(signal, SIG_DFL);
+  }
+
+private:
+  static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGQUIT,
+                                     SIGTERM, SIGUSR1, SIGUSR2};
+  bool isIgnored[std::size(kSignals)];
+};
+} // namespace
+
+/// Whether all that was printed has arrived.
+static optimus_support::Status finishOutput() {
+  llvm::raw_fd_ostream &out = llvm::outs();
+  out.flush();
+  std::error_code error = out.error();
+  out.clear_error();
+  // A message that nobody can read is no reason to abort.
+  llvm::errs().clear_error();
+  optimus_support::Status rest = optimus_support::finishStandardOutput();
+  if (error)
+    return optimus_support::unavailable("cannot write to standard output: " +
+                                        error.message());
+  return rest;
+}
+
+int mlir::optimus::runTool(StringRef name, int argc, char **argv,
+                           llvm::function_ref<int()> body) {
+  toolName = name.str();
+  CallersSignals signals;
+  // Without its handler of SIGPIPE: the system's ends the process as quietly as
+  // those of other programs.
+  llvm::InitLLVM init(argc, argv, /*InstallPipeSignalExitHandler=*/false);
+  signals.restore();
+  static std::string bugReport =
+      toolName + ": internal error: it crashed. " + kPleaseReport.str();
+  llvm::setBugReportMsg(bugReport.c_str());
+  llvm::install_bad_alloc_error_handler(endWithoutMemory);
+  llvm::install_fatal_error_handler(endByLLVM);
+  optimus_support::startProcess();
+  int code = kOurFault;
+  // Nothing of ours throws; the standard library may.
+  try {
+    code = body();
+  } catch (const std::exception &error) {
+    fail(Twine("unexpected exception: ") + error.what(), kOurFault);
+  }
+  optimus_support::Status end = finishOutput();
+  return code == kDone && !end.ok() ? fail(end) : code;
+}
+
+MLIRContext::Threading mlir::optimus::chooseThreading() {
+  rlimit limit;
+  bool isLimited =
+      getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return isLimited ? MLIRContext::Threading::DISABLED
+                   : MLIRContext::Threading::ENABLED;
+}

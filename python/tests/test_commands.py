@@ -1,0 +1,96 @@
+# ===- test_commands.py - What README.md and the pages tell to type ---------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Commands in README.md run in their order, and those of each page of docs/ in
+the folder that README.md leaves behind."""
+
+import re
+import shutil
+
+import pytest
+
+from shell_examples import make_checkout, run_shell, shell_blocks
+from tools import REPOSITORY
+
+NOT_RUN = {
+    "scripts/": "installs packages and builds; test_scripts.py has what can be tried",
+    "ninja ": "builds",
+    "bench/": "takes minutes and writes the page; test_bench.py runs small ones",
+    "chrt ": "needs the right to precedence over all other processes",
+}
+
+README = REPOSITORY / "README.md"
+PAGES = sorted((REPOSITORY / "docs").rglob("*.md"))
+
+
+def is_left_out(block):
+    """A block is run whole or not at all."""
+    lines = [line for line in block.shown.splitlines() if line.strip()]
+    left_out = [line.startswith(tuple(NOT_RUN)) for line in lines]
+    assert all(left_out) or not any(left_out), block.shown
+    return all(left_out)
+
+
+def commands_of(page):
+    blocks = shell_blocks(page.read_text())
+    return "\n".join(block.run for block in blocks if not is_left_out(block))
+
+
+WITH_COMMANDS = [page for page in PAGES if commands_of(page)]
+
+
+@pytest.fixture
+def by_hand(tools, session):
+    """A checkout in which the commands of README.md were run."""
+
+    def make(folder):
+        make_checkout(folder, tools.binaries)
+        (folder / "output").write_text(run_shell(commands_of(README), folder))
+
+    return session.once("by-hand", make)
+
+
+def test_readme(by_hand):
+    output = (by_hand / "output").read_text()
+    # With threads and with processes; and the held-out loss.
+    finals = re.findall(r"^final loss (\S+),", output, re.M)
+    assert len(finals) == 2 and finals[0] == finals[1]
+    made = {path.name for path in (by_hand / "build" / "by-hand").iterdir()}
+    assert {"corpus.txt", "gpt.so", "checkpoint", "phases", "bert.mlir"} <= made
+
+
+@pytest.mark.parametrize(
+    "page", WITH_COMMANDS, ids=[str(p.relative_to(REPOSITORY)) for p in WITH_COMMANDS]
+)
+def test_page(tools, by_hand, tmp_path, page):
+    make_checkout(tmp_path / "checkout", tools.binaries)
+    folder = tmp_path / "checkout" / "build" / "by-hand"
+    shutil.copytree(by_hand / "build" / "by-hand", folder)
+    root = tmp_path / "checkout"
+    commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
+    output = run_shell(commands, folder, PYTHONPATH=str(root / "python"))
+    if page.name == "products.md":
+        # What the page says about it.
+        (said,) = re.findall(r"^    (exec\.communication = .*)$", page.read_text(), re.M)
+        assert said in output
+
+
+@pytest.mark.parametrize("start", NOT_RUN)
+def test_what_is_not_run_is_there(start):
+    texts = [page.read_text() for page in [README, *PAGES]]
+    shown = "\n".join(block.shown for text in texts for block in shell_blocks(text))
+    assert re.search("^" + start, shown, re.M), "take %r off NOT_RUN" % start
+
+
+@pytest.mark.parametrize(
+    "page", [README, *PAGES], ids=[str(p.relative_to(REPOSITORY)) for p in [README, *PAGES]]
+)
+def test_commands_stand_where_they_are_found(page):
+    """Commands in any other kind of block would not be run."""
+    text = re.sub(r"^```sh\n.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    command = r"^(?:    )?(?:optimus-\w+|python3|mpirun|cmake|ninja|scripts/\w+|bench/\w+) .*$"
+    assert re.findall(command, text, re.M) == [], "expected it in a block ```sh"

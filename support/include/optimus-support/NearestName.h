@@ -1,0 +1,31 @@
+//===- NearestName.h - What was meant by an unknown name --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_NEARESTNAME_H
+#define OPTIMUS_SUPPORT_NEARESTNAME_H
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optimus_support {
+
+/// The known name that the fewest slips of the finger lead to: letters that
+/// are missing, superfluous, wrong, or swapped with the next. Empty where all
+/// are further away than a third of the name's letters.
+std::string nearestName(std::string_view name,
+                        const std::vector<std::string> &known);
+
+/// The end of a message about an unknown name: "; did you mean 'summa'?", or
+/// "" where none is near.
+std::string didYouMean(std::string_view name,
+                       const std::vector<std::string> &known);
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_NEARESTNAME_H

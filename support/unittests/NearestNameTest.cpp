@@ -1,0 +1,41 @@
+//===- NearestNameTest.cpp - What was meant by an unknown name ------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/NearestName.h"
+
+#include <gtest/gtest.h>
+
+using namespace optimus_support;
+
+namespace {
+
+const std::vector<std::string> kKnown = {"serial", "summa", "summa-paper",
+                                         "megatron", "data"};
+
+TEST(NearestName, FindsWhatSlipsLeadTo) {
+  EXPECT_EQ(nearestName("suma", kKnown), "summa");
+  EXPECT_EQ(nearestName("summma", kKnown), "summa");
+  EXPECT_EQ(nearestName("sumna", kKnown), "summa");
+  EXPECT_EQ(nearestName("smuma", kKnown), "summa");
+  EXPECT_EQ(nearestName("summa_paper", kKnown), "summa-paper");
+}
+
+TEST(NearestName, DoesNotGuess) {
+  EXPECT_EQ(nearestName("magic", kKnown), "");
+  EXPECT_EQ(nearestName("", kKnown), "");
+  EXPECT_EQ(nearestName(std::string(1 << 20, 'x'), kKnown), "");
+  EXPECT_EQ(nearestName("summa", {}), "");
+  EXPECT_EQ(nearestName("x", {"o"}), "");
+}
+
+TEST(NearestName, EndsAMessage) {
+  EXPECT_EQ(didYouMean("dta", kKnown), "; did you mean 'data'?");
+  EXPECT_EQ(didYouMean("magic", kKnown), "");
+}
+
+} // namespace

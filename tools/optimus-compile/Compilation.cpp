@@ -1,0 +1,153 @@
+//===- Compilation.cpp - Runs the phases ------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compilation.h"
+
+#include "Record.h"
+#include "Report.h"
+
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Target/CPU/Manifest.h"
+#include "optimus/Tool/Files.h"
+#include "optimus/Tool/Tool.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::Status;
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+/// Sums of the sizes of all tensors of a program stay far below 2^63.
+static constexpr uint64_t kMostTensorBytes = uint64_t(1) << 50;
+
+static bool isTooLarge(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return false;
+  uint64_t bytes = 8;
+  bool overflows = false;
+  for (int64_t extent : tensor.getShape()) {
+    bool now = false;
+    bytes = llvm::SaturatingMultiply(bytes, uint64_t(extent), &now);
+    overflows |= now;
+  }
+  return overflows || bytes > kMostTensorBytes;
+}
+
+static LogicalResult checkSizes(Operation *op, TypeRange types) {
+  for (Type type : types)
+    if (isTooLarge(type))
+      return op->emitError("expected tensors of at most 2^50 bytes, found ")
+             << type;
+  return success();
+}
+
+LogicalResult mlir::optimus::checkProgram(ModuleOp module,
+                                          const CompileOptions &options) {
+  // A program without functions lacks more than that, as its phases will say.
+  bool hasFunctions = !module.getOps<FunctionOpInterface>().empty();
+  if (options.writesLibrary() && hasFunctions &&
+      failed(checkModelDescription(module)))
+    return failure();
+  WalkResult walked = module.walk([](Operation *op) -> WalkResult {
+    if (auto function = dyn_cast<FunctionOpInterface>(op))
+      return WalkResult(checkSizes(op, function.getArgumentTypes()));
+    return WalkResult(checkSizes(op, op->getResultTypes()));
+  });
+  return failure(walked.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// The phases
+//===----------------------------------------------------------------------===//
+
+Status Compilation::print(const std::string &path, StringRef phase) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<OutputStream> stream,
+                         OutputStream::open(path));
+  ScopedRecord record(module, phase, options);
+  module.print(*stream);
+  return stream->commit();
+}
+
+int Compilation::runPhase(const Phase &phase) {
+  // What somebody wrote who is not us may not be what a phase makes.
+  ExitCode code =
+      phase.checksInput || !options.compileFrom.empty() ? kBadInput : kOurFault;
+  PassManager passes(module.getContext());
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (failed(parsePassPipeline(phase.passes, passes, stream)))
+    return fail("phase '" + phase.name + "': " + message, kOurFault);
+  if (failed(passes.run(module)))
+    return fail("phase '" + phase.name + "' failed", code);
+  return kDone;
+}
+
+int Compilation::addManifest() {
+  FailureOr<std::string> manifest = buildManifest(
+      module, target, {options.phases.strategy, options.phases.optimizer});
+  if (failed(manifest))
+    return fail("the manifest cannot be written",
+                options.compileFrom.empty() ? kOurFault : kBadInput);
+  module->setAttr(kManifestAttr,
+                  StringAttr::get(module.getContext(), *manifest));
+  return kDone;
+}
+
+/// What is done once a phase is over. Nothing if there is more to do.
+std::optional<int> Compilation::finishPhase(StringRef phase) {
+  if (phase == "place" && options.report)
+    printReport(module, options,
+                optimus_support::isStandardOutput(options.output)
+                    ? llvm::errs()
+                    : llvm::outs());
+  // Where compilation goes on, the dump is what was read.
+  if (!options.dumpFolder.empty() && phase != options.compileFrom)
+    if (Status dumped = print(getDumpPath(options, phase), phase); !dumped.ok())
+      return fail(dumped);
+  if (phase != options.compileTo)
+    return std::nullopt;
+  Status printed = print(options.output, phase);
+  return printed.ok() ? kDone : fail(printed);
+}
+
+int Compilation::run() {
+  StringRef start =
+      options.compileFrom.empty() ? "input" : StringRef(options.compileFrom);
+  if (std::optional<int> code = finishPhase(start))
+    return *code;
+  bool isDone = start != "input";
+  for (const Phase &phase : getPhases(options.phases)) {
+    if (isDone) {
+      isDone = phase.name != start;
+      continue;
+    }
+    if (phase.name == "exec")
+      recordLayouts(module);
+    if (phase.name == "llvm")
+      if (int code = addManifest())
+        return code;
+    if (int code = runPhase(phase))
+      return code;
+    if (std::optional<int> code = finishPhase(phase.name))
+      return *code;
+  }
+  Status written = writer->write(module, target, options.output);
+  // A module of somebody else's may not be what it must be.
+  if (written.code() == optimus_support::StatusCode::Internal &&
+      !options.compileFrom.empty())
+    return fail(Twine(written.message()));
+  return written.ok() ? kDone : fail(written);
+}

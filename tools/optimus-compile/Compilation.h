@@ -1,0 +1,50 @@
+//===- Compilation.h - Runs the phases --------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
+
+#include "Options.h"
+
+#include "optimus/Target/CPU/CodeGen.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::optimus {
+
+/// Says on the program what no compilation can be made of: tensors of more
+/// bytes than sizes are counted with and, where a library is written, a module
+/// that does not describe its model.
+LogicalResult checkProgram(ModuleOp module, const CompileOptions &options);
+
+/// Runs the phases on one module and writes what was asked for.
+class Compilation {
+public:
+  /// `writer` is needed where a library is written.
+  Compilation(ModuleOp module, const CompileOptions &options,
+              const CpuTarget &target, LibraryWriter *writer)
+      : module(module), options(options), target(target), writer(writer) {}
+
+  /// Returns an exit code.
+  int run();
+
+private:
+  int runPhase(const Phase &phase);
+  int addManifest();
+  std::optional<int> finishPhase(StringRef phase);
+  optimus_support::Status print(const std::string &path, StringRef phase);
+
+  ModuleOp module;
+  const CompileOptions &options;
+  const CpuTarget &target;
+  LibraryWriter *writer;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H

@@ -1,0 +1,324 @@
+//===- Options.cpp - What the user asked for --------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+#include "optimus/Tool/CommandLine.h"
+
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory category("optimus-compile options");
+static cl::opt<std::string> inputPath(cl::Positional, cl::desc("<program>"),
+                                      cl::cat(category));
+static cl::opt<std::string>
+    outputPath("o", cl::value_desc("file"), cl::cat(category),
+               cl::desc("The model library, or the IR with --compile-to "
+                        "(default: standard output)"));
+static cl::opt<std::string>
+    meshText("mesh", cl::init("row:1,col:1"), cl::value_desc("axes"),
+             cl::cat(category),
+             cl::desc("The mesh, as row:2,col:2 or data:2,row:2,col:2"));
+static cl::opt<std::string> strategy(
+    "strategy", cl::value_desc("name"), cl::cat(category),
+    cl::desc("serial, summa, summa-paper, megatron, megatron-sp or data "
+             "(default: summa, on one rank serial); auto chooses by "
+             "predicted step time"));
+static cl::opt<std::string>
+    ranks("ranks", cl::value_desc("n"), cl::cat(category),
+          cl::desc("With --strategy auto: choose the mesh of so many ranks "
+                   "too, instead of --mesh"));
+static cl::opt<std::string> memoryBudget(
+    "memory-budget", cl::value_desc("size"), cl::cat(category),
+    cl::desc("Most bytes that a rank may hold, as 16GiB or 512MiB: what needs "
+             "more is not chosen, or not compiled"));
+static cl::opt<bool> noPad("no-pad", cl::cat(category),
+                           cl::desc("Refuse dimensions that the mesh does not "
+                                    "divide rather than pad them"));
+static cl::opt<std::string>
+    cpu("mcpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
+        cl::desc("The processor to compile for (default: this one)"));
+static cl::opt<std::string>
+    optimizer("optimizer", cl::init("adamw"), cl::value_desc("name"),
+              cl::cat(category),
+              cl::desc("The optimizer: adamw, lamb or sgd (with momentum)"));
+static cl::opt<bool>
+    accumulate("accumulate", cl::cat(category),
+               cl::desc("Make what train --microbatches needs too: gradients "
+                        "that add up, and an update by their sum"));
+static cl::opt<std::string> schedule(
+    "schedule", cl::init("overlap"), cl::value_desc("name"), cl::cat(category),
+    cl::desc("overlap: communicate while computing (default); none: wait for "
+             "each collective where it starts"));
+static cl::opt<std::string> extraWorkspace(
+    "extra-workspace", cl::init("10%"), cl::value_desc("size"),
+    cl::cat(category),
+    cl::desc("What overlap may add to the most bytes alive at once: a "
+             "percentage of it, or bytes, as 64MiB (default: 10%)"));
+static cl::opt<std::string> machineProfile(
+    "machine-profile", cl::value_desc("file"), cl::cat(category),
+    cl::desc("What optimus-run bench --gemm and --comm measured, to predict "
+             "times from (default: a built-in profile)"));
+static cl::opt<bool> tuneProducts(
+    "tune-products", cl::cat(category),
+    cl::desc("Choose panels, or whole tensors, for each distributed product "
+             "by predicted times (default: with --machine-profile)"));
+static cl::opt<std::string> moveProducts(
+    "move", cl::value_desc("how"), cl::cat(category),
+    cl::desc("How tensors move in distributed products: panels (the next one "
+             "moves while one is multiplied), whole (gathered before or "
+             "scattered after), or auto, as --tune-products"));
+static cl::opt<std::string>
+    panels("panels", cl::value_desc("n"), cl::cat(category),
+           cl::desc("Move in so many panels, or the nearest fewer that a "
+                    "product can have"));
+static cl::list<std::string> layouts(
+    "layout", cl::value_desc("role=axes"), cl::cat(category),
+    cl::desc("Where a role lies, instead of what the strategy says, as "
+             "mlp_down.weight=row,col: this decides which tensor of a product "
+             "stays in place. May be repeated"));
+static cl::opt<std::string> recompute(
+    "recompute", cl::value_desc("policy"), cl::cat(category),
+    cl::desc("What the backward recomputes instead of keeping it: none; "
+             "attention: all but products; layer: all but the activations "
+             "between blocks; auto: the fastest by prediction that fits "
+             "--memory-budget (default: none, and auto where nothing else "
+             "fits)"));
+static cl::opt<bool>
+    report("report", cl::cat(category),
+           cl::desc("Print memory, communication and predicted times"));
+static cl::opt<std::string> compileTo(
+    "compile-to", cl::value_desc("phase"), cl::cat(category),
+    cl::desc("Stop after a phase and write its IR: input, "
+             "differentiate, step, shard, partition, tune, fuse, exec, "
+             "schedule, place or llvm"));
+static cl::opt<std::string> compileFrom(
+    "compile-from", cl::value_desc("phase"), cl::cat(category),
+    cl::desc(
+        "The program is what --compile-to or --dump-phases-to wrote after "
+        "this phase: go on from there. Its flags need not be given again"));
+static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
+                                       cl::cat(category),
+                                       cl::desc("Write the IR of every phase"));
+
+std::optional<int> mlir::optimus::parseCompileCommandLine(int argc,
+                                                          char **argv) {
+  auto isOurs = [](const cl::Option &option) {
+    return llvm::is_contained(option.Categories, &category);
+  };
+  return parseCommandLine(
+      argc, argv,
+      {.name = "optimus-compile",
+       .summary = "compiles a program to a model library for optimus-run",
+       .input = "PROGRAM.mlir",
+       .isOurs = isOurs});
+}
+
+static bool isGiven(const cl::Option &option) {
+  return option.getNumOccurrences() > 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Each flag by itself
+//===----------------------------------------------------------------------===//
+
+/// What the user says of distributed products.
+static Status readProductOptions(CompileOptions &options) {
+  PhaseOptions &phases = options.phases;
+  bool tunes = isGiven(tuneProducts) ? bool(tuneProducts)
+                                     : !options.machineProfile.empty();
+  if (tunes)
+    phases.move = "auto";
+  constexpr StringRef known[] = {"auto", "panels", "whole"};
+  if (isGiven(moveProducts)) {
+    if (!llvm::is_contained(known, StringRef(moveProducts)))
+      return invalidArgument(unknownName("--move", "way", moveProducts, known));
+    if (isGiven(tuneProducts))
+      return invalidArgument(
+          "--move and --tune-products both say how products move; give one");
+    phases.move = moveProducts;
+  }
+  if (isGiven(panels)) {
+    OPTRT_ASSIGN_OR_RETURN(phases.panels, readCount("--panels", panels, 1));
+    if (moveProducts == "whole")
+      return invalidArgument(
+          "--panels: with --move whole nothing moves in panels");
+    // A number of panels that is given is not weighed against moving whole.
+    if (!isGiven(moveProducts))
+      phases.move = "panels";
+  }
+  phases.layouts = llvm::join(layouts, ";");
+  if (auto parsed = parseChosenLayouts(phases.layouts); !parsed)
+    return invalidArgument("--layout: " + llvm::toString(parsed.takeError()));
+  return okStatus();
+}
+
+/// Where to start and where to stop.
+static Status readPhases(CompileOptions &options) {
+  SmallVector<StringRef> names = getPhaseNames();
+  options.compileTo = compileTo;
+  options.compileFrom = compileFrom;
+  if (isGiven(compileFrom)) {
+    ArrayRef<StringRef> starts = ArrayRef(names).drop_back();
+    const StringRef *start = llvm::find(starts, StringRef(compileFrom));
+    if (start == starts.end())
+      return invalidArgument(
+          unknownName("--compile-from", "phase", compileFrom, starts));
+    if (options.chooses())
+      return invalidArgument(
+          "--compile-from: name a strategy and a policy of recomputation, and "
+          "no --memory-budget; nothing can be chosen after the start");
+    if (llvm::is_contained(ArrayRef(starts.begin(), start + 1),
+                           StringRef(compileTo)))
+      return invalidArgument(
+          llvm::formatv("--compile-to: the phase '{0}' is not after '{1}', "
+                        "where compilation starts",
+                        compileTo, compileFrom)
+              .str());
+  }
+  if (isGiven(compileTo) && !llvm::is_contained(names, StringRef(compileTo)))
+    return invalidArgument(
+        unknownName("--compile-to", "phase", compileTo, names));
+  if (report && isGiven(compileTo) &&
+      llvm::find(names, compileTo) < llvm::find(names, "place"))
+    return invalidArgument("--report: expected --compile-to place or llvm, "
+                           "since memory is placed there; found " +
+                           compileTo);
+  return okStatus();
+}
+
+StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
+  CompileOptions options;
+  PhaseOptions &phases = options.phases;
+  auto mesh = MeshOption::parse(meshText);
+  if (!mesh)
+    return invalidArgument("--mesh: " + llvm::toString(mesh.takeError()));
+  phases.mesh = *mesh;
+  phases.strategy = strategy;
+  SmallVector<StringRef> strategies{"auto"};
+  llvm::append_range(strategies, getKnownStrategies());
+  if (isGiven(strategy) && !llvm::is_contained(strategies, StringRef(strategy)))
+    return invalidArgument(
+        unknownName("--strategy", "strategy", strategy, strategies));
+  if (isGiven(ranks)) {
+    constexpr int64_t kMostRanks = 4096;
+    if (!options.isAuto())
+      return invalidArgument("--ranks is for --strategy auto");
+    OPTRT_ASSIGN_OR_RETURN(options.ranks,
+                           readCount("--ranks", ranks, 1, kMostRanks));
+    if (isGiven(meshText))
+      return invalidArgument("--ranks: expected no --mesh beside it");
+  }
+  if (isGiven(memoryBudget)) {
+    options.memoryBudget = exec::parseBytes(memoryBudget);
+    if (!options.memoryBudget)
+      return invalidArgument("--memory-budget: expected a size as 16GiB, "
+                             "512MiB or bytes, found '" +
+                             memoryBudget + "'");
+  }
+  phases.optimizer = optimizer;
+  if (!llvm::is_contained(getKnownOptimizers(), phases.optimizer))
+    return invalidArgument(unknownName("--optimizer", "optimizer", optimizer,
+                                       getKnownOptimizers()));
+  phases.accumulate = accumulate;
+  phases.pad = !noPad;
+  phases.schedule = schedule;
+  constexpr StringRef schedules[] = {"none", "overlap"};
+  if (!llvm::is_contained(schedules, StringRef(schedule)))
+    return invalidArgument(
+        unknownName("--schedule", "schedule", schedule, schedules));
+  phases.extraWorkspace = extraWorkspace;
+  if (auto extra = exec::ExtraWorkspace::parse(extraWorkspace); !extra)
+    return invalidArgument("--extra-workspace: " +
+                           llvm::toString(extra.takeError()));
+  options.machineProfile = machineProfile;
+  OPTRT_RETURN_IF_ERROR(readProductOptions(options));
+  options.recompute = recompute;
+  if (isGiven(recompute) && recompute != "auto") {
+    SmallVector<StringRef> known(ccl::getRecomputePolicies());
+    known.push_back("auto");
+    if (!ccl::lookupRecomputePolicy(recompute))
+      return invalidArgument(
+          unknownName("--recompute", "policy", recompute, known));
+    phases.recompute = recompute;
+  }
+  OPTRT_RETURN_IF_ERROR(readPhases(options));
+  const cl::Option *changing[] = {
+      &meshText,       &strategy,       &noPad,
+      &optimizer,      &accumulate,     &schedule,
+      &extraWorkspace, &machineProfile, std::addressof(layouts),
+      &recompute};
+  for (const cl::Option *option : changing)
+    if (isGiven(*option))
+      options.given.insert(option->ArgStr);
+  if (isGiven(moveProducts) || isGiven(tuneProducts) || isGiven(panels))
+    options.given.insert(moveProducts.ArgStr);
+
+  options.input = inputPath;
+  options.output = outputPath;
+  options.cpu = cpu;
+  options.report = report;
+  options.dumpFolder = dumpFolder;
+  if (!options.writesLibrary() && options.output.empty())
+    options.output = "-";
+  if (options.writesLibrary() &&
+      (options.output.empty() || options.output == "-"))
+    return invalidArgument("give the model library a name with -o FILE");
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// All of them together
+//===----------------------------------------------------------------------===//
+
+SmallVector<StringRef> mlir::optimus::getPhaseNames() {
+  SmallVector<StringRef> names{"input"};
+  // Names do not depend on options.
+  for (const Phase &phase : getPhases(PhaseOptions()))
+    names.push_back(phase.name);
+  return names;
+}
+
+std::string mlir::optimus::getDumpPath(const CompileOptions &options,
+                                       StringRef phase) {
+  SmallVector<StringRef> names = getPhaseNames();
+  SmallString<128> path(options.dumpFolder);
+  llvm::sys::path::append(
+      path, llvm::formatv("{0:02}-{1}.mlir",
+                          llvm::find(names, phase) - names.begin(), phase)
+                .str());
+  return path.str().str();
+}
+
+Status mlir::optimus::completeCompileOptions(CompileOptions &options) {
+  PhaseOptions &phases = options.phases;
+  int64_t numRanks = phases.mesh.getNumRanks();
+  if (phases.strategy.empty())
+    phases.strategy = numRanks == 1 ? "serial" : "summa";
+  if (phases.strategy == "serial" && numRanks > 1)
+    return invalidArgument(
+        llvm::formatv("--strategy: 'serial' is for one rank, but the mesh {0} "
+                      "has {1}; choose another strategy or --mesh row:1,col:1",
+                      phases.mesh.toString(), numRanks)
+            .str());
+  return okStatus();
+}

@@ -1,0 +1,69 @@
+//===- Options.h - What the user asked for ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
+
+#include "optimus/Pipelines/Phases.h"
+
+#include "optimus-support/Status.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <optional>
+#include <string>
+
+namespace mlir::optimus {
+
+struct CompileOptions {
+  /// What the phases need; `strategy` is empty until one is known. The machine
+  /// profile is one that every phase can open, wherever its text came from.
+  PhaseOptions phases;
+  /// The flags that were given and change the program, without dashes.
+  llvm::StringSet<> given;
+  /// As it was given.
+  std::string machineProfile;
+
+  std::string input, output;
+  std::string cpu;
+  bool report = false;
+  /// Phases; empty for none.
+  std::string compileTo, compileFrom;
+  std::string dumpFolder;
+
+  /// With --strategy auto: of how many ranks meshes are weighed; 0 for the mesh
+  /// that is given.
+  int64_t ranks = 0;
+  /// As it was given: a policy, "auto" or "".
+  std::string recompute;
+  std::optional<int64_t> memoryBudget;
+
+  bool writesLibrary() const { return compileTo.empty(); }
+  bool isAuto() const { return phases.strategy == "auto"; }
+  /// Whether something is left to be chosen by prediction.
+  bool chooses() const {
+    return isAuto() || recompute == "auto" || memoryBudget;
+  }
+};
+
+/// Reads the command line. An exit code where there is nothing to compile.
+std::optional<int> parseCompileCommandLine(int argc, char **argv);
+/// What it says, each flag checked by itself.
+optimus_support::StatusOr<CompileOptions> readCompileOptions();
+
+/// "input" and the names of all phases.
+SmallVector<StringRef> getPhaseNames();
+/// The file of a phase in the folder of --dump-phases-to.
+std::string getDumpPath(const CompileOptions &options, StringRef phase);
+
+/// Fills in what was not given, and says what does not go together.
+optimus_support::Status completeCompileOptions(CompileOptions &options);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H

@@ -1,0 +1,44 @@
+//===- RankMemory.h - What a rank holds -------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_RANKMEMORY_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_RANKMEMORY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+
+namespace mlir::optimus {
+
+/// What the largest rank holds to call a function, in bytes, as the runtime
+/// allocates it. Devices may hold more, such as packed copies of weights.
+struct RankMemory {
+  int64_t parameters = 0;
+  int64_t state = 0; ///< the optimizer's
+  int64_t gradients = 0;
+  int64_t inputs = 0; ///< and outputs
+  int64_t arena = 0;
+
+  int64_t getTotal() const {
+    return parameters + state + gradients + inputs + arena;
+  }
+  /// What a function and another one need if either is called.
+  void include(const RankMemory &other) {
+    for (auto part :
+         {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
+          &RankMemory::inputs, &RankMemory::arena})
+      this->*part = std::max(this->*part, other.*part);
+  }
+};
+
+/// Of a device program whose memory is placed.
+RankMemory getRankMemory(func::FuncOp function);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_RANKMEMORY_H

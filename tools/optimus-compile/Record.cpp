@@ -1,0 +1,162 @@
+//===- Record.cpp - What a program was compiled with ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Record.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+static constexpr StringLiteral kRecord = "optimus.compilation";
+static constexpr StringLiteral kPhase = "phase";
+
+namespace {
+/// A flag that changes the program.
+struct RecordedFlag {
+  StringLiteral name;
+  /// The last phase that asks for it.
+  StringLiteral phase;
+  /// What the user gives to say something of it.
+  StringLiteral givenAs;
+  /// Its value, as on the command line; empty where it need not be given.
+  std::string (*get)(const CompileOptions &);
+};
+} // namespace
+
+static std::string getTruth(bool value) { return value ? "true" : "false"; }
+
+static std::string getProfilePath(const CompileOptions &options) {
+  SmallString<128> path(options.machineProfile);
+  if (!path.empty())
+    llvm::sys::fs::make_absolute(path);
+  return path.str().str();
+}
+
+static constexpr RecordedFlag kFlags[] = {
+    {"accumulate", "step", "accumulate",
+     [](auto &options) { return getTruth(options.phases.accumulate); }},
+    {"optimizer", "step", "optimizer",
+     [](auto &options) { return options.phases.optimizer; }},
+    {"layout", "shard", "layout",
+     [](auto &options) { return options.phases.layouts; }},
+    {"mesh", "shard", "mesh",
+     [](auto &options) { return options.phases.mesh.toString(); }},
+    {"no-pad", "shard", "no-pad",
+     [](auto &options) { return getTruth(!options.phases.pad); }},
+    {"strategy", "shard", "strategy",
+     [](auto &options) { return options.phases.strategy; }},
+    {"move", "tune", "move", [](auto &options) { return options.phases.move; }},
+    {"panels", "tune", "move",
+     [](auto &options) {
+       return options.phases.panels > 0 ? std::to_string(options.phases.panels)
+                                        : std::string();
+     }},
+    {"tune-products", "tune", "move",
+     [](auto &options) {
+       return options.phases.move.empty() ? getTruth(false) : std::string();
+     }},
+    {"recompute", "fuse", "recompute",
+     [](auto &options) { return options.phases.recompute; }},
+    {"extra-workspace", "schedule", "extra-workspace",
+     [](auto &options) { return options.phases.extraWorkspace; }},
+    {"machine-profile", "schedule", "machine-profile", getProfilePath},
+    {"schedule", "schedule", "schedule",
+     [](auto &options) { return options.phases.schedule; }},
+};
+
+ScopedRecord::ScopedRecord(ModuleOp module, StringRef phase,
+                           const CompileOptions &options)
+    : module(module) {
+  Builder builder(module.getContext());
+  NamedAttrList record;
+  record.append(kPhase, builder.getStringAttr(phase));
+  for (const RecordedFlag &flag : kFlags)
+    if (std::string value = flag.get(options); !value.empty())
+      record.append(flag.name, builder.getStringAttr(value));
+  module->setAttr(kRecord, record.getDictionary(module.getContext()));
+}
+
+ScopedRecord::~ScopedRecord() { module->removeAttr(kRecord); }
+
+/// Whether a phase has run when `start` is where compilation goes on from.
+static bool hasRun(StringRef phase, StringRef start) {
+  SmallVector<StringRef> names = getPhaseNames();
+  return llvm::find(names, phase) <= llvm::find(names, start);
+}
+
+/// What a record has for a flag, or "".
+static StringRef getText(DictionaryAttr record, StringRef name) {
+  auto text = record.getAs<StringAttr>(name);
+  return text ? text.getValue() : StringRef();
+}
+
+/// Whether the record fits where compilation is to start.
+static Status checkStart(StringRef phase, const CompileOptions &options) {
+  if (options.compileFrom.empty() && phase != "input")
+    return invalidArgument(
+        llvm::formatv("'{0}' is what the phase '{1}' made; go on from it with "
+                      "--compile-from={1}",
+                      options.input, phase)
+            .str());
+  if (!options.compileFrom.empty() && phase != options.compileFrom)
+    return invalidArgument(
+        llvm::formatv("--compile-from: '{0}' is what the phase '{1}' made, "
+                      "found '{2}'; where passes ran on it since, its "
+                      "attribute {3} must say so",
+                      options.input, phase, options.compileFrom, kRecord)
+            .str());
+  return okStatus();
+}
+
+StatusOr<CompileOptions>
+mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
+  Attribute found = module->removeAttr(kRecord);
+  if (!found)
+    return options;
+  auto record = dyn_cast<DictionaryAttr>(found);
+  if (!record || getText(record, kPhase).empty())
+    return invalidArgument(
+        "'" + options.input + "': expected " + kRecord.str() +
+        " to be a dictionary of strings with a phase; remove the attribute");
+  StringRef start = options.compileFrom;
+  OPTRT_RETURN_IF_ERROR(checkStart(getText(record, kPhase), options));
+  if (start.empty())
+    return options;
+  for (const RecordedFlag &flag : kFlags) {
+    StringRef recorded = getText(record, flag.name);
+    bool isGiven = options.given.contains(flag.givenAs);
+    bool isDone = hasRun(flag.phase, start);
+    if (isGiven && isDone && flag.get(options) != recorded)
+      return invalidArgument(
+          llvm::formatv("--{0}: '{1}' was compiled with '{2}' as far as "
+                        "'{3}', found '{4}'; leave the flag out, or start "
+                        "before '{5}'",
+                        flag.name, options.input, recorded, start,
+                        flag.get(options), flag.phase)
+              .str());
+    // Nothing asks for a profile any more, and it may be gone.
+    bool isOfNoUse = isDone && flag.name == "machine-profile";
+    if (isGiven || recorded.empty() || isOfNoUse)
+      continue;
+    llvm::cl::Option *option =
+        llvm::cl::getRegisteredOptions().lookup(flag.name);
+    if (option->addOccurrence(0, flag.name, recorded))
+      return invalidArgument("'" + options.input + "': " + kRecord.str() +
+                             " has no value that --" + flag.name.str() +
+                             " takes");
+  }
+  return readCompileOptions();
+}

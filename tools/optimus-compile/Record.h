@@ -1,0 +1,43 @@
+//===- Record.h - What a program was compiled with --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The IR of a phase carries the flags that made it, as the module's attribute
+// `optimus.compilation`, so that who goes on from there need not repeat them
+// and cannot contradict what is done already.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECORD_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECORD_H
+
+#include "Options.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::optimus {
+
+/// While this lives, the module says after which phase and with which flags it
+/// is printed. Otherwise it does not: two ways to one program are one program.
+class ScopedRecord {
+public:
+  ScopedRecord(ModuleOp module, StringRef phase, const CompileOptions &options);
+  ~ScopedRecord();
+
+private:
+  ModuleOp module;
+};
+
+/// Takes the record off a program that was read, if it has one, and gives flags
+/// that the user did not give the values of the record. Returns the options
+/// then. The error names what contradicts the record.
+optimus_support::StatusOr<CompileOptions>
+takeRecord(ModuleOp module, const CompileOptions &options);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECORD_H

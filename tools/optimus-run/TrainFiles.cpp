@@ -1,0 +1,116 @@
+//===- TrainFiles.cpp - What a training run reads and writes --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TrainFiles.h"
+
+#include "Format.h"
+#include "optimus-support/PathUse.h"
+
+using namespace optrt;
+using optimus_support::PathUse;
+
+namespace optimus_run {
+
+/// Before anything is opened to be written.
+static Status checkPaths(const TrainOptions &options) {
+  const PathUse inputs[] = {
+      {"the library", options.library},
+      {"--data", options.data},
+      {"--eval-data", options.evalData},
+      {"--load", options.load, /*isWhole=*/true},
+  };
+  const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
+                             {"--log-json", options.logJson}};
+  return optimus_support::checkOutputsApart(inputs, outputs);
+}
+
+static Status checkPlan(const TrainOptions &options, const TrainingPlan &plan,
+                        const Manifest &manifest) {
+  int64_t microbatches = plan.hyperparameters.microbatches;
+  if (microbatches == 1 || manifest.findFunction("accumulate"))
+    return okStatus();
+  Status status = invalidArgument(concat(
+      "--microbatches ", microbatches, ": model library `", options.library,
+      "` cannot add gradients up; compile it with --accumulate"));
+  return options.given.count("microbatches")
+             ? status
+             : status.withAdvice(concat("that number is from ", options.load,
+                                        "; --microbatches 1 does without"));
+}
+
+Status TrainFiles::openData(const TrainOptions &options) {
+  const Manifest &manifest = library->manifest();
+  DataOrder dataOrder =
+      plan->order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
+  OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
+                                             manifest.vocabulary, dataOrder,
+                                             plan->seed, manifest.masked));
+  if (!options.evalData.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(
+        evalData, Dataset::open(options.evalData, manifest.sequence,
+                                manifest.vocabulary, DataOrder::Sequential,
+                                /*seed=*/0, manifest.masked));
+  }
+  // The number of tokens and a hash, FNV-1a, of the run's first batch.
+  std::vector<int32_t> tokens(manifest.batch * manifest.sequence),
+      targets(tokens.size());
+  OPTRT_RETURN_IF_ERROR(data->fillBatch(plan->firstPosition, manifest.batch, 0,
+                                        manifest.batch, tokens.data(),
+                                        targets.data()));
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::vector<int32_t> *list : {&tokens, &targets})
+    for (int32_t token : *list)
+      hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3;
+  fingerprint =
+      concat(data->numTokens(), " tokens whose first batch has hash ",
+             format("%016llx", static_cast<unsigned long long>(hash)));
+  return okStatus();
+}
+
+Status TrainFiles::claimOutputs(const TrainOptions &options) {
+  auto claimSave = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(saveLock, lockCheckpoint(options.save));
+    return CheckpointWriter::create(options.save).status();
+  };
+  if (!options.save.empty())
+    OPTRT_RETURN_IF_ERROR(claimSave().withContext("--save"));
+  auto claimLog = [&]() -> Status {
+    std::optional<int64_t> loaded;
+    if (checkpoint)
+      loaded = plan->firstStep - 1;
+    OPTRT_ASSIGN_OR_RETURN(log, TrainLog::open(options.logJson, loaded));
+    if (!log.notice().empty())
+      plan->notes.push_back("--log-json " + log.notice());
+    return okStatus();
+  };
+  return options.logJson.empty() ? okStatus()
+                                 : claimLog().withContext("--log-json");
+}
+
+Status TrainFiles::open(const TrainOptions &options, World &world) {
+  auto ofRoot = [&](auto make) {
+    return world.agree(world.isRoot() ? make() : okStatus());
+  };
+  OPTRT_RETURN_IF_ERROR(ofRoot([&] { return checkPaths(options); }));
+  auto openLibrary = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(world.agree(openLibrary()));
+  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(world, options.load));
+  const Manifest &manifest = library->manifest();
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
+        manifest.modelHash, tensorInfos(manifest), stateNames(manifest))));
+  plan.emplace(options, checkpoint ? &checkpoint->state() : nullptr);
+  OPTRT_RETURN_IF_ERROR(world.agree(checkPlan(options, *plan, manifest)));
+  OPTRT_RETURN_IF_ERROR(world.agree(openData(options)));
+  return ofRoot([&] { return claimOutputs(options); });
+}
+
+} // namespace optimus_run

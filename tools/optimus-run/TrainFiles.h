@@ -1,0 +1,49 @@
+//===- TrainFiles.h - What a training run reads and writes ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINFILES_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINFILES_H
+
+#include "Commands.h"
+#include "TrainLog.h"
+#include "TrainingPlan.h"
+#include "optimus-runtime/Dataset.h"
+#include "optimus-support/FileLock.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace optimus_run {
+
+/// All files of a run, opened and claimed before it begins: what cannot be read
+/// or written, or what another run writes, is found out before training.
+struct TrainFiles {
+  std::unique_ptr<optrt::ModelLibrary> library;
+  std::unique_ptr<optrt::Checkpoint> checkpoint; ///< null without --load
+  std::optional<TrainingPlan> plan;
+  std::unique_ptr<optrt::Dataset> data;
+  std::unique_ptr<optrt::Dataset> evalData; ///< null without --eval-data
+  std::string fingerprint;                  ///< of `data`
+
+  /// Of the root process.
+  optimus_support::FileLock saveLock;
+  TrainLog log;
+
+  /// Nothing that is there changes yet. Collective; errors are the same in
+  /// every process.
+  optrt::Status open(const TrainOptions &options, optrt::World &world);
+
+private:
+  optrt::Status openData(const TrainOptions &options);
+  optrt::Status claimOutputs(const TrainOptions &options);
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINFILES_H

@@ -1,0 +1,81 @@
+//===- TrainLog.h - The file of --log-json ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINLOG_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINLOG_H
+
+#include "optimus-runtime/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace optimus_run {
+
+/// A file with one JSON object a line, each with its "step". It is the log of
+/// one run and of those that it goes on from: lines of steps that are taken
+/// again make room for the new ones. Devices and pipes are written to.
+///
+/// A line that cannot be written does not end the run. It is tried again with
+/// the next one, so that nothing is missing once there is room.
+class TrainLog {
+public:
+  TrainLog() = default;
+  TrainLog(TrainLog &&other) noexcept { swap(other); }
+  TrainLog &operator=(TrainLog &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~TrainLog();
+
+  /// Opens the file and keeps other runs from writing to it. Nothing in it
+  /// changes yet. `loadedStep` is that of the checkpoint from which the run
+  /// goes on; nothing for a run from the start.
+  ///
+  /// Errors: InvalidArgument for a file that is not empty and no log, for one
+  /// that another run writes to, and where nothing can be written.
+  static optrt::StatusOr<TrainLog> open(const std::string &path,
+                                        std::optional<int64_t> loadedStep);
+
+  bool isOpen() const { return handle >= 0; }
+  /// What begin() will remove, or what is missing; may be empty.
+  const std::string &notice() const { return whatChanges; }
+  /// Removes the lines of steps that will be taken, which are all of them
+  /// without a checkpoint, and half a line that a killed run left.
+  optrt::Status begin();
+
+  /// Adds a line. Unavailable for the first of some that cannot be written.
+  optrt::Status append(std::string line);
+  /// After the last line: Unavailable if some could not be written until now.
+  optrt::Status finish();
+
+private:
+  void swap(TrainLog &other) {
+    name.swap(other.name);
+    std::swap(handle, other.handle);
+    std::swap(keptBytes, other.keptBytes);
+    whatChanges.swap(other.whatChanges);
+    pending.swap(other.pending);
+    std::swap(lostLines, other.lostLines);
+  }
+  optrt::Status findCut(std::optional<int64_t> loadedStep);
+  optrt::Status write();
+
+  std::string name;
+  int handle = -1;
+  /// How much of a regular file begin() leaves.
+  std::optional<int64_t> keptBytes;
+  std::string whatChanges;
+  std::string pending;   ///< lines, or their ends, that are not written yet
+  int64_t lostLines = 0; ///< those that `pending` had no room for
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINLOG_H

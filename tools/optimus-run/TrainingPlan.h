@@ -1,0 +1,42 @@
+//===- TrainingPlan.h - Where a run begins and how it goes ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_TRAININGPLAN_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAININGPLAN_H
+
+#include "Commands.h"
+
+#include <algorithm>
+
+namespace optimus_run {
+
+/// What a run does: what the user has given, otherwise what the loaded
+/// checkpoint says, otherwise the defaults.
+struct TrainingPlan {
+  optrt::Hyperparameters hyperparameters;
+  uint64_t seed = 0;
+  std::string order = "shuffled";
+  int64_t firstStep = 1;
+  /// The data's position before the first step, in sequences.
+  int64_t firstPosition = 0;
+  /// What the user should know of where that came from; may be empty.
+  std::vector<std::string> notes;
+
+  /// `loaded` is null without --load.
+  TrainingPlan(const TrainOptions &options, const optrt::TrainingState *loaded);
+
+  /// How many sequences were read before a step, by this run and those that it
+  /// goes on from. `batch` is this run's.
+  int64_t positionBefore(int64_t step, int64_t batch) const {
+    return firstPosition + std::max<int64_t>(0, step - firstStep) * batch;
+  }
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_TRAININGPLAN_H
