@@ -206,6 +206,10 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
                                               RankedTensorType type) {
   bool isState = role.consume_front(OptimusDialect::kStateRole);
   bool isSum = role.consume_front(kSumRole);
+  // A value whose role has a typing mistake would lie anywhere but there.
+  if (!role.empty())
+    if (std::string problem = checkRole(role); !problem.empty())
+      return op->emitOpError(problem);
   StringRef layout = table->lookup(role);
   auto *own = llvm::find_if(
       chosen, [&](const auto &entry) { return entry.first == role; });
@@ -253,9 +257,10 @@ LogicalResult ShardPass::shardArguments(func::FuncOp function) {
     StringRef role = getRole(argument);
     auto binding =
         function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
-    if (role.empty() && binding)
+    if (role.empty() && binding && checkRole(binding.getValue()).empty())
       role = binding.getValue();
-    if (role.empty() && type.getElementType().isInteger() && numUnbound < 2)
+    if (role.empty() && !binding && type.getElementType().isInteger() &&
+        numUnbound < 2)
       role = unbound[numUnbound++];
     FailureOr<ShardingAttr> sharding = lookupRole(function, role, type);
     if (failed(sharding))

@@ -8,6 +8,8 @@
 
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
+#include "optimus-support/NearestName.h"
+
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -181,11 +183,17 @@ bool Strategy::isOptional(StringRef axis) const {
   return axis == kDataAxis && getAxes().size() > 1;
 }
 
-/// Whether some strategy's table says where such a value lies.
-static bool isRole(StringRef role) {
-  return llvm::any_of(strategies, [&](const Strategy &strategy) {
-    return !strategy.lookup(role).empty();
-  });
+std::string mlir::optimus::checkRole(StringRef role) {
+  std::vector<std::string> known;
+  for (const Strategy &strategy : strategies)
+    for (const RoleLayout &row : strategy.roles)
+      known.push_back(row.role.str());
+  if (llvm::is_contained(known, role))
+    return "";
+  std::string name = role.str();
+  return "no strategy knows the role '" + name +
+         "'; roles are as qkv.weight or mlp_down.weight" +
+         optimus_support::didYouMean(name, known);
 }
 
 /// What is wrong with a layout of the user's; empty if nothing.
@@ -220,11 +228,8 @@ mlir::optimus::parseChosenLayouts(StringRef text) {
       return llvm::createStringError(
           "expected ROLE=LAYOUT, as mlp_down.weight=row,col; found '" + part +
           "'");
-    if (!isRole(role))
-      return llvm::createStringError(
-          "no strategy knows the role '" + role +
-          "'; roles are those of optimus.role in the program, as qkv.weight or "
-          "mlp_down.weight");
+    if (std::string problem = checkRole(role); !problem.empty())
+      return llvm::createStringError(problem);
     if (std::string problem = checkLayout(layout); !problem.empty())
       return llvm::createStringError(problem);
     chosen.push_back({role.str(), layout.str()});

@@ -55,6 +55,9 @@ struct Strategy {
   bool isOptional(StringRef axis) const;
 };
 
+/// What is wrong with a role that no strategy's table has; empty if one does.
+std::string checkRole(StringRef role);
+
 /// Layouts that stand before those of a strategy's table, by role.
 using ChosenLayouts = SmallVector<std::pair<std::string, std::string>>;
 
