@@ -8,6 +8,10 @@
 
 #include "Record.h"
 
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "optimus-support/NearestName.h"
+
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -20,7 +24,7 @@ using optimus_support::okStatus;
 using optimus_support::Status;
 using optimus_support::StatusOr;
 
-static constexpr StringLiteral kRecord = "optimus.compilation";
+static constexpr StringLiteral kRecord = OptimusDialect::kCompilation;
 static constexpr StringLiteral kPhase = "phase";
 
 namespace {
@@ -103,6 +107,20 @@ static StringRef getText(DictionaryAttr record, StringRef name) {
   return text ? text.getValue() : StringRef();
 }
 
+/// Refuses what is no flag: as a typing mistake it would be lost.
+static Status checkNames(DictionaryAttr record, const std::string &input) {
+  std::vector<std::string> known{kPhase.str()};
+  for (const RecordedFlag &flag : kFlags)
+    known.push_back(flag.name.str());
+  for (NamedAttribute entry : record)
+    if (std::string name = entry.getName().str();
+        !llvm::is_contained(known, name))
+      return invalidArgument("'" + input + "': " + kRecord.str() +
+                             " has the unknown member '" + name + "'" +
+                             optimus_support::didYouMean(name, known));
+  return okStatus();
+}
+
 /// Whether the record fits where compilation is to start.
 static Status checkStart(StringRef phase, const CompileOptions &options) {
   if (options.compileFrom.empty() && phase != "input")
@@ -131,6 +149,7 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
     return invalidArgument(
         "'" + options.input + "': expected " + kRecord.str() +
         " to be a dictionary of strings with a phase; remove the attribute");
+  OPTRT_RETURN_IF_ERROR(checkNames(record, options.input));
   StringRef start = options.compileFrom;
   OPTRT_RETURN_IF_ERROR(checkStart(getText(record, kPhase), options));
   if (start.empty())

@@ -12,9 +12,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "optimus-support/NearestName.h"
+
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -23,19 +28,19 @@ LogicalResult mlir::optimus::verifySharding(Operation *op, const Twine &what,
                                             Type type, Attribute value) {
   auto sharding = dyn_cast<ShardingAttr>(value);
   if (!sharding)
-    return op->emitOpError("expected ")
+    return op->emitOpError("A7: expected ")
            << what << " to be an #optimus.sharding, found " << value;
   auto tensor = dyn_cast<RankedTensorType>(type);
   // The device program keeps the sharding of what its flat buffers hold.
   if (tensor && sharding.getRank() != tensor.getRank())
-    return op->emitOpError("expected ")
+    return op->emitOpError("A7: expected ")
            << what << " to be a sharding of the rank of " << type << ", found "
            << sharding;
   MeshOp mesh = getMesh(op);
   if (!mesh)
     return success();
   if (sharding.getMesh().getValue() != mesh.getSymName())
-    return op->emitOpError("expected ")
+    return op->emitOpError("A7: expected ")
            << what << " to be on the mesh @" << mesh.getSymName() << ", found "
            << sharding;
   SmallVector<StringRef> axes = sharding.getUnreducedAxes();
@@ -43,39 +48,116 @@ LogicalResult mlir::optimus::verifySharding(Operation *op, const Twine &what,
     axes.append(sharding.getDimAxes(dim));
   for (StringRef axis : axes)
     if (!mesh.getAxisSize(axis))
-      return op->emitOpError("expected ")
+      return op->emitOpError("A7: expected ")
              << what << " to name axes of @" << mesh.getSymName()
              << ", found \"" << axis << '"';
   return success();
 }
 
+/// Whether a text can stand in the manifest and in a message.
+static bool isPlainName(StringRef name) {
+  return !name.empty() && name.size() <= 255 && llvm::json::isUTF8(name) &&
+         llvm::none_of(name, [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
+}
+
+/// A12: refuses a name that nothing reads here.
+static LogicalResult refuse(Operation *op, const Twine &where,
+                            NamedAttribute attr, ArrayRef<StringRef> known) {
+  std::string name = attr.getName().str();
+  return op->emitOpError("A12: unknown attribute ")
+         << name << where
+         << optimus_support::didYouMean(name, {known.begin(), known.end()});
+}
+
+//===----------------------------------------------------------------------===//
+// On operations
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyModel(Operation *op, Attribute value) {
+  auto fail = [&](const Twine &expected, auto found) {
+    return op->emitOpError("A1: expected ")
+           << OptimusDialect::kModel << expected << ", found " << found;
+  };
+  auto model = dyn_cast<DictionaryAttr>(value);
+  if (!model)
+    return fail(" to be a dictionary", value);
+  auto verifyInteger = [&](StringRef key, int64_t least,
+                           int64_t most) -> LogicalResult {
+    auto number = model.getAs<IntegerAttr>(key);
+    if (number && number.getType().isInteger(64) && number.getInt() >= least &&
+        number.getInt() <= most)
+      return success();
+    std::string expected = (" to have an i64 '" + key + "' from " +
+                            Twine(least) + " to " + Twine(most))
+                               .str();
+    if (Attribute found = model.get(key))
+      return fail(expected, found);
+    return fail(expected, "none");
+  };
+  for (StringRef key : {"batch", "sequence", "vocabulary"})
+    if (failed(verifyInteger(key, 1, INT32_MAX)))
+      return failure();
+  int64_t lastToken = model.getAs<IntegerAttr>("vocabulary").getInt() - 1;
+  auto objective = model.getAs<StringAttr>("objective");
+  if (model.contains("objective") &&
+      (!objective ||
+       (objective != "next_token" && objective != "masked_token")))
+    return fail(" to have the 'objective' \"next_token\" or \"masked_token\"",
+                model.get("objective"));
+  if (objective && objective == "masked_token" &&
+      failed(verifyInteger("mask_token", 0, lastToken)))
+    return failure();
+  if (model.contains("pad_token"))
+    return verifyInteger("pad_token", 0, lastToken);
+  return success();
+}
+
 LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
                                                        NamedAttribute attr) {
-  auto expect = [&](bool holds, StringRef expected) -> LogicalResult {
+  auto expect = [&](StringRef label, bool holds,
+                    StringRef expected) -> LogicalResult {
     if (holds)
       return success();
-    return op->emitOpError("expected ")
-           << attr.getName() << " to be " << expected << ", found "
-           << attr.getValue();
+    return op->emitOpError()
+           << label << ": expected " << attr.getName() << " to be " << expected
+           << ", found " << attr.getValue();
   };
+  if (attr.getName() == kModel && isa<ModuleOp>(op))
+    return verifyModel(op, attr.getValue());
   if (attr.getName() == kRole)
-    return expect(isa<StringAttr>(attr.getValue()), "a string");
+    return expect("A5", isa<StringAttr>(attr.getValue()), "a string");
   if (attr.getName() == kMove) {
     auto move = dyn_cast<StringAttr>(attr.getValue());
     bool isProduct =
         isa<MatmulOp>(op) || op->getName().getStringRef() == "ccl.matmul";
-    return expect(isProduct && move &&
-                      (move == kMovePanels || move == kMoveWhole),
-                  "\"panels\" or \"whole\", on an optimus.matmul");
+    return expect(
+        "A10", isProduct && move && (move == kMovePanels || move == kMoveWhole),
+        "\"panels\" or \"whole\", on an optimus.matmul");
+  }
+  if (attr.getName() == kRecomputed)
+    return expect("A12", isa<UnitAttr>(attr.getValue()), "without a value");
+  if (attr.getName() == kCompilation && isa<ModuleOp>(op)) {
+    auto flags = dyn_cast<DictionaryAttr>(attr.getValue());
+    return expect("A11",
+                  flags &&
+                      llvm::all_of(flags,
+                                   [](NamedAttribute flag) {
+                                     return isa<StringAttr>(flag.getValue());
+                                   }),
+                  "a dictionary of strings");
   }
   auto list = dyn_cast<ArrayAttr>(attr.getValue());
   bool oneEach = list && list.size() == op->getNumResults();
   if (attr.getName() == kResultRoles)
-    return expect(oneEach && llvm::all_of(list, llvm::IsaPred<StringAttr>),
+    return expect("A5",
+                  oneEach && llvm::all_of(list, llvm::IsaPred<StringAttr>),
                   "an array of one string for each result");
   if (attr.getName() != kShardings)
-    return success();
-  if (failed(expect(oneEach, "an array of one sharding for each result")))
+    return refuse(op, "", attr,
+                  {kModel, kRole, kMove, kResultRoles, kShardings});
+  if (failed(expect("A7", oneEach, "an array of one sharding for each result")))
     return failure();
   for (auto [index, type, value] : llvm::enumerate(op->getResultTypes(), list))
     if (!isa<UnitAttr>(value) &&
@@ -85,40 +167,111 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// On arguments and results of functions
+//===----------------------------------------------------------------------===//
+
+/// What is wrong with the name of a parameter; empty if nothing.
+static StringRef checkParamName(StringRef name) {
+  if (!isPlainName(name) || name.contains(':'))
+    return "a name of 1 to 255 bytes of UTF-8, without control characters and "
+           "colons";
+  if (name == "__metadata__")
+    return "another name: safetensors files keep this one for themselves";
+  if (isOptimizerState(name.split('.').first) && name.contains('.'))
+    return "another name: checkpoints give it to what an optimizer keeps";
+  return "";
+}
+
+/// Whether a text is a name, or a kind and a name.
+static bool isBinding(StringRef binding) {
+  auto [kind, name] = binding.split(':');
+  return isPlainName(kind) && (kind == binding || isPlainName(name));
+}
+
+/// Whether a checkpoint's shape has the elements of a parameter of some type.
+static bool isShapeOf(DenseI64ArrayAttr shape, Type type) {
+  if (!isTensorShape(shape.asArrayRef()))
+    return false;
+  // A part of a tensor tells in its encoding of what: the manifest is held
+  // against that.
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getEncoding() || !isTensorShape(tensor.getShape()))
+    return true;
+  int64_t elements = 1;
+  for (int64_t extent : shape.asArrayRef())
+    elements *= extent;
+  return elements == tensor.getNumElements();
+}
+
 /// Checks an attribute of an argument or a result of a function.
-static LogicalResult verifySignature(Operation *op, const Twine &where,
-                                     Type type, NamedAttribute attr) {
+static LogicalResult verifySignature(FunctionOpInterface function,
+                                     const Twine &where, Type type,
+                                     NamedAttribute attr) {
   StringRef name = attr.getName();
   Attribute value = attr.getValue();
-  auto expect = [&](bool holds, StringRef expected) -> LogicalResult {
+  auto expect = [&](StringRef label, bool holds,
+                    const Twine &expected) -> LogicalResult {
     if (holds)
       return success();
-    return op->emitOpError("expected ") << name << " of " << where << " to be "
-                                        << expected << ", found " << value;
+    return function->emitOpError()
+           << label << ": expected " << name << " of " << where << " to be "
+           << expected << ", found " << value;
   };
+  auto text = dyn_cast<StringAttr>(value);
   if (name == OptimusDialect::kSharding)
-    return verifySharding(op, name + " of " + where, type, value);
-  if (name == OptimusDialect::kParam || name == OptimusDialect::kRole ||
-      name == OptimusDialect::kBinding)
-    return expect(isa<StringAttr>(value), "a string");
+    return verifySharding(function, name + " of " + where, type, value);
+  if (name == OptimusDialect::kRole)
+    return expect("A5", text != nullptr, "a string");
+  if (name == OptimusDialect::kBinding)
+    return expect("A9", text && isBinding(text.getValue()),
+                  "a name, or a kind and a name as \"grad:NAME\"");
+  if (name == OptimusDialect::kParam) {
+    StringRef problem = text ? checkParamName(text.getValue()) : "a string";
+    return expect("A2", problem.empty(), problem);
+  }
   if (name == OptimusDialect::kInit)
-    return expect(isa<InitAttr>(value), "an #optimus.init");
+    return expect("A4", isa<InitAttr>(value), "an #optimus.init");
   if (name == OptimusDialect::kHfShape) {
     auto shape = dyn_cast<DenseI64ArrayAttr>(value);
-    return expect(shape &&
-                      llvm::all_of(shape.asArrayRef(),
-                                   [](int64_t extent) { return extent > 0; }),
-                  "an array<i64> of positive extents");
+    if (failed(expect(
+            "A3",
+            shape && llvm::all_of(shape.asArrayRef(),
+                                  [](int64_t extent) { return extent > 0; }),
+            "an array<i64> of positive extents")))
+      return failure();
+    std::string expected;
+    llvm::raw_string_ostream(expected)
+        << "a shape of as many elements as " << type;
+    return expect("A3", isShapeOf(shape, type), expected);
   }
   if (name == OptimusDialect::kDims) {
     auto names = dyn_cast<ArrayAttr>(value);
     auto tensor = dyn_cast<RankedTensorType>(type);
+    if (failed(expect("A6",
+                      names && llvm::all_of(names, llvm::IsaPred<StringAttr>) &&
+                          (!tensor || static_cast<int64_t>(names.size()) ==
+                                          tensor.getRank()),
+                      "an array of one string for each dimension")))
+      return failure();
     return expect(
-        names && llvm::all_of(names, llvm::IsaPred<StringAttr>) &&
-            (!tensor || static_cast<int64_t>(names.size()) == tensor.getRank()),
-        "an array of one string for each dimension");
+        "A6", llvm::all_of(names.getAsValueRange<StringAttr>(), isPlainName),
+        "names of 1 to 255 bytes of UTF-8 without control characters");
   }
-  return success();
+  if (name == OptimusDialect::kDonates) {
+    auto result = dyn_cast<IntegerAttr>(value);
+    return expect("A8",
+                  result && result.getType().isInteger(64) &&
+                      result.getInt() >= 0 &&
+                      result.getInt() < function.getNumResults(),
+                  "the number of a result, an i64 below " +
+                      Twine(function.getNumResults()));
+  }
+  return refuse(function, " of " + where, attr,
+                {OptimusDialect::kSharding, OptimusDialect::kRole,
+                 OptimusDialect::kBinding, OptimusDialect::kParam,
+                 OptimusDialect::kInit, OptimusDialect::kHfShape,
+                 OptimusDialect::kDims, OptimusDialect::kDonates});
 }
 
 LogicalResult OptimusDialect::verifyRegionArgAttribute(Operation *op,
@@ -128,7 +281,7 @@ LogicalResult OptimusDialect::verifyRegionArgAttribute(Operation *op,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return verifySignature(op, "argument " + Twine(index),
+  return verifySignature(function, "argument " + Twine(index),
                          function.getArgumentTypes()[index], attr);
 }
 
@@ -139,6 +292,6 @@ LogicalResult OptimusDialect::verifyRegionResultAttribute(Operation *op,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return verifySignature(op, "result " + Twine(index),
+  return verifySignature(function, "result " + Twine(index),
                          function.getResultTypes()[index], attr);
 }

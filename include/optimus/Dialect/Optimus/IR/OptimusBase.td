@@ -39,14 +39,43 @@ def Optimus_Dialect : Dialect {
     `optimus.shardings`, one sharding for each result (or `unit` for a result
     that has none): absent means undecided. Function arguments carry
     `optimus.sharding`. `optimus.donates = k` on an argument promises that
-    result k takes over its buffer. Of these the types, the ranks of shardings
-    and, once the module has a mesh, their axes are verified.
+    result k takes over its buffer. The module carries `optimus.model`, what the
+    runtime must know of the model.
+
+    These attributes are verified at every level, since the manifest is made of
+    them:
+
+    * (A1) `optimus.model` is a dictionary in which `batch`, `sequence` and
+      `vocabulary` are from 1 to 2^31 − 1. `objective`, if there is one, is
+      `next_token` or `masked_token`; that has `mask_token` and may have `pad_token`,
+      tokens below `vocabulary`. Other members are the builder's own.
+    * (A2) `optimus.param` is 1 to 255 bytes of UTF-8 without control characters
+      and colons, not `__metadata__`, which safetensors keeps for itself, and no
+      state of an optimizer, as `exp_avg.…`.
+    * (A3) `optimus.hf_shape` has at most 16 positive extents, and as many elements as
+      the parameter.
+    * (A4) `optimus.init` is an `#optimus.init`; a program that is compiled to a
+      library has one for each parameter.
+    * (A5) `optimus.role` is a text, `optimus.result_roles` one for each result;
+      `--optimus-shard` refuses roles that no strategy knows.
+    * (A6) `optimus.dims` is a name for each dimension, of 1 to 255 bytes of UTF-8
+      without control characters.
+    * (A7) `optimus.sharding` and `optimus.shardings` have the ranks of their values
+      and, once the module has a mesh, its axes.
+    * (A8) `optimus.donates` is the number of a result.
+    * (A9) `optimus.binding` is a name, or a kind and a name as `grad:NAME`.
+    * (A10) `optimus.move`, on a product, is `"panels"` or `"whole"`.
+    * (A11) `optimus.compilation`, in which `optimus-compile` keeps its flags in the
+      IR of a phase, is a dictionary of strings.
+    * (A12) there are no other attributes whose names begin with `optimus.`.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
+    static constexpr llvm::StringLiteral kModel = "optimus.model";
+    static constexpr llvm::StringLiteral kCompilation = "optimus.compilation";
     static constexpr llvm::StringLiteral kParam = "optimus.param";
     static constexpr llvm::StringLiteral kHfShape = "optimus.hf_shape";
     static constexpr llvm::StringLiteral kInit = "optimus.init";
