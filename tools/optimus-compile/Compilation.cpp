@@ -13,6 +13,7 @@
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Target/CPU/Manifest.h"
+#include "optimus/Target/CPU/ModelDescription.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/Tool.h"
 

@@ -14,6 +14,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Target/CPU/KernelLibrary.h"
+#include "optimus/Target/CPU/ModelDescription.h"
 
 #include "optimus-support/Hash.h"
 
@@ -30,19 +31,6 @@ using namespace mlir::optimus;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kGradStep = "grad_step";
-static constexpr llvm::StringLiteral kModelAttr = "optimus.model";
-static constexpr llvm::StringLiteral kModelKeys[] = {"batch", "sequence",
-                                                     "vocabulary"};
-
-LogicalResult mlir::optimus::checkModelDescription(ModuleOp module) {
-  auto described = module->getAttrOfType<DictionaryAttr>(kModelAttr);
-  for (StringRef key : kModelKeys)
-    if (!described || !described.getAs<IntegerAttr>(key))
-      return module.emitError("expected an integer '")
-             << key << "' in the module's attribute '" << kModelAttr
-             << "', which a library's manifest needs";
-  return success();
-}
 
 /// What rounding does to each result, by the result's binding.
 static DictionaryAttr getRoundings(func::FuncOp function) {
@@ -217,8 +205,8 @@ LogicalResult ManifestBuilder::addParams(func::FuncOp function) {
     identity += '\n';
     auto init =
         function.getArgAttrOfType<InitAttr>(i, OptimusDialect::kInit);
-    json::Object initializer{{"kind", init ? init.getKind() : "zeros"}};
-    if (init && init.getKind() == "normal") {
+    json::Object initializer{{"kind", init.getKind()}};
+    if (init.getKind() == "normal") {
       initializer["stddev"] = init.getStddev();
       initializer["stream"] = init.getStream();
     }
@@ -268,10 +256,15 @@ void ManifestBuilder::addRounding(func::FuncOp function, StringRef binding,
 
 FailureOr<json::Object> ManifestBuilder::getArg(func::FuncOp function,
                                                 unsigned number) {
-  if (auto name =
-          function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kParam))
-    return json::Object{{"kind", "param"},
-                        {"index", paramIndices.lookup(name.getValue())}};
+  if (auto name = function.getArgAttrOfType<StringAttr>(
+          number, OptimusDialect::kParam)) {
+    auto index = paramIndices.find(name.getValue());
+    if (index == paramIndices.end())
+      return function.emitError("argument ")
+             << number << " is the parameter '" << name.getValue()
+             << "', which the first function does not have";
+    return json::Object{{"kind", "param"}, {"index", index->second}};
+  }
   auto binding =
       function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
   if (!binding)
@@ -361,14 +354,14 @@ FailureOr<std::string> ManifestBuilder::build() {
     return failure();
   }
   // Every function has all parameters and inputs; the first one's are listed.
-  if (failed(addParams(functions.front())) ||
+  if (failed(checkModelDescription(module)) ||
+      failed(addParams(functions.front())) ||
       failed(addInputs(functions.front())))
     return failure();
 
-  if (failed(checkModelDescription(module)))
-    return failure();
   json::Object model;
-  auto described = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  auto described =
+      module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel);
   for (StringRef key : kModelKeys)
     model[key] = described.getAs<IntegerAttr>(key).getInt();
 

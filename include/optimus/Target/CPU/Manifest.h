@@ -33,10 +33,6 @@ struct ManifestOptions {
 /// functions on local tensors.
 void recordLayouts(ModuleOp module);
 
-/// Whether a module says of its model what a manifest must: batch, sequence and
-/// vocabulary. A failure is reported on the module.
-LogicalResult checkModelDescription(ModuleOp module);
-
 /// The manifest (docs/manifest.md) of a module of placed device programs that went
 /// through recordLayouts. A failure is reported on the operation concerned.
 FailureOr<std::string> buildManifest(ModuleOp module, const CpuTarget &target,

@@ -1,0 +1,45 @@
+// What the runtime would refuse of a library's manifest, or take as it is not
+// meant, is refused before any phase runs, wherever compilation starts.
+// RUN: rm -rf %t && mkdir %t && cd %t
+// RUN: python3 -m optimus.models gpt2 --layers 1 --hidden 8 --heads 2 --seq 4 --vocab 16 --batch 2 -o good.mlir
+// RUN: optimus-compile good.mlir --mesh row:1,col:2 --strategy summa --dump-phases-to phases --compile-to place -o place.mlir
+
+// RUN: sed 's/module attributes.*/module {/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=MODEL
+// MODEL: bad.mlir:1:1: error: expected an integer 'batch' in the module's attribute 'optimus.model', which a library's manifest needs; write {optimus.model = {batch =
+// RUN: sed 's/batch = 2/batch = 3/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=BATCH
+// BATCH: error: 'func.func' op argument 16: expected tokens of [batch, sequence] = [3, 4], as optimus.model says, found [2, 4]
+// RUN: sed 's/optimus.init = #optimus.init<ones>, //' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=INIT
+// INIT: error: 'func.func' op parameter 'h.0.ln_1.weight' (argument 2): expected optimus.init, the values that training starts from; write #optimus.init<zeros>, #optimus.init<ones> or #optimus.init<normal, stddev = 0.02, stream = N>
+
+// A program need not name its dimensions so.
+// RUN: sed -e 's/vocabulary = 16/vocabulary = 17/' -e 's/"vocabulary"/"words"/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TABLE
+// RUN: sed -e 's/vocabulary = 16/vocabulary = 17/' -e 's/"vocabulary"/"words"/g' phases/06-fuse.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from fuse bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TABLE
+// TABLE: error: 'optimus.embedding' op expected a table of at least 17 rows, the vocabulary of optimus.model, found 16: other tokens would have none
+
+// Device programs, too.
+// RUN: sed 's/vocabulary = 16/vocabulary = 17/' phases/07-exec.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from exec bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=EXEC
+// EXEC: error: 'func.func' op parameter 'wte.weight' (argument 0): expected a dimension "vocabulary" of at least 17, the vocabulary of optimus.model, found 16
+// RUN: sed 's/batch = 2/batch = -2/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// NEGATIVE: error: {{.*}}A1: expected optimus.model to have an i64 'batch' from 1 to 2147483647, found -2 : i64
+// RUN: sed 's/array<i64: 24>/array<i64: 23>/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=SHAPE
+// SHAPE: error: 'func.func' op parameter 'h.0.attn.c_attn.bias' (argument 6): expected optimus.hf_shape to have as many elements as [3, 2, 4], found [23]
+// RUN: sed 's/"scalar:beta1"/"scalar:beta"/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=SCALAR
+// SCALAR: error: 'func.func' op argument {{[0-9]+}}: the runtime knows nothing that is bound as "scalar:beta"; did you mean 'scalar:beta1'?
+// RUN: sed 's/"exp_avg:wpe.weight"/"exp_avg:wpe"/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=OWNER
+// OWNER: error: 'func.func' op argument {{[0-9]+}}: the runtime knows nothing that is bound as "exp_avg:wpe"; there is no parameter 'wpe'
+// RUN: sed 's/optimus.param = "ln_f.bias"/optimus.param = "ln_f.weight"/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: 'func.func' op argument 16: argument 15 is the parameter 'ln_f.weight', too
+// RUN: sed 's/optimizer = "adamw"/optimiser = "adamw"/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=FLAG
+// FLAG: error: 'bad.mlir': optimus.compilation has the unknown member 'optimiser'; did you mean 'optimizer'?
