@@ -66,6 +66,9 @@ int64_t optimus_planning::lowerBound(std::span<const LiveRange> ranges) {
   return components.empty() ? 0 : components.front().lowerBound;
 }
 
+/// Nodes that cost too little to be weighed against bytes: a fifth of a second.
+static constexpr int64_t kLeastNodes = 20'000;
+
 /// All arenas are multiples of this: the greatest common divisor of the sizes
 /// where that satisfies every alignment, of sizes and alignments otherwise.
 static int64_t arenaStep(const std::vector<Component> &components) {
@@ -104,24 +107,30 @@ public:
     return largest;
   }
 
+  /// Tries whether all of it fits in `goal`, within an allowance of nodes.
+  void attempt(int64_t goal, int64_t allowance) {
+    fit(std::max(goal, proven) / step * step, std::min(nodesLeft, allowance));
+  }
+
   /// Brings the arena down to at most `goal`, or as near as the allowance of
-  /// nodes goes: tries the goal itself, then bisects between the sizes that
-  /// were met and those that were not.
+  /// nodes goes. Rounds of bisection, each with twice the nodes for one size:
+  /// most of what can be gained is gained cheaply, and a size that is out of
+  /// reach does not spend what would have met the next one.
   void bringDownTo(int64_t goal, int64_t allowance) {
     int64_t end = nodesLeft - std::min(nodesLeft, allowance);
-    goal = std::max(goal, proven) / step * step;
-    int64_t unmet = goal - step;
-    int64_t capacity = goal;
-    while (arena() > goal && nodesLeft > end) {
-      // The goal itself is worth more than what lies above it.
-      int64_t left = nodesLeft - end;
-      int64_t share = capacity == goal ? left - left / 4 : left - left / 2;
-      if (!fit(capacity, share))
-        unmet = capacity;
-      int64_t between = (arena() - unmet) / step;
-      if (between <= 1)
+    for (int64_t share = kFirstShare; nodesLeft > end; share *= 2) {
+      int64_t least = std::max(goal, proven) / step * step;
+      if (arena() <= least)
         return;
-      capacity = unmet + between / 2 * step;
+      int64_t unmet = least - step, capacity = least;
+      while (arena() > least && nodesLeft > end) {
+        if (!fit(capacity, std::min(share, nodesLeft - end)))
+          unmet = capacity;
+        int64_t between = (arena() - unmet) / step;
+        if (between <= 1 || between < arena() / step / kResolution)
+          break;
+        capacity = unmet + between / 2 * step;
+      }
     }
   }
 
@@ -129,6 +138,12 @@ public:
   int64_t nodesLeftOver() const { return nodesLeft; }
 
 private:
+  /// Nodes for one size in the first round; five rankings get some.
+  static constexpr int64_t kFirstShare = 2000;
+  /// Sizes nearer to each other than this part of them are not told apart
+  /// until a round knows nothing better.
+  static constexpr int64_t kResolution = 200;
+
   /// Whether every component was placed within `capacity`.
   bool fit(int64_t capacity, int64_t nodes) {
     SearchBudget budget{nodes, deadline};
@@ -195,10 +210,16 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
       std::floor(static_cast<double>(bound) * options.goodEnough));
   goodEnough = std::max(goodEnough, bound);
   ArenaSearch search(components, placements, bound, options);
+  // The budget is worth most of the nodes.
   if (options.budget && arena > *options.budget)
-    search.bringDownTo(std::max(*options.budget, bound),
-                       options.nodeLimit - options.nodeLimit / 4);
-  search.bringDownTo(goodEnough, options.nodeLimit);
+    search.attempt(std::max(*options.budget, bound),
+                   options.nodeLimit - options.nodeLimit / 4);
+  int64_t allowance = options.nodeLimit;
+  if (options.bytesPerNode > 0)
+    allowance =
+        std::min(allowance, kLeastNodes + (search.arena() - goodEnough) /
+                                              options.bytesPerNode);
+  search.bringDownTo(goodEnough, allowance);
 
   for (size_t i = 0; i < components.size(); ++i) {
     const std::vector<Buffer> &buffers = components[i].buffers;

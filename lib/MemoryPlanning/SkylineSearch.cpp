@@ -266,8 +266,10 @@ SearchResult optimus_planning::searchPlacement(const Component &component,
     return SearchResult::DoesNotFit;
   // The search recurses once per buffer.
   constexpr size_t kMaxBuffers = 4096;
-  if (buffers.size() > kMaxBuffers)
+  if (buffers.size() > kMaxBuffers) {
+    budget.nodes = 0;
     return SearchResult::GaveUp;
+  }
 
   std::vector<int64_t> loads = sectionLoads(component);
   struct Keys {

@@ -69,6 +69,7 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
       {"place",
        "func.func(optimus-place-buffers),func.func(optimus-verify-exec)",
        false},
-      {"llvm", "optimus-exec-to-llvm", false},
+      // Verified again: --compile-from starts here.
+      {"llvm", "func.func(optimus-verify-exec),optimus-exec-to-llvm", false},
   };
 }

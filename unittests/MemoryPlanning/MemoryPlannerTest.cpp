@@ -202,6 +202,23 @@ TEST(MemoryPlanner, NodeLimitHolds) {
   EXPECT_EQ(validate(ranges, result), std::nullopt);
 }
 
+TEST(MemoryPlanner, SearchesForWhatItsBytesAreWorth) {
+  std::mt19937_64 random(5);
+  std::vector<LiveRange> ranges = randomRanges(random, 300, 60, 1000, false);
+  Options options, noSearch;
+  options.goodEnough = 1.0;
+  options.bytesPerNode = 64;
+  noSearch.nodeLimit = 0;
+  Plan quick = plan(ranges, noSearch);
+  int64_t gain = quick.arenaBytes - quick.lowerBound;
+  ASSERT_GT(gain, 0);
+  Plan result = plan(ranges, options);
+  EXPECT_GT(result.searchNodes, 0);
+  EXPECT_LE(result.searchNodes, 20'000 + gain / options.bytesPerNode);
+  EXPECT_LE(result.arenaBytes, quick.arenaBytes);
+  EXPECT_EQ(validate(ranges, result), std::nullopt);
+}
+
 TEST(MemoryPlanner, TimeLimitOfZeroKeepsThePortfolio) {
   std::mt19937_64 random(6);
   std::vector<LiveRange> ranges = randomRanges(random, 300, 60, 1000, false);

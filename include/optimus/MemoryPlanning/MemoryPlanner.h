@@ -55,6 +55,10 @@ struct Options {
   /// The exact search gives up after placing this many buffers, of the order of
   /// 100,000 a second (where a step is dear it counts for more). 0: no search.
   int64_t nodeLimit = 1'000'000;
+  /// What a node must be worth: beyond the first 20,000, the search for an
+  /// arena that is good enough places one buffer for each so many bytes that it
+  /// could save. 0: it goes on to the node limit for a single byte.
+  int64_t bytesPerNode = 0;
   /// Seconds after which the exact search gives up. With a time limit the plan
   /// depends on the speed of the machine; the default is none.
   std::optional<double> timeLimit;

@@ -7,8 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Conversion/OptimusToCCL/Partitioner.h"
+#include "CheckSizes.h"
 
+#include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -62,7 +63,11 @@ public:
     std::stable_partition(functions.begin(), functions.end(), hasAddends);
     DimensionClasses classes(getOperation());
     for (func::FuncOp function : functions)
-      if (failed(partition(function, mesh, classes)))
+      if (failed(checkPadding(function, classes)))
+        return signalPassFailure();
+    for (func::FuncOp function : functions)
+      if (failed(partition(function, mesh, classes)) ||
+          failed(checkTotals(function, mesh)))
         return signalPassFailure();
   }
 

@@ -195,15 +195,24 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
     return partitionByRule(op);
   }
   auto move = op->getAttrOfType<StringAttr>(OptimusDialect::kMove);
-  if (move && move == OptimusDialect::kMoveWhole) {
-    ++numLocal;
-    return partitionWhole(op, *cuts);
-  }
   int64_t panels = 1;
   for (const auto &axes : cuts->axes)
     for (StringRef axis : axes)
       if (!axis.empty())
         panels = std::lcm(panels, *mesh.getAxisSize(axis));
+  bool hasTooMany = panels > ccl::kMostPanels;
+  if (hasTooMany && move && move == OptimusDialect::kMovePanels)
+    return op.emitOpError("must move in ")
+           << panels << " panels at least on this mesh, as '"
+           << OptimusDialect::kMove << "' asks, but expected at most "
+           << ccl::kMostPanels
+           << "; leave the attribute out, so that tensors move whole, or "
+              "choose "
+              "another mesh";
+  if (hasTooMany || (move && move == OptimusDialect::kMoveWhole)) {
+    ++numLocal;
+    return partitionWhole(op, *cuts);
+  }
   ShardingAttr layout =
       shardings[2].withUnreduced(cuts->getUnreduced(*stationary));
   Value a = get(op.getA()), b = get(op.getB());

@@ -62,12 +62,12 @@ void mlir::optimus::recordLayouts(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
-  module->setAttr(kSourceHashAttr,
-                  StringAttr::get(module.getContext(),
-                                  optimus_support::hashToHex(
-                                      optimus_support::hash64(text))));
+  module->setAttr(
+      exec::ExecDialect::kSourceHash,
+      StringAttr::get(module.getContext(), optimus_support::hashToHex(
+                                               optimus_support::hash64(text))));
   if (auto function = module.lookupSymbol<func::FuncOp>(kGradStep))
-    module->setAttr(kRoundingAttr, getRoundings(function));
+    module->setAttr(exec::ExecDialect::kRounding, getRoundings(function));
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments())
       if (isa<RankedTensorType>(argument.getType()))
@@ -259,7 +259,8 @@ LogicalResult ManifestBuilder::addInputs(func::FuncOp function) {
 
 void ManifestBuilder::addRounding(func::FuncOp function, StringRef binding,
                                   json::Object &arg) {
-  auto roundings = module->getAttrOfType<DictionaryAttr>(kRoundingAttr);
+  auto roundings =
+      module->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kRounding);
   if (roundings && function.getSymName() == kGradStep)
     if (auto rounding = roundings.getAs<FloatAttr>(binding))
       arg["rounding"] = rounding.getValueAsDouble();
@@ -396,7 +397,7 @@ FailureOr<std::string> ManifestBuilder::build() {
   json::Array features;
   for (const std::string &feature : target.required)
     features.push_back(feature);
-  auto hash = module->getAttrOfType<StringAttr>(kSourceHashAttr);
+  auto hash = module->getAttrOfType<StringAttr>(exec::ExecDialect::kSourceHash);
   json::Object manifest{
       {"format", 1},
       {"compiler",

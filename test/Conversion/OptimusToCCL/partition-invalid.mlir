@@ -50,3 +50,43 @@ func.func @no_rule(%x: tensor<8xf32> {optimus.sharding = #optimus.sharding<@mesh
   %0 = arith.negf %x {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}]>]} : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+optimus.mesh @mesh <["row" = 8, "col" = 9]>
+func.func @too_many_panels(%x: tensor<72x72xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>}) -> tensor<72x72xf32> {
+  // expected-error @+1 {{must move in 72 panels at least on this mesh, as 'optimus.move' asks, but expected at most 64; leave the attribute out}}
+  %0 = optimus.matmul %x, %x {optimus.move = "panels", optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {"col"}]>]} : (tensor<72x72xf32>, tensor<72x72xf32>) -> tensor<72x72xf32>
+  return %0 : tensor<72x72xf32>
+}
+
+// -----
+
+#all = #optimus.sharding<@mesh, [{"row"}, {}, {}]>
+optimus.mesh @mesh <["row" = 65536]>
+// expected-error @+1 {{has argument 0 of shape [1, 65536, 131072], which this mesh pads to [65536, 65536, 131072], 562949953421312 elements; expected at most 281474976710656, choose a mesh of shorter axes}}
+func.func @padded(%x: tensor<1x65536x131072xf32> {optimus.sharding = #all}) -> tensor<1x65536x131072xf32> {
+  %0 = optimus.gelu %x {optimus.shardings = [#all]} : tensor<1x65536x131072xf32>
+  return %0 : tensor<1x65536x131072xf32>
+}
+
+// -----
+
+#one = #optimus.sharding<@mesh, [{}]>
+optimus.mesh @mesh <["row" = 2]>
+// expected-error @+1 {{has tensors of 562949953421312 elements on each rank in all; expected at most 281474976710656, choose more ranks or a smaller model}}
+func.func @held(%x: tensor<281474976710656xf32> {optimus.sharding = #one}) -> tensor<281474976710656xf32> {
+  %0 = optimus.gelu %x {optimus.shardings = [#one]} : tensor<281474976710656xf32>
+  return %0 : tensor<281474976710656xf32>
+}
+
+// -----
+
+#cut = #optimus.sharding<@mesh, [{"row"}]>
+#one = #optimus.sharding<@mesh, [{}]>
+optimus.mesh @mesh <["row" = 65536]>
+// expected-error @+1 {{moves 2305878193585782784 elements among all ranks; expected at most 576460752303423487, choose fewer ranks or a smaller model}}
+func.func @moved(%x: tensor<268435456xf32> {optimus.sharding = #cut}) -> (tensor<268435456xf32> {optimus.sharding = #one}) {
+  %0 = optimus.gelu %x {optimus.shardings = [#cut]} : tensor<268435456xf32>
+  return %0 : tensor<268435456xf32>
+}

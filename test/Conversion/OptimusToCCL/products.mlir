@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-shard='strategy=summa' --optimus-partition --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-shard='strategy=summa' --optimus-partition --split-input-file --verify-roundtrip | FileCheck %s
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 
@@ -60,4 +60,18 @@ func.func @neither(%x: tensor<12x18xf32> {optimus.sharding = #optimus.sharding<@
                    %w: tensor<18x24xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>}) -> tensor<12x24xf32> {
   %y = optimus.matmul %x, %w {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}]>]} : (tensor<12x18xf32>, tensor<18x24xf32>) -> tensor<12x24xf32>
   return %y : tensor<12x24xf32>
+}
+
+// -----
+
+// 64 panels are the most; on a longer axis a product's tensors move whole.
+optimus.mesh @mesh <["row" = 1, "col" = 65]>
+// CHECK-LABEL: func.func @long_axis(
+// CHECK: %[[X:.*]] = ccl.all_gather %arg0 {axis = "col", dim = 1 : i64}
+// CHECK: optimus.matmul %[[X]], %arg1
+// CHECK-NOT: ccl.matmul
+func.func @long_axis(%x: tensor<2x130xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>},
+                     %w: tensor<130x65xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>}) -> tensor<2x65xf32> {
+  %y = optimus.matmul %x, %w {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {"col"}]>]} : (tensor<2x130xf32>, tensor<130x65xf32>) -> tensor<2x65xf32>
+  return %y : tensor<2x65xf32>
 }

@@ -336,6 +336,18 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+func.func @matmul_c3_most(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
+  // expected-error @below {{C3: expected at most 64 panels, found 66}}
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 66 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c3_divides(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
   // expected-error @below {{C3: expected a number of panels that divides 12, the padded extent of K, found 18}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 18 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>

@@ -13,7 +13,7 @@ func.func private @local_c1_tensor(tensor<4xf32, #ccl.local<[8, 6], #optimus.sha
 
 // -----
 
-// expected-error @below {{C2: expected positive extents, found 4 of 0}}
+// expected-error @below {{C2: expected positive extents of at most 281474976710656 elements in all, found [0]}}
 func.func private @local_c2(tensor<4xf32, #ccl.local<[0], #optimus.sharding<@mesh, [{"row"}]>>>)
 
 // -----
@@ -279,5 +279,37 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 func.func @slice_c3_multiple(%x: tensor<4x7xf32>) {
   // expected-error @below {{C3: expected dimension 1 to be a multiple of 3, found 7}}
   %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x7xf32>) -> tensor<4x3xf32, #cut>
+  return
+}
+
+// -----
+
+// expected-error @below {{C2: expected positive extents of at most 281474976710656 elements in all, found [4611686018427387904, 4]}}
+func.func @local_c2_elements(%x: tensor<4x4xf32, #ccl.local<[4611686018427387904, 4], #optimus.sharding<@mesh, [{}, {}]>>>) {
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 65536]>
+#x = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
+#cut = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
+func.func @local_c4_elements(%x: tensor<281474976710656xf32, #cut>) {
+  // expected-error @below {{#ccl.local C4: expected operand 0 to have at most 281474976710656 elements with padding, found more than 2^63}}
+  %0 = ccl.all_gather %x {axis = "row", dim = 0 : i64} : (tensor<281474976710656xf32, #cut>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2, "col" = 3]>
+#h = #ccl.local<[16388, 8], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#table = #ccl.local<[12, 8], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#tokens = #ccl.local<[16388], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+func.func @head_loss_c8(%h: tensor<8194x8xf32, #h>, %table: tensor<4x8xf32, #table>, %targets: tensor<8194xi32, #tokens>) {
+  // expected-error @below {{C8: expected at most 4096 chunks, found 4097 of 2 of 8194 tokens; give larger chunks}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 2 : i64}
+    : (tensor<8194x8xf32, #h>, tensor<4x8xf32, #table>, tensor<8194xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
   return
 }

@@ -8,9 +8,11 @@
 // A number that is given is taken, or the nearest smaller one that divides.
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{move=panels panels=13},optimus-verify-partition))' | FileCheck %s --check-prefix=GIVEN
 // RUN: not optimus-opt %s --optimus-tune-products='panels=-2' 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not optimus-opt %s --optimus-tune-products='panels=999999999999' 2>&1 | FileCheck %s --check-prefix=TOO-MANY
 // RUN: not optimus-opt %s --optimus-tune-products='move=slowly' 2>&1 | FileCheck %s --check-prefix=INVALID
 
-// NEGATIVE: error: expected 0 panels, to choose by predicted times, or more; found -2
+// NEGATIVE: error: expected 0 panels, to choose by predicted times, or up to 64; found -2
+// TOO-MANY: error: expected 0 panels, to choose by predicted times, or up to 64; found 999999999999
 // INVALID: error: unknown movement 'slowly'; known are auto, panels and whole
 
 optimus.mesh @mesh <["row" = 2, "col" = 2]>

@@ -17,7 +17,7 @@ func.func @arena_slot_c2(%arena: memref<1024xi8>) {
 // -----
 
 func.func @strided(%b: memref<64xf32, strided<[2]>>) {
-  // expected-error @below {{must be flat buffer of f32, f64 or i32}}
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
   %0 = "exec.slice"(%b) {offset = 0 : i64} : (memref<64xf32, strided<[2]>>) -> memref<32xf32>
   return
 }
@@ -284,5 +284,181 @@ func.func @collective_c5(%a: memref<64xf32>, %b: memref<64xf32>) {
 func.func @wait_c1(%token: !exec.token) {
   // expected-error @below {{waits for something that is no exec.collective_start}}
   exec.wait %token
+  return
+}
+
+// -----
+
+func.func @buffer_too_large(%b: memref<281474976710657xf32>) {
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  %0 = exec.slice %b[0] : memref<281474976710657xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+func.func @buffer_empty() {
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  %0 = exec.alloc "activation" : memref<0xf32>
+  return
+}
+
+// -----
+
+func.func @buffer_memory_space(%b: memref<64xf32, 1>) {
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  %0 = "exec.slice"(%b) {offset = 0 : i64} : (memref<64xf32, 1>) -> memref<32xf32>
+  return
+}
+
+// -----
+
+func.func @arena_too_large(%arena: memref<4503599627370497xi8>) {
+  // expected-error @below {{must be flat buffer of at most 2^52 bytes}}
+  %0 = exec.arena_slot %arena[0] "activation" : memref<4503599627370497xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @arena_slot_c2_overflow(%arena: memref<1024xi8>) {
+  // expected-error @below {{ends at byte more than 2^63, but the arena has 1024}}
+  %0 = exec.arena_slot %arena[9223372036854775744] "activation" : memref<1024xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c1_overflow(%b: memref<64xf32>) {
+  // expected-error @below {{elements [9223372036854775807, more than 2^63) do not lie in a buffer of 64}}
+  %0 = exec.slice %b[9223372036854775807] : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+func.func @slice_c3(%b: memref<64xf32>) {
+  %0 = exec.slice %b[0] : memref<64xf32> to memref<32xf32>
+  %1 = exec.slice %0[0] : memref<32xf32> to memref<32xf32>
+  %2 = exec.slice %1[0] : memref<32xf32> to memref<32xf32>
+  %3 = exec.slice %2[0] : memref<32xf32> to memref<32xf32>
+  %4 = exec.slice %3[0] : memref<32xf32> to memref<32xf32>
+  %5 = exec.slice %4[0] : memref<32xf32> to memref<32xf32>
+  %6 = exec.slice %5[0] : memref<32xf32> to memref<32xf32>
+  %7 = exec.slice %6[0] : memref<32xf32> to memref<32xf32>
+  // expected-error @below {{is a view of a view of more than 7 others}}
+  %8 = exec.slice %7[0] : memref<32xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @slice_rank_c1_twice(%b: memref<64xf32>) {
+  // expected-error @below {{names axis "row" twice}}
+  %0 = exec.slice_rank %b over ["row", "row"] stride 1 : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 1]>
+func.func @slice_rank_c2_stride(%b: memref<64xf32>) {
+  // expected-error @below {{stride must be from 0 to 281474976710656, found 9223372036854775807}}
+  %0 = exec.slice_rank %b over ["row"] stride 9223372036854775807 : memref<64xf32> to memref<32xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @select_rank_c2(%b: memref<64xf32>) {
+  %0 = exec.select_rank "row" is 0, %b, %b : memref<64xf32>
+  %1 = exec.select_rank "row" is 0, %0, %0 : memref<64xf32>
+  %2 = exec.select_rank "row" is 0, %1, %1 : memref<64xf32>
+  %3 = exec.select_rank "row" is 0, %2, %2 : memref<64xf32>
+  %4 = exec.select_rank "row" is 0, %3, %3 : memref<64xf32>
+  %5 = exec.select_rank "row" is 0, %4, %4 : memref<64xf32>
+  %6 = exec.select_rank "row" is 0, %5, %5 : memref<64xf32>
+  %7 = exec.select_rank "row" is 0, %6, %6 : memref<64xf32>
+  // expected-error @below {{is a view of a view of more than 7 others}}
+  %8 = exec.select_rank "row" is 0, %7, %7 : memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @real_extent_c2_overflow() {
+  // expected-error @below {{all parts together must be from 0 to 281474976710656 elements, found more than 2^63}}
+  %0 = exec.real_extent 9223372036854775807 of 9 over ["row"]
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 4]>
+func.func @part_offset_c2() {
+  // expected-error @below {{all parts together must be from 0 to 281474976710656 elements, found -8}}
+  %0 = exec.part_offset -2 over ["row"]
+  return
+}
+
+// -----
+
+func.func @gemm_c2_one_row(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{lda must be from 0 to 281474976710656, found 9223372036854775807}}
+  exec.gemm %a, %b, %c {m = 1 : i64, n = 8 : i64, k = 8 : i64, lda = 9223372036854775807 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c2_unused(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{ld_extra must be from 0 to 281474976710656, found -1}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, ld_extra = -1 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+// As a product of 64-bit numbers, the extent wraps around to 4.
+func.func @gemm_c3_overflow(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{A needs more than 2^63 elements for [4611686018427387905, 4] with leading dimension 4, but its buffer has 64}}
+  exec.gemm %a, %b, %c {m = 4611686018427387905 : i64, n = 8 : i64, k = 4 : i64, lda = 4 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @copy_c2_no_source(%b: memref<64xf32>) {
+  // expected-error @below {{src_ld must be from 0 to 281474976710656, found -9223372036854775808}}
+  exec.copy %b {rows = 1 : i64, cols = 64 : i64, src_ld = -9223372036854775808 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c1_overflow(%x: memref<64xf32>, %y: memref<64xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{out needs more than 2^63 elements, but its buffer has 64}}
+  exec.attention %x, %x, %x, %y, %lse {batch = 4294967296 : i64, seq = 4294967296 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c3_most(%x: memref<8xf32>, %y: memref<8xf32>, %lse: memref<2xf32>) {
+  // expected-error @below {{q_ld and kv_ld must be at most 281474976710656, found 9223372036854775807}}
+  exec.attention %x, %x, %x, %y, %lse {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 9223372036854775807 : i64, kv_ld = 8 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 65536]>
+func.func @collective_c3_overflow(%x: memref<281474976710656xf32>, %y: memref<64xf32>) {
+  // expected-error @below {{dst needs more than 2^63 elements for [1, more than 2^63] with leading dimension 64, but its buffer has 64}}
+  %0 = exec.collective_start all_gather sum over "row", %x to %y {outer = 1 : i64, inner = 281474976710656 : i64, src_ld = 0 : i64, dst_ld = 64 : i64} : memref<281474976710656xf32>, memref<64xf32>
+  exec.wait %0
   return
 }

@@ -11,7 +11,9 @@
 // RUN: not optimus-opt %s --optimus-schedule='machine-profile=%t.extent.json' 2>&1 | FileCheck %s --check-prefix=EXTENT
 // RUN: echo '{"version": 1' > %t.cut.json
 // RUN: not optimus-opt %s --optimus-schedule='machine-profile=%t.cut.json' 2>&1 | FileCheck %s --check-prefix=CUT
+// RUN: not optimus-opt %S/place-buffers-invalid.mlir --optimus-schedule --split-input-file 2>&1 | FileCheck %s --check-prefix=SIZES
 
+// SIZES: error: 'func.func' op has buffers of 4503599627370560 bytes together; expected at most 4503599627370496
 // MODE: error: unknown schedule 'backwards'; known are none and overlap
 // EXTRA: error: extra workspace 'much': expected a percentage of the peak, as 10%, or bytes, as 1048576 or 1MiB
 // NEGATIVE: error: extra workspace '-1%': expected a percentage

@@ -318,3 +318,74 @@ func.func @v5(%a: memref<1xf32>, %b: memref<65xf32>) {
   exec.wait %64
   return
 }
+
+// -----
+
+// expected-error @below {{V6: expected an arena 'memref<128xi8>' as the first argument, as 'exec.arena_bytes' says, found 'memref<64xi8>'}}
+func.func @v6_bytes(%arena: memref<64xi8>) attributes {exec.arena_bytes = 128 : i64} {
+  return
+}
+
+// -----
+
+func.func @v6_another(%arena: memref<64xi8>, %other: memref<64xi8>) attributes {exec.arena_bytes = 64 : i64} {
+  // expected-error @below {{V6: is not in the arena, the function's first argument}}
+  %0 = exec.arena_slot %other[0] "activation" : memref<64xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{V7: expected 'exec.commands' to be 1, found 2 : i64}}
+func.func @v7_commands(%b: memref<64xf32>) attributes {exec.commands = 2 : i64} {
+  exec.copy %b {rows = 1 : i64, cols = 64 : i64, src_ld = 0 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
+// expected-error @below {{V7: expected 'exec.communication' to be [{axis = "row", bytes = 512 : i64, messages = 1 : i64}], found [{axis = "row", bytes = 511 : i64, messages = 1 : i64}]}}
+func.func @v7_communication(%b: memref<64xf32>) attributes {exec.communication = [{axis = "row", bytes = 511 : i64, messages = 1 : i64}]} {
+  %0 = exec.collective_start all_reduce sum over "row", %b to %b {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 65536]>
+// expected-error @below {{moves more than 2^63 bytes over axis "row" of all ranks; expected a program that can be counted}}
+func.func @v7_overflow(%b: memref<281474976710656xf32>) attributes {exec.communication = []} {
+  %0 = exec.collective_start all_reduce sum over "row", %b to %b {outer = 1 : i64, inner = 281474976710656 : i64, src_ld = 281474976710656 : i64, dst_ld = 281474976710656 : i64} : memref<281474976710656xf32>, memref<281474976710656xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+// expected-error @below {{V7: expected 'exec.lower_bound_bytes' to be from 256, the most bytes alive at once, to 256, those of the arena, found 192 : i64}}
+func.func @v7_bound(%arena: memref<256xi8>) attributes {exec.arena_bytes = 256 : i64, exec.lower_bound_bytes = 192 : i64} {
+  %b = exec.arena_slot %arena[0] "activation" : memref<256xi8> to memref<64xf32>
+  exec.copy %b {rows = 1 : i64, cols = 64 : i64, src_ld = 0 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{V7: expected 'exec.peak_bytes' to be 256 together, as 'exec.lower_bound_bytes' says, found {activation = 64 : i64, workspace = 128 : i64}}}
+func.func @v7_peak(%arena: memref<256xi8>) attributes {exec.arena_bytes = 256 : i64, exec.lower_bound_bytes = 256 : i64, exec.peak_bytes = {activation = 64 : i64, workspace = 128 : i64}} {
+  %b = exec.arena_slot %arena[0] "activation" : memref<256xi8> to memref<64xf32>
+  exec.copy %b {rows = 1 : i64, cols = 64 : i64, src_ld = 0 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @v8(%x: memref<72xf32>) {
+  %from = exec.slice %x[0] : memref<72xf32> to memref<64xf32>
+  %to = exec.slice %x[8] : memref<72xf32> to memref<64xf32>
+  // expected-error @below {{V8: writes memory that it reads as another operand}}
+  exec.copy %to from %from : memref<64xf32> {rows = 1 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}

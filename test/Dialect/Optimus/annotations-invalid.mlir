@@ -7,12 +7,12 @@ func.func private @init_c1(tensor<4xf32> {optimus.init = #optimus.init<uniform>}
 
 // -----
 
-// expected-error @below {{C2: expected a finite standard deviation of 0 at least, found -5.000000e-01}}
+// expected-error @below {{C2: expected a standard deviation of 0 at least, finite as an f32, found -5.000000e-01}}
 func.func private @init_c2(tensor<4xf32> {optimus.init = #optimus.init<normal, stddev = -0.5, stream = 3>})
 
 // -----
 
-// expected-error @below {{C3: expected a stream of 0 at least, found -3}}
+// expected-error @below {{C3: expected a stream from 0 to 4294967039, found -3}}
 func.func private @init_c3(tensor<4xf32> {optimus.init = #optimus.init<normal, stddev = 0.5, stream = -3>})
 
 // -----

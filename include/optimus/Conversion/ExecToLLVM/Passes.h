@@ -9,12 +9,15 @@
 #ifndef OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
 #define OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
 
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::optimus {
 
 /// The module attribute that holds the text of the manifest.
-inline constexpr llvm::StringLiteral kManifestAttr = "exec.manifest";
+inline constexpr llvm::StringLiteral kManifestAttr =
+    exec::ExecDialect::kManifest;
 
 #define GEN_PASS_DECL
 #include "optimus/Conversion/ExecToLLVM/Passes.h.inc"

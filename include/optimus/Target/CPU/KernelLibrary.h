@@ -30,6 +30,8 @@
 #ifndef OPTIMUS_TARGET_CPU_KERNELLIBRARY_H
 #define OPTIMUS_TARGET_CPU_KERNELLIBRARY_H
 
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -49,7 +51,7 @@ class KernelBuilder;
 class KernelLibrary {
 public:
   /// The attribute that marks a function as a kernel.
-  static constexpr StringLiteral kKernelAttr = "exec.kernel";
+  static constexpr StringLiteral kKernelAttr = exec::ExecDialect::kKernel;
 
   /// Kernels go to the end of `module`, which must outlive the library. The
   /// func, scf, arith, math, memref and vector dialects must be loaded.

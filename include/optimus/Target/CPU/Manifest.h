@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TARGET_CPU_MANIFEST_H
 #define OPTIMUS_TARGET_CPU_MANIFEST_H
 
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Target/CPU/CodeGen.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -17,13 +18,8 @@
 
 namespace mlir::optimus {
 
-/// On an argument of a function of commands: the type of the local tensor that
-/// its buffer holds, a TypeAttr.
-inline constexpr llvm::StringLiteral kLocalTypeAttr = "exec.local_type";
-/// On the module: the hash of the program that is compiled, in hexadecimal.
-inline constexpr llvm::StringLiteral kSourceHashAttr = "exec.source_hash";
-/// On the module: what rounding does to each result of `grad_step`, by binding.
-inline constexpr llvm::StringLiteral kRoundingAttr = "exec.rounding";
+inline constexpr llvm::StringLiteral kLocalTypeAttr =
+    exec::ExecDialect::kLocalType;
 
 /// What a module does not say of itself.
 struct ManifestOptions {

@@ -16,6 +16,8 @@ using namespace mlir;
 using namespace mlir::ccl;
 using optimus::MeshOp;
 using optimus::ShardingAttr;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
 
 #include "optimus/Dialect/CCL/IR/CCLDialect.cpp.inc"
 
@@ -39,6 +41,10 @@ LogicalResult LocalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (static_cast<int64_t>(shape.size()) != sharding.getRank())
     return emitError() << "C1: expected a sharding of rank " << shape.size()
                        << ", found " << sharding;
+  if (!optimus::isTensorShape(shape))
+    return emitError() << "C2: expected positive extents of at most "
+                       << optimus_support::kMaxElements
+                       << " elements in all, found [" << shape << ']';
   return success();
 }
 
@@ -74,14 +80,20 @@ static LogicalResult verifyLocalType(Operation *op, const Twine &what,
       return op->emitOpError("#ccl.local C3: expected ")
              << what << " to name axes of @" << mesh.getSymName()
              << ", found \"" << axis << '"';
+  CheckedSize padded = 1;
   for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
     int64_t parts = mesh.getProduct(sharding.getDimAxes(dim));
     int64_t whole = local.getShape()[dim], part = type.getDimSize(dim);
+    padded = padded * part * parts;
     if (part < llvm::divideCeilSigned(whole, parts))
       return op->emitOpError("#ccl.local C4: expected dimension ")
              << dim << " of " << what << " to hold a part of " << whole
              << " cut into " << parts << ", found " << part;
   }
+  if (!padded.isAtMost(kMaxElements))
+    return op->emitOpError("#ccl.local C4: expected ")
+           << what << " to have at most " << kMaxElements
+           << " elements with padding, found " << padded.toString();
   return success();
 }
 

@@ -206,7 +206,8 @@ static LogicalResult expectBias(Operation *op, StringRef label, StringRef name,
 
 /// C1 to C4 and C7 of `ccl.head_loss` and its gradient.
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                Value targets, Value bias, StringRef axis) {
+                                Value targets, Value bias, StringRef axis,
+                                int64_t chunk) {
   FailureOr<int64_t> size = expectAxis(op, axis);
   if (failed(size))
     return failure();
@@ -244,19 +245,20 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
   if (bias && !shardingOf(op, bias).getUnreduced().empty())
     return op->emitOpError("C7: expected a complete bias, found ")
            << shardingOf(op, bias);
-  if (failed(expectAddends(op, "C4", "loss_sum", op->getResult(0), targets)))
+  if (failed(optimus::verifyChunks(op, "C8", targets, table, chunk)) ||
+      failed(expectAddends(op, "C4", "loss_sum", op->getResult(0), targets)))
     return failure();
   return expectAddends(op, "C4", "real_count", op->getResult(1), targets);
 }
 
 LogicalResult HeadLossOp::verify() {
   return verifyHead(*this, getH(), getTable(), getTargets(), getBias(),
-                    getAxis());
+                    getAxis(), getChunk());
 }
 
 LogicalResult HeadLossGradOp::verify() {
   if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias(),
-                        getAxis())))
+                        getAxis(), getChunk())))
     return failure();
   if (getDh().getType() != getH().getType())
     return emitOpError("C5: expected dh of type ")

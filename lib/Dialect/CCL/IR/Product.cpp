@@ -240,6 +240,9 @@ private:
   /// C3
   LogicalResult verifyPanels() {
     int64_t panels = op.getPanels();
+    if (panels > kMostPanels)
+      return op.emitOpError("C3: expected at most ")
+             << kMostPanels << " panels, found " << panels;
     // A group of no dimensions is one row or column.
     int64_t padded = 1;
     for (int t = 0; t < 3; ++t) {

@@ -231,11 +231,10 @@ public:
       return emitError(UnknownLoc::get(context))
              << "unknown movement '" << move
              << "'; known are auto, panels and whole";
-    if (panels < 0)
+    if (panels < 0 || panels > kMostPanels)
       return emitError(UnknownLoc::get(context))
-             << "expected 0 panels, to choose by predicted times, or more; "
-                "found "
-             << Twine(panels);
+             << "expected 0 panels, to choose by predicted times, or up to "
+             << kMostPanels << "; found " << Twine(panels);
     auto loaded = optimus::MachineProfile::load(machineProfile);
     if (!loaded)
       return emitError(UnknownLoc::get(context))
@@ -287,9 +286,11 @@ private:
     int64_t least = products.front().getOp().getPanels(), best = least;
     double bestSeconds = pricePanels(least);
     // Multiples of the least number are panels of one owner each, too.
-    int64_t most = panels > 0 ? panels / least : maxFactor;
-    for (int64_t factor = 2; factor <= most; ++factor) {
-      int64_t number = factor * least;
+    int64_t most = panels > 0                ? panels
+                   : maxFactor < kMostPanels ? maxFactor * least
+                                             : kMostPanels;
+    for (int64_t number = 2 * least; number <= std::min(most, kMostPanels);
+         number += least) {
       if (llvm::any_of(products, [&](const TunableProduct &product) {
             return product.getStreamedExtent() % number != 0;
           }))

@@ -6,147 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Exec/IR/Exec.h"
-
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "Operands.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::exec;
-
-//===----------------------------------------------------------------------===//
-// What verifiers share
-//===----------------------------------------------------------------------===//
-
-static int64_t getExtent(Value buffer) {
-  return cast<MemRefType>(buffer.getType()).getNumElements();
-}
-
-static Type getElementType(Value buffer) {
-  return cast<MemRefType>(buffer.getType()).getElementType();
-}
-
-/// The last element of a matrix plus one.
-static int64_t getMatrixExtent(int64_t rows, int64_t cols, int64_t ld) {
-  return (rows - 1) * ld + cols;
-}
-
-/// Checks that leading dimension and buffer fit a matrix.
-static LogicalResult verifyMatrix(Operation *op, StringRef name, Value buffer,
-                                  int64_t rows, int64_t cols, int64_t ld,
-                                  StringRef ldName) {
-  if (rows > 1 && ld < cols)
-    return op->emitOpError() << ldName << " is " << ld << ", less than the "
-                             << cols << " columns of " << name;
-  int64_t expected = getMatrixExtent(rows, cols, ld);
-  if (getExtent(buffer) < expected)
-    return op->emitOpError()
-           << name << " needs " << expected << " elements for [" << rows << ", "
-           << cols << "] with leading dimension " << ld
-           << ", but its buffer has " << getExtent(buffer);
-  return success();
-}
-
-/// Checks that the module's mesh has some axes; their sizes' product.
-static FailureOr<int64_t> verifyAxes(Operation *op, ArrayRef<Attribute> axes) {
-  optimus::MeshOp mesh = optimus::getMesh(op);
-  int64_t product = 1;
-  for (Attribute attribute : axes) {
-    StringRef axis = cast<StringAttr>(attribute).getValue();
-    std::optional<int64_t> size;
-    if (mesh)
-      size = mesh.getAxisSize(axis);
-    if (!size)
-      return op->emitOpError() << "names axis \"" << axis << "\", which "
-                               << (mesh ? "the mesh does not have"
-                                        : "needs a mesh in the module");
-    product *= *size;
-  }
-  return product;
-}
-
-//===----------------------------------------------------------------------===//
-// Buffers and views
-//===----------------------------------------------------------------------===//
-
-LogicalResult ArenaSlotOp::verify() {
-  // C1
-  if (static_cast<int64_t>(getOffset()) < 0 || getOffset() % 64 != 0)
-    return emitOpError() << "offset " << static_cast<int64_t>(getOffset())
-                         << " is not a multiple of 64 bytes";
-  // C2
-  int64_t bytes = getExtent(getBuffer()) *
-                  getElementType(getBuffer()).getIntOrFloatBitWidth() / 8;
-  int64_t end = static_cast<int64_t>(getOffset()) + bytes;
-  if (end > getExtent(getArena()))
-    return emitOpError() << "ends at byte " << end << ", but the arena has "
-                         << getExtent(getArena());
-  return success();
-}
-
-LogicalResult SliceOp::verify() {
-  int64_t offset = getOffset();
-  // C1
-  if (offset < 0 || offset + getExtent(getResult()) > getExtent(getBuffer()))
-    return emitOpError() << "elements [" << offset << ", "
-                         << offset + getExtent(getResult())
-                         << ") do not lie in a buffer of "
-                         << getExtent(getBuffer());
-  // C2
-  if (getElementType(getResult()) != getElementType(getBuffer()))
-    return emitOpError() << "makes " << getElementType(getResult()) << " of "
-                         << getElementType(getBuffer());
-  return success();
-}
-
-LogicalResult SliceRankOp::verify() {
-  // C1
-  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
-  if (failed(ranks))
-    return failure();
-  // C2
-  int64_t stride = getStride();
-  int64_t end = (*ranks - 1) * stride + getExtent(getResult());
-  if (stride < 0 || end > getExtent(getBuffer()))
-    return emitOpError() << "the last rank's part ends at element " << end
-                         << ", but the buffer has " << getExtent(getBuffer());
-  // C3
-  if (getElementType(getResult()) != getElementType(getBuffer()))
-    return emitOpError() << "makes " << getElementType(getResult()) << " of "
-                         << getElementType(getBuffer());
-  return success();
-}
-
-LogicalResult SelectRankOp::verify() {
-  // C1
-  FailureOr<int64_t> size = verifyAxes(*this, getAxisAttr());
-  if (failed(size))
-    return failure();
-  int64_t index = getIndex();
-  if (index < 0 || index >= *size)
-    return emitOpError() << "index " << index << " does not lie on axis \""
-                         << getAxis() << "\" of " << *size << " ranks";
-  return success();
-}
-
-LogicalResult RealExtentOp::verify() {
-  // C1
-  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
-  if (failed(ranks))
-    return failure();
-  // C2
-  int64_t local = getLocal(), total = getTotal();
-  if (local <= 0 || total <= 0 || local * *ranks < total)
-    return emitOpError() << *ranks << " parts of " << local
-                         << " do not cover an extent of " << total;
-  return success();
-}
-
-LogicalResult PartOffsetOp::verify() {
-  return verifyAxes(*this, getAxes().getValue());
-}
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
+using optimus_support::matrixExtent;
 
 //===----------------------------------------------------------------------===//
 // Gemm
@@ -181,8 +50,8 @@ LogicalResult GemmOp::verify() {
                           getTransB() ? k : n, getLdb(), "ldb")) ||
       failed(verifyMatrix(*this, "C", getC(), m, n, getLdc(), "ldc")))
     return failure();
-  if (getExtra() && failed(verifyMatrix(*this, "extra", getExtra(), m, n,
-                                        getLdExtra(), "ld_extra")))
+  if (failed(verifyMatrix(*this, "extra", getExtra(), m, n, getLdExtra(),
+                          "ld_extra")))
     return failure();
   if (getBias() && getExtent(getBias()) < n)
     return emitOpError() << "bias needs " << n << " elements, but has "
@@ -312,10 +181,9 @@ LogicalResult CopyOp::verify() {
     return emitOpError() << "rows and cols must be positive, found " << rows
                          << " and " << cols;
   // C2
-  if (getSrc() && failed(verifyMatrix(*this, "src", getSrc(), rows, cols,
-                                      getSrcLd(), "src_ld")))
-    return failure();
-  if (failed(verifyMatrix(*this, "dst", getDst(), rows, cols, getDstLd(),
+  if (failed(verifyMatrix(*this, "src", getSrc(), rows, cols, getSrcLd(),
+                          "src_ld")) ||
+      failed(verifyMatrix(*this, "dst", getDst(), rows, cols, getDstLd(),
                           "dst_ld")))
     return failure();
   // C3
@@ -341,26 +209,33 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
   if (heads % kvHeads != 0)
     return op.emitOpError() << "kv_heads must divide heads, found " << kvHeads
                             << " and " << heads;
-  // C3
-  int64_t qLd = op.getQLd(), kvLd = op.getKvLd();
-  if (qLd < heads * headDim || kvLd < kvHeads * headDim)
-    return op.emitOpError()
-           << "q_ld and kv_ld must hold a token's heads, found " << qLd
-           << " and " << kvLd;
   auto check = [&](ArrayRef<std::pair<StringRef, Value>> buffers,
-                   int64_t expected) -> LogicalResult {
+                   CheckedSize expected) -> LogicalResult {
     for (auto [name, buffer] : buffers)
-      if (getExtent(buffer) < expected)
+      if (!expected.isAtMost(getExtent(buffer)))
         return op.emitOpError()
-               << name << " needs " << expected
+               << name << " needs " << expected.toString()
                << " elements, but its buffer has " << getExtent(buffer);
     return success();
   };
-  int64_t tokens = batch * seq;
-  if (failed(check(queries, (tokens - 1) * qLd + heads * headDim)) ||
-      failed(check(keys, (tokens - 1) * kvLd + kvHeads * headDim)) ||
-      failed(check(results, tokens * heads * headDim)))
+  CheckedSize tokens = CheckedSize(batch) * seq;
+  CheckedSize width = CheckedSize(heads) * headDim;
+  CheckedSize kvWidth = CheckedSize(kvHeads) * headDim;
+  if (failed(check(results, tokens * width)))
     return failure();
+  // C3
+  int64_t qLd = op.getQLd(), kvLd = op.getKvLd();
+  if (!width.isAtMost(qLd) || !kvWidth.isAtMost(kvLd))
+    return op.emitOpError()
+           << "q_ld and kv_ld must hold a token's heads, found " << qLd
+           << " and " << kvLd;
+  if (failed(check(queries, matrixExtent(tokens, width, qLd))) ||
+      failed(check(keys, matrixExtent(tokens, kvWidth, kvLd))))
+    return failure();
+  for (int64_t ld : {qLd, kvLd})
+    if (ld > kMaxElements)
+      return op.emitOpError() << "q_ld and kv_ld must be at most "
+                              << kMaxElements << ", found " << ld;
   // C4
   if (op.getLengths() && failed(check({{"lengths", op.getLengths()}}, batch)))
     return failure();
@@ -438,12 +313,11 @@ LogicalResult CollectiveStartOp::verify() {
                          << " and " << inner;
   bool gathers = getKind() == CollectiveKind::AllGather;
   bool scatters = getKind() == CollectiveKind::ReduceScatter;
+  CheckedSize whole = CheckedSize(inner) * *ranks;
   if (failed(verifyMatrix(*this, "src", getSrc(), outer,
-                          scatters ? inner * *ranks : inner, getSrcLd(),
-                          "src_ld")) ||
+                          scatters ? whole : inner, getSrcLd(), "src_ld")) ||
       failed(verifyMatrix(*this, "dst", getDst(), outer,
-                          gathers ? inner * *ranks : inner, getDstLd(),
-                          "dst_ld")))
+                          gathers ? whole : inner, getDstLd(), "dst_ld")))
     return failure();
   // C4
   if (!getToken().hasOneUse() || !getWait())

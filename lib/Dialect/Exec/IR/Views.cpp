@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "Operands.h"
 
 using namespace mlir;
 using namespace mlir::exec;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
 
 /// Adds the bases of `buffer`, once each.
 static void collectBases(Value buffer, SmallVectorImpl<Value> &bases) {
@@ -52,4 +54,135 @@ void mlir::exec::addAccessEffects(
     if (access.writes)
       effects.emplace_back(MemoryEffects::Write::get(), access.operand);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+/// Most views on the way to a base. Every look at a buffer follows all of
+/// them, and a choice of two doubles them.
+static constexpr int64_t kMaxViews = 8;
+
+/// The most views on a way from `buffer` to a base, or more than `limit`.
+static int64_t countViews(Value buffer, int64_t limit) {
+  Operation *view = buffer.getDefiningOp();
+  if (!isa_and_present<SliceOp, SliceRankOp, SelectRankOp>(view))
+    return 0;
+  int64_t most = 0;
+  for (Value base : view->getOperands())
+    if (limit > 0)
+      most = std::max(most, countViews(base, limit - 1));
+  return most + 1;
+}
+
+static LogicalResult verifyDepth(Operation *view) {
+  if (countViews(view->getResult(0), kMaxViews) <= kMaxViews)
+    return success();
+  return view->emitOpError()
+         << "is a view of a view of more than " << kMaxViews - 1
+         << " others; expected fewer on the way to a buffer";
+}
+
+LogicalResult ArenaSlotOp::verify() {
+  int64_t offset = getOffset();
+  // C1
+  if (offset < 0 || offset % 64 != 0)
+    return emitOpError() << "offset " << offset
+                         << " is not a multiple of 64 bytes";
+  // C2
+  CheckedSize end =
+      CheckedSize(offset) +
+      getExtent(getBuffer()) *
+          (getElementType(getBuffer()).getIntOrFloatBitWidth() / 8);
+  if (!end.isAtMost(getExtent(getArena())))
+    return emitOpError() << "ends at byte " << end.toString()
+                         << ", but the arena has " << getExtent(getArena());
+  return success();
+}
+
+/// Checks the elements of a view, and of how many others it is one.
+static LogicalResult verifyElements(Operation *view, Value base, Value result) {
+  if (getElementType(result) != getElementType(base))
+    return view->emitOpError() << "makes " << getElementType(result) << " of "
+                               << getElementType(base);
+  return verifyDepth(view);
+}
+
+LogicalResult SliceOp::verify() {
+  int64_t offset = getOffset();
+  CheckedSize end = CheckedSize(offset) + getExtent(getResult());
+  // C1
+  if (offset < 0 || !end.isAtMost(getExtent(getBuffer())))
+    return emitOpError() << "elements [" << offset << ", " << end.toString()
+                         << ") do not lie in a buffer of "
+                         << getExtent(getBuffer());
+  // C2, C3
+  return verifyElements(*this, getBuffer(), getResult());
+}
+
+LogicalResult SliceRankOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
+  if (failed(ranks))
+    return failure();
+  // C2
+  int64_t stride = getStride();
+  CheckedSize end = CheckedSize(*ranks - 1) * stride + getExtent(getResult());
+  if (stride < 0 || stride > kMaxElements)
+    return emitOpError() << "stride must be from 0 to " << kMaxElements
+                         << ", found " << stride;
+  if (!end.isAtMost(getExtent(getBuffer())))
+    return emitOpError() << "the last rank's part ends at element "
+                         << end.toString() << ", but the buffer has "
+                         << getExtent(getBuffer());
+  // C3, C4
+  return verifyElements(*this, getBuffer(), getResult());
+}
+
+LogicalResult SelectRankOp::verify() {
+  // C1
+  FailureOr<int64_t> size = verifyAxes(*this, getAxisAttr());
+  if (failed(size))
+    return failure();
+  int64_t index = getIndex();
+  if (index < 0 || index >= *size)
+    return emitOpError() << "index " << index << " does not lie on axis \""
+                         << getAxis() << "\" of " << *size << " ranks";
+  // C2
+  return verifyDepth(*this);
+}
+
+/// Checks what all parts of a dimension are together.
+static LogicalResult verifyWhole(Operation *op, CheckedSize whole) {
+  if (whole.isAtMost(kMaxElements))
+    return success();
+  return op->emitOpError() << "all parts together must be from 0 to "
+                           << kMaxElements << " elements, found "
+                           << whole.toString();
+}
+
+LogicalResult RealExtentOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
+  if (failed(ranks))
+    return failure();
+  // C2
+  int64_t local = getLocal(), total = getTotal();
+  CheckedSize whole = CheckedSize(local) * *ranks;
+  if (local > 0 && failed(verifyWhole(*this, whole)))
+    return failure();
+  if (local <= 0 || total <= 0 || *whole.get() < total)
+    return emitOpError() << *ranks << " parts of " << local
+                         << " do not cover an extent of " << total;
+  return success();
+}
+
+LogicalResult PartOffsetOp::verify() {
+  // C1
+  FailureOr<int64_t> ranks = verifyAxes(*this, getAxes().getValue());
+  if (failed(ranks))
+    return failure();
+  // C2
+  return verifyWhole(*this, CheckedSize(getLocal()) * *ranks);
 }

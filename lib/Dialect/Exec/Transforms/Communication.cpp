@@ -12,33 +12,46 @@
 
 using namespace mlir;
 using namespace mlir::exec;
+using optimus_support::CheckedSize;
 
-SmallVector<AxisCommunication>
-mlir::exec::countCommunication(func::FuncOp function) {
-  SmallVector<AxisCommunication> result;
+/// What a collective moves on an axis of so many ranks, in all of its groups.
+static CheckedSize countBytes(CollectiveStartOp start, int64_t ranks,
+                              int64_t groups) {
+  CheckedSize bytes =
+      CheckedSize(start.getOuter()) * start.getInner() * sizeof(float);
+  // The ABI's inner extent is one rank's block of these.
+  if (start.getKind() == CollectiveKind::AllGather ||
+      start.getKind() == CollectiveKind::ReduceScatter)
+    bytes = bytes * ranks;
+  int64_t factor = start.getKind() == CollectiveKind::AllReduce ? 2 : 1;
+  return bytes * (ranks - 1) * groups * factor;
+}
+
+FailureOr<ArrayAttr> mlir::exec::describeCommunication(func::FuncOp function) {
+  Builder builder(function.getContext());
+  SmallVector<Attribute> entries;
   optimus::MeshOp mesh = optimus::getMesh(function);
-  if (!mesh)
-    return result;
-  for (optimus::MeshAxisAttr axis : mesh.getAxisList())
-    if (axis.getSize() > 1)
-      result.push_back({axis.getName().getValue()});
-  function.walk([&](CollectiveStartOp start) {
-    auto *entry = llvm::find_if(result, [&](const AxisCommunication &each) {
-      return each.axis == start.getAxis();
+  for (optimus::MeshAxisAttr axis :
+       mesh ? mesh.getAxisList() : SmallVector<optimus::MeshAxisAttr>()) {
+    int64_t ranks = axis.getSize(), messages = 0;
+    if (ranks == 1)
+      continue;
+    CheckedSize bytes = 0;
+    function.walk([&](CollectiveStartOp start) {
+      if (start.getAxisAttr() != axis.getName())
+        return;
+      bytes = bytes + countBytes(start, ranks, mesh.getNumRanks() / ranks);
+      ++messages;
     });
-    if (entry == result.end())
-      return;
-    int64_t ranks = *mesh.getAxisSize(start.getAxis());
-    int64_t groups = mesh.getNumRanks() / ranks;
-    int64_t elements = start.getOuter() * start.getInner();
-    // The ABI's inner extent is one rank's block of these.
-    if (start.getKind() == CollectiveKind::AllGather ||
-        start.getKind() == CollectiveKind::ReduceScatter)
-      elements *= ranks;
-    int64_t factor = start.getKind() == CollectiveKind::AllReduce ? 2 : 1;
-    entry->bytes += factor * (ranks - 1) * elements *
-                    static_cast<int64_t>(sizeof(float)) * groups;
-    ++entry->messages;
-  });
-  return result;
+    if (!bytes.get())
+      return function.emitOpError("moves ")
+             << bytes.toString() << " bytes over axis " << axis.getName()
+             << " of all ranks; expected a program that can be counted";
+    entries.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("axis", axis.getName()),
+         builder.getNamedAttr("bytes", builder.getI64IntegerAttr(*bytes.get())),
+         builder.getNamedAttr("messages",
+                              builder.getI64IntegerAttr(messages))}));
+  }
+  return builder.getArrayAttr(entries);
 }

@@ -15,6 +15,8 @@
 
 using namespace mlir;
 using namespace mlir::exec;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxBytes;
 
 int64_t mlir::exec::getBufferBytes(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
@@ -23,6 +25,18 @@ int64_t mlir::exec::getBufferBytes(Value buffer) {
 
 int64_t mlir::exec::getPlacedBytes(Value buffer) {
   return optimus_planning::paddedSize({0, 0, 1, getBufferBytes(buffer)});
+}
+
+LogicalResult mlir::exec::verifyAllocations(func::FuncOp function) {
+  CheckedSize bytes = 0;
+  function.walk([&](AllocOp allocation) {
+    bytes = bytes + getPlacedBytes(allocation.getBuffer());
+  });
+  if (bytes.isAtMost(kMaxBytes))
+    return success();
+  return function.emitOpError("has buffers of ")
+         << bytes.toString() << " bytes together; expected at most "
+         << kMaxBytes;
 }
 
 int64_t mlir::exec::computePeakBytes(func::FuncOp function) {

@@ -36,7 +36,12 @@ int64_t getBufferBytes(Value buffer);
 /// the planner's alignment.
 int64_t getPlacedBytes(Value buffer);
 
-/// The most bytes of allocations that are alive at once.
+/// Checks that all allocations together have no more bytes than an arena may:
+/// what of them is alive can be added up then.
+LogicalResult verifyAllocations(func::FuncOp function);
+
+/// The most bytes of allocations that are alive at once. They must have passed
+/// verifyAllocations().
 int64_t computePeakBytes(func::FuncOp function);
 
 } // namespace mlir::exec

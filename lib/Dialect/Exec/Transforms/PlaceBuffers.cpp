@@ -65,6 +65,8 @@ public:
       function.emitOpError("has an arena already");
       return signalPassFailure();
     }
+    if (failed(verifyAllocations(function)))
+      return signalPassFailure();
     SmallVector<AllocOp> allocations = collectAllocations(function);
     SmallVector<LiveRange> ranges;
     llvm::MapVector<Value, LiveInterval> intervals =
@@ -88,6 +90,8 @@ public:
     }
     // A search among thousands of buffers takes seconds and finds nothing.
     optimus_planning::Options options;
+    // A compilation waits about a second for each 6 MiB of arena.
+    options.bytesPerNode = 64;
     if (ranges.size() > 2000)
       options.nodeLimit = 0;
     Plan plan = optimus_planning::plan(ranges, options);
@@ -95,8 +99,11 @@ public:
       function.emitOpError() << "got a wrong arena plan: " << *mistake;
       return signalPassFailure();
     }
+    FailureOr<ArrayAttr> communication = describeCommunication(function);
+    if (failed(communication))
+      return signalPassFailure();
     annotate(function, plan, getPeakByCategory(allocations, ranges),
-             numCommands);
+             *communication, numCommands);
     replace(function, allocations, plan);
     numBuffers += allocations.size();
     numArenaBytes += plan.arenaBytes;
@@ -139,7 +146,7 @@ private:
 
   void annotate(func::FuncOp function, const Plan &plan,
                 const std::map<std::string, int64_t> &peak,
-                int64_t numCommands) {
+                ArrayAttr communication, int64_t numCommands) {
     Builder builder(&getContext());
     auto integer = [&](int64_t value) {
       return builder.getI64IntegerAttr(value);
@@ -151,13 +158,7 @@ private:
       categories.append(category, integer(bytes));
     function->setAttr(ExecDialect::kPeakBytes,
                       categories.getDictionary(&getContext()));
-    SmallVector<Attribute> axes;
-    for (const AxisCommunication &axis : countCommunication(function))
-      axes.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("axis", builder.getStringAttr(axis.axis)),
-           builder.getNamedAttr("bytes", integer(axis.bytes)),
-           builder.getNamedAttr("messages", integer(axis.messages))}));
-    function->setAttr(ExecDialect::kCommunication, builder.getArrayAttr(axes));
+    function->setAttr(ExecDialect::kCommunication, communication);
     function->setAttr(ExecDialect::kCommands, integer(numCommands));
   }
 

@@ -233,6 +233,8 @@ public:
         start.emitOpError("its exec.wait is not in the same block");
         return signalPassFailure();
       }
+    if (failed(verifyAllocations(function)))
+      return signalPassFailure();
     optimus::MeshOp mesh = optimus::getMesh(function);
     optimus::CostModel costs(profile, mesh ? mesh.getNumRanks() : 1);
     int64_t before = computePeakBytes(function);

@@ -9,11 +9,15 @@
 #include "LiveRanges.h"
 #include "Regions.h"
 
+#include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
+#include "optimus/Dialect/Exec/Transforms/Communication.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+
+#include <map>
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_VERIFYEXECPASS
@@ -22,15 +26,19 @@ namespace mlir::exec {
 
 using namespace mlir;
 using namespace mlir::exec;
+using optimus_support::CheckedSize;
 
 namespace {
 class VerifyExecPass : public exec::impl::VerifyExecPassBase<VerifyExecPass> {
 public:
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    bool isGood = succeeded(verifyCollectives(function)) &&
+    bool isGood = succeeded(verifyOneArena(function)) &&
+                  succeeded(verifyCollectives(function)) &&
                   succeeded(verifyArena(function)) &&
-                  succeeded(verifyNumbers(function));
+                  succeeded(verifyNumbers(function)) &&
+                  succeeded(verifyCounts(function)) &&
+                  succeeded(verifyApart(function));
     if (!isGood)
       return signalPassFailure();
     markAllAnalysesPreserved();
@@ -119,34 +127,170 @@ private:
     return success();
   }
 
-  LogicalResult verifyArena(func::FuncOp function) {
-    struct Placed {
-      ArenaSlotOp slot;
-      LiveInterval interval;
-      int64_t begin, end;
-    };
-    SmallVector<Placed> placed;
+  /// A slot and when it is alive.
+  struct Placed {
+    ArenaSlotOp slot;
+    LiveInterval interval;
+    int64_t begin, end;
+  };
+
+  static std::vector<Placed> collectPlaced(func::FuncOp function) {
+    std::vector<Placed> placed;
     for (auto [buffer, interval] : computeLiveIntervals(function))
       if (auto slot = buffer.getDefiningOp<ArenaSlotOp>()) {
         int64_t begin = slot.getOffset();
         placed.push_back(
             {slot, interval, begin, begin + getBufferBytes(buffer)});
       }
-    // V3
-    for (size_t i = 0; i < placed.size(); ++i)
-      for (size_t j = 0; j < i; ++j) {
-        Placed &a = placed[i], &b = placed[j];
-        if (a.interval.last < b.interval.first ||
-            b.interval.last < a.interval.first || a.end <= b.begin ||
-            b.end <= a.begin || a.slot.getArena() != b.slot.getArena())
-          continue;
-        InFlightDiagnostic error =
-            a.slot.emitOpError()
-            << "V3: overlaps a buffer that is alive at the same time";
-        error.attachNote(b.slot.getLoc()) << "the other buffer";
-        return error;
-      }
+    return placed;
+  }
+
+  /// V3: the slots alive, by offset, are apart until one comes that overlaps a
+  /// neighbour.
+  static LogicalResult verifyArena(func::FuncOp function) {
+    std::vector<Placed> placed = collectPlaced(function);
+    std::vector<const Placed *> byStart;
+    for (const Placed &each : placed)
+      byStart.push_back(&each);
+    llvm::stable_sort(byStart, [](const Placed *a, const Placed *b) {
+      return a->interval.first < b->interval.first;
+    });
+    std::vector<const Placed *> byEnd = byStart;
+    llvm::stable_sort(byEnd, [](const Placed *a, const Placed *b) {
+      return a->interval.last < b->interval.last;
+    });
+    // Arenas by address: only whether they are the same matters.
+    auto getKey = [](const Placed *each) {
+      ArenaSlotOp slot = each->slot;
+      return std::pair(slot.getArena().getAsOpaquePointer(), each->begin);
+    };
+    std::map<std::pair<const void *, int64_t>, const Placed *> alive;
+    auto nextEnd = byEnd.begin();
+    for (const Placed *each : byStart) {
+      for (; (*nextEnd)->interval.last < each->interval.first; ++nextEnd)
+        alive.erase(getKey(*nextEnd));
+      auto [here, isNew] = alive.try_emplace(getKey(each), each);
+      const Placed *other = isNew ? nullptr : here->second;
+      auto reaches = [](const auto &low, const auto &high) {
+        return low.first.first == high.first.first &&
+               low.second->end > high.second->begin;
+      };
+      if (!other && here != alive.begin() && reaches(*std::prev(here), *here))
+        other = std::prev(here)->second;
+      if (!other && std::next(here) != alive.end() &&
+          reaches(*here, *std::next(here)))
+        other = std::next(here)->second;
+      if (!other)
+        continue;
+      InFlightDiagnostic error =
+          ArenaSlotOp(each->slot).emitOpError()
+          << "V3: overlaps a buffer that is alive at the same time";
+      error.attachNote(ArenaSlotOp(other->slot).getLoc()) << "the other buffer";
+      return error;
+    }
     return success();
+  }
+
+  /// V6: the arena that the runtime will give is the one that is used.
+  static LogicalResult verifyOneArena(func::FuncOp function) {
+    auto bytes = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
+    if (!bytes)
+      return success();
+    auto expected = MemRefType::get({bytes.getInt()},
+                                    IntegerType::get(bytes.getContext(), 8));
+    if (function.getArgumentTypes().empty() ||
+        function.getArgumentTypes().front() != expected)
+      return function.emitOpError("V6: expected an arena ")
+             << expected << " as the first argument, as '"
+             << ExecDialect::kArenaBytes << "' says, found "
+             << function.getArgumentTypes();
+    WalkResult result = function.walk([&](ArenaSlotOp slot) {
+      if (slot.getArena() == function.getArgument(0))
+        return WalkResult::advance();
+      slot.emitOpError(
+          "V6: is not in the arena, the function's first argument");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// V7: what the function says of itself.
+  static LogicalResult verifyCounts(func::FuncOp function) {
+    auto fail = [&](StringRef name, auto expected) {
+      return function.emitOpError("V7: expected '")
+             << name << "' to be " << expected << ", found "
+             << function->getAttr(name);
+    };
+    if (auto commands =
+            function->getAttrOfType<IntegerAttr>(ExecDialect::kCommands)) {
+      int64_t count = 0;
+      function.walk([&](CommandOpInterface) { ++count; });
+      if (commands.getInt() != count)
+        return fail(ExecDialect::kCommands, count);
+    }
+    if (auto found =
+            function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication)) {
+      FailureOr<ArrayAttr> counted = describeCommunication(function);
+      if (failed(counted))
+        return failure();
+      if (*counted != found)
+        return fail(ExecDialect::kCommunication, *counted);
+    }
+    auto bound =
+        function->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes);
+    auto arena = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
+    if (!bound || !arena)
+      return success();
+    int64_t peak = getPeak(collectPlaced(function));
+    if (bound.getInt() < peak || bound.getInt() > arena.getInt())
+      return fail(ExecDialect::kLowerBoundBytes,
+                  "from " + Twine(peak) +
+                      ", the most bytes alive at once, to " +
+                      Twine(arena.getInt()) + ", those of the arena");
+    CheckedSize sum = 0;
+    auto peaks =
+        function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes);
+    for (NamedAttribute entry :
+         peaks ? peaks.getValue() : ArrayRef<NamedAttribute>())
+      sum = sum + cast<IntegerAttr>(entry.getValue()).getInt();
+    if (peaks && sum.get() != bound.getInt())
+      return fail(ExecDialect::kPeakBytes,
+                  Twine(bound.getInt()) + " together, as '" +
+                      ExecDialect::kLowerBoundBytes + "' says");
+    return success();
+  }
+
+  static int64_t getPeak(ArrayRef<Placed> placed) {
+    std::map<int64_t, int64_t> changes;
+    for (const Placed &each : placed) {
+      ArenaSlotOp slot = each.slot;
+      int64_t bytes = getPlacedBytes(slot.getBuffer());
+      changes[each.interval.first] += bytes;
+      changes[each.interval.last + 1] -= bytes;
+    }
+    int64_t alive = 0, peak = 0;
+    for (auto [position, change] : changes)
+      peak = std::max(peak, alive += change);
+    return peak;
+  }
+
+  /// V8: products and copies read as they write.
+  static LogicalResult verifyApart(func::FuncOp function) {
+    WalkResult result = function.walk([&](CommandOpInterface command) {
+      if (!isa<GemmOp, CopyOp>(*command))
+        return WalkResult::advance();
+      SmallVector<Access> accesses = command.getAccesses();
+      for (const Access &written : accesses)
+        for (const Access &other : accesses)
+          if (written.writes && written.operand != other.operand &&
+              mayOverlap(getRegions(written), getRegions(other))) {
+            command.emitOpError("V8: writes memory that it reads as another "
+                                "operand");
+            return WalkResult::interrupt();
+          }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
   }
 
   LogicalResult verifyNumbers(func::FuncOp function) {

@@ -8,13 +8,37 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "optimus-support/Philox.h"
+
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// Mesh axes
+//===----------------------------------------------------------------------===//
+
+LogicalResult MeshAxisAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringAttr name, int64_t size) {
+  StringRef text = name.getValue();
+  if (text.empty() || text.size() > 255 ||
+      !llvm::all_of(text, [](char c) { return llvm::isAlnum(c) || c == '_'; }))
+    return emitError() << "C5: expected an axis named by 1 to 255 letters, "
+                          "digits or underscores, found "
+                       << name;
+  if (size < 1)
+    return emitError() << "C1: expected axis " << name
+                       << " of size 1 at least, found " << size;
+  if (size > MeshOp::kMaxRanks)
+    return emitError() << "C4: expected at most " << MeshOp::kMaxRanks
+                       << " ranks, found " << size << " on axis " << name;
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding
@@ -220,12 +244,13 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   double stddev = stddevAttr.getValueAsDouble();
   if (kind != "normal" && kind != "zeros" && kind != "ones")
     return emitError() << "C1: expected normal, zeros or ones, found " << kind;
-  if (!(stddev >= 0 && std::isfinite(stddev)))
-    return emitError() << "C2: expected a finite standard deviation of 0 at "
-                          "least, found "
+  if (!(stddev >= 0 && std::isfinite(static_cast<float>(stddev))))
+    return emitError() << "C2: expected a standard deviation of 0 at least, "
+                          "finite as an f32, found "
                        << stddev;
-  if (stream < 0)
-    return emitError() << "C3: expected a stream of 0 at least, found "
-                       << stream;
+  if (stream < 0 || stream >= optimus_support::kFirstReservedStream)
+    return emitError() << "C3: expected a stream from 0 to "
+                       << optimus_support::kFirstReservedStream - 1
+                       << ", found " << stream;
   return success();
 }

@@ -12,6 +12,8 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -30,6 +32,18 @@ void OptimusDialect::initialize() {
 #define GET_OP_LIST
 #include "optimus/Dialect/Optimus/IR/OptimusOps.cpp.inc"
       >();
+}
+
+bool mlir::optimus::isTensorShape(ArrayRef<int64_t> shape) {
+  return static_cast<int64_t>(shape.size()) <= optimus_support::kMaxDims &&
+         llvm::all_of(shape, [](int64_t extent) { return extent > 0; }) &&
+         optimus_support::CheckedSize::product({shape.data(), shape.size()})
+             .isAtMost(optimus_support::kMaxElements);
+}
+
+bool mlir::optimus::isPositiveFloat(const APFloat &value) {
+  auto number = static_cast<float>(value.convertToDouble());
+  return number > 0 && std::isfinite(number);
 }
 
 MeshOp mlir::optimus::getMesh(Operation *op) {

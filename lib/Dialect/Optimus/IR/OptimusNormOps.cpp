@@ -12,6 +12,8 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
 
 /// Checks that `x` has a row to normalise.
 static LogicalResult expectRow(Operation *op, Value x) {
@@ -78,6 +80,12 @@ LogicalResult MergeMomentsOp::verify() {
     return emitOpError("C3: expected counts of 0 at least, and a positive one, "
                        "found ")
            << toString(getCounts());
+  CheckedSize sum = 0;
+  for (int64_t count : getCounts())
+    sum = sum + count;
+  if (!sum.isAtMost(kMaxElements))
+    return emitOpError("C3: expected counts of at most ")
+           << kMaxElements << " together, found " << sum.toString();
   return success();
 }
 

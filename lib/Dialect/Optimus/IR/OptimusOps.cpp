@@ -15,6 +15,7 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::CheckedSize;
 
 //===----------------------------------------------------------------------===//
 // Mesh
@@ -23,15 +24,16 @@ using namespace mlir::optimus;
 static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes) {
   SmallVector<Attribute> list;
   auto parseAxis = [&]() -> ParseResult {
+    SMLoc location = parser.getCurrentLocation();
     std::string name;
     int64_t size = 0;
     if (parser.parseString(&name) || parser.parseEqual() ||
         parser.parseInteger(size))
       return failure();
     MLIRContext *context = parser.getContext();
-    list.push_back(
-        MeshAxisAttr::get(context, StringAttr::get(context, name), size));
-    return success();
+    list.push_back(parser.getChecked<MeshAxisAttr>(
+        location, context, StringAttr::get(context, name), size));
+    return success(list.back() != nullptr);
   };
   if (parser.parseLess() ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
@@ -54,15 +56,11 @@ LogicalResult MeshOp::verify() {
   llvm::StringSet<> names;
   int64_t ranks = 1;
   for (MeshAxisAttr axis : getAxisList()) {
-    if (axis.getSize() < 1)
-      return emitOpError("C1: expected axis ")
-             << axis.getName() << " of size 1 at least, found "
-             << axis.getSize();
     if (!names.insert(axis.getName().getValue()).second)
       return emitOpError("C2: expected distinct axes, found ")
              << axis.getName() << " twice";
     // Without overflow: both factors are at most the limit.
-    if (axis.getSize() > kMaxRanks || (ranks *= axis.getSize()) > kMaxRanks)
+    if ((ranks *= axis.getSize()) > kMaxRanks)
       return emitOpError("C4: expected at most ")
              << kMaxRanks << " ranks, found more up to axis " << axis.getName();
   }
@@ -95,10 +93,17 @@ std::optional<int64_t> MeshOp::getAxisSize(StringRef axis) {
   return std::nullopt;
 }
 
+/// A product of two sizes, which stops above the most ranks of a mesh.
+static int64_t multiply(int64_t a, int64_t b) {
+  CheckedSize product = CheckedSize(a) * b;
+  return product.isAtMost(MeshOp::kMaxRanks) ? *product.get()
+                                             : MeshOp::kMaxRanks + 1;
+}
+
 int64_t MeshOp::getNumRanks() {
   int64_t ranks = 1;
   for (MeshAxisAttr axis : getAxisList())
-    ranks *= axis.getSize();
+    ranks = multiply(ranks, axis.getSize());
   return ranks;
 }
 
@@ -107,7 +112,7 @@ int64_t MeshOp::getProduct(ArrayRef<StringRef> axes) {
   for (StringRef axis : axes) {
     std::optional<int64_t> size = getAxisSize(axis);
     assert(size && "the mesh has the axis");
-    product *= *size;
+    product = multiply(product, *size);
   }
   return product;
 }
@@ -262,16 +267,38 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
   return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
 }
 
+LogicalResult mlir::optimus::verifyChunks(Operation *op, StringRef label,
+                                          Value targets, Value table,
+                                          int64_t chunk) {
+  int64_t tokens = cast<RankedTensorType>(targets.getType()).getNumElements();
+  int64_t chunks = (tokens - 1) / chunk + 1;
+  if (chunks > kMostChunks)
+    return op->emitOpError()
+           << label << ": expected at most " << kMostChunks << " chunks, found "
+           << chunks << " of " << chunk << " of " << tokens
+           << " tokens; give larger chunks";
+  CheckedSize logits =
+      CheckedSize(std::min(chunk, tokens)) * shapeOf(table).front();
+  if (logits.isAtMost(optimus_support::kMaxElements))
+    return success();
+  return op->emitOpError() << label << ": expected at most "
+                           << optimus_support::kMaxElements
+                           << " logits in a chunk, found " << logits.toString()
+                           << "; give smaller chunks";
+}
+
 LogicalResult HeadLossOp::verify() {
-  return verifyHead(*this, getH(), getTable(), getTargets(), getBias());
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias())))
+    return failure();
+  return verifyChunks(*this, "C5", getTargets(), getTable(), getChunk());
 }
 
 LogicalResult HeadLossGradOp::verify() {
-  if (failed(
-          verifyHead(*this, getH(), getTable(), getTargets(), getBias())) ||
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias())) ||
       failed(expectShape(*this, "C4", "dh", getDh(), shapeOf(getH()))) ||
       failed(expectShape(*this, "C4", "dtable", getDtable(),
-                         shapeOf(getTable()))))
+                         shapeOf(getTable()))) ||
+      failed(verifyChunks(*this, "C5", getTargets(), getTable(), getChunk())))
     return failure();
   if (bool(getBias()) != bool(getDbias()))
     return emitOpError("C4: expected dbias exactly where there is a bias");

@@ -8,6 +8,8 @@
 
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -23,7 +25,7 @@ llvm::Expected<MeshOption> MeshOption::parse(StringRef text) {
                       text, what)
             .str());
   };
-  constexpr int64_t maxRanks = int64_t(1) << 24;
+  constexpr int64_t maxRanks = MeshOp::kMaxRanks;
   MeshOption mesh;
   SmallVector<StringRef> parts;
   text.split(parts, ',');

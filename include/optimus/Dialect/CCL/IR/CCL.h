@@ -52,6 +52,10 @@ RankedTensorType getLocalType(ArrayRef<int64_t> shape,
                               optimus::ShardingAttr sharding,
                               optimus::MeshOp mesh);
 
+/// The most panels of a product. Its commands are as many, so beyond that
+/// tensors move whole: the mesh is so long that a panel would be a sliver.
+inline constexpr int64_t kMostPanels = 64;
+
 /// How a distributed product runs on a mesh, derived from the types of its
 /// tensors alone.
 struct ProductForm {

@@ -58,9 +58,10 @@ def CCL_LocalAttr : AttrDef<CCL_Dialect, "Local",
     ```
 
     Constraints: (C1) shape, sharding and tensor have the same rank; (C2)
-    extents are positive. Where an operation of this dialect has such a type,
+    extents are positive, with at most 2^48 elements in all. Where an operation of this dialect has such a type,
     on the mesh of its module: (C3) the sharding is on this mesh and names axes
-    of it; (C4) l·S ≥ g in every dimension.
+    of it; (C4) l·S ≥ g in every dimension, and the padded whole has at most 2^48
+    elements.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$shape,
                         "::mlir::optimus::ShardingAttr":$sharding);
@@ -183,7 +184,7 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
     Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor
     is cut by one axis at most in each group, which is the fastest of its
     dimension, and both by it along the same dimension of the group; (C3)
-    `panels` is a multiple of the size of each axis that a tensor moves over
+    `panels` is at most 64, a multiple of the size of each axis that a tensor moves over
     and divides the padded streamed dimension, or what the axes that cut it
     alike leave of it; (C4) the two tensors that have a group have it with
     equal whole and padded extents; (C5) a group that the stationary tensor
@@ -225,7 +226,8 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
     (C3) h has the dimensions of targets, cut alike, followed by the table's
     second one, which is whole in h or cut by `axis`; (C4) the results are
     unreduced over the axes that cut targets; (C7) the bias, which may be left
-    out, is the table's first dimension, cut as it is.
+    out, is the table's first dimension, cut as it is; (C8) is C5 of `optimus.head_loss`,
+    for a rank's tokens and vocabulary.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
                        Optional<CCL_FloatTensor>:$bias,
@@ -256,7 +258,7 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<Commu
       -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<6x8xf32, #dtable>)
     ```
 
-    Constraints: C1 to C4 and C7 of `ccl.head_loss`; (C5) dh has the type of
+    Constraints: C1 to C4, C7 and C8 of `ccl.head_loss`; (C5) dh has the type of
     h; (C6) dtable is as the table, and dbias as the bias if there is one,
     unreduced over the axes that cut targets.
   }];

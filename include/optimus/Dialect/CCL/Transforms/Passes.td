@@ -37,7 +37,8 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
            "The largest multiple of the least number of panels">,
     Option<"panels", "panels", "int64_t", "0",
            "The number of panels, instead of one chosen by predicted times, or "
-           "the nearest smaller one that a product can have; 0 to choose">,
+           "the nearest smaller one that a product can have, at most 64; 0 to "
+           "choose">,
     Option<"maxWholeBytes", "max-whole-bytes", "int64_t", "16777216",
            "Bytes of tensors beyond which auto moves none of them whole">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_DIALECT_EXEC_IR_EXEC_H
 #define OPTIMUS_DIALECT_EXEC_IR_EXEC_H
 
+#include "optimus-support/Sizes.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Builders.h"

@@ -22,7 +22,7 @@ def Exec_Dialect : Dialect {
   let summary = "The device program: commands on flat buffers";
   let description = [{
     The program of one rank as the runtime executes it. Every buffer is a flat
-    `memref<NxT>` of f32, f64 or i32 (a scalar has N = 1); the shapes and leading
+    `memref<NxT>` of f32, f64 or i32, with N from 1 (a scalar) to 2^48; the shapes and leading
     dimensions of matrices are attributes of the commands, in elements, and
     mean what `support/include/optimus-support/model_abi.h` says of the call
     that a command becomes. One program serves all ranks.
@@ -38,9 +38,16 @@ def Exec_Dialect : Dialect {
     `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
     `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at the
     time of the peak), `exec.communication` (per mesh axis, bytes and messages)
-    and `exec.commands`.
+    and `exec.commands`. For the manifest, the module keeps `exec.source_hash`
+    and `exec.rounding`, arguments of functions `exec.local_type`, the type of the
+    tensor that a buffer holds, and `exec.kernel` marks what commands launch.
+    Types and bounds of all of them are verified, and other names that begin with
+    `exec.` are errors.
   }];
   let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
   let extraClassDeclaration = [{
@@ -50,6 +57,17 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kCommunication = "exec.communication";
     static constexpr llvm::StringLiteral kSchedule = "exec.schedule";
     static constexpr llvm::StringLiteral kCommands = "exec.commands";
+    /// On an argument of a function of commands: the type of the local tensor
+    /// that its buffer holds, a TypeAttr.
+    static constexpr llvm::StringLiteral kLocalType = "exec.local_type";
+    /// On the module: the hash of the program that is compiled, in hexadecimal.
+    static constexpr llvm::StringLiteral kSourceHash = "exec.source_hash";
+    /// On the module: what rounding does to each result of `grad_step`, by binding.
+    static constexpr llvm::StringLiteral kRounding = "exec.rounding";
+    /// On the module, for --optimus-exec-to-llvm: the manifest.
+    static constexpr llvm::StringLiteral kManifest = "exec.manifest";
+    /// On a function: it is a kernel.
+    static constexpr llvm::StringLiteral kKernel = "exec.kernel";
   }];
 }
 
@@ -103,16 +121,23 @@ def Exec_ReductionAttr : Exec_EnumAttr<Exec_Reduction, "reduction">;
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// A flat buffer: one static dimension, the identity layout.
-class Exec_BufferOf<list<Type> elements, string what> : Type<
+/// A flat buffer: one static dimension, the identity layout, no memory space.
+class Exec_BufferOf<list<Type> elements, string what, Pred size> : Type<
     And<[MemRefRankOf<elements, [1]>.predicate, HasStaticShapePred,
-         CPred<"::llvm::cast<::mlir::MemRefType>($_self).getLayout().isIdentity()">]>,
+         CPred<"::llvm::cast<::mlir::MemRefType>($_self).getLayout().isIdentity()">,
+         CPred<"!::llvm::cast<::mlir::MemRefType>($_self).getMemorySpace()">, size]>,
     "flat buffer of " # what, "::mlir::MemRefType">;
 
-def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "f32, f64 or i32">;
-def Exec_FloatBuffer : Exec_BufferOf<[F32], "f32">;
-def Exec_IndexBuffer : Exec_BufferOf<[I32], "i32">;
-def Exec_Arena : Exec_BufferOf<[I8], "bytes">;
+/// Bounds of `optimus-support/Sizes.h`, which keep bytes and sums in 64 bits.
+class Exec_ExtentOf<string least, string most> : CPred<
+    "::llvm::cast<::mlir::MemRefType>($_self).getNumElements() >= " # least #
+    " && ::llvm::cast<::mlir::MemRefType>($_self).getNumElements() <= ::optimus_support::" # most>;
+def Exec_Extent : Exec_ExtentOf<"1", "kMaxElements">;
+
+def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "1 to 2^48 f32, f64 or i32", Exec_Extent>;
+def Exec_FloatBuffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent>;
+def Exec_IndexBuffer : Exec_BufferOf<[I32], "1 to 2^48 i32", Exec_Extent>;
+def Exec_Arena : Exec_BufferOf<[I8], "at most 2^52 bytes", Exec_ExtentOf<"0", "kMaxBytes">>;
 def Exec_Scalar : AnyTypeOf<[I64, F32]>;
 
 //===----------------------------------------------------------------------===//
@@ -164,7 +189,8 @@ def Exec_SliceOp : Exec_Op<"slice", [Pure]> {
     %panel = exec.slice %buffer[4096] : memref<8192xf32> to memref<4096xf32>
     ```
 
-    Constraints: (C1) the part lies inside the buffer; (C2) elements have one type.
+    Constraints: (C1) the part lies inside the buffer; (C2) elements have one type;
+    (C3) there are at most 8 views on the way to the buffer that is none.
   }];
   let arguments = (ins Exec_Buffer:$buffer, I64Attr:$offset);
   let results = (outs Exec_Buffer:$result);
@@ -182,8 +208,9 @@ def Exec_SliceRankOp : Exec_Op<"slice_rank", [Pure]> {
     %mine = exec.slice_rank %whole over ["row"] stride 4096 : memref<8192xf32> to memref<4096xf32>
     ```
 
-    Constraints: (C1) the mesh has the axes; (C2) every rank's part lies inside
-    the buffer; (C3) elements have one type.
+    Constraints: (C1) the mesh has the axes, which are distinct; (C2) every
+    rank's part lies inside the buffer, and the stride is from 0 to 2^48; (C3)
+    elements have one type; (C4) is C3 of `exec.slice`.
   }];
   let arguments = (ins Exec_Buffer:$buffer, StrArrayAttr:$axes, I64Attr:$stride);
   let results = (outs Exec_Buffer:$result);
@@ -203,7 +230,8 @@ def Exec_SelectRankOp : Exec_Op<"select_rank", [Pure, AllTypesMatch<["mine", "ot
     %panel = exec.select_rank "col" is 1, %own, %received : memref<4096xf32>
     ```
 
-    Constraints: (C1) the mesh has the axis and the index lies on it.
+    Constraints: (C1) the mesh has the axis and the index lies on it; (C2) is C3
+    of `exec.slice`.
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$index, Exec_Buffer:$mine, Exec_Buffer:$other);
   let results = (outs Exec_Buffer:$result);
@@ -221,8 +249,8 @@ def Exec_RealExtentOp : Exec_Op<"real_extent", [Pure]> {
     %n = exec.real_extent 96 of 190 over ["col"]
     ```
 
-    Constraints: (C1) the mesh has the axes; (C2) extents are positive and the
-    parts cover the whole.
+    Constraints: (C1) the mesh has the axes, which are distinct; (C2) extents are
+    positive, the parts cover the whole, and they have at most 2^48 elements together.
   }];
   let arguments = (ins I64Attr:$local, I64Attr:$total, StrArrayAttr:$axes);
   let results = (outs I64:$result);
@@ -239,7 +267,8 @@ def Exec_PartOffsetOp : Exec_Op<"part_offset", [Pure]> {
     %row = exec.part_offset 128 over ["col"]
     ```
 
-    Constraints: (C1) the mesh has the axes.
+    Constraints: (C1) the mesh has the axes, which are distinct; (C2) all parts
+    have from 0 to 2^48 elements together.
   }];
   let arguments = (ins I64Attr:$local, StrArrayAttr:$axes);
   let results = (outs I64:$result);
@@ -282,7 +311,7 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
     ```
 
     Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
-    least the row's length; (C3) every buffer holds its matrix, bias n
+    least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is not `none`;
     (C5) C is none of the inputs.
   }];
@@ -354,7 +383,7 @@ def Exec_CopyOp : Exec_Command<"copy"> {
     ```
 
     Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
-    matrix, and leading dimensions are at least cols; (C3) src and dst differ.
+    matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ.
   }];
   let arguments = (ins Optional<Exec_FloatBuffer>:$src, Exec_FloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
@@ -386,7 +415,7 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     ```
 
     Constraints: (C1) extents are positive and the buffers hold them; (C2)
-    kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads; (C4)
+    kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads and are at most 2^48; (C4)
     there is a length for each sequence.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
@@ -440,7 +469,7 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start"> {
     ```
 
     Constraints: (C1) the mesh has the axis and the root lies on it; (C2) outer and inner are positive,
-    leading dimensions at least the row's length; (C3) both buffers hold their matrix; (C4) exactly
+    leading dimensions as C2 of `exec.gemm` says; (C3) both buffers hold their matrix; (C4) exactly
     one command waits for the token; (C5) of the kinds without reduction, `reduction` is sum.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_ReductionAttr:$reduction,

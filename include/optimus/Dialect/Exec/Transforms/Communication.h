@@ -15,20 +15,15 @@
 
 namespace mlir::exec {
 
-/// What one call of a function moves over one mesh axis.
-struct AxisCommunication {
-  StringRef axis;
-  /// Summed over all ranks of the mesh, independent of any algorithm: with S
-  /// the bytes of the whole tensor and n the ranks of the axis, (n−1)·S for a
-  /// broadcast, reduce, all_gather or reduce_scatter and 2(n−1)·S for an
-  /// all_reduce, in each group of ranks that communicate.
-  int64_t bytes = 0;
-  /// Collectives that one rank starts.
-  int64_t messages = 0;
-};
-
-/// One entry for each axis of the mesh with more than one rank, in its order.
-SmallVector<AxisCommunication> countCommunication(func::FuncOp function);
+/// What one call of a function moves: `exec.communication`, an entry for each
+/// axis of the mesh with more than one rank, in its order.
+///
+/// `bytes` is summed over all ranks of the mesh, independent of any algorithm:
+/// with S the bytes of the whole tensor and n the ranks of the axis, (n−1)·S
+/// for a broadcast, reduce, all_gather or reduce_scatter and 2(n−1)·S for an
+/// all_reduce, in each group of ranks that communicate. `messages` are the
+/// collectives that one rank starts. A sum beyond 64 bits is an error.
+FailureOr<ArrayAttr> describeCommunication(func::FuncOp function);
 
 } // namespace mlir::exec
 

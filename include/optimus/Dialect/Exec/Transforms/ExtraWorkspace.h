@@ -12,6 +12,7 @@
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -30,10 +31,14 @@ public:
 
   /// With `peak` bytes alive at most.
   int64_t getBytes(int64_t peak) const {
-    return bytes + static_cast<int64_t>(percent / 100 * peak);
+    return bytes + static_cast<int64_t>(std::min(
+                       percent / 100 * static_cast<double>(peak), kMost));
   }
 
 private:
+  /// More than any program has: as a number, 2^60.
+  static constexpr double kMost = 0x1p60;
+
   int64_t bytes = 0;
   double percent = 0;
 };

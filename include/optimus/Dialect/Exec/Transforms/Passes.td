@@ -107,7 +107,13 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
     * (V3) no two buffers that are alive together overlap in the arena;
     * (V4) commands are all numbered, or none is, and then in order, from 0;
     * (V5) when a collective starts, the one that started 64 before it on the same
-      axis was waited for (`OPTRT_MAX_IN_FLIGHT`).
+      axis was waited for (`OPTRT_MAX_IN_FLIGHT`);
+    * (V6) the first argument of a function with `exec.arena_bytes` is an arena of so
+      many bytes, and all slots are in it;
+    * (V7) `exec.commands` and `exec.communication` are what the function has,
+      `exec.lower_bound_bytes` is at least what is alive at once and at most the
+      arena, and `exec.peak_bytes` adds up to it;
+    * (V8) a product or copy writes nothing that it reads as another operand.
   }];
 }
 

@@ -20,8 +20,19 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "optimus-support/Sizes.h"
+
 #include "optimus/Dialect/Optimus/IR/GradientAccumulator.h"
 #include "optimus/Dialect/Optimus/IR/ShardingRule.h"
+
+namespace mlir::optimus {
+/// Whether a tensor may have this shape: extents are positive, and dimensions
+/// and elements within the bounds of Sizes.h.
+bool isTensorShape(ArrayRef<int64_t> shape);
+
+/// Whether a number is positive and finite when rounded to f32.
+bool isPositiveFloat(const APFloat &value);
+} // namespace mlir::optimus
 
 #include "optimus/Dialect/Optimus/IR/OptimusDialect.h.inc"
 
@@ -45,6 +56,15 @@ StringRef getRole(Value value);
 /// The sharding of a function argument or of an operation's result, or null
 /// where it is undecided.
 ShardingAttr getSharding(Value value);
+
+/// The most chunks of tokens that a head may go through: each is a handful of
+/// commands.
+inline constexpr int64_t kMostChunks = 4096;
+
+/// Checks the constraint `label` of a head with the loss: the number of its
+/// chunks, and the logits of one.
+LogicalResult verifyChunks(Operation *op, StringRef label, Value targets,
+                           Value table, int64_t chunk);
 
 /// Checks that `value`, named `what` in errors on `op`, is a sharding for a
 /// tensor of this type and, where the module has a mesh, on that mesh.

@@ -19,8 +19,12 @@ def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
     ```mlir
     #optimus.axis<"row" = 2>
     ```
+
+    Constraints: C1 and C4 of `optimus.mesh` for this axis; (C5) the name is 1 to
+    255 letters, digits or underscores.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$size);
+  let genVerifyDecl = 1;
   let assemblyFormat = "`<` $name `=` $size `>`";
 }
 
@@ -81,8 +85,8 @@ def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
     ```
 
     Constraints: (C1) the kind is `zeros`, `ones` or `normal`; (C2) the
-    standard deviation is finite and not negative; (C3) the stream is not
-    negative.
+    standard deviation is not negative, and finite as an f32; (C3) the stream is
+    not negative and below the reserved ones (`docs/dropout.md`).
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$stddevAttr, "int64_t":$stream);
   let hasCustomAssemblyFormat = 1;

@@ -74,14 +74,22 @@ def Optimus_Dialect : Dialect {
   }];
 }
 
-/// Every extent is known and positive: nothing is dynamic or empty.
-def Optimus_HasPositiveExtents : CPred<"::llvm::all_of("
-    "::llvm::cast<::mlir::ShapedType>($_self).getShape(), "
-    "[](int64_t extent) { return extent > 0; })">;
+/// Every extent is known and positive, and the elements can be counted.
+def Optimus_HasTensorShape : CPred<"::mlir::optimus::isTensorShape("
+    "::llvm::cast<::mlir::ShapedType>($_self).getShape())">;
 
 class Optimus_TensorOf<list<Type> allowedTypes>
-    : RankedTensorOf<allowedTypes, [Optimus_HasPositiveExtents],
-                     "static non-empty tensor">;
+    : RankedTensorOf<allowedTypes, [Optimus_HasTensorShape],
+                     "static tensor of at most 16 dimensions and 1 to 2^48 elements,">;
+
+// Numbers that the runtime computes with as f32, i32 or i64, within the bounds of
+// `optimus-support/Sizes.h`.
+
+def Optimus_EpsilonAttr : ConfinedAttr<F64Attr, [AttrConstraint<
+    CPred<"::mlir::optimus::isPositiveFloat(::llvm::cast<::mlir::FloatAttr>($_self).getValue())">,
+    "which is positive as an f32, and finite">]>;
+def Optimus_SizeAttr : ConfinedAttr<I64Attr, [IntPositive, IntMaxValue<281474976710656>]>;
+def Optimus_TokenAttr : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<2147483647>]>;
 
 class Optimus_Attr<string name, string attrMnemonic, list<Trait> traits = []>
     : AttrDef<Optimus_Dialect, name, traits> {

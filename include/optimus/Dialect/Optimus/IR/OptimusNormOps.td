@@ -28,7 +28,7 @@ def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
     last dimension; (C3) gamma and beta are that dimension.
   }];
   let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta,
-                       F64Attr:$epsilon);
+                       Optimus_EpsilonAttr:$epsilon);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
   let assemblyFormat = "$x `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
 }
@@ -97,9 +97,10 @@ def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments"> {
     ```
 
     Constraints: (C1) moments has 2 elements a row for each count; (C2) mean
-    and rstd have its other dimensions; (C3) counts are not negative, and one is positive.
+    and rstd have its other dimensions; (C3) counts are not negative, one is positive, and
+    they add up to at most 2^48.
   }];
-  let arguments = (ins Optimus_FloatTensor:$moments, DenseI64ArrayAttr:$counts, F64Attr:$epsilon);
+  let arguments = (ins Optimus_FloatTensor:$moments, DenseI64ArrayAttr:$counts, Optimus_EpsilonAttr:$epsilon);
   let results = (outs Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
   let assemblyFormat = "$moments attr-dict `:` functional-type(operands, results)";
 }
@@ -165,7 +166,7 @@ def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply"> {
   let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
                        Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$sums,
                        Optional<Optimus_FloatTensor>:$residual,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$size);
+                       Optimus_SizeAttr:$size);
   let results = (outs Optimus_FloatTensor:$dx);
   let assemblyFormat = [{
     $dy `,` $x `,` $mean `,` $rstd `,` $gamma `,` $sums (`residual` `(` $residual^ `)`)?
@@ -208,7 +209,7 @@ def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
     Constraints: (C1) result has the shape of x; (C2) rstd lacks the last
     dimension; (C3) gamma is that dimension.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, F64Attr:$epsilon);
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_EpsilonAttr:$epsilon);
   let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$rstd);
   let assemblyFormat = "$x `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
@@ -238,7 +239,7 @@ def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [AttrSizedOperandS
   let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$rstd,
                        Optimus_FloatTensor:$gamma, Optional<Optimus_FloatTensor>:$sums,
                        Optional<Optimus_FloatTensor>:$residual,
-                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size);
+                       OptionalAttr<Optimus_SizeAttr>:$size);
   let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma);
   let assemblyFormat = [{
     $dy `,` $x `,` $rstd `,` $gamma (`sums` `(` $sums^ `)`)? (`residual` `(` $residual^ `)`)?
@@ -282,8 +283,8 @@ def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [SameOperandsAndResultType]
     %rstd = optimus.rms_rstd %squares {epsilon = 1.0e-6 : f64, size = 16 : i64} : tensor<2x8xf32>
     ```
   }];
-  let arguments = (ins Optimus_FloatTensor:$squares, ConfinedAttr<I64Attr, [IntPositive]>:$size,
-                       F64Attr:$epsilon);
+  let arguments = (ins Optimus_FloatTensor:$squares, Optimus_SizeAttr:$size,
+                       Optimus_EpsilonAttr:$epsilon);
   let results = (outs Optimus_FloatTensor:$rstd);
   let assemblyFormat = "$squares attr-dict `:` type($squares)";
 }

@@ -30,21 +30,22 @@ def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]>
     ```
 
     Constraints: (C1) sizes are positive; (C2) names are distinct; (C3) a
-    module holds one mesh at most; (C4) there are at most 2^24 ranks.
+    module holds one mesh at most; (C4) there are at most 65,536 ranks.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypedArrayAttrBase<Optimus_MeshAxisAttr, "array of mesh axes">:$axes);
   let assemblyFormat = "$sym_name custom<MeshAxes>($axes) attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    static constexpr int64_t kMaxRanks = int64_t(1) << 24;
+    static constexpr int64_t kMaxRanks = ::optimus_support::kMaxRanks;
     ::llvm::SmallVector<MeshAxisAttr> getAxisList();
     /// The size of an axis, or nothing where the mesh has no such axis.
     std::optional<int64_t> getAxisSize(::llvm::StringRef axis);
     /// The position of an axis in the mesh's order.
     std::optional<int64_t> getAxisIndex(::llvm::StringRef axis);
     int64_t getNumRanks();
-    /// The product of the sizes of some axes, all of which must exist.
+    /// The product of the sizes of some axes, all of which must exist. Of a mesh
+    /// that is not verified yet, it and the number of ranks stop above kMaxRanks.
     int64_t getProduct(::llvm::ArrayRef<::llvm::StringRef> axes);
   }];
 }
@@ -290,7 +291,7 @@ def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
     shape of tokens.
   }];
   let arguments = (ins Optimus_IndexTensor:$tokens,
-                       Optional<Optimus_IndexTensor>:$targets, I64Attr:$pad);
+                       Optional<Optimus_IndexTensor>:$targets, Optimus_TokenAttr:$pad);
   let results = (outs Optimus_IndexTensor:$result);
   let assemblyFormat = [{
     $tokens (`targets` `(` $targets^ `)`)? attr-dict `:`
@@ -346,7 +347,8 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
 
     Constraints: (C1) h is the shape of targets followed by the table's second
     dimension; (C2) the table has rank 2; (C3) the bias, which may be left
-    out, is the table's first dimension.
+    out, is the table's first dimension; (C5) there are at most 4096 chunks, and
+    the logits of one have at most 2^48 elements.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
                        Optional<Optimus_FloatTensor>:$bias,
@@ -371,7 +373,7 @@ def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad"> {
       -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
     ```
 
-    Constraints: C1 to C3 of `optimus.head_loss`; (C4) dh, dtable and dbias have the
+    Constraints: C1 to C3 and C5 of `optimus.head_loss`; (C4) dh, dtable and dbias have the
     shapes of h, table and bias; dbias is there if the bias is.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,

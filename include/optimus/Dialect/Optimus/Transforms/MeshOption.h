@@ -25,7 +25,7 @@ struct MeshOption {
   std::vector<std::pair<std::string, int64_t>> axes;
 
   /// Reads "row:2,col:2". Names are letters, digits and underscores and
-  /// distinct, sizes positive, ranks no more than 2^24; an error quotes the
+  /// distinct, sizes positive, ranks no more than 65,536; an error quotes the
   /// part it stumbled over.
   static llvm::Expected<MeshOption> parse(StringRef text);
   std::string toString() const;

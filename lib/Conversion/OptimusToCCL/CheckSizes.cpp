@@ -1,0 +1,92 @@
+//===- CheckSizes.cpp - Whether a mesh leaves sizes countable ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckSizes.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxBytes;
+using optimus_support::kMaxElements;
+
+/// What later passes may make of totals, in parts: at most this many times.
+static constexpr int64_t kMargin = 4;
+
+static LogicalResult checkPadding(Operation *op, const Twine &what, Value value,
+                                  const DimensionClasses &classes) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return success();
+  SmallVector<int64_t> padded = classes.getPaddedShape(value);
+  CheckedSize elements = CheckedSize::product({padded.data(), padded.size()});
+  if (elements.isAtMost(kMaxElements))
+    return success();
+  return op->emitOpError("has ")
+         << what << " of shape [" << type.getShape()
+         << "], which this mesh pads to [" << padded << "], "
+         << elements.toString() << " elements; expected at most "
+         << kMaxElements << ", choose a mesh of shorter axes";
+}
+
+LogicalResult mlir::optimus::checkPadding(func::FuncOp function,
+                                          const DimensionClasses &classes) {
+  for (BlockArgument argument : function.getArguments())
+    if (failed(::checkPadding(function,
+                              "argument " + Twine(argument.getArgNumber()),
+                              argument, classes)))
+      return failure();
+  for (Operation &op : function.front())
+    for (OpResult result : op.getResults())
+      if (failed(::checkPadding(&op,
+                                "result " + Twine(result.getResultNumber()),
+                                result, classes)))
+        return failure();
+  return success();
+}
+
+static CheckedSize countElements(ValueRange values) {
+  CheckedSize elements = 0;
+  for (Value value : values)
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+      elements = elements + type.getNumElements();
+  return elements;
+}
+
+LogicalResult mlir::optimus::checkTotals(func::FuncOp function, MeshOp mesh) {
+  int64_t longest = 1;
+  for (MeshAxisAttr axis : mesh.getAxisList())
+    longest = std::max(longest, axis.getSize());
+  CheckedSize held = countElements(function.getArguments());
+  CheckedSize moved = 0;
+  for (Operation &op : function.front()) {
+    held = held + countElements(op.getResults());
+    if (op.getName().getDialectNamespace() !=
+        ccl::CCLDialect::getDialectNamespace())
+      continue;
+    // The parts of all ranks, each of which may reach all ranks of an axis, a
+    // sum and its result one after the other.
+    CheckedSize parts =
+        countElements(op.getOperands()) + countElements(op.getResults());
+    moved = moved + parts * mesh.getNumRanks() * longest * 2;
+    // Gathered whole it lies on every rank.
+    held = held + parts * longest;
+  }
+  constexpr int64_t kBytes = sizeof(float) * kMargin;
+  if (CheckedSize bytes = held * kBytes; !bytes.isAtMost(kMaxBytes))
+    return function.emitOpError("has tensors of ")
+           << held.toString()
+           << " elements on each rank in all; expected at most "
+           << kMaxBytes / kBytes << ", choose more ranks or a smaller model";
+  if (!(moved * kBytes).get())
+    return function.emitOpError("moves ")
+           << moved.toString() << " elements among all ranks; expected at most "
+           << INT64_MAX / kBytes << ", choose fewer ranks or a smaller model";
+  return success();
+}
