@@ -88,8 +88,11 @@ static bool readCount(const json::Object &object, StringRef key, int64_t &value,
   std::optional<int64_t> number = member->getAsInteger();
   constexpr int64_t kMost = int64_t(1) << 40;
   if (!number || *number < least || *number > kMost) {
-    path.field(key).report(least == 0 ? "expected an integer from 0"
-                                      : "expected an integer from 1");
+    // Clang takes no `?:` of literals for one.
+    if (least == 0)
+      path.field(key).report("expected an integer from 0");
+    else
+      path.field(key).report("expected an integer from 1");
     return false;
   }
   value = *number;

@@ -20,7 +20,7 @@ import pytest
 
 from tools import REPOSITORY, call, default_signals
 
-SCRIPTS = ["setup", "quickstart", "test"]
+SCRIPTS = ["setup", "quickstart", "test", "fuzz"]
 
 TABLE = """# Dependencies
 
@@ -31,6 +31,13 @@ TABLE = """# Dependencies
 | `gone` | `<no/such/header.h>` | was removed, its settings stay | for good |
 """
 
+FUZZ = """
+## For scripts/fuzz
+
+| package | provides | why | how long |
+|---|---|---|---|
+| `mutants` | `no-such-fuzzer` | is needed there only | for good |
+"""
 
 # Nothing of it is missing.
 INSTALLED = "".join(TABLE.splitlines(True)[:5])
@@ -102,6 +109,16 @@ def test_setup_elsewhere_says_what_is_missing(machine):
     assert lines[1].endswith("missing: <no/such/header.h> (Debian's gone)")
     assert "this is Arch Linux" in lines[2]
     assert not machine.log.exists()
+
+
+def test_setup_installs_what_fuzzing_needs_on_request_only(machine):
+    table = INSTALLED + FUZZ
+    assert machine.run("setup", table=table).returncode == 0
+    assert not machine.log.exists()
+    command, environment = machine.command("setup", table=table)
+    result = call([*command, "--fuzz"], env=environment)
+    assert result.returncode == 0, result.stderr
+    assert machine.log.read_text().endswith(" mutants\n")
 
 
 @pytest.mark.parametrize("system", [DEBIAN_12, ARCH])
@@ -206,6 +223,20 @@ def test_quickstart_says_what_it_expects(arguments, message):
     result = call([str(REPOSITORY / "scripts/quickstart"), *arguments])
     assert (result.returncode, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "expected a target (ir programs csv"),
+        (["csv", "soon"], "expected a number of seconds, found 'soon'"),
+        (["cvs", "1"], "unknown target 'cvs' (expected ir programs csv"),
+    ],
+)
+def test_fuzz_says_what_it_expects(arguments, message):
+    result = call([str(REPOSITORY / "scripts/fuzz"), *arguments])
+    assert (result.returncode, result.stdout) == (1, "")
     assert message in result.stderr
 
 

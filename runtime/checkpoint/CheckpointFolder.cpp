@@ -64,17 +64,42 @@ static void removeCheckpoint(const fs::path &folder) {
   ::rmdir(folder.c_str());
 }
 
-static Status syncFolder(const fs::path &folder) {
-  int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool ok = descriptor >= 0 && fsync(descriptor) == 0;
-  int error = errno;
-  if (descriptor >= 0)
-    close(descriptor);
-  if (!ok)
-    return unavailable(concat("cannot sync the folder ", folder.string(),
+namespace {
+
+/// A folder whose entries are to be on disk. It is opened before they change,
+/// when to fail still costs nothing.
+class SyncedFolder {
+public:
+  explicit SyncedFolder(fs::path path)
+      : path(std::move(path)),
+        descriptor(
+            ::open(this->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        error(descriptor < 0 ? errno : 0) {}
+  SyncedFolder(const SyncedFolder &) = delete;
+  ~SyncedFolder() {
+    if (descriptor >= 0)
+      close(descriptor);
+  }
+
+  Status check() const {
+    if (error == 0)
+      return okStatus();
+    return unavailable(concat("cannot sync the folder ", path.string(),
                               " to disk: ", strerror(error)));
-  return okStatus();
-}
+  }
+  Status sync() {
+    if (error == 0 && fsync(descriptor) != 0)
+      error = errno;
+    return check();
+  }
+
+private:
+  fs::path path;
+  int descriptor;
+  int error;
+};
+
+} // namespace
 
 /// A folder that is replaced is deleted, so it must be ours through and
 /// through.
@@ -245,10 +270,11 @@ StagingFolder::~StagingFolder() {
 }
 
 Status StagingFolder::place(bool useExchange) {
-  OPTRT_RETURN_IF_ERROR(syncFolder(staging));
+  OPTRT_RETURN_IF_ERROR(SyncedFolder(staging).sync());
   // It may have changed since it was checked first.
   OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
-  const fs::path parent = fs::path(target).parent_path();
+  SyncedFolder parent(fs::path(target).parent_path());
+  OPTRT_RETURN_IF_ERROR(parent.check());
   auto failure = [&] {
     return unavailable(concat("cannot put the checkpoint in place at ", target,
                               ": ", strerror(errno)));
@@ -259,14 +285,16 @@ Status StagingFolder::place(bool useExchange) {
     if (rename(staging.c_str(), target.c_str()) != 0)
       return failure();
     placed = true;
-    return syncFolder(parent);
+    return parent.sync();
   }
 
   if (useExchange) {
     if (renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, target.c_str(),
                   RENAME_EXCHANGE) == 0) {
       placed = true;
-      OPTRT_RETURN_IF_ERROR(syncFolder(parent));
+      // Until the disk has the new names, it may have the old checkpoint
+      // under the target's: both stay, and the next writer removes one.
+      OPTRT_RETURN_IF_ERROR(parent.sync());
       removeCheckpoint(staging);
       return okStatus();
     }
@@ -283,7 +311,7 @@ Status StagingFolder::place(bool useExchange) {
     return status;
   }
   placed = true;
-  OPTRT_RETURN_IF_ERROR(syncFolder(parent));
+  OPTRT_RETURN_IF_ERROR(parent.sync());
   removeCheckpoint(old);
   return okStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "Options.h"
 
+#include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
@@ -158,7 +159,8 @@ static Status readProductOptions(CompileOptions &options) {
     phases.move = moveProducts;
   }
   if (isGiven(panels)) {
-    OPTRT_ASSIGN_OR_RETURN(phases.panels, readCount("--panels", panels, 1));
+    OPTRT_ASSIGN_OR_RETURN(
+        phases.panels, readCount("--panels", panels, 1, ccl::kMostPanels));
     if (moveProducts == "whole")
       return invalidArgument(
           "--panels: with --move whole nothing moves in panels");

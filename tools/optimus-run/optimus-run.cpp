@@ -12,13 +12,16 @@
 #include "optimus-support/Process.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <execinfo.h>
 #include <functional>
 #include <malloc.h>
+#include <new>
 #include <sys/resource.h>
+#include <unistd.h>
 
 using namespace optrt;
 using namespace optimus_run;
@@ -178,6 +181,22 @@ static void prepareForWantOfMemory() {
 [[noreturn]] static void endAfterException() {
   if (!std::current_exception())
     std::abort();
+  // What one thread lacks, others soon lack too.
+  static std::atomic_flag isEnding;
+  while (isEnding.test_and_set())
+    pause();
+  try {
+    throw;
+  } catch (const std::bad_alloc &error) {
+    // Perhaps from making the message of another; this one takes no memory.
+    std::fprintf(stderr,
+                 "optimus-run: error: out of memory: %s; use fewer ranks or "
+                 "threads, or allow more (ulimit -v)\n",
+                 error.what());
+    optimus_support::removeTemporaries();
+    std::_Exit(1);
+  } catch (...) {
+  }
   Status status = statusOfException();
   printFailure(status);
   optimus_support::removeTemporaries();

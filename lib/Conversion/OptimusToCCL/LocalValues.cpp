@@ -23,8 +23,8 @@ public:
     for (int64_t dim = 0; dim < to.getRank(); ++dim) {
       SmallVector<StringRef> axes = layout.getDimAxes(dim);
       axes.push_back(axis);
-      ArrayRef<StringRef> wanted = to.getDimAxes(dim);
-      if (wanted.take_front(axes.size()) == ArrayRef<StringRef>(axes))
+      SmallVector<StringRef> wanted = to.getDimAxes(dim);
+      if (ArrayRef(wanted).take_front(axes.size()) == ArrayRef(axes))
         return dim;
     }
     return std::nullopt;

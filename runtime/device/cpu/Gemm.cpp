@@ -24,6 +24,7 @@
 #include <cstring>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <stdexcept>
 #include <sys/mman.h>
 #include <unordered_map>
 #include <vector>
@@ -148,6 +149,13 @@ Status checkRoomForCode() {
   return okStatus();
 }
 
+dnnl::engine createEngine() {
+  // It crashes without memory, too. How it fails otherwise is an exception.
+  if (Status room = checkRoomForCode(); !room.ok())
+    throw std::runtime_error(room.message());
+  return dnnl::engine(dnnl::engine::kind::cpu, 0);
+}
+
 bool isBlocked(const MemoryDesc &desc) {
   return desc.data.format_kind != dnnl_blocked ||
          desc.data.format_desc.blocking.inner_nblks > 0;
@@ -158,7 +166,7 @@ bool isBlocked(const MemoryDesc &desc) {
 class GemmEngine::Impl {
 public:
   Impl(const Team &team, bool alwaysPack)
-      : team(team), alwaysPack(alwaysPack), engine(dnnl::engine::kind::cpu, 0),
+      : team(team), alwaysPack(alwaysPack), engine(createEngine()),
         stream(engine) {}
 
   Status run(optrt_gemm_desc d, const float *a, const float *b, float *c,

@@ -1,0 +1,106 @@
+//===- CheckpointFuzzer.cpp - Checkpoints whose checksums are right -------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// An input is state.json, a line "====", the JSON header of model.safetensors,
+// another such line and that of optimizer.safetensors. The files that they make
+// get the sizes and checksums that state.json must list, or nothing beyond the
+// first check would ever be reached.
+//
+//===----------------------------------------------------------------------===//
+
+#include "checkpoint/CheckpointState.h"
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-support/Hash.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+using namespace optrt;
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t kDataBytes = 4096;
+
+/// Where the checkpoint lies, in memory.
+struct Folder {
+  std::string path = "/dev/shm/optimus-fuzz-XXXXXX";
+  Folder() {
+    if (!mkdtemp(path.data()))
+      std::abort();
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+const std::string &folder() {
+  static const Folder made;
+  return made.path;
+}
+
+/// Writes a file of the checkpoint and what state.json must say of it.
+void put(const std::string &name, const std::string &contents, json &state) {
+  std::ofstream(folder() + "/" + name, std::ios::binary) << contents;
+  json *files =
+      state.is_object() && state.contains("files") ? &state["files"] : nullptr;
+  if (files && files->is_object() && files->contains(name))
+    (*files)[name] = {{"size", contents.size()},
+                      {"xxh64", optimus_support::hashToHex(
+                                    optimus_support::hash64(contents))}};
+}
+
+std::string safetensors(std::string_view header) {
+  uint64_t size = header.size();
+  std::string file(sizeof(size), '\0');
+  std::memcpy(file.data(), &size, sizeof(size));
+  return file + std::string(header) + std::string(kDataBytes, '\0');
+}
+
+std::string_view takePart(std::string_view &text) {
+  constexpr std::string_view kLine = "\n====\n";
+  size_t end = text.find(kLine);
+  std::string_view part = text.substr(0, end);
+  text.remove_prefix(end == std::string_view::npos ? text.size()
+                                                   : end + kLine.size());
+  return part;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string_view text(reinterpret_cast<const char *>(data), size);
+  std::string_view stateText = takePart(text);
+  json state = json::parse(stateText, nullptr, /*allow_exceptions=*/false);
+  put("model.safetensors", safetensors(takePart(text)), state);
+  put("optimizer.safetensors", safetensors(takePart(text)), state);
+  std::string repaired(stateText);
+  if (state.is_object()) {
+    state.erase("xxh64");
+    try {
+      state["xxh64"] =
+          optimus_support::hashToHex(optimus_support::hash64(state.dump()));
+      repaired = state.dump();
+    } catch (const json::exception &) {
+      // Not UTF-8: as it is.
+    }
+  }
+  std::ofstream(folder() + "/state.json", std::ios::binary) << repaired;
+
+  auto checkpoint = Checkpoint::open(folder());
+  if (!checkpoint.ok())
+    return 0;
+  for (CheckpointFile file : {CheckpointFile::Model, CheckpointFile::Optimizer})
+    for (const TensorInfo &info : (*checkpoint)->tensors(file))
+      if (!(*checkpoint)->readTensor(info.name).ok())
+        std::abort();
+  return 0;
+}

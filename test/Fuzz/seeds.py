@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# ===- seeds.py - What the fuzzers begin with ------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Writes small inputs of every kind that the tools read, as the tools write them.
+
+seeds.py BINARIES FOLDER: a folder a target, and `inputs` with what command
+lines refer to.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SHAPE = "--layers 1 --hidden 8 --heads 2 --seq 4 --vocab 16 --batch 4".split()
+MODELS = {
+    "gpt2": ["--dropout", "0.1"],
+    "bert": [],
+    "llama": ["--kv-heads", "1", "--ffn", "12"],
+}
+# The meshes and strategies that differ most in what they make of a program.
+LAYOUTS = {
+    "gpt2": [("row:1,col:1", "serial"), ("row:2,col:2", "summa")],
+    "bert": [("row:2,col:2", "megatron-sp")],
+    "llama": [("row:2,col:2", "summa-paper"), ("data:2,row:1,col:2", "summa")],
+}
+
+CSV = {
+    "plain": "id,lower,upper,size\n0,0,3,100\n1,1,2,50\n2,2,5,7\n3,4,9,1000\n",
+    "aligned": "id,lower,upper,size,alignment\n0,0,3,100,64\n1,1,2,50,1\n2,2,5,7,256\n",
+}
+
+# Each line is a command; it runs in `inputs`.
+COMMANDS = """\
+optimus-compile gpt2.mlir --mesh row:2,col:2 --strategy summa --report -o out.so
+optimus-compile gpt2.mlir --mesh data:2,row:1,col:2 --optimizer lamb --accumulate -o out.so
+optimus-compile gpt2.mlir --strategy auto --ranks 4 --memory-budget 16MiB -o out.so
+optimus-compile gpt2.mlir --recompute layer --schedule none --mcpu native --no-pad -o out.so
+optimus-compile llama.mlir --mesh row:2,col:2 --move panels --panels 4 --layout mlp_down.weight=row,col -o out.so
+optimus-compile gpt2.mlir --machine-profile profile.json --tune-products --extra-workspace 20% -o out.so
+optimus-compile gpt2.mlir --compile-to place --dump-phases-to dumps -o out.mlir
+optimus-compile place.mlir --compile-from place --mesh row:2,col:2 --strategy summa -o out.so
+optimus-opt gpt2.mlir --optimus-differentiate --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition -o out.mlir
+optimus-opt gpt2.mlir --optimus-build-step=optimizer=sgd --canonicalize --cse
+optimus-opt gpt2.mlir --pass-pipeline='builtin.module(optimus-differentiate,cse)' --mlir-timing
+optimus-interpret gpt2.mlir --function loss --draw 16 --seed 3 --print
+optimus-interpret gpt2.mlir --function loss --inputs inputs --outputs outputs --set lr=0.5
+optimus-interpret gpt2.mlir --gradcheck --gradcheck-limit 3 --draw 16
+optimus-plan ranges.csv --budget 4096 --good-enough 1.0 --node-limit 1000 -o plan.csv --report
+optimus-plan ranges.csv --time-limit 1
+optimus-run train gpt2.so --data text.txt --steps 2 --lr 1e-3 --schedule cosine --warmup 1 --save saved --save-every 1
+optimus-run train gpt2.so --data text.txt --steps 3 --load checkpoint --log-json log.jsonl --order sequential --seed 7
+optimus-run train gpt2.so --data tokens.bin --steps 2 --weight-decay 0.1 --clip 1.0 --beta1 0.9 --beta2 0.95 --epsilon 1e-8
+optimus-run train gpt2.so --data text.txt --steps 2 --eval-data text.txt --eval-every 1 --backend local --device cpu --threads-per-rank 1 --timeout 5
+optimus-run eval gpt2.so --data text.txt --load checkpoint --json
+optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
+optimus-run inspect gpt2.so --json
+optimus-run bench gpt2.so --steps 1 --warmup 0
+"""
+
+
+class Tools:
+    def __init__(self, binaries: Path):
+        self.binaries = binaries
+
+    def run(self, tool: str, *arguments) -> str:
+        command = [str(self.binaries / tool), *map(str, arguments)]
+        return subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ).stdout.decode()
+
+
+def safetensors_header(path: Path) -> dict:
+    """A header like that of the file, with tensors that fill 4,096 bytes."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = {}
+    begin = 0
+    for name in list(json.loads(data[8 : 8 + size]))[:5]:
+        if name != "__metadata__":
+            offsets = [begin, begin + 16]
+            header[name] = dict(dtype="F32", shape=[2, 2], data_offsets=offsets)
+            begin += 16
+    rest = dict(
+        dtype="F32", shape=[(4096 - begin) // 4], data_offsets=[begin, 4096]
+    )
+    return {**header, "rest": rest}
+
+
+def main() -> None:
+    tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
+    inputs = folder / "inputs"
+    targets = "programs", "csv", "profiles", "manifests", "checkpoints", "commands"
+    for target in (*targets, "inputs"):
+        (folder / target).mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
+
+    for model, flags in MODELS.items():
+        program = inputs / (model + ".mlir")
+        builder = [sys.executable, "-m", "optimus.models", model, *SHAPE, *flags]
+        subprocess.run([*builder, "-o", str(program)], check=True)
+        for mesh, strategy in LAYOUTS[model]:
+            options = ["--mesh", mesh, "--strategy", strategy]
+            library = inputs / (model + ".so")
+            dumps = inputs / "dumps"
+            tools.run(
+                "optimus-compile", program, *options, "--accumulate",
+                *("--dump-phases-to", dumps, "-o", library),
+            )
+            name = "%s-%s" % (model, strategy)
+            for dump in sorted(dumps.iterdir()):
+                phase = dump.stem[3:]
+                first = "// %s %s %s\n" % (mesh, strategy, phase)
+                seed = folder / "programs" / ("%s-%s.mlir" % (name, phase))
+                seed.write_text(first + dump.read_text())
+                if phase == "place":
+                    (inputs / "place.mlir").write_text(dump.read_text())
+                dump.unlink()
+            dumps.rmdir()
+            manifest = tools.run("optimus-run", "inspect", library, "--json")
+            (folder / "manifests" / (name + ".json")).write_text(manifest)
+        if model == "gpt2":
+            tools.run("optimus-compile", program, "-o", library)
+
+    (inputs / "text.txt").write_bytes(bytes(i * 7 % 16 for i in range(400)))
+    (inputs / "tokens.bin").write_bytes(bytes(i % 3 for i in range(400) for _ in "ab"))
+    profile = inputs / "profile.json"
+    if not profile.exists():
+        for what in (["--comm", "--ranks", 2, "--max-bytes", 4096], ["--gemm"]):
+            tools.run("optimus-run", "bench", *what, "--profile", profile)
+    (folder / "profiles" / "measured").write_text(profile.read_text())
+    checkpoint = inputs / "checkpoint"
+    tools.run(
+        "optimus-run", "train", inputs / "gpt2.so", "--data", inputs / "text.txt",
+        *("--steps", 1, "--save", checkpoint),
+    )
+    parts = [json.loads((checkpoint / "state.json").read_text())]
+    for name in "model.safetensors", "optimizer.safetensors":
+        parts.append(safetensors_header(checkpoint / name))
+    text = "\n====\n".join(json.dumps(part, indent=1) for part in parts)
+    (folder / "checkpoints" / "gpt2").write_text(text)
+    for name, text in CSV.items():
+        (folder / "csv" / name).write_text(text)
+    (inputs / "ranges.csv").write_text(CSV["plain"])
+    (folder / "commands" / "all").write_text(COMMANDS)
+
+
+if __name__ == "__main__":
+    main()
