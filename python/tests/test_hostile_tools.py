@@ -473,7 +473,7 @@ def test_a_report_that_is_lost(tools, folder, program):
 
 
 def test_a_program_without_its_model(tools, folder, program):
-    text = program.read_text().replace("optimus.model", "optimus.muddle")
+    text = program.read_text().replace("optimus.model", "builder.model")
     (folder / "bare.mlir").write_text(text)
     refuse(run(tools, folder, "optimus-compile", "bare.mlir", "-o", "out"), "optimus.model")
     # What needs no manifest needs no model.
@@ -528,7 +528,7 @@ def test_intermediate_values_without_measure(tools, folder):
         (["--strategy=auto", "--ranks=0"], ["--ranks: expected a number from 1 to 4096"]),
         (["--strategy=auto", "--ranks=many"], ["--ranks: expected", "many"]),
         (["--ranks=4"], ["--ranks is for --strategy auto"]),
-        (["--panels=-1"], ["--panels: expected a number of at least 1"]),
+        (["--panels=-1"], ["--panels: expected a number from 1 to 64"]),
         (["--report", "--compile-to=fuse"], ["--report: expected --compile-to place"]),
         (["--mesh=row:99999999999999999999"], ["--mesh"]),
         (["--memory-budget=9999999999GiB"], ["--memory-budget"]),

@@ -43,3 +43,6 @@
 // RUN: sed 's/optimizer = "adamw"/optimiser = "adamw"/' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=FLAG
 // FLAG: error: 'bad.mlir': optimus.compilation has the unknown member 'optimiser'; did you mean 'optimizer'?
+// RUN: sed 's/tensor<3x1x4xf32, #ccl.local<[[]3, 2, 4[]]/tensor<3x1x4xf32, #ccl.local<[3, 3, 4]/g' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: 'func.func' op argument 6: expected 2 parts that cover the extent 3 of dimension 1, found 'tensor<3x1x4xf32, #ccl.local<[3, 3, 4]

@@ -41,7 +41,7 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %s --move=whole --tune-products -o %t.so 2>&1 | FileCheck %s --check-prefix=BOTH
 // BOTH: error: --move and --tune-products both say how products move; give one
 // RUN: not optimus-compile %s --panels=0 -o %t.so 2>&1 | FileCheck %s --check-prefix=PANELS
-// PANELS: error: --panels: expected a number of at least 1, found 0
+// PANELS: error: --panels: expected a number from 1 to 64, found 0
 // RUN: not optimus-compile %s --panels=4 --move=whole -o %t.so 2>&1 | FileCheck %s --check-prefix=WHOLE
 // WHOLE: error: --panels: with --move whole nothing moves in panels
 // RUN: not optimus-compile %s --layout=mlp_down.weight -o %t.so 2>&1 | FileCheck %s --check-prefix=LAYOUT

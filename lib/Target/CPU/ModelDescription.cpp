@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -31,6 +32,9 @@ public:
 private:
   LogicalResult checkAttribute();
   LogicalResult check(func::FuncOp function);
+  /// That the parts that the ranks have of a tensor cover it.
+  LogicalResult checkParts(func::FuncOp function, unsigned number,
+                           RankedTensorType type);
   LogicalResult checkParam(func::FuncOp function, unsigned number,
                            StringRef name, RankedTensorType type);
   LogicalResult checkInput(func::FuncOp function, unsigned number,
@@ -86,6 +90,23 @@ LogicalResult ModelChecker::checkAgreement(func::FuncOp function,
   return function.emitOpError("argument ")
          << number << " ('" << key << "'): expected " << expected << ", as in @"
          << other.getSymName() << ", found " << type;
+}
+
+LogicalResult ModelChecker::checkParts(func::FuncOp function, unsigned number,
+                                       RankedTensorType type) {
+  MeshOp mesh = getMesh(module);
+  for (auto [dim, extent] : llvm::enumerate(ccl::getGlobalShape(type))) {
+    int64_t parts = 1;
+    for (StringRef axis : ccl::getDimAxes(type, dim))
+      parts *= mesh ? mesh.getAxisSize(axis).value_or(1) : 1;
+    if (llvm::divideCeil(extent, parts) >
+        static_cast<uint64_t>(type.getDimSize(dim)))
+      return function.emitOpError("argument ")
+             << number << ": expected " << parts
+             << " parts that cover the extent " << extent << " of dimension "
+             << dim << ", found " << type;
+  }
+  return success();
 }
 
 LogicalResult ModelChecker::checkParam(func::FuncOp function, unsigned number,
@@ -165,6 +186,8 @@ LogicalResult ModelChecker::check(func::FuncOp function) {
     RankedTensorType type = getTensorType(function, i);
     if (!type || !type.hasStaticShape())
       continue;
+    if (failed(checkParts(function, i, type)))
+      return failure();
     if (auto name =
             function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kParam)) {
       auto [entry, isNew] = names.try_emplace(name.getValue(), i);
