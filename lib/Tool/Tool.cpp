@@ -93,8 +93,10 @@ static void endByLLVM(void *, const char *reason, bool isInternal) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Puts back, after LLVM has set its handlers, which signals the caller has
-/// chosen to ignore, and lets SIGUSR1 end the process, as it would without.
+/// Puts back, after LLVM has set its handlers, what somebody else sends: the
+/// signals that the caller ignores stay ignored, and others end the process.
+/// LLVM takes some of them for crashes, and prints a stack, which may wait for
+/// ever for a lock of what was interrupted.
 class CallersSignals {
 public:
   CallersSignals() {
@@ -106,15 +108,12 @@ public:
   }
   void restore() const {
     for (auto [index, signal] : llvm::enumerate(kSignals))
-      if (isIgnored[index])
-        std::signal(signal, SIG_IGN);
-      else if (signal == SIGUSR1)
-        std::signal(signal, SIG_DFL);
+      std::signal(signal, isIgnored[index] ? SIG_IGN : SIG_DFL);
   }
 
 private:
-  static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGQUIT,
-                                     SIGTERM, SIGUSR1, SIGUSR2};
+  static constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                     SIGUSR1, SIGUSR2, SIGXCPU};
   bool isIgnored[std::size(kSignals)];
 };
 } // namespace
