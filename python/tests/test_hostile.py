@@ -10,7 +10,8 @@ message what was expected and what was found, and leaves every file as it was.
 
 A walk through all kinds of mistakes, as a shell would see them. Each kind has
 tests of its own besides: of runs in test_hostile_run and in
-tools/optimus-run/unittests, of the compiler's tools in test_hostile_tools, of
+tools/optimus-run/unittests, of the compiler's tools in test_hostile_files and
+test_hostile_tools, of
 single file operations in test_crashes.
 """
 
