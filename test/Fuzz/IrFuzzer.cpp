@@ -16,6 +16,8 @@
 #include "optimus/InitOptimus.h"
 #include "optimus/Pipelines/Phases.h"
 
+#include "optimus-support/Nesting.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -54,6 +56,9 @@ static PhaseOptions readOptions(StringRef text, std::string &phase) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   StringRef text(reinterpret_cast<const char *>(data), size);
+  // As the tools do, whose parser recurses.
+  if (!optimus_support::checkNesting(text, "mutant").ok())
+    return 0;
   static const DialectRegistry &registry = *[] {
     registerAllPasses();
     auto *all = new DialectRegistry();
