@@ -198,12 +198,12 @@ private:
       return success();
     auto expected = MemRefType::get({bytes.getInt()},
                                     IntegerType::get(bytes.getContext(), 8));
-    if (function.getArgumentTypes().empty() ||
-        function.getArgumentTypes().front() != expected)
+    ArrayRef<Type> arguments = function.getArgumentTypes();
+    if (arguments.empty() || arguments.front() != expected)
       return function.emitOpError("V6: expected an arena ")
              << expected << " as the first argument, as '"
              << ExecDialect::kArenaBytes << "' says, found "
-             << function.getArgumentTypes();
+             << arguments.take_front();
     WalkResult result = function.walk([&](ArenaSlotOp slot) {
       if (slot.getArena() == function.getArgument(0))
         return WalkResult::advance();
