@@ -38,7 +38,11 @@ function(optimus_add_unittest name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
   # GoogleTest's templates take much longer to compile otherwise, under a
   # sanitizer four times; what is tested stays optimised.
-  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${OPTIMUS_SANITIZER}>,-O0,-O1>)
+  set(optimization -O1)
+  if(OPTIMUS_SANITIZER)
+    set(optimization -O0)
+  endif()
+  target_compile_options(${name} PRIVATE ${optimization})
   # Values of parameters are printed with addresses, which differ by build.
   gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 300)
