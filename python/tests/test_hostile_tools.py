@@ -97,6 +97,26 @@ def test_a_program_that_is_none(tools, folder, tool, text, word):
     refuse(run(tools, folder, *READERS[tool], "bad.mlir"), "bad.mlir", word)
 
 
+@pytest.mark.parametrize("tool", ["optimus-compile", "optimus-interpret"])
+@pytest.mark.parametrize("before, after", [(0, 3000), (3000, 0), (3000, 3000)])
+def test_of_a_long_line_only_the_place_is_quoted(tools, folder, tool, before, after):
+    """Signatures in dumps have thousands of letters."""
+    arguments = ["%%x%d: f32" % number for number in range(before // 10)]
+    arguments += ["%wrong: f33"]
+    arguments += ["%%y%d: f32" % number for number in range(after // 10)]
+    text = "func.func @f(%s) { return }" % ", ".join(arguments)
+    (folder / "long.mlir").write_text(text)
+    flag = "-o=q.so" if tool == "optimus-compile" else "--function=f"
+    result = run(tools, folder, tool, "long.mlir", flag)
+    assert result.returncode == 1
+    said, quoted, caret = result.stderr.splitlines()[:3]
+    # MLIR points behind the token before.
+    column = text.index(" f33")
+    assert said.startswith("long.mlir:1:%d: error: " % (column + 1))
+    assert quoted[caret.index("^") :].startswith(" f33")
+    assert len(quoted) < 130
+
+
 # ------------------------------------------------------------- standard output
 
 PRINTERS = [

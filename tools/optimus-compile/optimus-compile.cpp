@@ -116,6 +116,7 @@ static int compile() {
     return fail(text.status());
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
+  quoteBriefly(sources);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)

@@ -318,6 +318,7 @@ static int interpretProgram() {
     return fail(text.status());
   llvm::SourceMgr sourceManager;
   sourceManager.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
+  quoteBriefly(sourceManager);
   SourceMgrDiagnosticHandler handler(sourceManager, &context);
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sourceManager, &context);

@@ -23,12 +23,20 @@
 #include <memory>
 #include <string>
 
+namespace llvm {
+class SourceMgr;
+} // namespace llvm
+
 namespace mlir::optimus {
 
 /// Reads a program as readInput() does, up to 1 GiB. One that is nested so deep
 /// that parsers would run out of stack is refused.
 optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
 readProgram(const std::string &path);
+
+/// Lets diagnostics quote of a long line, such as the signature of a function
+/// of thousands of parameters, only what lies about the place.
+void quoteBriefly(llvm::SourceMgr &sources);
 
 /// One output file as a stream: nothing is at its place before commit().
 class OutputStream : public llvm::raw_ostream {
