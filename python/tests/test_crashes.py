@@ -158,14 +158,9 @@ def crash_everywhere(scenario: Scenario, how: str, check: Check) -> None:
             left = snapshot(scenario.work)
         assert not any(map(is_hidden, left)), where
         if result.returncode == 0:
-            # It has been said, and done again; or it is a lock, which is tried
-            # for some time; or a folder is not looked through for what was
-            # left, which matters to nobody.
-            assert (
-                operation.kind == "open"
-                or operation.path.endswith("-lock")
-                or "warning: " in result.stderr
-            ), where
+            # It has been said, and done again; or a folder is not looked through
+            # for what was left, which matters to nobody.
+            assert operation.kind == "open" or "warning: " in result.stderr, where
             assert left.keys() == after.keys(), where
         else:
             assert result.returncode == 1, where + result.stderr

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace optimus_support;
@@ -114,8 +115,17 @@ FileLock::~FileLock() {
 }
 
 StatusOr<FileLock> FileLock::acquire(const std::string &path,
-                                     const std::string &what) {
+                                     const std::string &what,
+                                     std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause(50);
   const Holder own = thisProcess();
+  const auto end = std::chrono::steady_clock::now() + patience;
+  auto isWorthWaiting = [&] {
+    if (std::chrono::steady_clock::now() >= end)
+      return false;
+    std::this_thread::sleep_for(kPause);
+    return true;
+  };
   while (true) {
     FileLock lock;
     lock.handle =
@@ -126,6 +136,8 @@ StatusOr<FileLock> FileLock::acquire(const std::string &path,
     bool locked = flock(lock.handle, LOCK_EX | LOCK_NB) == 0;
     if (!locked && errno == EWOULDBLOCK) {
       Holder holder = readHolder(lock.handle);
+      if (isWorthWaiting())
+        continue;
       return refuse(path, what, holder, /*certain=*/true);
     }
     if (!isCurrent(path, lock.handle))
@@ -135,8 +147,11 @@ StatusOr<FileLock> FileLock::acquire(const std::string &path,
       Holder holder = readHolder(lock.handle);
       bool isHere = holder.host == own.host;
       if (!holder.pid.empty() &&
-          !(isHere && startOf(holder.pid) != holder.start))
+          !(isHere && startOf(holder.pid) != holder.start)) {
+        if (isWorthWaiting())
+          continue;
         return refuse(path, what, holder, isHere);
+      }
     }
     std::string text = concat(own.host, '\n', own.pid, '\n', own.start, '\n',
                               own.since, '\n', own.command, '\n');

@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace optimus_support;
@@ -59,6 +60,28 @@ TEST_F(FileLockTest, NamesItsHolder) {
   EXPECT_EQ(names(), std::set<std::string>{"lock"});
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+TEST_F(FileLockTest, WaitsForItsHolder) {
+  pid_t child = holdInChild();
+  std::thread ends([child] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(child, SIGKILL);
+  });
+  StatusOr<FileLock> lock =
+      FileLock::acquire(at("lock"), "it", std::chrono::seconds(60));
+  EXPECT_TRUE(lock.ok()) << lock.status().message();
+  ends.join();
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(FileLockTest, DoesNotWaitForWhatNobodyHolds) {
+  auto begin = std::chrono::steady_clock::now();
+  Status status =
+      FileLock::acquire(at("nowhere/lock"), "it", std::chrono::seconds(60))
+          .status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST_F(FileLockTest, TakesOverFromAKilledProcess) {

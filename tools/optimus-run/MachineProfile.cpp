@@ -16,7 +16,6 @@
 #include <chrono>
 #include <filesystem>
 #include <sys/stat.h>
-#include <thread>
 
 using namespace optrt;
 using optimus_support::FileLock;
@@ -76,15 +75,9 @@ StatusOr<FileLock> lockProfile(const std::string &path) {
   // Nothing can be merged into a device.
   if (error || (fs::exists(target, error) && !fs::is_regular_file(target)))
     return FileLock();
-  constexpr int kAttempts = 100;
-  for (int attempt = 1;; ++attempt) {
-    StatusOr<FileLock> lock =
-        FileLock::acquire(optimus_support::hiddenSibling(target, "lock"),
-                          concat("the machine profile ", path));
-    if (lock.ok() || attempt == kAttempts)
-      return lock;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  return FileLock::acquire(optimus_support::hiddenSibling(target, "lock"),
+                           concat("the machine profile ", path),
+                           std::chrono::seconds(5));
 }
 
 } // namespace

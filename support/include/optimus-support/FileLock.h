@@ -12,6 +12,7 @@
 #include "optimus-support/Status.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,11 @@ public:
 
   /// InvalidArgument if somebody else has it; the message begins with `what`
   /// and names the process and its host: "the checkpoint X is being written by
-  /// process 17 on host h, `optimus-run train …`, since …".
+  /// process 17 on host h, `optimus-run train …`, since …". `patience` is how
+  /// long to wait for that process's end.
   static StatusOr<FileLock> acquire(const std::string &path,
-                                    const std::string &what);
+                                    const std::string &what,
+                                    std::chrono::milliseconds patience = {});
 
 private:
   void swap(FileLock &other) {
