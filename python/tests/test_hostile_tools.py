@@ -117,6 +117,14 @@ def test_of_a_long_line_only_the_place_is_quoted(tools, folder, tool, before, af
     assert len(quoted) < 130
 
 
+def test_a_diagnostic_is_not_the_program(tools, folder, program):
+    """What a pass refuses is named; the program that it refuses is not printed."""
+    flags = ["--optimus-shard=mesh=row:2,col:2 strategy=sumTa"]
+    result = run(tools, folder, "optimus-opt", program, *flags)
+    refuse(result, "unknown strategy 'sumTa'")
+    assert len(result.stderr.splitlines()) == 3
+
+
 # ------------------------------------------------------------- standard output
 
 PRINTERS = [

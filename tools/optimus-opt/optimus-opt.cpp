@@ -96,6 +96,13 @@ static int run(DialectRegistry &registry) {
   return written.ok() ? kDone : fail(written);
 }
 
+/// Sets a flag of MLIR's that the user has not given.
+static void setFlag(StringRef name, StringRef value) {
+  cl::Option *flag = cl::getRegisteredOptions().lookup(name);
+  if (flag && flag->getNumOccurrences() == 0)
+    flag->addOccurrence(0, name, value, /*MultiArg=*/true);
+}
+
 int main(int argc, char **argv) {
   return runTool("optimus-opt", argc, argv, [&]() -> int {
     DialectRegistry registry;
@@ -114,12 +121,11 @@ int main(int argc, char **argv) {
                               .isOurs = isOurs,
                               .more = listOurPasses()}))
       return *code;
-    // MLIR makes the context, and takes this from the flag.
+    // MLIR makes the context, and takes this from flags.
     if (chooseThreading() == MLIRContext::Threading::DISABLED)
-      cl::getRegisteredOptions()
-          .lookup("mlir-disable-threading")
-          ->addOccurrence(0, "mlir-disable-threading", "true",
-                          /*MultiArg=*/true);
+      setFlag("mlir-disable-threading", "true");
+    // The line is quoted; the operation may be the whole program.
+    setFlag("mlir-print-op-on-diagnostic", "false");
     MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
     if (config.shouldShowDialects()) {
       llvm::outs() << "Available Dialects: "
