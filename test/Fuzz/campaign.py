@@ -97,7 +97,7 @@ class Campaign:
             code = None
         return Outcome(code, message.decode(errors="replace"))
 
-    def judge(self, outcome: Outcome) -> Optional[str]:
+    def judge(self, outcome: Outcome, command: List[str]) -> Optional[str]:
         """What is wrong, or None."""
         if outcome.code is None:
             return "does not end"
@@ -110,7 +110,9 @@ class Campaign:
                 return "says «%s»" % sign
         if outcome.code == 1 and not outcome.message.strip():
             return "fails without a message"
-        if outcome.code == 1 and len(outcome.message) > 20_000:
+        # A name that is quoted may be as long as the command.
+        most = 20_000 + 4 * len(" ".join(command))
+        if outcome.code == 1 and len(outcome.message) > most:
             return "has a message of %d bytes" % len(outcome.message)
         return None
 
@@ -126,7 +128,7 @@ class Campaign:
     def check(self, seed: int, command: List[str], timeout: float, **files) -> bool:
         """Whether it succeeded."""
         outcome = self.run(command, timeout)
-        wrong = self.judge(outcome)
+        wrong = self.judge(outcome, command)
         self.counts["accepted" if outcome.code == 0 else "refused"] += 1
         if wrong:
             files["command"] = shlex.join(command).encode()
