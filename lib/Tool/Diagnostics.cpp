@@ -8,7 +8,6 @@
 
 #include "optimus/Tool/Files.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 

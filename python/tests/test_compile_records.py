@@ -12,7 +12,7 @@ import re
 
 import pytest
 
-from hostile import MODEL, accept, folder, left_in, program, refuse, run, start
+from hostile import MODEL, accept, folder, left_in, program, refuse, run
 
 
 # -------------------------------------------------- going on from what is there
