@@ -9,6 +9,7 @@
 #include "optimus/InitOptimus.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/ExecToProgram/Passes.h"
 #include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
@@ -42,6 +43,7 @@ void mlir::optimus::registerAllPasses() {
   registerTransformsPasses();
   registerOptimusPasses();
   registerExecToLLVMPasses();
+  registerExecToProgramPasses();
   registerOptimusToCCLPasses();
   registerToExecPasses();
   ccl::registerCCLPasses();

@@ -67,7 +67,8 @@ std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
            .str(),
        false},
       {"place",
-       "func.func(optimus-place-buffers),func.func(optimus-verify-exec)",
+       "func.func(optimus-place-buffers,optimus-order-commands,"
+       "optimus-verify-exec)",
        false},
       // Verified again: --compile-from starts here.
       {"llvm", "func.func(optimus-verify-exec),optimus-exec-to-llvm", false},

@@ -12,48 +12,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace mlir::optimus {
-
-/// Constants of the module, one for each distinct content.
-class ModuleConstants {
-public:
-  explicit ModuleConstants(ModuleOp module) : module(module) {}
-
-  /// A null-terminated string.
-  LLVM::GlobalOp getString(StringRef text);
-  /// A struct of integers; `fields` pairs a bit width with a value.
-  LLVM::GlobalOp getStruct(StringRef prefix,
-                           ArrayRef<std::pair<unsigned, int64_t>> fields);
-  /// An optrt_launch_desc.
-  LLVM::GlobalOp getLaunch(StringRef kernel, int64_t extent, int64_t grain);
-
-  int64_t getNumDescriptors() const { return numDescriptors; }
-
-private:
-  ModuleOp module;
-  llvm::StringMap<LLVM::GlobalOp> known;
-  int64_t numDescriptors = 0;
-};
-
-/// A constant of the module whose value `initialize` builds and returns.
-LLVM::GlobalOp createConstant(ModuleOp module, StringRef name, Type type,
-                              function_ref<Value(OpBuilder &)> initialize);
-
-/// A struct value with these members.
-Value buildStruct(OpBuilder &builder, Location loc, LLVM::LLVMStructType type,
-                  ArrayRef<Value> members);
-
-/// The global that holds the runtime's table.
-LLVM::GlobalOp getOrCreateApiGlobal(ModuleOp module);
-
-/// Replaces a function of commands by one with the type of
-/// optimus_function::run and an internal name; returns it. Counts the calls to
-/// the runtime.
-FailureOr<LLVM::LLVMFuncOp> convertStep(func::FuncOp function,
-                                        ModuleConstants &constants,
-                                        int64_t &numCalls);
 
 /// The name of the wrapper of a kernel.
 std::string getWrapperName(StringRef kernel);
@@ -62,12 +22,10 @@ std::string getWrapperName(StringRef kernel);
 /// their wrappers.
 LogicalResult convertKernels(ModuleOp module);
 
-/// Writes optimus_model_query and the tables behind it; `functions` pairs
-/// names with what convertStep returned.
-void createModelQuery(
-    ModuleOp module,
-    ArrayRef<std::pair<std::string, LLVM::LLVMFuncOp>> functions,
-    StringRef manifest);
+/// Writes optimus_model_query and what it returns: the manifest, the packed
+/// programs, and the kernels that these name.
+void createModelQuery(ModuleOp module, StringRef manifest, StringRef programs,
+                      ArrayRef<std::string> kernels);
 
 } // namespace mlir::optimus
 

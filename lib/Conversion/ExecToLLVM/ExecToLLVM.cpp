@@ -9,6 +9,7 @@
 #include "Conversion.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Target/CPU/KernelLibrary.h"
@@ -27,38 +28,28 @@ namespace {
 struct ExecToLLVM : optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    SmallVector<func::FuncOp> steps;
-    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      if (function->hasAttr(KernelLibrary::kKernelAttr))
-        continue;
-      // Serial functions that nothing runs any more.
-      if (function.isDeclaration()) {
+    FailureOr<optimus_support::program::ProgramsT> programs =
+        buildPrograms(module, "cpu");
+    if (failed(programs))
+      return signalPassFailure();
+    for (auto function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (!function->hasAttr(KernelLibrary::kKernelAttr))
         function.erase();
-        continue;
-      }
-      steps.push_back(function);
-    }
-
-    ModuleConstants constants(module);
-    SmallVector<std::pair<std::string, LLVM::LLVMFuncOp>> functions;
-    int64_t calls = 0;
-    for (func::FuncOp step : steps) {
-      std::string name = step.getSymName().str();
-      auto function = convertStep(step, constants, calls);
-      if (failed(function))
-        return signalPassFailure();
-      functions.emplace_back(std::move(name), *function);
-    }
-    numCalls += calls;
-    numDescriptors += constants.getNumDescriptors();
-
     if (auto mesh = getMesh(module))
       mesh.erase();
     if (failed(convertKernels(module)))
       return signalPassFailure();
     auto manifest = module->getAttrOfType<StringAttr>(kManifestAttr);
-    createModelQuery(module, functions, manifest ? manifest.getValue() : "");
+    const std::string bytes = optimus_support::program::pack(*programs);
+    const auto &target = *programs->targets.front();
+    createModelQuery(module, manifest ? manifest.getValue() : "", bytes,
+                     target.kernels);
     module->removeAttr(kManifestAttr);
+    for (const auto &function : target.tables.front()->functions)
+      numCommands += function->commands.size();
+    numKernels += target.kernels.size();
+    numProgramBytes += bytes.size();
   }
 };
 } // namespace

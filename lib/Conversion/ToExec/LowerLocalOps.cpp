@@ -185,7 +185,8 @@ public:
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        /*id=*/IntegerAttr());
+        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
   }
 
   void lower(AttentionGradOp op) {
@@ -204,7 +205,8 @@ public:
         shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
         op.getCausal(),
-        /*id=*/IntegerAttr());
+        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
   }
 
   void lower(RotaryOp op) {

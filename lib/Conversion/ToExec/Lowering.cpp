@@ -58,12 +58,14 @@ void Lowering::gemm(const Gemm &gemm) {
                        gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB, gemm.accumulate, gemm.epilogue, gemm.weight,
-                       /*id=*/IntegerAttr());
+                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
   exec::CopyOp::create(builder, location, src.buffer, dst.buffer, rows, cols,
-                       src.ld, dst.ld, /*id=*/IntegerAttr());
+                       src.ld, dst.ld, /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Value src, Value dst) {
@@ -77,9 +79,11 @@ void Lowering::collective(const Collective &collective) {
       collective.kind, collective.reduction, collective.axis, collective.root,
       collective.src.buffer, collective.dst.buffer, collective.outer,
       collective.inner, collective.src.ld, collective.dst.ld,
-      /*id=*/IntegerAttr());
+      /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
   exec::WaitOp::create(builder, location, start.getToken(),
-                       /*id=*/IntegerAttr());
+                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::launch(const KernelLaunch &kernel,
@@ -92,7 +96,8 @@ void Lowering::launch(const KernelLaunch &kernel,
   }
   exec::LaunchOp::create(builder, location, kernel.kernel.getValue(),
                          kernel.extent, kernel.grain, operands, scalars, access,
-                         /*id=*/IntegerAttr());
+                         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+ /*after=*/DenseI32ArrayAttr());
 }
 
 Value Lowering::createConstant(int64_t value) {

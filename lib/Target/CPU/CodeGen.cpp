@@ -21,7 +21,6 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
@@ -120,12 +119,6 @@ CpuTarget::createMachine() const {
 // The object
 //===----------------------------------------------------------------------===//
 
-/// Steps are thousands of calls in a row: optimising them would take long and
-/// gain nothing.
-static bool isStep(const llvm::Function &function) {
-  return function.getName().starts_with("optimus.step.");
-}
-
 static void setAttributes(llvm::Module &module, const CpuTarget &target) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -135,10 +128,6 @@ static void setAttributes(llvm::Module &module, const CpuTarget &target) {
       function.addFnAttr("target-features", target.features);
     function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr(llvm::Attribute::NoUnwind);
-    if (isStep(function)) {
-      function.addFnAttr(llvm::Attribute::OptimizeNone);
-      function.addFnAttr(llvm::Attribute::NoInline);
-    }
   }
 }
 
@@ -147,12 +136,7 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  // What leaves functions alone that carry `optnone`.
-  llvm::PassInstrumentationCallbacks callbacks;
-  llvm::OptNoneInstrumentation optNone(/*DebugLogging=*/false);
-  optNone.registerCallbacks(callbacks);
-  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(),
-                            std::nullopt, &callbacks);
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);

@@ -7,14 +7,15 @@
 //===----------------------------------------------------------------------===//
 //
 // A model library is a shared object with one entry, `optimus_model_query`.
-// It imports no symbol of the runtime: everything it needs arrives in an
-// `optrt_api` table. The compiler emits accesses to these structures by field
-// index, so their order is part of the interface; OPTRT_ABI_VERSION changes
+// It imports no symbol: what the runtime gives to a kernel comes as arguments.
+// What ranks execute is data, the tables of support/schema/program.fbs; code are
+// the kernels that these launch. The compiler writes these structures field by
+// field, so their order is part of the interface; OPTRT_ABI_VERSION changes
 // with it.
 //
-// Every matrix is row-major f32. Sizes and leading dimensions are counted in
-// elements. Functions return 0, or a non-zero status after which the generated
-// step returns that status at once; the text of the error stays in the rank.
+// The descriptors below are how devices and collectives are told what a command
+// does. Every matrix is row-major f32. Sizes and leading dimensions are counted
+// in elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +28,12 @@
 extern "C" {
 #endif
 
-#define OPTRT_ABI_VERSION 3
+#define OPTRT_ABI_VERSION 4
 
-/// One rank's execution state; owned by the runtime, opaque to the model.
-typedef struct optrt_rank optrt_rank;
+/// The sections of a library that hold its manifest and its programs, so that
+/// they can be read without running anything.
+#define OPTIMUS_MANIFEST_SECTION ".optimus.manifest"
+#define OPTIMUS_PROGRAMS_SECTION ".optimus.programs"
 
 /// What happens to a product before it is stored.
 enum {
@@ -124,53 +127,25 @@ typedef struct optrt_attention_desc {
   int32_t causal;
 } optrt_attention_desc;
 
-/// What the runtime offers to a model library. `command` numbers the commands
-/// of the program; it is the same on every rank and stable between steps.
-typedef struct optrt_api {
-  uint32_t version; ///< OPTRT_ABI_VERSION
-  int32_t (*gemm)(optrt_rank *, uint32_t command, const optrt_gemm_desc *,
-                  const float *a, const float *b, float *c, const float *bias,
-                  const float *extra);
-  int32_t (*launch)(optrt_rank *, uint32_t command, const optrt_launch_desc *,
-                    optrt_kernel, void *const *args);
-  int32_t (*collective_start)(optrt_rank *, uint32_t command,
-                              const optrt_collective_desc *, const float *src,
-                              float *dst);
-  int32_t (*collective_wait)(optrt_rank *, uint32_t command);
-  int32_t (*copy)(optrt_rank *, uint32_t command, const optrt_copy_desc *,
-                  const float *src, float *dst);
-  int32_t (*attention)(optrt_rank *, uint32_t command,
-                       const optrt_attention_desc *, const float *q,
-                       const float *k, const float *v, const int32_t *lengths,
-                       float *out, float *lse);
-  int32_t (*attention_grad)(optrt_rank *, uint32_t command,
-                            const optrt_attention_desc *, const float *dout,
-                            const float *q, const float *k, const float *v,
-                            const int32_t *lengths, const float *out,
-                            const float *lse, float *dq, float *dk, float *dv);
-  /// This rank's index on a mesh axis.
-  int64_t (*axis_index)(optrt_rank *, int32_t axis);
-} optrt_api;
-
-/// An entry point: `arena` has the manifest's arena_bytes for it, aligned to
-/// 64 bytes; `args` follows the manifest's list of arguments.
-typedef struct optimus_function {
+/// Code that a table launches by its name.
+typedef struct optimus_kernel {
   const char *name;
-  int32_t (*run)(optrt_rank *, void *arena, void *const *args);
-} optimus_function;
+  optrt_kernel run;
+} optimus_kernel;
 
 typedef struct optimus_model {
   uint32_t version; ///< OPTRT_ABI_VERSION
   const char *manifest; ///< JSON, not null-terminated
   uint64_t manifest_size;
-  uint32_t num_functions;
-  const optimus_function *functions;
+  const char *programs; ///< a flatbuffer, aligned to 64 bytes
+  uint64_t programs_size;
+  uint32_t num_kernels;
+  const optimus_kernel *kernels;
 } optimus_model;
 
 /// The library's one entry. Returns null when it was built for another
-/// version. The table must outlive the library.
-typedef const optimus_model *(*optimus_model_query_fn)(uint32_t version,
-                                                       const optrt_api *);
+/// version.
+typedef const optimus_model *(*optimus_model_query_fn)(uint32_t version);
 
 #ifdef __cplusplus
 }

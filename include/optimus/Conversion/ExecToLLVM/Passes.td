@@ -17,23 +17,23 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
     The result has the binary interface of
     `support/include/optimus-support/model_abi.h`:
 
-    * a public function of commands becomes `i32 (ptr rank, ptr arena, ptr args)`. Every
-      command is a call through the runtime's table; its descriptor is a
-      constant, and a status other than 0 is returned at once;
+    * functions of commands become tables, one flatbuffer in the section
+      `.optimus.programs` (`support/schema/program.fbs`);
     * a kernel, a function with `exec.kernel`, takes plain pointers, and a
       wrapper with the type of `optrt_kernel` unpacks its arguments;
-    * `optimus_model_query` checks the version, keeps the table and returns the
-      model: the functions, in the module's order, and the manifest, which is the text of the module
+    * `optimus_model_query` checks the version and returns the
+      model: the tables, the kernels that they name, and the manifest, which is the text of the module
       attribute `exec.manifest`, empty where that is absent.
 
-    Fails on a command without number, on a buffer without place in the arena,
+    Fails on a command without number or queue, on a buffer without place in the arena,
     and on a mesh axis that the module's `optimus.mesh` lacks.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::cf::ControlFlowDialect"];
   let statistics = [
-    Statistic<"numCalls", "calls", "Number of calls to the runtime">,
-    Statistic<"numDescriptors", "descriptors", "Number of distinct descriptors">
+    Statistic<"numCommands", "commands", "Number of commands">,
+    Statistic<"numKernels", "kernels", "Number of distinct kernels">,
+    Statistic<"numProgramBytes", "program-bytes", "Bytes of the tables">
   ];
 }
 

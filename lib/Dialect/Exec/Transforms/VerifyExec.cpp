@@ -38,7 +38,8 @@ public:
                   succeeded(verifyArena(function)) &&
                   succeeded(verifyNumbers(function)) &&
                   succeeded(verifyCounts(function)) &&
-                  succeeded(verifyApart(function));
+                  succeeded(verifyApart(function)) &&
+                  succeeded(verifyOrder(function));
     if (!isGood)
       return signalPassFailure();
     markAllAnalysesPreserved();
@@ -289,6 +290,31 @@ private:
             return WalkResult::interrupt();
           }
       return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// V9
+  static LogicalResult verifyOrder(func::FuncOp function) {
+    std::optional<bool> areOrdered;
+    WalkResult result = function.walk([&](CommandOpInterface command) {
+      std::optional<StringRef> queue = command.getCommandQueue();
+      if (!areOrdered)
+        areOrdered = queue.has_value();
+      auto start = dyn_cast<CollectiveStartOp>(*command);
+      StringRef expected = start ? start.getAxis() : StringRef(kComputeQueue);
+      bool isRight = *areOrdered ? queue == expected : !queue;
+      for (int32_t earlier : command.getCommandsBefore())
+        isRight &= queue && earlier >= 0 && command.getCommandId() &&
+                   static_cast<uint32_t>(earlier) < *command.getCommandId();
+      if (isRight)
+        return WalkResult::advance();
+      InFlightDiagnostic error = command.emitOpError("V9: expected ");
+      if (*areOrdered)
+        error << "queue \"" << expected << "\" and earlier commands in 'after'";
+      else
+        error << "neither queue nor 'after', as the first command has none";
+      return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
   }

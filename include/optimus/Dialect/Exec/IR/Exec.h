@@ -26,6 +26,9 @@ namespace mlir::exec {
 class WaitOp;
 class CollectiveStartOp;
 
+/// The queue of everything that is no collective.
+inline constexpr llvm::StringLiteral kComputeQueue = "compute";
+
 /// How a command touches one of its buffers: all of it, or `rows` rows of
 /// `cols` elements that lie `ld` elements apart from its first element on.
 struct Access {

@@ -28,6 +28,25 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
     InterfaceMethod<"Numbers this command.",
       "void", "setCommandId", (ins "uint32_t":$id), [{
         $_op.setId(id);
+      }]>,
+    InterfaceMethod<"The queue this command runs on, or nothing before "
+                    "--optimus-order-commands.",
+      "std::optional<::llvm::StringRef>", "getCommandQueue", (ins), [{
+        return $_op.getQueue();
+      }]>,
+    InterfaceMethod<"The earlier commands that must be done first, besides those "
+                    "of its queue.",
+      "::llvm::ArrayRef<int32_t>", "getCommandsBefore", (ins), [{
+        return $_op.getAfter().value_or(::llvm::ArrayRef<int32_t>());
+      }]>,
+    InterfaceMethod<"Puts this command on a queue, after others.",
+      "void", "setOrder", (ins "::llvm::StringRef":$queue,
+                               "::llvm::ArrayRef<int32_t>":$after), [{
+        $_op.setQueue(queue);
+        if (after.empty())
+          $_op.removeAfterAttr();
+        else
+          $_op.setAfter(after);
       }]>
   ];
 }

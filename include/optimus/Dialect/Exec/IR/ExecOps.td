@@ -296,6 +296,12 @@ class Exec_Command<string mnemonic, list<Trait> traits = []>
 
 /// The number of a command: the same on every rank, stable between steps.
 def Exec_CommandId : OptionalAttr<I32Attr>;
+/// Where a command runs: "compute", or the mesh axis that a collective moves on.
+/// Commands of a queue begin in order; those of "compute" are done in order.
+def Exec_Queue : OptionalAttr<StrAttr>;
+/// Numbers of earlier commands that must be done first, besides those of its
+/// queue.
+def Exec_After : OptionalAttr<DenseI32ArrayAttr>;
 
 def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
   let summary = "A product of two matrices";
@@ -324,7 +330,7 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
                        UnitAttr:$trans_a, UnitAttr:$trans_b, UnitAttr:$accumulate,
                        DefaultValuedAttr<Exec_EpilogueAttr, "::mlir::exec::Epilogue::None">:$epilogue,
                        DefaultValuedAttr<Exec_WeightAttr, "::mlir::exec::Weight::None">:$weight,
-                       Exec_CommandId:$id);
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`extra` `(` $extra^ `:` type($extra) `)`)? attr-dict
@@ -358,7 +364,7 @@ def Exec_LaunchOp : Exec_Command<"launch", [AttrSizedOperandSegments,
                        Variadic<Exec_Buffer>:$buffers,
                        Variadic<Exec_Scalar>:$scalars,
                        DenseI32ArrayAttr:$access,
-                       Exec_CommandId:$id);
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $kernel `extent` $extent `grain` $grain
     `(` custom<LaunchBuffers>($buffers, type($buffers), $access) `)`
@@ -387,7 +393,7 @@ def Exec_CopyOp : Exec_Command<"copy"> {
   }];
   let arguments = (ins Optional<Exec_FloatBuffer>:$src, Exec_FloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
-                       Exec_CommandId:$id);
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dst (`from` $src^ `:` type($src))? attr-dict `:` type($dst)
   }];
@@ -423,7 +429,7 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
                        Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
-                       UnitAttr:$causal, Exec_CommandId:$id);
+                       UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
     type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
@@ -444,7 +450,7 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
                        Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
-                       UnitAttr:$causal, Exec_CommandId:$id);
+                       UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv
     (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
@@ -476,7 +482,7 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start"> {
                        StrAttr:$axis, DefaultValuedAttr<I64Attr, "0">:$root,
                        Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
                        I64Attr:$outer, I64Attr:$inner, I64Attr:$src_ld, I64Attr:$dst_ld,
-                       Exec_CommandId:$id);
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let results = (outs Exec_TokenType:$token);
   let assemblyFormat = [{
     $kind $reduction `over` $axis `,` $src `to` $dst attr-dict
@@ -496,7 +502,7 @@ def Exec_WaitOp : Exec_Command<"wait"> {
 
     Constraints: (C1) the token is that of an `exec.collective_start`.
   }];
-  let arguments = (ins Exec_TokenType:$token, Exec_CommandId:$id);
+  let arguments = (ins Exec_TokenType:$token, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = "$token attr-dict";
   let extraClassDeclaration = [{
     CollectiveStartOp getStart();

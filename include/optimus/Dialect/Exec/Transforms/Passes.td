@@ -98,6 +98,33 @@ def PlaceBuffersPass : Pass<"optimus-place-buffers", "::mlir::func::FuncOp"> {
   ];
 }
 
+def OrderCommandsPass : Pass<"optimus-order-commands", "::mlir::func::FuncOp"> {
+  let summary = "Puts every command on a queue, after those that it must wait for";
+  let description = [{
+    The last word on order: what executes, simulates or checks a program goes by
+    queues and edges and derives neither again. Collectives run on the queue of
+    their mesh axis, everything else on `compute`, whose commands are done one
+    after the other. A collective's start comes after the last command of `compute`
+    that touches the same memory, a reuse of the arena included; what needs its
+    result comes after its `exec.wait`, which is a command of `compute`.
+
+    ```mlir
+    exec.gemm %a, %b, %c {…, id = 4 : i32}
+    %0 = exec.collective_start all_reduce sum over "col", %c to %c {…, id = 5 : i32}
+    exec.wait %0 {id = 6 : i32}
+    // becomes
+    exec.gemm %a, %b, %c {…, id = 4 : i32, queue = "compute"}
+    %0 = exec.collective_start all_reduce sum over "col", %c to %c
+      {…, after = array<i32: 4>, id = 5 : i32, queue = "col"}
+    exec.wait %0 {id = 6 : i32, queue = "compute"}
+    ```
+  }];
+  let dependentDialects = ["::mlir::exec::ExecDialect"];
+  let statistics = [
+    Statistic<"numEdges", "edges", "Number of edges between queues">
+  ];
+}
+
 def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
   let summary = "Checks what no single command can check of the device program";
   let description = [{
@@ -113,7 +140,9 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
     * (V7) `exec.commands` and `exec.communication` are what the function has,
       `exec.lower_bound_bytes` is at least what is alive at once and at most the
       arena, and `exec.peak_bytes` adds up to it;
-    * (V8) a product or copy writes nothing that it reads as another operand.
+    * (V8) a product or copy writes nothing that it reads as another operand;
+    * (V9) all commands have a queue, or none has: that of its axis for a collective, else
+      `compute`; and commands come after numbers of earlier ones.
   }];
 }
 

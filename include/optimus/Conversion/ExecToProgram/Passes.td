@@ -1,0 +1,28 @@
+//===- Passes.td - The device program as tables -----------*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_CONVERSION_EXECTOPROGRAM_PASSES
+#define OPTIMUS_CONVERSION_EXECTOPROGRAM_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def PrintCommandsPass : Pass<"optimus-print-commands", "::mlir::ModuleOp"> {
+  let summary = "Prints the tables of commands that a library would carry";
+  let description = [{
+    The table of every function of commands as `optimus-run inspect --commands` prints it,
+    after the checks that a runtime makes when it loads one: indices, bounds on
+    every rank of the mesh, shapes, and that queues and edges order all that
+    touches the same memory. The module stays as it is.
+  }];
+  let options = [
+    Option<"rank", "rank", "int64_t", "-1",
+           "Print addresses and numbers of this rank (default: for all ranks)">
+  ];
+}
+
+#endif // OPTIMUS_CONVERSION_EXECTOPROGRAM_PASSES

@@ -1,0 +1,50 @@
+//===- ExecToProgram.cpp - The device program as tables of commands -------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
+
+#include "FunctionBuilder.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+FailureOr<program::ProgramsT>
+mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
+  program::ProgramsT programs;
+  MeshOp mesh = getMesh(module);
+  if (mesh)
+    for (MeshAxisAttr axis : mesh.getAxisList()) {
+      auto entry = std::make_unique<program::MeshAxisT>();
+      entry->name = axis.getName().getValue();
+      entry->size = axis.getSize();
+      programs.mesh.push_back(std::move(entry));
+    }
+  const optimus_support::Mesh ranks = program::meshOf(programs);
+  auto code = std::make_unique<program::TargetT>();
+  code->name = target;
+  code->ranks.emplace_back(0, static_cast<uint32_t>(ranks.numRanks()), 0);
+  auto table = std::make_unique<program::ProgramTableT>();
+  NameTable kernels(code->kernels), texts(table->texts);
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function->hasAttr(exec::ExecDialect::kKernel) ||
+        function.isDeclaration())
+      continue;
+    auto result = std::make_unique<program::FunctionT>();
+    if (failed(
+            FunctionBuilder(function, mesh, ranks, *result, kernels, texts).build()))
+      return failure();
+    table->functions.push_back(std::move(result));
+  }
+  code->tables.push_back(std::move(table));
+  programs.targets.push_back(std::move(code));
+  // What a runtime would refuse never leaves the compiler.
+  if (optimus_support::Status status = program::check(programs); !status.ok())
+    return module.emitError("the table of commands is wrong: ")
+           << status.message();
+  return programs;
+}

@@ -1,0 +1,87 @@
+//===- Program.h - Programs as tables of commands ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a library's ranks execute, as support/schema/program.fbs lays it out:
+// written by the compiler, read by everything that runs, checks, prints or
+// simulates programs. The structures are flatc's (CommandT, GemmT, ...); here is
+// how they come from bytes and become bytes, and what makes them valid.
+//
+// A table that has passed check() can be resolved for any rank of its mesh
+// without another look: indices are in range, operands lie in their arenas and
+// arguments on every rank, shapes fit their operands, and commands that touch
+// the same memory are ordered by queues and edges.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_PROGRAM_H
+#define OPTIMUS_SUPPORT_PROGRAM_H
+
+#include "optimus-support/Mesh.h"
+#include "optimus-support/Status.h"
+#include "optimus-support/program_generated.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace optimus_support::program {
+
+/// An index that is absent.
+inline constexpr uint32_t kNone = 0xffffffff;
+
+/// Of program.fbs, as it was when this was built.
+uint64_t schemaHash();
+
+/// Bytes of an element.
+int64_t elementBytes(ElementType type);
+/// "f32", "bf16", "i32".
+std::string_view elementName(ElementType type);
+
+/// The bytes of `programs`; sets their schema's hash.
+std::string pack(ProgramsT &programs);
+
+/// Reads and checks bytes that come from anywhere.
+///
+/// Errors: InvalidArgument that says what is wrong with which command, or that
+/// the bytes were written by another version.
+StatusOr<ProgramsT> unpack(std::span<const char> bytes);
+
+/// All that unpack() checks but the encoding. Costs about the number of
+/// accesses.
+Status check(const ProgramsT &programs);
+
+/// The programs' mesh. Only of programs whose mesh was checked.
+Mesh meshOf(const ProgramsT &programs);
+
+/// The target called `name`, or null.
+const TargetT *findTarget(const ProgramsT &programs, std::string_view name);
+/// The table of a rank.
+const ProgramTableT &tableOf(const TargetT &target, int64_t rank);
+/// The function called `name`, or null.
+const FunctionT *findFunction(const ProgramTableT &table,
+                              std::string_view name);
+
+/// "gemm", "launch", ..., as in `inspect` and in errors.
+std::string_view actionName(Action action);
+/// A kernel's name for a launch, a collective's kind, else actionName().
+std::string describeAction(const TargetT &target, const CommandT &command);
+/// What people know a command by: "h.3.mlp.c_fc (gemm, gpt2.py:151)"; without a path
+/// "command 12 (gemm)".
+std::string describe(const TargetT &target, const ProgramTableT &table,
+                     const FunctionT &function, uint32_t command);
+
+/// Arithmetic that a call of the command takes; 0 for what only moves data, and
+/// for kernels, whose work the table does not know.
+double countFlops(const CommandT &command);
+/// Bytes of the regions that a command reads and writes.
+int64_t countBytes(const CommandT &command);
+
+} // namespace optimus_support::program
+
+#endif // OPTIMUS_SUPPORT_PROGRAM_H

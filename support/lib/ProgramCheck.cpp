@@ -1,0 +1,343 @@
+//===- ProgramCheck.cpp - What makes programs valid -----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramCheck.h"
+
+#include "optimus-support/Sizes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace optimus_support::program {
+
+namespace {
+
+/// An address may choose this often on the way to its places: each choice
+/// doubles them.
+constexpr int kMaxChoices = 8;
+constexpr size_t kMaxCommands = size_t(1) << 24;
+
+Status wrong(const std::string &what) { return invalidArgument(what); }
+
+template <typename Enum> bool isKnown(Enum value, Enum last) {
+  return uint8_t(value) <= uint8_t(last);
+}
+
+Status checkMesh(const ProgramsT &programs) {
+  CheckedSize ranks = 1;
+  std::set<std::string> names;
+  for (const std::unique_ptr<MeshAxisT> &axis : programs.mesh) {
+    if (axis->name.empty() || !names.insert(axis->name).second)
+      return wrong(concat("mesh axis \"", axis->name,
+                          "\": expected names that differ"));
+    if (axis->size < 1)
+      return wrong(concat("mesh axis \"", axis->name,
+                          "\": expected at least one rank, found ",
+                          axis->size));
+    ranks = ranks * axis->size;
+  }
+  if (!ranks.isAtMost(kMaxRanks))
+    return wrong(concat("the mesh has ", ranks.toString(),
+                        " ranks; expected at most ", kMaxRanks));
+  return okStatus();
+}
+
+/// Names that functions, kernels and targets have: not empty, each once.
+template <typename List, typename NameOf>
+Status checkNames(const char *what, const List &list, NameOf nameOf) {
+  std::set<std::string> names;
+  for (const auto &entry : list)
+    if (nameOf(entry).empty() || !names.insert(nameOf(entry)).second)
+      return wrong(concat(what, " \"", nameOf(entry),
+                          "\": expected names that differ"));
+  return okStatus();
+}
+
+Status checkRanks(const TargetT &target, int64_t ranks) {
+  int64_t next = 0;
+  for (const RankRange &range : target.ranks) {
+    if (range.first() != next || range.count() == 0 ||
+        range.table() >= target.tables.size())
+      return wrong(concat("ranks from ", next,
+                          " on: expected a range that begins there, of one of ",
+                          target.tables.size(), " tables; found [",
+                          range.first(), ", ",
+                          int64_t(range.first()) + range.count(), ") of table ",
+                          range.table()));
+    next += range.count();
+  }
+  if (next != ranks)
+    return wrong(concat("tables are there for ", next, " ranks of ", ranks));
+  return okStatus();
+}
+
+class FunctionChecker {
+public:
+  FunctionChecker(const TargetT &target, const ProgramTableT &table,
+                  const FunctionT &function, const Mesh &mesh)
+      : target(target), table(table), function(function), mesh(mesh) {}
+
+  Status check() {
+    OPTRT_RETURN_IF_ERROR(checkMemory());
+    OPTRT_RETURN_IF_ERROR(checkQueues());
+    OPTRT_RETURN_IF_ERROR(checkScalars());
+    OPTRT_RETURN_IF_ERROR(checkAddresses());
+    OPTRT_RETURN_IF_ERROR(checkBuffers());
+    if (function.commands.size() > kMaxCommands)
+      return wrong(concat("has more than ", kMaxCommands, " commands"));
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      Status status = checkCommand({target, table, function, mesh}, number);
+      if (!status.ok() && isKnown(command.action.type, Action::Wait))
+        return status.withContext(
+            concat("command ", number, " (",
+                   actionName(command.action.type), ")"));
+      OPTRT_RETURN_IF_ERROR(status);
+    }
+    return checkOrder(target, table, function, mesh);
+  }
+
+private:
+  Status checkMemory() {
+    for (const std::unique_ptr<ArenaT> &arena : function.arenas)
+      if (arena->bytes < 0 || arena->bytes > kMaxBytes ||
+          !isKnown(arena->space, MemorySpace::File))
+        return wrong(concat("an arena of ", arena->bytes, " bytes in space ",
+                            int(arena->space), "; expected 0 to ", kMaxBytes,
+                            " bytes in a space that is known"));
+    for (size_t i = 0; i != function.arguments.size(); ++i) {
+      const ArgumentT &argument = *function.arguments[i];
+      if (argument.bytes < 0 || argument.bytes > kMaxBytes ||
+          !isKnown(argument.type, ElementType::I8) ||
+          !isKnown(argument.access, Access::Update))
+        return wrong(concat("argument ", i, ": expected 0 to ", kMaxBytes,
+                            " bytes of a known type that are read, written or "
+                            "updated; found ",
+                            argument.bytes));
+    }
+    return okStatus();
+  }
+
+  Status checkQueues() {
+    for (size_t i = 0; i != function.queues.size(); ++i) {
+      const QueueT &queue = *function.queues[i];
+      if (!isKnown(queue.kind, QueueKind::Copies))
+        return wrong(concat("queue ", i, " is of kind ", int(queue.kind)));
+      if ((queue.kind == QueueKind::Communication) == queue.axes.empty())
+        return wrong(concat("queue ", i,
+                            ": expected mesh axes exactly if it is for "
+                            "communication"));
+      OPTRT_RETURN_IF_ERROR(
+          checkAxes(queue.axes, mesh).withContext(concat("queue ", i)));
+    }
+    return okStatus();
+  }
+
+  Status checkScalars() {
+    for (size_t i = 0; i != function.scalars.size(); ++i) {
+      const NumberUnion &number = function.scalars[i]->number;
+      if (!number.value || !isKnown(number.type, Number::Real))
+        return wrong(concat("scalar ", i, " has no value"));
+      if (const IntegerT *integer = number.AsInteger())
+        OPTRT_RETURN_IF_ERROR(
+            checkInteger(*integer).withContext(concat("scalar ", i)));
+    }
+    return okStatus();
+  }
+
+  Status checkInteger(const IntegerT &integer) {
+    for (const Term &term : integer.terms)
+      if (term.axis() >= uint32_t(mesh.numAxes()))
+        return wrong(concat("depends on mesh axis ", term.axis(), " of ",
+                            mesh.numAxes()));
+    for (const Reading &reading : integer.readings) {
+      if (reading.argument() >= function.arguments.size())
+        return wrong(concat("reads argument ", reading.argument(), " of ",
+                            function.arguments.size()));
+      const ArgumentT &argument = *function.arguments[reading.argument()];
+      const int64_t size = elementBytes(argument.type);
+      if (argument.type != ElementType::I32 &&
+          argument.type != ElementType::I64)
+        return wrong(concat("reads argument ", reading.argument(), " of ",
+                            elementName(argument.type),
+                            "; expected i32 or i64"));
+      if (reading.byte_offset() < 0 || reading.byte_offset() % size != 0 ||
+          reading.byte_offset() > argument.bytes - size)
+        return wrong(concat("reads at byte ", reading.byte_offset(),
+                            " of argument ", reading.argument(), ", which has ",
+                            argument.bytes));
+      if (reading.least() > reading.most())
+        return wrong(concat("reads a number from ", reading.least(), " to ",
+                            reading.most()));
+    }
+    if (!rangeOf(integer, mesh))
+      return wrong("its values do not fit 64 bits, or none is left between "
+                   "its bounds");
+    return okStatus();
+  }
+
+  Status checkAddresses() {
+    std::vector<int> choices(function.addresses.size());
+    for (uint32_t i = 0; i != function.addresses.size(); ++i)
+      OPTRT_RETURN_IF_ERROR(
+          checkAddress(i, choices).withContext(concat("address ", i)));
+    return okStatus();
+  }
+
+  Status checkAddress(uint32_t number, std::vector<int> &choices) {
+    const LocationUnion &location = function.addresses[number]->location;
+    if (!location.value || !isKnown(location.type, Location::Choice))
+      return wrong("leads nowhere");
+    if (const ChoiceT *choice = location.AsChoice()) {
+      if (choice->axis >= uint32_t(mesh.numAxes()) || choice->coordinate < 0 ||
+          choice->coordinate >= mesh.axisSize(int(choice->axis)))
+        return wrong(concat("chooses by index ", choice->coordinate,
+                            " on mesh axis ", choice->axis,
+                            ", which there is not"));
+      if (choice->mine >= number || choice->other >= number)
+        return wrong(concat("chooses between ", choice->mine, " and ",
+                            choice->other, "; expected earlier addresses"));
+      choices[number] =
+          1 + std::max(choices[choice->mine], choices[choice->other]);
+      if (choices[number] > kMaxChoices)
+        return wrong(concat("has more than ", kMaxChoices,
+                            " choices on the way to a buffer"));
+      return okStatus();
+    }
+    const PlaceT &place = *location.AsPlace();
+    const size_t bases[] = {function.arenas.size(), function.arguments.size(),
+                            table.constants.size()};
+    if (!isKnown(place.base, Base::Constant) ||
+        place.index >= bases[int(place.base)])
+      return wrong(concat("is in base ", int(place.base), " number ",
+                          place.index, ", which there is not"));
+    if (!place.bytes)
+      return wrong("has no offset");
+    if (place.bytes->least != INT64_MIN || place.bytes->most != INT64_MAX)
+      return wrong("has an offset with bounds; expected those of what it "
+                   "adds up");
+    return checkInteger(*place.bytes);
+  }
+
+  Status checkBuffers() {
+    for (size_t i = 0; i != function.buffers.size(); ++i) {
+      const BufferT &buffer = *function.buffers[i];
+      if (buffer.arena >= function.arenas.size() || buffer.offset < 0 ||
+          buffer.bytes < 0 ||
+          buffer.bytes > function.arenas[buffer.arena]->bytes - buffer.offset)
+        return wrong(concat("buffer ", i, " of ", buffer.bytes,
+                            " bytes at byte ", buffer.offset,
+                            " is not in its arena"));
+      auto isText = [&](uint32_t text) { return text < table.texts.size(); };
+      if ((buffer.category != kNone && !isText(buffer.category)) ||
+          !std::all_of(buffer.values.begin(), buffer.values.end(), isText))
+        return wrong(concat("buffer ", i, " has names that are not there"));
+    }
+    return okStatus();
+  }
+
+  const TargetT &target;
+  const ProgramTableT &table;
+  const FunctionT &function;
+  const Mesh &mesh;
+};
+
+/// What ranks with different tables must agree on: the collectives of each
+/// communicator, in order.
+std::string listCollectives(const FunctionT &function) {
+  std::map<std::vector<uint32_t>, std::string> lists;
+  for (const std::unique_ptr<CommandT> &command : function.commands)
+    if (const CollectiveT *one = command->action.AsCollective())
+      lists[one->axes] += concat(
+          int(one->kind), " ", int(one->reduction), " ", one->root, " ",
+          one->outer, "x", one->inner, " ", int(one->wire), " ",
+          int(one->accumulation), " ", int(one->encoding), ";");
+  std::string all;
+  for (const auto &[axes, list] : lists) {
+    for (uint32_t axis : axes)
+      all += concat(axis, ",");
+    all += ": " + list + "\n";
+  }
+  return all;
+}
+
+Status checkTarget(const TargetT &target, const Mesh &mesh) {
+  OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels,
+                                   [](const std::string &name) { return name; }));
+  OPTRT_RETURN_IF_ERROR(checkRanks(target, mesh.numRanks()));
+  auto nameOf = [](const auto &function) { return function->name; };
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
+    OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions, nameOf));
+    for (const std::unique_ptr<FunctionT> &function : table->functions) {
+      OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
+                                .check()
+                                .withContext("function " + function->name));
+      const FunctionT *first =
+          findFunction(*target.tables.front(), function->name);
+      if (!first || listCollectives(*first) != listCollectives(*function))
+        return wrong(concat("function ", function->name,
+                            ": ranks with different tables start different "
+                            "collectives"));
+    }
+    if (table->functions.size() != target.tables.front()->functions.size())
+      return wrong("tables have different functions");
+  }
+  return okStatus();
+}
+
+Status checkSequence(const SequenceT &sequence, const ProgramTableT &table) {
+  for (const std::unique_ptr<CallT> &call : sequence.calls) {
+    const FunctionT *function = findFunction(table, call->function);
+    if (!function)
+      return wrong(concat("calls \"", call->function, "\", which there is not"));
+    for (const Binding &binding : call->bindings) {
+      const size_t count = function->arguments.size();
+      if (binding.argument() >= count || binding.by() >= count ||
+          function->arguments[binding.argument()]->bytes !=
+              function->arguments[binding.by()]->bytes ||
+          function->arguments[binding.argument()]->type !=
+              function->arguments[binding.by()]->type)
+        return wrong(concat("binds argument ", binding.argument(), " of ",
+                            call->function, " to ", binding.by(),
+                            "; expected two of one type and size"));
+    }
+  }
+  return okStatus();
+}
+
+} // namespace
+
+Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh) {
+  std::set<uint32_t> seen;
+  for (uint32_t axis : axes)
+    if (axis >= uint32_t(mesh.numAxes()) || !seen.insert(axis).second)
+      return wrong(concat("expected mesh axes below ", mesh.numAxes(),
+                          ", each once; found ", axis));
+  return okStatus();
+}
+
+Status check(const ProgramsT &programs) {
+  OPTRT_RETURN_IF_ERROR(checkMesh(programs));
+  const Mesh mesh = meshOf(programs);
+  OPTRT_RETURN_IF_ERROR(checkNames(
+      "target", programs.targets, [](const auto &target) { return target->name; }));
+  if (programs.targets.empty())
+    return wrong("there is no target");
+  for (const std::unique_ptr<TargetT> &target : programs.targets) {
+    OPTRT_RETURN_IF_ERROR(
+        checkTarget(*target, mesh).withContext("target " + target->name));
+    for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
+      OPTRT_RETURN_IF_ERROR(
+          checkSequence(*sequence, *target->tables.front())
+              .withContext("sequence " + sequence->name));
+  }
+  return okStatus();
+}
+
+} // namespace optimus_support::program

@@ -1,0 +1,39 @@
+//===- ProgramCheck.h - The parts of check() --------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_LIB_PROGRAMCHECK_H
+#define OPTIMUS_SUPPORT_LIB_PROGRAMCHECK_H
+
+#include "optimus-support/ProgramRegions.h"
+
+namespace optimus_support::program {
+
+/// Where a command stands. Everything in it but commands has been checked.
+struct CommandContext {
+  const TargetT &target;
+  const ProgramTableT &table;
+  const FunctionT &function;
+  const Mesh &mesh;
+};
+
+/// That axes are of the mesh, each once.
+Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh);
+
+/// That a command's fields are in range, its operands are those of its action
+/// and lie in their bases on every rank. Earlier commands have been checked.
+Status checkCommand(const CommandContext &context, uint32_t number);
+
+/// That every two commands which touch the same memory, one of them writing,
+/// are ordered by queues, edges and waits, and that waits and groups are whole.
+/// All commands have been checked.
+Status checkOrder(const TargetT &target, const ProgramTableT &table,
+                  const FunctionT &function, const Mesh &mesh);
+
+} // namespace optimus_support::program
+
+#endif // OPTIMUS_SUPPORT_LIB_PROGRAMCHECK_H

@@ -1,0 +1,323 @@
+//===- ProgramCommandCheck.cpp - What makes a command valid ---------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramCheck.h"
+
+#include "optimus-support/ProgramShapes.h"
+
+#include <algorithm>
+
+namespace optimus_support::program {
+
+namespace {
+
+Status wrong(const std::string &what) { return invalidArgument(what); }
+
+template <typename Enum> bool isKnown(Enum value, Enum last) {
+  return uint8_t(value) <= uint8_t(last);
+}
+
+class CommandChecker {
+public:
+  CommandChecker(const CommandContext &context, uint32_t number)
+      : target(context.target), table(context.table),
+        function(context.function), mesh(context.mesh), number(number),
+        command(*function.commands[number]) {}
+
+  Status check() {
+    if (!command.action.value || !isKnown(command.action.type, Action::Wait) ||
+        command.action.type == Action::NONE)
+      return wrong(concat("command ", number, " has no action"));
+    if (command.queue >= function.queues.size())
+      return wrong(concat("is on queue ", command.queue, " of ",
+                          function.queues.size()));
+    for (uint32_t text : {command.path, command.source})
+      if (text != kNone && text >= table.texts.size())
+        return wrong("has a path or source that is not there");
+    for (uint32_t earlier : command.after)
+      if (earlier >= number || isAsynchronous(*function.commands[earlier]))
+        return wrong(concat("comes after ", earlier,
+                            "; expected an earlier command that is done when "
+                            "it ends"));
+    OPTRT_RETURN_IF_ERROR(checkAction());
+    for (size_t i = 0; i != command.operands.size(); ++i)
+      OPTRT_RETURN_IF_ERROR(checkOperand(*command.operands[i])
+                                .withContext(concat("operand ", i)));
+    if (command.action.type == Action::Launch)
+      return okStatus();
+    return checkShapes();
+  }
+
+private:
+  Status checkAction() {
+    if (!isAsynchronous(command) &&
+        function.queues[command.queue]->kind == QueueKind::Communication)
+      return wrong("is on a queue for communication");
+    switch (command.action.type) {
+    case Action::Gemm:
+      return check(*command.action.AsGemm());
+    case Action::Launch:
+      return check(*command.action.AsLaunch());
+    case Action::Copy:
+      return checkScalar(command.action.AsCopy()->count,
+                         command.action.AsCopy()->rows);
+    case Action::Attention:
+      return check(command.action.AsAttention()->shape.get());
+    case Action::AttentionGrad:
+      return check(command.action.AsAttentionGrad()->shape.get());
+    case Action::Collective:
+      return check(*command.action.AsCollective());
+    case Action::Send:
+      return checkPeer(command.action.AsSend()->axis,
+                       command.action.AsSend()->peer.get());
+    case Action::Receive:
+      return checkPeer(command.action.AsReceive()->axis,
+                       command.action.AsReceive()->peer.get());
+    case Action::Wait:
+      return check(*command.action.AsWait());
+    default:
+      break;
+    }
+    return okStatus();
+  }
+
+  /// An optional scalar that counts from 0 to `most`.
+  Status checkScalar(uint32_t scalar, int64_t most) {
+    if (scalar == kNone)
+      return okStatus();
+    if (scalar >= function.scalars.size())
+      return wrong(concat("asks for scalar ", scalar, " of ",
+                          function.scalars.size()));
+    const IntegerT *integer = function.scalars[scalar]->number.AsInteger();
+    if (!integer)
+      return wrong(concat("counts by scalar ", scalar, ", which is no integer"));
+    std::optional<Range> range = rangeOf(*integer, mesh);
+    if (!range || range->least < 0 || range->most > most)
+      return wrong(concat("counts by scalar ", scalar, ", which may be from ",
+                          range->least, " to ", range->most,
+                          "; expected 0 to ", most));
+    return okStatus();
+  }
+
+  Status check(const GemmT &gemm) {
+    if (!isKnown(gemm.epilogue, Epilogue::Mul) ||
+        !isKnown(gemm.weight, Weight::B))
+      return wrong("has an epilogue or a weight that is not known");
+    if (gemm.accumulate && gemm.epilogue == Epilogue::Mul)
+      return wrong("accumulates and multiplies; expected one of the two");
+    return checkScalar(gemm.rows, gemm.m);
+  }
+
+  Status check(const LaunchT &launch) {
+    if (launch.kernel >= target.kernels.size())
+      return wrong(concat("launches kernel ", launch.kernel, " of ",
+                          target.kernels.size()));
+    if (launch.extent < 1 || launch.grain < 1)
+      return wrong(concat("has extent ", launch.extent, " and grain ",
+                          launch.grain, "; expected at least 1"));
+    for (uint32_t scalar : launch.scalars)
+      if (scalar >= function.scalars.size())
+        return wrong(concat("is given scalar ", scalar, " of ",
+                            function.scalars.size()));
+    for (const std::unique_ptr<OperandT> &operand : command.operands)
+      if (operand->address == kNone)
+        return wrong("lacks a buffer");
+    if (launch.has_workspace && command.operands.empty())
+      return wrong("lacks its workspace");
+    return checkScalar(launch.iterations, launch.extent);
+  }
+
+  Status check(const AttentionShapeT *shape) {
+    if (!shape)
+      return wrong("has no shape");
+    if (shape->head_stride < 0 || shape->key_capacity < 0)
+      return wrong("has a negative size");
+    OPTRT_RETURN_IF_ERROR(checkScalar(
+        shape->key_length,
+        shape->key_capacity ? shape->key_capacity : shape->seq));
+    return checkScalar(shape->query_offset, kMaxElements);
+  }
+
+  Status check(const CollectiveT &collective) {
+    if (!isKnown(collective.kind, CollectiveKind::AllToAll) ||
+        !isKnown(collective.reduction, Reduction::Max) ||
+        !isKnown(collective.wire, ElementType::I8) ||
+        !isKnown(collective.accumulation, ElementType::I8) ||
+        !isKnown(collective.encoding, Encoding::ScaledInt8))
+      return wrong("has a kind, reduction, type or encoding that is not known");
+    OPTRT_RETURN_IF_ERROR(checkAxes(collective.axes, mesh));
+    int64_t members = 1;
+    for (uint32_t axis : collective.axes)
+      members *= mesh.axisSize(int(axis));
+    const QueueT &queue = *function.queues[command.queue];
+    if (collective.axes.empty() || queue.axes != collective.axes)
+      return wrong("is not on the queue of its mesh axes");
+    if (collective.root < 0 || collective.root >= members)
+      return wrong(concat("has root ", collective.root, " among ", members,
+                          " ranks"));
+    return okStatus();
+  }
+
+  Status checkPeer(uint32_t axis, const IntegerT *peer) {
+    const QueueT &queue = *function.queues[command.queue];
+    if (axis >= uint32_t(mesh.numAxes()) || queue.axes.size() != 1 ||
+        queue.axes[0] != axis)
+      return wrong("is not on the queue of its mesh axis");
+    if (!peer || !peer->readings.empty())
+      return wrong("has no peer that its rank decides about");
+    for (const Term &term : peer->terms)
+      if (term.axis() >= uint32_t(mesh.numAxes()))
+        return wrong("has a peer by a mesh axis that there is not");
+    std::optional<Range> range = rangeOf(*peer, mesh);
+    if (!range || range->least < 0 || range->most >= mesh.axisSize(int(axis)))
+      return wrong("has a peer outside its mesh axis");
+    return okStatus();
+  }
+
+  Status check(const WaitT &wait) {
+    if ((wait.command == kNone) == (wait.carried == 0))
+      return wrong("expected to wait for a command or for one of an earlier "
+                   "call");
+    if (wait.command != kNone &&
+        (wait.command >= number ||
+         !isAsynchronous(*function.commands[wait.command])))
+      return wrong(concat("waits for ", wait.command,
+                          "; expected an earlier collective, send or receive"));
+    if (!command.operands.empty())
+      return wrong("has operands");
+    return okStatus();
+  }
+
+  Status checkOperand(const OperandT &operand) {
+    if (!isKnown(operand.type, ElementType::I8) ||
+        !isKnown(operand.access, Access::Update) || uint8_t(operand.access) == 0)
+      return wrong("has a type or access that is not known");
+    if (operand.address == kNone)
+      return okStatus();
+    if (operand.address >= function.addresses.size())
+      return wrong(concat("is at address ", operand.address, " of ",
+                          function.addresses.size()));
+    if (operand.rows < 1 || operand.row_bytes < 0 ||
+        operand.row_bytes > kMaxBytes || operand.pitch < 0 ||
+        (operand.rows > 1 && operand.pitch < operand.row_bytes))
+      return wrong(concat("has ", operand.rows, " rows of ", operand.row_bytes,
+                          " bytes, ", operand.pitch, " apart"));
+    const int64_t size = elementBytes(operand.type);
+    if (operand.row_bytes % size != 0 || operand.pitch % size != 0)
+      return wrong(concat("has rows of no whole number of ",
+                          elementName(operand.type)));
+    const CheckedSize extent = matrixExtent(operand.rows, operand.row_bytes,
+                                            operand.pitch);
+    return checkSpans(operand, extent);
+  }
+
+  Status checkSpans(const OperandT &operand, CheckedSize extent) {
+    const int64_t size = elementBytes(operand.type);
+    const bool writes = uint8_t(operand.access) & uint8_t(Access::Write);
+    OPTRT_RETURN_IF_ERROR(checkAlignment(operand.address, size));
+    for (const Span &span : spansOf(function, operand.address, mesh)) {
+      int64_t bytes = 0;
+      if (span.base == Base::Arena) {
+        bytes = function.arenas[span.index]->bytes;
+      } else if (span.base == Base::Constant) {
+        bytes = int64_t(table.constants[span.index]->data.size());
+        if (writes)
+          return wrong("writes a constant");
+      } else {
+        const ArgumentT &argument = *function.arguments[span.index];
+        bytes = argument.bytes;
+        if (writes && argument.access == Access::Read)
+          return wrong(concat("writes argument ", span.index,
+                              ", which the function only reads"));
+      }
+      if (span.begin.least < 0 ||
+          !(extent + span.begin.most).isAtMost(bytes))
+        return wrong(concat("touches bytes [", span.begin.least, ", ",
+                            (extent + span.begin.most).toString(),
+                            ") of a base of ", bytes));
+    }
+    return okStatus();
+  }
+
+  Status checkAlignment(uint32_t address, int64_t size) {
+    const LocationUnion &location = function.addresses[address]->location;
+    if (const ChoiceT *choice = location.AsChoice()) {
+      OPTRT_RETURN_IF_ERROR(checkAlignment(choice->mine, size));
+      return checkAlignment(choice->other, size);
+    }
+    const IntegerT &bytes = *location.AsPlace()->bytes;
+    bool isAligned = bytes.constant % size == 0;
+    for (const Term &term : bytes.terms)
+      isAligned &= term.scale() % size == 0;
+    for (const Reading &reading : bytes.readings)
+      isAligned &= reading.scale() % size == 0;
+    if (!isAligned)
+      return wrong(concat("begins at no multiple of ", size, " bytes"));
+    return okStatus();
+  }
+
+  /// That operands are as the action touches them.
+  Status checkShapes() {
+    std::optional<std::vector<OperandShape>> shapes =
+        shapesOf(command.action, mesh);
+    if (!shapes)
+      return wrong("has sizes or leading dimensions that are not positive, or "
+                   "do not fit");
+    // What is left out at the end is absent.
+    if (command.operands.size() > shapes->size())
+      return wrong(concat("has ", command.operands.size(),
+                          " operands; expected at most ", shapes->size()));
+    static const OperandT absent;
+    for (size_t i = 0; i != shapes->size(); ++i) {
+      const OperandShape &shape = (*shapes)[i];
+      const OperandT &operand =
+          i < command.operands.size() ? *command.operands[i] : absent;
+      const bool isThere = operand.address != kNone;
+      if ((shape.need == OperandShape::Required && !isThere) ||
+          (shape.need == OperandShape::Absent && isThere))
+        return wrong(concat("operand ", shape.name, " is ",
+                            isThere ? "there" : "missing"));
+      if (!isThere)
+        continue;
+      if (shape.cols == 0) {
+        if (operand.access != Access::Update)
+          return wrong(concat("operand ", shape.name, " is not updated"));
+        continue;
+      }
+      const bool isIndex = operand.type == ElementType::I32;
+      const OperandT expected =
+          makeOperand(shape, operand.type, operand.address);
+      if (isIndex != shape.isIndex || operand.type == ElementType::I64 ||
+          operand.access != shape.access || operand.rows != expected.rows ||
+          operand.row_bytes != expected.row_bytes ||
+          (operand.rows > 1 && operand.pitch != expected.pitch))
+        return wrong(concat(
+            "operand ", shape.name, ": expected ", expected.rows, " rows of ",
+            expected.row_bytes, " bytes, ", expected.pitch, " apart, that are ",
+            shape.access == Access::Read ? "read" : "written", "; found ",
+            operand.rows, " of ", operand.row_bytes, ", ", operand.pitch,
+            " apart, of ", elementName(operand.type)));
+    }
+    return okStatus();
+  }
+
+  const TargetT &target;
+  const ProgramTableT &table;
+  const FunctionT &function;
+  const Mesh &mesh;
+  uint32_t number;
+  const CommandT &command;
+};
+
+} // namespace
+
+Status checkCommand(const CommandContext &context, uint32_t number) {
+  return CommandChecker(context, number).check();
+}
+
+} // namespace optimus_support::program

@@ -1,0 +1,304 @@
+//===- ProgramOrder.cpp - That what touches the same memory is ordered ----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every command has a clock: for each queue, how many of its commands are known
+// to be done when it begins. A command's clock joins that of the one before it
+// on its queue and those of the commands that it comes after. Two accesses of
+// the same bytes are in order when the later one's clock has the end of the
+// earlier one: the command itself or, of a collective, its wait.
+//
+// Bytes of a base are cut at every place where some access begins or ends, and
+// each piece knows who touched it since it was last written whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramCheck.h"
+
+#include "optimus-support/model_abi.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace optimus_support::program {
+
+namespace {
+
+/// More queues than any device has; a clock has an entry for each.
+constexpr size_t kMaxQueues = 64;
+
+class OrderChecker {
+public:
+  OrderChecker(const TargetT &target, const ProgramTableT &table,
+               const FunctionT &function, const Mesh &mesh)
+      : target(target), table(table), function(function), mesh(mesh),
+        numQueues(function.queues.size()),
+        waitOf(function.commands.size(), kNone) {}
+
+  Status check() {
+    if (numQueues > kMaxQueues)
+      return invalidArgument(concat("has ", numQueues,
+                                    " queues; expected at most ", kMaxQueues));
+    OPTRT_RETURN_IF_ERROR(checkWaits());
+    OPTRT_RETURN_IF_ERROR(checkGroups());
+    collectTouches();
+    last.assign(numQueues, kNone);
+    clocks.assign(function.commands.size() * numQueues, 0);
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      tick(number);
+      OPTRT_RETURN_IF_ERROR(checkApart(number));
+      for (const Touch &touch : touches[number])
+        OPTRT_RETURN_IF_ERROR(visit(number, touch));
+    }
+    return okStatus();
+  }
+
+private:
+  struct Record {
+    Region region;
+    uint32_t number;
+    bool writes;
+  };
+  /// The places of a base where accesses begin or end, and the records of the
+  /// piece from each to the next.
+  struct Pieces {
+    std::vector<int64_t> begins;
+    std::vector<std::vector<Record>> records;
+  };
+
+  std::string name(uint32_t number) const {
+    std::string text = describe(target, table, function, number);
+    return function.commands[number]->path == kNone
+               ? text
+               : concat("command ", number, ", ", text);
+  }
+
+  static uint32_t carriedOf(const CommandT &command) {
+    if (const CollectiveT *one = command.action.AsCollective())
+      return one->carried;
+    if (const SendT *one = command.action.AsSend())
+      return one->carried;
+    if (const ReceiveT *one = command.action.AsReceive())
+      return one->carried;
+    return 0;
+  }
+  static uint32_t groupOf(const CommandT &command) {
+    if (const CollectiveT *one = command.action.AsCollective())
+      return one->group;
+    if (const SendT *one = command.action.AsSend())
+      return one->group;
+    if (const ReceiveT *one = command.action.AsReceive())
+      return one->group;
+    return 0;
+  }
+
+  Status checkWaits() {
+    std::set<uint32_t> carried;
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const WaitT *wait = function.commands[number]->action.AsWait();
+      if (!wait || wait->command == kNone)
+        continue;
+      uint32_t &earlier = waitOf[wait->command];
+      if (earlier != kNone ||
+          carriedOf(*function.commands[wait->command]) != 0)
+        return invalidArgument(
+            concat(name(number), " waits for ", name(wait->command),
+                   ", which a later call or another command waits for"));
+      earlier = number;
+    }
+    std::vector<std::vector<uint32_t>> started(numQueues);
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      if (!isAsynchronous(command))
+        continue;
+      const uint32_t token = carriedOf(command);
+      if (token == 0 && waitOf[number] == kNone)
+        return invalidArgument(
+            concat("nothing waits for ", name(number)));
+      if (token != 0 && !carried.insert(token).second)
+        return invalidArgument(
+            concat(name(number), " is carried under number ", token,
+                   ", as an earlier one is"));
+      std::vector<uint32_t> &before = started[command.queue];
+      before.push_back(number);
+      if (before.size() <= OPTRT_MAX_IN_FLIGHT)
+        continue;
+      const uint32_t first = before[before.size() - 1 - OPTRT_MAX_IN_FLIGHT];
+      if (waitOf[first] > number)
+        return invalidArgument(
+            concat(name(number), " starts while ", name(first),
+                   ", which started ", OPTRT_MAX_IN_FLIGHT,
+                   " before it on its queue, is under way"));
+    }
+    return okStatus();
+  }
+
+  Status checkGroups() {
+    std::vector<std::set<uint32_t>> closed(numQueues);
+    std::vector<uint32_t> open(numQueues, 0);
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      const uint32_t group = groupOf(command);
+      uint32_t &current = open[command.queue];
+      if (group == current)
+        continue;
+      if (current != 0)
+        closed[command.queue].insert(current);
+      current = group;
+      if (group != 0 && closed[command.queue].count(group))
+        return invalidArgument(concat(name(number), " is of group ", group,
+                                      ", which has ended on its queue"));
+    }
+    return okStatus();
+  }
+
+  void collectTouches() {
+    for (const std::unique_ptr<CommandT> &command : function.commands)
+      touches.push_back(touchesOf(function, *command, mesh));
+    for (const std::vector<Touch> &list : touches)
+      for (const Touch &touch : list) {
+        std::vector<int64_t> &begins = piecesOf(touch.region).begins;
+        begins.push_back(touch.region.begin);
+        begins.push_back(touch.region.end());
+      }
+    for (auto &[base, pieces] : memory) {
+      std::sort(pieces.begins.begin(), pieces.begins.end());
+      pieces.begins.erase(
+          std::unique(pieces.begins.begin(), pieces.begins.end()),
+          pieces.begins.end());
+      pieces.records.resize(pieces.begins.size());
+    }
+  }
+
+  Pieces &piecesOf(const Region &region) {
+    return memory[{region.base, region.index}];
+  }
+
+  uint32_t *clockOf(uint32_t number) {
+    return clocks.data() + size_t(number) * numQueues;
+  }
+
+  /// Joins what was known when `earlier` began.
+  void join(uint32_t number, uint32_t earlier) {
+    uint32_t *clock = clockOf(number);
+    const uint32_t *known = clockOf(earlier);
+    for (size_t queue = 0; queue != numQueues; ++queue)
+      clock[queue] = std::max(clock[queue], known[queue]);
+  }
+  void joinDone(uint32_t number, uint32_t earlier) {
+    join(number, earlier);
+    uint32_t &done = clockOf(number)[function.commands[earlier]->queue];
+    done = std::max(done, earlier + 1);
+  }
+
+  void tick(uint32_t number) {
+    const CommandT &command = *function.commands[number];
+    const uint32_t before = last[command.queue];
+    if (before != kNone) {
+      // Commands of a queue for communication only begin in order.
+      if (isAsynchronous(command))
+        join(number, before);
+      else
+        joinDone(number, before);
+    }
+    for (uint32_t earlier : command.after)
+      joinDone(number, earlier);
+    if (const WaitT *wait = command.action.AsWait();
+        wait && wait->command != kNone)
+      join(number, wait->command);
+    last[command.queue] = number;
+  }
+
+  /// Whether `earlier` is done when `number` begins.
+  bool isDone(uint32_t earlier, uint32_t number) {
+    if (isAsynchronous(*function.commands[earlier]))
+      earlier = waitOf[earlier];
+    return earlier != kNone &&
+           clockOf(number)[function.commands[earlier]->queue] > earlier;
+  }
+
+  /// Products and copies read as they write.
+  Status checkApart(uint32_t number) {
+    const Action action = function.commands[number]->action.type;
+    const bool carried = carriedOf(*function.commands[number]) != 0;
+    const std::vector<Touch> &list = touches[number];
+    for (size_t i = 0; i != list.size(); ++i) {
+      if (carried && list[i].region.base != Base::Argument)
+        return invalidArgument(concat(
+            name(number), " is carried to a later call with memory that is "
+                          "not an argument's"));
+      if (action != Action::Gemm && action != Action::Copy)
+        continue;
+      for (size_t j = 0; j != list.size(); ++j)
+        if (i != j && list[i].writes &&
+            list[i].region.mayOverlap(list[j].region))
+          return invalidArgument(
+              concat(name(number),
+                     " writes memory that it reads as another operand"));
+    }
+    return okStatus();
+  }
+
+  Status visit(uint32_t number, const Touch &touch) {
+    const Region &region = touch.region;
+    if (region.rowBytes == 0)
+      return okStatus();
+    Pieces &pieces = piecesOf(region);
+    auto piece = std::lower_bound(pieces.begins.begin(), pieces.begins.end(),
+                                  region.begin);
+    const bool isSequential = !isAsynchronous(*function.commands[number]);
+    for (; *piece < region.end(); ++piece) {
+      std::vector<Record> &records =
+          pieces.records[piece - pieces.begins.begin()];
+      for (const Record &record : records)
+        if ((touch.writes || record.writes) && record.number != number &&
+            !isDone(record.number, number) &&
+            region.mayOverlap(record.region))
+          return unordered(number, touch, record);
+      std::erase_if(records, [&](const Record &record) {
+        // A later reader of the queue is done after an earlier one.
+        return record.number != number && region.contains(record.region) &&
+               (touch.writes ||
+                (!record.writes && isSequential &&
+                 function.commands[record.number]->queue ==
+                     function.commands[number]->queue));
+      });
+      records.push_back({region, number, touch.writes});
+    }
+    return okStatus();
+  }
+
+  Status unordered(uint32_t number, const Touch &touch, const Record &record) {
+    return invalidArgument(
+        concat(name(number), touch.writes ? " writes" : " reads", " what ",
+               name(record.number), record.writes ? " writes" : " reads",
+               ", and nothing orders the two: expected both on one queue, or "
+               "the later one after the earlier one"));
+  }
+
+  const TargetT &target;
+  const ProgramTableT &table;
+  const FunctionT &function;
+  const Mesh &mesh;
+  const size_t numQueues;
+  /// Of a collective, send or receive: the command that waits for it.
+  std::vector<uint32_t> waitOf;
+  std::vector<std::vector<Touch>> touches;
+  std::map<std::pair<Base, uint32_t>, Pieces> memory;
+  std::vector<uint32_t> last;
+  std::vector<uint32_t> clocks;
+};
+
+} // namespace
+
+Status checkOrder(const TargetT &target, const ProgramTableT &table,
+                  const FunctionT &function, const Mesh &mesh) {
+  return OrderChecker(target, table, function, mesh).check();
+}
+
+} // namespace optimus_support::program

@@ -1,0 +1,229 @@
+//===- ProgramPrinter.cpp - Tables of commands as text --------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/ProgramPrinter.h"
+
+#include "optimus-support/ProgramRegions.h"
+#include "optimus-support/ProgramShapes.h"
+
+#include <cstdio>
+
+namespace optimus_support::program {
+
+namespace {
+
+class Printer {
+public:
+  Printer(const ProgramsT &programs, const TargetT &target,
+          const ProgramTableT &table, const FunctionT &function,
+          const PrintOptions &options)
+      : target(target), table(table), function(function),
+        mesh(meshOf(programs)) {
+    if (options.rank)
+      coordinates = mesh.coordinates(*options.rank);
+    hasRank = options.rank.has_value();
+  }
+
+  std::string print() {
+    text = concat("function ", function.name);
+    for (size_t i = 0; i != function.arenas.size(); ++i)
+      text += concat(i == 0 ? ": " : ", ", "arena", i, " of ",
+                     function.arenas[i]->bytes, " bytes (",
+                     spaceName(function.arenas[i]->space), ")");
+    text += "\n";
+    for (uint32_t number = 0; number != function.commands.size(); ++number)
+      printCommand(number);
+    return std::move(text);
+  }
+
+private:
+  static const char *spaceName(MemorySpace space) {
+    static constexpr const char *names[] = {"device", "host", "file"};
+    return names[static_cast<int>(space)];
+  }
+
+  std::string axesName(const std::vector<uint32_t> &axes) const {
+    std::string name;
+    for (uint32_t axis : axes)
+      name += (name.empty() ? "" : "+") + mesh.axes()[axis].name;
+    return name;
+  }
+
+  std::string queueName(uint32_t number) const {
+    const QueueT &queue = *function.queues[number];
+    if (queue.kind == QueueKind::Communication)
+      return axesName(queue.axes);
+    const char *kind =
+        queue.kind == QueueKind::Compute ? "compute" : "copies";
+    // The first of its kind needs no number.
+    for (uint32_t earlier = 0; earlier != number; ++earlier)
+      if (function.queues[earlier]->kind == queue.kind)
+        return concat(kind, number);
+    return kind;
+  }
+
+  std::string format(const IntegerT &integer) const {
+    if (hasRank && integer.readings.empty())
+      return concat(evaluate(integer, coordinates));
+    std::string sum;
+    auto add = [&](const std::string &term) {
+      sum += (sum.empty() ? "" : "+") + term;
+    };
+    for (const Term &term : integer.terms)
+      add(concat(term.scale(), "*", mesh.axes()[term.axis()].name));
+    for (const Reading &reading : integer.readings)
+      add(concat(reading.scale(), "*arg", reading.argument(), "[",
+                 reading.byte_offset(), "]"));
+    if (integer.constant != 0 || sum.empty())
+      sum = concat(integer.constant) + (sum.empty() ? "" : "+" + sum);
+    if (integer.least != INT64_MIN || integer.most != INT64_MAX)
+      sum = concat("clamp(", sum, ", ", integer.least, ", ", integer.most, ")");
+    return sum;
+  }
+
+  std::string formatAddress(uint32_t address) const {
+    const LocationUnion &location = function.addresses[address]->location;
+    if (const ChoiceT *choice = location.AsChoice()) {
+      if (hasRank)
+        return formatAddress(coordinates[choice->axis] == choice->coordinate
+                                 ? choice->mine
+                                 : choice->other);
+      return concat("(", mesh.axes()[choice->axis].name, "=",
+                    choice->coordinate, " ? ", formatAddress(choice->mine),
+                    " : ", formatAddress(choice->other), ")");
+    }
+    static constexpr const char *bases[] = {"arena", "arg", "constant"};
+    const PlaceT &place = *location.AsPlace();
+    return concat(bases[static_cast<int>(place.base)], place.index, "[",
+                  format(*place.bytes), "]");
+  }
+
+  void printOperands(const CommandT &command) {
+    const std::vector<OperandShape> shapes =
+        shapesOf(command.action, mesh).value_or(std::vector<OperandShape>());
+    for (size_t i = 0; i != command.operands.size(); ++i) {
+      const OperandT &operand = *command.operands[i];
+      if (operand.address == kNone)
+        continue;
+      static constexpr const char *accesses[] = {"", "read", "write", "update"};
+      text += concat(" ", accesses[static_cast<int>(operand.access)], " ");
+      if (i < shapes.size())
+        text += concat(shapes[i].name, "=");
+      text += formatAddress(operand.address);
+      const int64_t size = elementBytes(operand.type);
+      text += ":";
+      if (operand.rows > 1)
+        text += concat(operand.rows, "x", operand.row_bytes / size, "/",
+                       operand.pitch / size);
+      else
+        text += concat(operand.row_bytes / size);
+      text += std::string(elementName(operand.type));
+    }
+  }
+
+  void printAction(const CommandT &command) {
+    text += describeAction(target, command);
+    auto flag = [&](bool isSet, const char *name) {
+      if (isSet)
+        text += concat(" ", name);
+    };
+    auto scalar = [&](uint32_t number, const char *name) {
+      if (number != kNone)
+        text += concat(" ", name, "=", formatScalar(number));
+    };
+    if (const GemmT *gemm = command.action.AsGemm()) {
+      text += concat(" ", gemm->m, "x", gemm->n, "x", gemm->k);
+      if (gemm->batch != 1)
+        text += concat(" batch=", gemm->batch);
+      flag(gemm->trans_a, "trans_a");
+      flag(gemm->trans_b, "trans_b");
+      flag(gemm->accumulate, "accumulate");
+      flag(gemm->epilogue == Epilogue::Add, "add");
+      flag(gemm->epilogue == Epilogue::Mul, "mul");
+      flag(gemm->weight == Weight::A, "weight=a");
+      flag(gemm->weight == Weight::B, "weight=b");
+      scalar(gemm->rows, "rows");
+    } else if (const LaunchT *launch = command.action.AsLaunch()) {
+      text += concat(" extent=", launch->extent, " grain=", launch->grain);
+      scalar(launch->iterations, "iterations");
+      for (uint32_t number : launch->scalars)
+        scalar(number, "scalar");
+    } else if (const FillT *fill = command.action.AsFill()) {
+      text += concat(" value=", fill->value);
+    } else if (const CollectiveT *one = command.action.AsCollective()) {
+      flag(one->reduction == Reduction::Max, "max");
+      if (one->kind == CollectiveKind::Broadcast ||
+          one->kind == CollectiveKind::Reduce)
+        text += concat(" root=", one->root);
+    } else if (const WaitT *wait = command.action.AsWait()) {
+      text += wait->command != kNone ? concat(" for ", wait->command)
+                                     : concat(" carried ", wait->carried);
+    } else if (const AttentionT *one = command.action.AsAttention()) {
+      printShape(*one->shape);
+    } else if (const AttentionGradT *one = command.action.AsAttentionGrad()) {
+      printShape(*one->shape);
+    }
+  }
+
+  void printShape(const AttentionShapeT &shape) {
+    text += concat(" batch=", shape.batch, " seq=", shape.seq,
+                   " heads=", shape.heads, " kv_heads=", shape.kv_heads,
+                   " head_dim=", shape.head_dim,
+                   shape.causal ? " causal" : "");
+  }
+
+  std::string formatScalar(uint32_t number) const {
+    const NumberUnion &value = function.scalars[number]->number;
+    if (const RealT *real = value.AsReal())
+      return concat(real->value);
+    return format(*value.AsInteger());
+  }
+
+  void printCommand(uint32_t number) {
+    const CommandT &command = *function.commands[number];
+    text += concat(number, " ", queueName(command.queue));
+    if (!command.after.empty()) {
+      text += " after";
+      for (uint32_t earlier : command.after)
+        text += concat(" ", earlier);
+    }
+    text += ": ";
+    printAction(command);
+    printOperands(command);
+    if (double flops = countFlops(command); flops > 0) {
+      char digits[32];
+      std::snprintf(digits, sizeof(digits), " flops=%.0f", flops);
+      text += digits;
+    }
+    if (int64_t bytes = countBytes(command); bytes > 0)
+      text += concat(" bytes=", bytes);
+    if (command.path != kNone)
+      text += " " + table.texts[command.path];
+    if (command.source != kNone)
+      text += concat(" (", table.texts[command.source], ")");
+    text += "\n";
+  }
+
+  const TargetT &target;
+  const ProgramTableT &table;
+  const FunctionT &function;
+  const Mesh mesh;
+  std::vector<int64_t> coordinates;
+  bool hasRank = false;
+  std::string text;
+};
+
+} // namespace
+
+std::string print(const ProgramsT &programs, const TargetT &target,
+                  const ProgramTableT &table, const FunctionT &function,
+                  const PrintOptions &options) {
+  return Printer(programs, target, table, function, options).print();
+}
+
+} // namespace optimus_support::program

@@ -1,0 +1,142 @@
+//===- ProgramRegions.cpp - Which memory commands of a table touch --------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/ProgramRegions.h"
+
+#include <algorithm>
+
+namespace optimus_support::program {
+
+std::optional<Range> rangeOf(const IntegerT &integer, const Mesh &mesh) {
+  CheckedSize least = integer.constant, most = integer.constant;
+  auto add = [&](CheckedSize a, CheckedSize b) {
+    if (!a.get() || !b.get())
+      least = most = CheckedSize(INT64_MAX) + 1;
+    else {
+      least = least + std::min(*a.get(), *b.get());
+      most = most + std::max(*a.get(), *b.get());
+    }
+  };
+  for (const Term &term : integer.terms)
+    add(0, CheckedSize(term.scale()) *
+               (mesh.axisSize(static_cast<int>(term.axis())) - 1));
+  for (const Reading &reading : integer.readings)
+    add(CheckedSize(reading.scale()) * reading.least(),
+        CheckedSize(reading.scale()) * reading.most());
+  if (!least.get() || !most.get() || integer.least > integer.most)
+    return std::nullopt;
+  return Range{std::clamp(*least.get(), integer.least, integer.most),
+               std::clamp(*most.get(), integer.least, integer.most)};
+}
+
+int64_t evaluate(const IntegerT &integer,
+                 std::span<const int64_t> coordinates) {
+  int64_t value = integer.constant;
+  for (const Term &term : integer.terms)
+    value += term.scale() * coordinates[term.axis()];
+  return std::clamp(value, integer.least, integer.most);
+}
+
+static void collectSpans(const FunctionT &function, uint32_t address,
+                         const Mesh &mesh, std::vector<Span> &spans) {
+  const LocationUnion &location = function.addresses[address]->location;
+  if (const ChoiceT *choice = location.AsChoice()) {
+    collectSpans(function, choice->mine, mesh, spans);
+    return collectSpans(function, choice->other, mesh, spans);
+  }
+  const PlaceT &place = *location.AsPlace();
+  spans.push_back({place.base, place.index,
+                   rangeOf(*place.bytes, mesh).value_or(Range())});
+}
+
+std::vector<Span> spansOf(const FunctionT &function, uint32_t address,
+                          const Mesh &mesh) {
+  std::vector<Span> spans;
+  collectSpans(function, address, mesh, spans);
+  return spans;
+}
+
+bool Region::mayOverlap(const Region &other) const {
+  if (base != other.base || index != other.index || begin >= other.end() ||
+      other.begin >= end())
+    return false;
+  const int64_t length = rows > 1 ? pitch : other.pitch;
+  if ((rows == 1 && other.rows == 1) ||
+      (rows > 1 && other.rows > 1 && pitch != other.pitch))
+    return true;
+  // Columns of rows of one length: [0, rowBytes) against those of the other,
+  // which may end in the next row.
+  const int64_t distance = ((other.begin - begin) % length + length) % length;
+  return distance < rowBytes || distance + other.rowBytes > length;
+}
+
+bool Region::contains(const Region &other) const {
+  if (base != other.base || index != other.index)
+    return false;
+  if (rows == 1 || rowBytes == pitch)
+    return begin <= other.begin && other.end() <= end();
+  return begin == other.begin && pitch == other.pitch &&
+         rowBytes >= other.rowBytes && rows >= other.rows && other.rows > 1;
+}
+
+bool isAsynchronous(const CommandT &command) {
+  switch (command.action.type) {
+  case Action::Collective:
+  case Action::Send:
+  case Action::Receive:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// The address that is written where a broadcast's root receives its own panel
+/// in place.
+static uint32_t writtenAddress(const FunctionT &function,
+                               const CommandT &command, size_t operand) {
+  const uint32_t address = command.operands[operand]->address;
+  const CollectiveT *collective = command.action.AsCollective();
+  if (!collective || operand != 1 ||
+      collective->kind != CollectiveKind::Broadcast ||
+      collective->axes.size() != 1)
+    return address;
+  const ChoiceT *choice = function.addresses[address]->location.AsChoice();
+  if (choice && choice->axis == collective->axes[0] &&
+      choice->coordinate == collective->root &&
+      choice->mine == command.operands[0]->address)
+    return choice->other;
+  return address;
+}
+
+std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
+                             const Mesh &mesh) {
+  std::vector<Touch> touches;
+  for (size_t i = 0; i != command.operands.size(); ++i) {
+    const OperandT &operand = *command.operands[i];
+    if (operand.address == kNone)
+      continue;
+    const bool writes = uint8_t(operand.access) & uint8_t(Access::Write);
+    for (const Span &span :
+         spansOf(function, writtenAddress(function, command, i), mesh)) {
+      Region region{span.base,    span.index,       span.begin.least,
+                    operand.rows, operand.row_bytes, operand.pitch};
+      if (region.rows == 1 || region.rowBytes == region.pitch ||
+          span.begin.least != span.begin.most) {
+        region.rowBytes = (operand.rows - 1) * operand.pitch +
+                          operand.row_bytes +
+                          (span.begin.most - span.begin.least);
+        region.rows = 1;
+        region.pitch = region.rowBytes;
+      }
+      touches.push_back({region, writes});
+    }
+  }
+  return touches;
+}
+
+} // namespace optimus_support::program
