@@ -36,6 +36,7 @@ public:
       : size(size), read(std::move(read)), path(path) {}
 
   Status check();
+  StatusOr<std::string> readSection(const std::string &name, uint64_t most);
 
 private:
   Status fail(const std::string &why) const {
@@ -115,6 +116,43 @@ Status ElfFile::check() {
       });
 }
 
+StatusOr<std::string> ElfFile::readSection(const std::string &name,
+                                           uint64_t most) {
+  OPTRT_RETURN_IF_ERROR(check());
+  Elf64_Ehdr header;
+  OPTRT_RETURN_IF_ERROR(read(0, &header, sizeof(header)));
+  auto headerAt = [&](uint64_t index, Elf64_Shdr &section) {
+    return read(header.e_shoff + index * sizeof(section), &section,
+                sizeof(section));
+  };
+  Elf64_Shdr names{};
+  if (header.e_shstrndx < header.e_shnum)
+    OPTRT_RETURN_IF_ERROR(headerAt(header.e_shstrndx, names));
+  for (uint64_t i = 0; i != header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    OPTRT_RETURN_IF_ERROR(headerAt(i, section));
+    std::string found(name.size() + 1, ' ');
+    if (section.sh_type == SHT_NOBITS || section.sh_name >= names.sh_size ||
+        found.size() > names.sh_size - section.sh_name)
+      continue;
+    OPTRT_RETURN_IF_ERROR(
+        read(names.sh_offset + section.sh_name, found.data(), found.size()));
+    if (found != name + '\0')
+      continue;
+    if (section.sh_size > most)
+      return fail(concat("its section ", name, " has ", section.sh_size,
+                         " bytes, expected at most ", most));
+    std::string contents(section.sh_size, '\0');
+    OPTRT_RETURN_IF_ERROR(
+        read(section.sh_offset, contents.data(), contents.size()));
+    return contents;
+  }
+  return invalidArgument(concat("`", path,
+                                "` is a shared library but no model library: "
+                                "it has no section ",
+                                name));
+}
+
 } // namespace
 
 Status checkSharedObject(std::span<const uint8_t> file,
@@ -126,14 +164,25 @@ Status checkSharedObject(std::span<const uint8_t> file,
   return ElfFile(file.size(), read, path).check();
 }
 
+static ReadAt readerOf(const optimus_support::InputFile &file) {
+  return [&file](uint64_t offset, void *to, std::size_t bytes) {
+    return file.read(offset, to, bytes);
+  };
+}
+
 Status checkSharedObject(const std::string &path) {
   using optimus_support::InputFile;
   OPTRT_ASSIGN_OR_RETURN(InputFile file,
                          InputFile::open(path, StatusCode::InvalidArgument));
-  auto read = [&](uint64_t offset, void *to, std::size_t bytes) {
-    return file.read(offset, to, bytes);
-  };
-  return ElfFile(file.size(), read, path).check();
+  return ElfFile(file.size(), readerOf(file), path).check();
+}
+
+StatusOr<std::string> readSection(const std::string &path,
+                                  const std::string &name, uint64_t most) {
+  using optimus_support::InputFile;
+  OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                         InputFile::open(path, StatusCode::InvalidArgument));
+  return ElfFile(file.size(), readerOf(file), path).readSection(name, most);
 }
 
 } // namespace optrt

@@ -1,4 +1,4 @@
-//===- ElfFile.h - Whether a shared object is whole -------------*- C++ -*-===//
+//===- ElfFile.h - What a shared object consists of -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -26,6 +26,12 @@ Status checkSharedObject(const std::string &path);
 /// The same of a file's contents, `path` being its name in messages.
 Status checkSharedObject(std::span<const uint8_t> file,
                          const std::string &path);
+
+/// The contents of the section called `name` of a file that has passed
+/// checkSharedObject(). InvalidArgument where it has none, or where one is
+/// longer than `most` bytes.
+StatusOr<std::string> readSection(const std::string &path,
+                                  const std::string &name, uint64_t most);
 
 } // namespace optrt
 

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CORE_LOCALRANK_H
 #define OPTIMUS_RUNTIME_CORE_LOCALRANK_H
 
+#include "BoundProgram.h"
 #include "HostMemory.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/Dropout.h"
@@ -24,7 +25,7 @@ struct Session::LocalRank {
             std::unique_ptr<Device> device)
       : context(mesh, world, rank, std::move(device)) {}
 
-  optrt_rank context;
+  Rank context;
   HostMemory storage, arena;
   std::vector<float *> params, grads;
   /// What the optimizer keeps, by kind, one a parameter.
@@ -33,7 +34,7 @@ struct Session::LocalRank {
   std::array<int32_t, optimus_support::kNumRandomWords> random{};
   std::array<float, kNumScalars> scalars{};
   std::array<float, kNumOutputs> outputs{};
-  std::map<std::string, std::vector<void *>, std::less<>> args;
+  std::map<std::string, BoundProgram, std::less<>> programs;
   RankMemory memory;
 };
 

@@ -10,6 +10,7 @@
 
 #include "ElfFile.h"
 #include "HostFeatures.h"
+#include "ProgramAgreement.h"
 
 #include <dlfcn.h>
 #include <filesystem>
@@ -22,8 +23,12 @@ ModelLibrary::~ModelLibrary() {
     dlclose(handle);
 }
 
-std::string_view ModelLibrary::manifestText() const {
-  return {model->manifest, model->manifest_size};
+/// More than any program: 2^20 commands have about 300 MB.
+static constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 30;
+
+optrt_kernel ModelLibrary::findKernel(const std::string &name) const {
+  auto found = kernels.find(name);
+  return found == kernels.end() ? nullptr : found->second;
 }
 
 StatusOr<std::unique_ptr<ModelLibrary>>
@@ -40,63 +45,93 @@ ModelLibrary::open(const std::string &path, Use use) {
 
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
   library->libraryPath = path;
-  // A path without a slash would be looked up in the system's folders.
-  library->handle =
-      dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library->handle)
-    return invalidArgument(
-        "`" + path + "` cannot be opened as a shared library: " + dlerror());
-  auto query = reinterpret_cast<optimus_model_query_fn>(
-      dlsym(library->handle, "optimus_model_query"));
-  if (!query)
-    return invalidArgument("`" + path +
-                           "` is a shared library but no model library: it "
-                           "has no symbol optimus_model_query");
-  library->model = query(OPTRT_ABI_VERSION, &runtimeApi());
-  if (!library->model)
-    return invalidArgument(
-        concat("model library `", path,
-               "` was compiled for another version of the runtime; this one "
-               "has version ",
-               OPTRT_ABI_VERSION, " of the interface. Compile it again"));
-  if (library->model->version != OPTRT_ABI_VERSION)
-    return invalidArgument(concat("model library `", path, "` has version ",
-                                  library->model->version,
-                                  " of the interface, the runtime ",
-                                  OPTRT_ABI_VERSION, ". Compile it again"));
-  StatusOr<Manifest> manifest = parseManifest(library->manifestText());
-  if (!manifest.ok())
-    return manifest.status().withContext("manifest of `" + path + "`");
-  library->parsed = std::move(manifest).value();
-  for (const Function &function : library->parsed.functions)
-    if (!library->findFunction(function.name))
-      return invalidArgument("the manifest of `" + path +
-                             "` lists the function " + function.name +
-                             ", which the library does not have");
-
   if (use == Use::Run) {
-    std::vector<std::string> missing =
-        missingFeatures(library->parsed.targetFeatures, readCpuInfo());
-    if (!missing.empty()) {
-      std::string names;
-      for (const std::string &name : missing)
-        names += (names.empty() ? "" : ", ") + name;
-      return unavailable(
-          "model library `" + path + "` is compiled for " +
-          library->parsed.targetCpu + " and needs " + names +
-          ", which this processor lacks; compile it with --mcpu=native on "
-          "this machine");
-    }
+    OPTRT_RETURN_IF_ERROR(library->openCode());
+  } else {
+    OPTRT_ASSIGN_OR_RETURN(
+        library->manifestSection,
+        readSection(path, OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
+    OPTRT_ASSIGN_OR_RETURN(
+        library->programsSection,
+        readSection(path, OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
   }
+  OPTRT_RETURN_IF_ERROR(library->readData());
+  if (use == Use::Run)
+    OPTRT_RETURN_IF_ERROR(library->checkFeatures());
   return library;
 }
 
-const optimus_function *
-ModelLibrary::findFunction(std::string_view name) const {
-  for (uint32_t i = 0; i != model->num_functions; ++i)
-    if (name == model->functions[i].name)
-      return &model->functions[i];
-  return nullptr;
+Status ModelLibrary::openCode() {
+  // A path without a slash would be looked up in the system's folders.
+  handle = dlopen(std::filesystem::absolute(libraryPath).c_str(),
+                  RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return invalidArgument("`" + libraryPath +
+                           "` cannot be opened as a shared library: " +
+                           dlerror());
+  auto query = reinterpret_cast<optimus_model_query_fn>(
+      dlsym(handle, "optimus_model_query"));
+  if (!query)
+    return invalidArgument("`" + libraryPath +
+                           "` is a shared library but no model library: it "
+                           "has no symbol optimus_model_query");
+  model = query(OPTRT_ABI_VERSION);
+  if (!model)
+    return invalidArgument(
+        concat("model library `", libraryPath,
+               "` was compiled for another version of the runtime; this one "
+               "has version ",
+               OPTRT_ABI_VERSION, " of the interface. Compile it again"));
+  if (model->version != OPTRT_ABI_VERSION)
+    return invalidArgument(concat("model library `", libraryPath,
+                                  "` has version ", model->version,
+                                  " of the interface, the runtime ",
+                                  OPTRT_ABI_VERSION, ". Compile it again"));
+  for (uint32_t i = 0; i != model->num_kernels; ++i)
+    kernels[model->kernels[i].name] = model->kernels[i].run;
+  return okStatus();
+}
+
+Status ModelLibrary::readData() {
+  text = model ? std::string_view(model->manifest, model->manifest_size)
+               : std::string_view(manifestSection);
+  StatusOr<Manifest> manifest = parseManifest(text);
+  if (!manifest.ok())
+    return manifest.status().withContext("manifest of `" + libraryPath + "`");
+  parsed = std::move(manifest).value();
+
+  const std::string programsOf = "programs of `" + libraryPath + "`";
+  auto programs = optimus_support::program::unpack(
+      model ? std::span(model->programs, model->programs_size)
+            : std::span<const char>(programsSection));
+  if (!programs.ok())
+    return programs.status().withContext(programsOf);
+  tables = std::move(programs).value();
+  cpu = optimus_support::program::findTarget(tables, "cpu");
+  if (!cpu)
+    return invalidArgument(programsOf + ": there are none for processors");
+  OPTRT_RETURN_IF_ERROR(
+      checkAgreement(parsed, tables, *cpu).withContext(programsOf));
+  for (const std::string &kernel : cpu->kernels)
+    if (model && !findKernel(kernel))
+      return invalidArgument(concat(programsOf, ": there is no code for the "
+                                                "kernel ",
+                                    kernel));
+  return okStatus();
+}
+
+Status ModelLibrary::checkFeatures() const {
+  std::vector<std::string> missing =
+      missingFeatures(parsed.targetFeatures, readCpuInfo());
+  if (missing.empty())
+    return okStatus();
+  std::string names;
+  for (const std::string &name : missing)
+    names += (names.empty() ? "" : ", ") + name;
+  return unavailable("model library `" + libraryPath + "` is compiled for " +
+                     parsed.targetCpu + " and needs " + names +
+                     ", which this processor lacks; compile it with "
+                     "--mcpu=native on this machine");
 }
 
 } // namespace optrt

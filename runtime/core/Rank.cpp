@@ -1,4 +1,4 @@
-//===- Rank.cpp - The functions that a model library calls ----------------===//
+//===- Rank.cpp - The execution state of one rank -------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,7 +8,7 @@
 
 #include "optimus-runtime/Rank.h"
 
-#include "optimus-runtime/ModelLibrary.h"
+#include "BoundProgram.h"
 
 #include <algorithm>
 #include <numeric>
@@ -16,7 +16,7 @@
 using namespace optrt;
 using Clock = Communicator::Clock;
 
-optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank,
+Rank::Rank(const Mesh &mesh, World &world, int rank,
                        std::unique_ptr<Device> device)
     : mesh(mesh), rank(rank), device(std::move(device)),
       traffic(mesh.numAxes()), activity(world.activity(rank)),
@@ -25,13 +25,13 @@ optrt_rank::optrt_rank(const Mesh &mesh, World &world, int rank,
     communicators.push_back(&world.communicator(rank, axis));
 }
 
-void optrt_rank::resetCounters() {
+void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
   std::fill(exposed.begin(), exposed.end(), Clock::duration());
   intervals.clear();
 }
 
-std::vector<CommunicationTime> optrt_rank::communicationTimes() const {
+std::vector<CommunicationTime> Rank::communicationTimes() const {
   const int all = mesh.numAxes();
   // In ticks, so that what is all exposed is equal to the last bit.
   std::vector<Clock::duration> inFlight(all + 1), waited = exposed;
@@ -73,37 +73,28 @@ int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
   }
 }
 
-namespace {
-
-/// Keeps the first failure in the rank and tells the model whether to go on.
-/// A library's table of descriptors is ours: what is wrong in it is Internal.
-int32_t report(optrt_rank *rank, uint32_t command, const char *what,
-               Status status) {
+Status Rank::report(uint32_t command, const char *what, Status status) const {
   if (status.ok())
-    return 0;
-  if (rank->status.ok()) {
-    StatusCode code = status.code() == StatusCode::InvalidArgument
-                          ? StatusCode::Internal
-                          : status.code();
-    rank->status =
-        Status(code, concat("rank ", rank->rank, ", command ", command, " (",
-                            what, "): ", status.message()));
-  }
-  return 1;
+    return status;
+  StatusCode code = status.code() == StatusCode::InvalidArgument
+                        ? StatusCode::Internal
+                        : status.code();
+  std::string name = program ? program->describe(command)
+                             : concat("command ", command, " (", what, ")");
+  return Status(code,
+                concat("rank ", rank, ", ", name, ": ", status.message()));
 }
 
-/// Before everything that is no collective: what was started must progress
-/// without this thread.
-void beginLocal(optrt_rank *rank, uint32_t command) {
-  rank->activity.command.store(command, std::memory_order_relaxed);
-  if (!rank->startedCollectives.empty())
-    rank->communicators[rank->startedCollectives[0].axis]->overlap();
+void Rank::beginLocal(uint32_t command) {
+  activity.command.store(command, std::memory_order_relaxed);
+  if (!startedCollectives.empty())
+    communicators[startedCollectives[0].axis]->overlap();
 }
 
 /// While it lives, the rank is in a collective's start or wait.
-class InCollective {
+class Rank::InCollective {
 public:
-  InCollective(optrt_rank &rank, uint32_t command, int32_t kind, int32_t axis,
+  InCollective(Rank &rank, uint32_t command, int32_t kind, int32_t axis,
                uint64_t sequence)
       : rank(rank), axis(axis), begin(Clock::now()) {
     RankActivity &activity = rank.activity;
@@ -128,44 +119,66 @@ public:
   Clock::time_point entered() const { return begin; }
 
 private:
-  optrt_rank &rank;
+  Rank &rank;
   const int32_t axis;
   const Clock::time_point begin;
 };
 
-int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
-             const float *a, const float *b, float *c, const float *bias,
-             const float *extra) {
-  beginLocal(rank, command);
-  return report(rank, command, "gemm",
-                rank->device->gemm(*desc, a, b, c, bias, extra));
+Status Rank::gemm(uint32_t command, const optrt_gemm_desc &desc,
+                  const float *a, const float *b, float *c, const float *bias,
+                  const float *extra) {
+  beginLocal(command);
+  return report(command, "gemm", device->gemm(desc, a, b, c, bias, extra));
 }
 
-int32_t launch(optrt_rank *rank, uint32_t command,
-               const optrt_launch_desc *desc, optrt_kernel kernel,
-               void *const *args) {
-  beginLocal(rank, command);
-  return report(rank, command, desc->name ? desc->name : "launch",
-                rank->device->launch(*desc, kernel, args));
+Status Rank::launch(uint32_t command, const optrt_launch_desc &desc,
+                    optrt_kernel kernel, void *const *args) {
+  beginLocal(command);
+  return report(command, desc.name ? desc.name : "launch",
+                device->launch(desc, kernel, args));
 }
 
-Status checkCollective(const optrt_rank &rank,
-                       const optrt_collective_desc &desc, const float *src,
-                       const float *dst) {
+Status Rank::copy(uint32_t command, const optrt_copy_desc &desc,
+                  const float *src, float *dst) {
+  beginLocal(command);
+  return report(command, "copy", device->copy(desc, src, dst));
+}
+
+Status Rank::attention(uint32_t command, const optrt_attention_desc &desc,
+                       const float *q, const float *k, const float *v,
+                       const int32_t *lengths, float *out, float *lse) {
+  beginLocal(command);
+  return report(command, "attention",
+                device->attention(desc, q, k, v, lengths, out, lse));
+}
+
+Status Rank::attentionGrad(uint32_t command, const optrt_attention_desc &desc,
+                           const float *dout, const float *q, const float *k,
+                           const float *v, const int32_t *lengths,
+                           const float *out, const float *lse, float *dq,
+                           float *dk, float *dv) {
+  beginLocal(command);
+  return report(command, "attention_grad",
+                device->attentionGrad(desc, dout, q, k, v, lengths, out, lse,
+                                      dq, dk, dv));
+}
+
+Status Rank::checkCollective(const optrt_collective_desc &desc,
+                             const float *src, const float *dst) const {
   if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_REDUCE_SCATTER)
     return internal(concat("unknown kind of collective ", desc.kind));
   if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
     return internal(concat("unknown reduction ", desc.reduction));
   if (desc.axis < 0 ||
-      desc.axis >= std::min(rank.mesh.numAxes(), RankActivity::kMaxAxes))
+      desc.axis >= std::min(mesh.numAxes(), RankActivity::kMaxAxes))
     return internal(concat("mesh axis ", desc.axis, " of a mesh with ",
-                           rank.mesh.numAxes(), " axes"));
-  int64_t n = rank.mesh.axisSize(desc.axis);
+                           mesh.numAxes(), " axes"));
+  int64_t n = mesh.axisSize(desc.axis);
   if (desc.root < 0 || desc.root >= n)
     return internal(concat("root ", desc.root, " on an axis of ", n));
   if (desc.outer < 0 || desc.inner < 0)
     return internal(concat("negative size ", desc.outer, "x", desc.inner));
-  bool isRoot = rank.mesh.coordinate(rank.rank, desc.axis) == desc.root;
+  bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
   bool reads = desc.kind != OPTRT_BROADCAST || isRoot;
   bool writes = desc.kind != OPTRT_REDUCE || isRoot;
   int64_t srcColumns =
@@ -181,85 +194,45 @@ Status checkCollective(const optrt_rank &rank,
   return okStatus();
 }
 
-int32_t collectiveStart(optrt_rank *rank, uint32_t command,
-                        const optrt_collective_desc *desc, const float *src,
-                        float *dst) {
-  Status status = checkCollective(*rank, *desc, src, dst);
+Status Rank::startCollective(uint32_t command,
+                             const optrt_collective_desc &desc,
+                             const float *src, float *dst) {
+  Status status = checkCollective(desc, src, dst);
   if (status.ok()) {
-    int64_t n = rank->mesh.axisSize(desc->axis);
-    Traffic &traffic = rank->traffic[desc->axis];
-    ++traffic.messages;
-    if (rank->mesh.coordinate(rank->rank, desc->axis) == 0)
-      traffic.bytes += collectiveBytes(*desc, n);
-    uint64_t sequence = 1 + rank->activity.started[desc->axis].fetch_add(
+    int64_t n = mesh.axisSize(desc.axis);
+    Traffic &counted = traffic[desc.axis];
+    ++counted.messages;
+    if (mesh.coordinate(rank, desc.axis) == 0)
+      counted.bytes += collectiveBytes(desc, n);
+    uint64_t sequence = 1 + activity.started[desc.axis].fetch_add(
                                 1, std::memory_order_relaxed);
-    InCollective here(*rank, command, desc->kind, desc->axis, sequence);
-    status = rank->communicators[desc->axis]->start(command, *desc, src, dst);
+    InCollective here(*this, command, desc.kind, desc.axis, sequence);
+    status = communicators[desc.axis]->start(command, desc, src, dst);
     if (status.ok())
-      rank->startedCollectives.push_back(
-          {command, desc->axis, desc->kind, sequence, here.entered()});
+      startedCollectives.push_back(
+          {command, desc.axis, desc.kind, sequence, here.entered()});
   }
-  return report(rank, command, "collective start", std::move(status));
+  return report(command, "collective start", std::move(status));
 }
 
-int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
+Status Rank::waitForCollective(uint32_t command) {
   // Few are in flight at a time.
-  auto &started = rank->startedCollectives;
-  for (std::size_t i = 0; i != started.size(); ++i) {
-    if (started[i].command != command)
+  for (std::size_t i = 0; i != startedCollectives.size(); ++i) {
+    if (startedCollectives[i].command != command)
       continue;
-    optrt_rank::StartedCollective one = started[i];
-    started[i] = started.back();
-    started.pop_back();
-    Communicator &communicator = *rank->communicators[one.axis];
+    StartedCollective one = startedCollectives[i];
+    startedCollectives[i] = startedCollectives.back();
+    startedCollectives.pop_back();
+    Communicator &communicator = *communicators[one.axis];
     Status status;
     {
-      InCollective here(*rank, command, one.kind, one.axis, one.sequence);
+      InCollective here(*this, command, one.kind, one.axis, one.sequence);
       status = communicator.wait(command);
     }
-    rank->intervals.push_back(
+    intervals.push_back(
         {one.axis, one.begin, communicator.completionOfLastWait()});
-    return report(rank, command, "collective wait", std::move(status));
+    return report(command, "collective wait", std::move(status));
   }
-  return report(rank, command, "collective wait",
+  return report(command, "collective wait",
                 internal("no collective was started under this number"));
-}
-
-int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
-             const float *src, float *dst) {
-  beginLocal(rank, command);
-  return report(rank, command, "copy", rank->device->copy(*desc, src, dst));
-}
-
-int32_t attention(optrt_rank *rank, uint32_t command,
-                  const optrt_attention_desc *desc, const float *q,
-                  const float *k, const float *v, const int32_t *lengths,
-                  float *out, float *lse) {
-  beginLocal(rank, command);
-  return report(rank, command, "attention",
-                rank->device->attention(*desc, q, k, v, lengths, out, lse));
-}
-
-int32_t attentionGrad(optrt_rank *rank, uint32_t command,
-                      const optrt_attention_desc *desc, const float *dout,
-                      const float *q, const float *k, const float *v,
-                      const int32_t *lengths, const float *out,
-                      const float *lse, float *dq, float *dk, float *dv) {
-  beginLocal(rank, command);
-  return report(rank, command, "attention_grad",
-                rank->device->attentionGrad(*desc, dout, q, k, v, lengths, out,
-                                            lse, dq, dk, dv));
-}
-
-int64_t axisIndex(optrt_rank *rank, int32_t axis) {
-  return rank->mesh.coordinate(rank->rank, axis);
-}
-
-} // namespace
-
-const optrt_api &optrt::runtimeApi() {
-  static const optrt_api api = {OPTRT_ABI_VERSION, gemm,           launch,
-                                collectiveStart,   collectiveWait, copy,
-                                attention,         attentionGrad,  axisIndex};
-  return api;
 }

@@ -163,7 +163,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   rank.targets = reinterpret_cast<int32_t *>(take(targetBytes));
 
   for (const std::string &name : options.functions) {
-    std::vector<void *> &args = rank.args[name];
+    std::vector<void *> args;
     for (const Arg &arg : manifest.findFunction(name)->args) {
       switch (arg.kind) {
       case ArgKind::Param:
@@ -194,6 +194,13 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
         break;
       }
     }
+    // Every function has its one arena in the one that all share.
+    char *const arenas[] = {rank.arena.data()};
+    OPTRT_ASSIGN_OR_RETURN(
+        BoundProgram program,
+        BoundProgram::bind(library, name, manifest.mesh, rank.context.rank,
+                           arenas, args));
+    rank.programs.emplace(name, std::move(program));
   }
   return okStatus();
 }
@@ -299,7 +306,6 @@ Status Session::fill(const FillRows &fill) {
 }
 
 StatusOr<StepOutputs> Session::run(std::string_view name) {
-  const optimus_function &function = *library.findFunction(name);
   const Function &described = *library.manifest().findFunction(name);
   // Every optimizer has a learning rate.
   bool updates = std::any_of(
@@ -311,13 +317,8 @@ StatusOr<StepOutputs> Session::run(std::string_view name) {
   Status status = team->run([&](int i) -> Status {
     LocalRank &rank = *ranks[i];
     rank.context.resetCounters();
-    int32_t result = function.run(&rank.context, rank.arena.data(),
-                                  rank.args.find(name)->second.data());
-    if (!rank.context.status.ok())
-      return rank.context.status;
-    if (result != 0)
-      return internal(concat("rank ", rank.context.rank, ": ", name,
-                             " returned ", result, " without a message"));
+    OPTRT_RETURN_IF_ERROR(
+        rank.programs.find(name)->second.run(rank.context));
     if (updates)
       parametersChanged(rank);
     return okStatus();

@@ -11,26 +11,30 @@
 
 #include "optimus-runtime/Manifest.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/Program.h"
 #include "optimus-support/model_abi.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 namespace optrt {
 
-/// A model library that was opened and checked. dlopen runs code: a library is
-/// trusted like a program.
+/// A model library that was opened and checked. Kernels are code, which dlopen
+/// runs and nobody checks: a library that is to be run is trusted like a program.
+/// Its manifest and its tables are not trusted.
 class ModelLibrary {
 public:
   enum class Use {
     Run,     ///< refuse a library for features that this processor lacks
-    Inspect, ///< only its manifest is read
+    Inspect, ///< only its manifest and tables are read; nothing of it runs
   };
 
   /// Opens `path`. Fails with InvalidArgument when the file is missing, is no
-  /// shared library, is no model library, or has another ABI version or a
-  /// broken manifest; with Unavailable, naming the features, when the
+  /// shared library, is no model library, or has another ABI version, a broken
+  /// manifest, or tables that are wrong or say otherwise than the manifest; with
+  /// Unavailable, naming the features, when the
   /// processor cannot run it.
   static StatusOr<std::unique_ptr<ModelLibrary>> open(const std::string &path,
                                                       Use use = Use::Run);
@@ -41,22 +45,35 @@ public:
   const std::string &path() const { return libraryPath; }
   const Manifest &manifest() const { return parsed; }
   /// The manifest as the library carries it.
-  std::string_view manifestText() const;
+  std::string_view manifestText() const { return text; }
+  /// What its ranks execute.
+  const optimus_support::program::ProgramsT &programs() const {
+    return tables;
+  }
+  /// The tables for processors.
+  const optimus_support::program::TargetT &target() const { return *cpu; }
 
-  /// The entry point called `name`, or null.
-  const optimus_function *findFunction(std::string_view name) const;
+  /// The kernel that tables call `name`; null in a library that is not run.
+  optrt_kernel findKernel(const std::string &name) const;
 
 private:
   ModelLibrary() = default;
 
+  Status openCode();
+  Status readData();
+  Status checkFeatures() const;
+
   std::string libraryPath;
   void *handle = nullptr;
   const optimus_model *model = nullptr;
+  /// Where it is not run, the contents of the file's sections.
+  std::string manifestSection, programsSection;
+  std::string_view text;
   Manifest parsed;
+  optimus_support::program::ProgramsT tables;
+  const optimus_support::program::TargetT *cpu = nullptr;
+  std::map<std::string, optrt_kernel, std::less<>> kernels;
 };
-
-/// The table that the runtime hands to every model library.
-const optrt_api &runtimeApi();
 
 } // namespace optrt
 

@@ -20,6 +20,8 @@
 
 namespace optrt {
 
+class BoundProgram;
+
 /// What one rank communicated on one mesh axis.
 struct Traffic {
   int64_t bytes = 0;    ///< by the rule of docs/manifest.md, see count()
@@ -40,49 +42,94 @@ struct CommunicationTime {
 /// all_reduce and (n-1)S for all others.
 int64_t collectiveBytes(const optrt_collective_desc &desc, int64_t n);
 
-} // namespace optrt
+/// Sees every command of a rank, on the rank's thread.
+class CommandObserver {
+public:
+  virtual ~CommandObserver() = default;
+  virtual void begin(const BoundProgram &program, uint32_t command) = 0;
+  virtual void end(const BoundProgram &program, uint32_t command) = 0;
+};
 
-/// What model_abi.h calls a rank. Belongs to the rank's thread.
-struct optrt_rank {
+/// The execution state of one rank, and what it does for each kind of command.
+/// Belongs to the rank's thread.
+///
+/// A command that fails says so with the name that the program has for it. A
+/// table is ours: what is wrong in it is Internal.
+class Rank {
+public:
   /// `mesh` and the world, which is configured, must outlive the rank.
-  optrt_rank(const optrt::Mesh &mesh, optrt::World &world, int rank,
-             std::unique_ptr<optrt::Device> device);
+  Rank(const Mesh &mesh, World &world, int rank,
+       std::unique_ptr<Device> device);
 
-  const optrt::Mesh &mesh;
+  Status gemm(uint32_t command, const optrt_gemm_desc &desc, const float *a,
+              const float *b, float *c, const float *bias, const float *extra);
+  Status launch(uint32_t command, const optrt_launch_desc &desc,
+                optrt_kernel kernel, void *const *args);
+  Status copy(uint32_t command, const optrt_copy_desc &desc, const float *src,
+              float *dst);
+  Status attention(uint32_t command, const optrt_attention_desc &desc,
+                   const float *q, const float *k, const float *v,
+                   const int32_t *lengths, float *out, float *lse);
+  Status attentionGrad(uint32_t command, const optrt_attention_desc &desc,
+                       const float *dout, const float *q, const float *k,
+                       const float *v, const int32_t *lengths,
+                       const float *out, const float *lse, float *dq,
+                       float *dk, float *dv);
+  Status startCollective(uint32_t command, const optrt_collective_desc &desc,
+                         const float *src, float *dst);
+  /// `command` is the one that started it.
+  Status waitForCollective(uint32_t command);
+
+  const Mesh &mesh;
   const int rank;
-  const std::unique_ptr<optrt::Device> device;
+  const std::unique_ptr<Device> device;
   /// One a mesh axis.
-  std::vector<optrt::Communicator *> communicators;
+  std::vector<Communicator *> communicators;
   /// One a mesh axis. A collective's bytes are counted by the rank with index
   /// 0 on its axis, so that the sum over ranks is the manifest's number.
-  std::vector<optrt::Traffic> traffic;
+  std::vector<Traffic> traffic;
   /// The collectives that were started and not waited for.
   struct StartedCollective {
     uint32_t command;
     int32_t axis, kind;
     uint64_t sequence; ///< of its axis, from 1
-    optrt::Communicator::Clock::time_point begin;
+    Communicator::Clock::time_point begin;
   };
   std::vector<StartedCollective> startedCollectives;
   /// What those watch who watch this rank.
-  optrt::RankActivity &activity;
+  RankActivity &activity;
 
   /// When something was in flight, and the time exposed on each axis, since
   /// resetCounters().
   struct Interval {
     int32_t axis;
-    optrt::Communicator::Clock::time_point begin, end;
+    Communicator::Clock::time_point begin, end;
   };
   std::vector<Interval> intervals;
-  std::vector<optrt::Communicator::Clock::duration> exposed;
+  std::vector<Communicator::Clock::duration> exposed;
 
   /// Sets traffic and times to zero.
   void resetCounters();
   /// Times since resetCounters(), one entry a mesh axis and one for all axes
   /// together.
-  std::vector<optrt::CommunicationTime> communicationTimes() const;
-  /// The first failure of a command; stays.
-  optrt::Status status;
+  std::vector<CommunicationTime> communicationTimes() const;
+  /// The program whose commands are run, for names in errors; null for none.
+  const BoundProgram *program = nullptr;
+  /// Null for none, which costs a command one branch.
+  CommandObserver *observer = nullptr;
+
+private:
+  class InCollective;
+
+  /// Names the command where `status` is a failure.
+  Status report(uint32_t command, const char *what, Status status) const;
+  /// Before everything that is no collective: what was started must progress
+  /// without this thread.
+  void beginLocal(uint32_t command);
+  Status checkCollective(const optrt_collective_desc &desc, const float *src,
+                         const float *dst) const;
 };
+
+} // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_RANK_H

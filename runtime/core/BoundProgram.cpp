@@ -1,0 +1,428 @@
+//===- BoundProgram.cpp - A function's commands on one rank ---------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BoundProgram.h"
+
+#include "optimus-support/ProgramRegions.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace optimus_support::program;
+
+namespace optrt {
+
+/// Fills in what one rank decides about a function.
+class ProgramBinder {
+public:
+  ProgramBinder(BoundProgram &result, const ModelLibrary &library,
+                std::vector<int64_t> coordinates,
+                std::span<char *const> arenas,
+                std::span<void *const> arguments)
+      : result(result), library(library),
+        coordinates(std::move(coordinates)), arenas(arenas),
+        arguments(arguments), function(*result.described) {}
+
+  Status bind();
+
+private:
+  using Evaluation = BoundProgram::Evaluation;
+
+  Status bindCommand(const CommandT &command);
+  Status bind(const GemmT &gemm, const CommandT &command);
+  Status bind(const LaunchT &launch, const CommandT &command);
+  Status bind(const CollectiveT &collective, const CommandT &command);
+  Status bind(const AttentionShapeT &shape);
+  template <typename Desc>
+  void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
+  Status expectTypes(const CommandT &command) const;
+
+  void addPointers(const CommandT &command, size_t count);
+  void addPointer(uint32_t address);
+  /// Room for a number that is known now or will be read later.
+  void set(const IntegerT &integer, int64_t *number);
+  Evaluation later(const IntegerT &integer) const;
+  const IntegerT &integer(uint32_t scalar) const {
+    return *function.scalars[scalar]->number.AsInteger();
+  }
+  char *baseOf(const PlaceT &place) const;
+
+  Status notHere(std::string_view what) const {
+    return unavailable(concat("a processor's device has no ", what));
+  }
+
+  BoundProgram &result;
+  const ModelLibrary &library;
+  const std::vector<int64_t> coordinates;
+  std::span<char *const> arenas;
+  std::span<void *const> arguments;
+  const FunctionT &function;
+};
+
+/// A vector that was reserved keeps its elements where they are.
+template <typename T> static T &append(std::vector<T> &list, T element) {
+  list.push_back(std::move(element));
+  return list.back();
+}
+
+Status ProgramBinder::bind() {
+  size_t numPointers = 0;
+  for (const auto &command : function.commands) {
+    numPointers += std::max<size_t>(command->operands.size(), 11);
+    if (const LaunchT *launch = command->action.AsLaunch())
+      numPointers += launch->scalars.size();
+  }
+  const size_t count = function.commands.size();
+  result.commands.reserve(count);
+  result.pointers.reserve(numPointers);
+  result.gemms.reserve(count);
+  result.launches.reserve(count);
+  result.copies.reserve(count);
+  result.attentions.reserve(count);
+  result.collectives.reserve(count);
+  result.integers.resize(function.scalars.size());
+  result.reals.resize(function.scalars.size());
+  for (uint32_t number = 0; number != count; ++number) {
+    Status status = bindCommand(*function.commands[number]);
+    if (!status.ok())
+      return status.withContext(result.describe(number));
+  }
+  // What is not read when it is executed is known now.
+  for (size_t i = 0; i != function.scalars.size(); ++i) {
+    const NumberUnion &number = function.scalars[i]->number;
+    if (const RealT *real = number.AsReal())
+      result.reals[i] = real->value;
+    else if (number.AsInteger()->readings.empty())
+      result.integers[i] =
+          optimus_support::program::evaluate(*number.AsInteger(), coordinates);
+  }
+  return okStatus();
+}
+
+char *ProgramBinder::baseOf(const PlaceT &place) const {
+  switch (place.base) {
+  case Base::Arena:
+    return arenas[place.index];
+  case Base::Argument:
+    return static_cast<char *>(arguments[place.index]);
+  case Base::Constant:
+    // check() has seen that nothing writes it.
+    return reinterpret_cast<char *>(const_cast<uint8_t *>(
+        result.table->constants[place.index]->data.data()));
+  }
+  return nullptr;
+}
+
+ProgramBinder::Evaluation
+ProgramBinder::later(const IntegerT &integer) const {
+  Evaluation evaluation{&integer, integer.constant, {}};
+  for (const Term &term : integer.terms)
+    evaluation.constant += term.scale() * coordinates[term.axis()];
+  for (const Reading &reading : integer.readings)
+    evaluation.sources.emplace_back(
+        static_cast<const char *>(arguments[reading.argument()]) +
+            reading.byte_offset(),
+        function.arguments[reading.argument()]->type == ElementType::I64);
+  return evaluation;
+}
+
+void ProgramBinder::set(const IntegerT &integer, int64_t *number) {
+  if (integer.readings.empty()) {
+    *number = optimus_support::program::evaluate(integer, coordinates);
+    return;
+  }
+  Evaluation &evaluation = append(result.evaluations, later(integer));
+  evaluation.number = number;
+}
+
+void ProgramBinder::addPointer(uint32_t address) {
+  void *&pointer = append(result.pointers, static_cast<void *>(nullptr));
+  if (address == kNone)
+    return;
+  const LocationUnion *location = &function.addresses[address]->location;
+  while (const ChoiceT *choice = location->AsChoice())
+    location =
+        &function
+             .addresses[coordinates[choice->axis] == choice->coordinate
+                            ? choice->mine
+                            : choice->other]
+             ->location;
+  const PlaceT &place = *location->AsPlace();
+  char *base = baseOf(place);
+  if (place.bytes->readings.empty()) {
+    pointer =
+        base + optimus_support::program::evaluate(*place.bytes, coordinates);
+    return;
+  }
+  Evaluation &evaluation = append(result.evaluations, later(*place.bytes));
+  evaluation.pointer = &pointer;
+  evaluation.base = base;
+}
+
+/// Operands at the end that are left out are absent.
+void ProgramBinder::addPointers(const CommandT &command, size_t count) {
+  for (size_t i = 0; i != count; ++i)
+    addPointer(i < command.operands.size() ? command.operands[i]->address
+                                           : kNone);
+}
+
+Status ProgramBinder::expectTypes(const CommandT &command) const {
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->type != ElementType::F32 &&
+        operand->type != ElementType::I32)
+      return notHere(concat(actionName(command.action.type), " of ",
+                            elementName(operand->type)));
+  return okStatus();
+}
+
+Status ProgramBinder::bindCommand(const CommandT &command) {
+  BoundProgram::Bound &bound = append(
+      result.commands,
+      {command.action.type, static_cast<uint32_t>(result.pointers.size()), 0,
+       static_cast<uint32_t>(result.evaluations.size()), 0});
+  Status status;
+  switch (command.action.type) {
+  case Action::Gemm:
+    bound.descriptor = result.gemms.size();
+    status = bind(*command.action.AsGemm(), command);
+    break;
+  case Action::Launch:
+    bound.descriptor = result.launches.size();
+    status = bind(*command.action.AsLaunch(), command);
+    break;
+  case Action::Copy: {
+    const CopyT &copy = *command.action.AsCopy();
+    bound.descriptor = result.copies.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 2);
+    optrt_copy_desc &desc =
+        append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld});
+    if (copy.count != kNone)
+      set(integer(copy.count), &desc.rows);
+    break;
+  }
+  case Action::Fill: {
+    const FillT &fill = *command.action.AsFill();
+    bound.descriptor = result.copies.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    if (fill.value != 0)
+      return notHere("fill with anything but zeros");
+    addPointers(command, 1);
+    append(result.copies, {fill.rows, fill.cols, fill.ld, fill.ld});
+    break;
+  }
+  case Action::Attention:
+    bound.descriptor = result.attentions.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 6);
+    status = bind(*command.action.AsAttention()->shape);
+    break;
+  case Action::AttentionGrad:
+    bound.descriptor = result.attentions.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 10);
+    status = bind(*command.action.AsAttentionGrad()->shape);
+    break;
+  case Action::Collective:
+    bound.descriptor = result.collectives.size();
+    status = bind(*command.action.AsCollective(), command);
+    break;
+  case Action::Wait:
+    if (command.action.AsWait()->command == kNone)
+      return notHere("wait for a collective of an earlier call");
+    bound.descriptor = command.action.AsWait()->command;
+    break;
+  default:
+    return notHere(actionName(command.action.type));
+  }
+  bound.lastEvaluation = result.evaluations.size();
+  return status;
+}
+
+Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->type != ElementType::F32)
+      return notHere(concat("product of ", elementName(operand->type)));
+  if (gemm.batch != 1)
+    return notHere("batched product");
+  addPointers(command, 5);
+  const bool hasBias =
+      command.operands.size() > 3 && command.operands[3]->address != kNone;
+  optrt_gemm_desc &desc = append(
+      result.gemms,
+      {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
+       gemm.trans_a, gemm.trans_b, gemm.accumulate,
+       static_cast<int32_t>(gemm.epilogue), hasBias,
+       static_cast<int32_t>(gemm.weight)});
+  if (gemm.rows != kNone)
+    set(integer(gemm.rows), &desc.m);
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
+  addPointers(command, command.operands.size());
+  const std::string &name = result.target->kernels[launch.kernel];
+  BoundProgram::Launch &bound =
+      append(result.launches, {{name.c_str(), launch.extent, launch.grain},
+                               library.findKernel(name)});
+  for (uint32_t scalar : launch.scalars) {
+    const NumberUnion &number = function.scalars[scalar]->number;
+    void *cell = number.AsReal()
+                     ? static_cast<void *>(&result.reals[scalar])
+                     : static_cast<void *>(&result.integers[scalar]);
+    append(result.pointers, cell);
+    if (number.AsInteger() && !number.AsInteger()->readings.empty())
+      set(*number.AsInteger(), &result.integers[scalar]);
+  }
+  if (launch.iterations != kNone)
+    set(integer(launch.iterations), &bound.desc.extent);
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const CollectiveT &collective,
+                           const CommandT &command) {
+  OPTRT_RETURN_IF_ERROR(expectTypes(command));
+  if (collective.kind == CollectiveKind::AllToAll)
+    return notHere("all_to_all");
+  if (collective.axes.size() != 1)
+    return notHere("collective over several mesh axes");
+  if (collective.wire != ElementType::F32 ||
+      collective.accumulation != ElementType::F32 ||
+      collective.encoding != Encoding::None)
+    return notHere("collective that packs what it sends");
+  if (collective.carried != 0)
+    return notHere("collective that a later call waits for");
+  addPointers(command, 2);
+  append(result.collectives,
+         {static_cast<int32_t>(collective.kind),
+          static_cast<int32_t>(collective.reduction),
+          static_cast<int32_t>(collective.axes[0]),
+          static_cast<int32_t>(collective.root), collective.outer,
+          collective.inner, collective.src_ld, collective.dst_ld});
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const AttentionShapeT &shape) {
+  if (shape.query_offset != kNone || shape.key_length != kNone ||
+      shape.key_capacity != 0 ||
+      (shape.head_stride != 0 && shape.head_stride != shape.head_dim))
+    return notHere("attention with positions, or heads that are apart");
+  append(result.attentions,
+         {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim,
+          shape.q_ld, shape.kv_ld, shape.causal});
+  return okStatus();
+}
+
+StatusOr<BoundProgram> BoundProgram::bind(const ModelLibrary &library,
+                                          std::string_view function,
+                                          const Mesh &mesh, int64_t rank,
+                                          std::span<char *const> arenas,
+                                          std::span<void *const> arguments) {
+  BoundProgram program;
+  program.target = &library.target();
+  program.table = &tableOf(library.target(), rank);
+  program.described = findFunction(*program.table, function);
+  OPTRT_RETURN_IF_ERROR(ProgramBinder(program, library, mesh.coordinates(rank),
+                                      arenas, arguments)
+                            .bind());
+  return program;
+}
+
+std::string BoundProgram::describe(uint32_t command) const {
+  return optimus_support::program::describe(*target, *table, *described,
+                                            command);
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+Status BoundProgram::evaluate(const Evaluation &evaluation) const {
+  int64_t value = evaluation.constant;
+  const IntegerT &integer = *evaluation.integer;
+  for (size_t i = 0; i != integer.readings.size(); ++i) {
+    const Reading &reading = integer.readings[i];
+    auto [source, isLong] = evaluation.sources[i];
+    int64_t number;
+    if (isLong) {
+      std::memcpy(&number, source, sizeof(number));
+    } else {
+      int32_t narrow;
+      std::memcpy(&narrow, source, sizeof(narrow));
+      number = narrow;
+    }
+    if (number < reading.least() || number > reading.most())
+      return invalidArgument(concat("reads ", number, " from argument ",
+                                    reading.argument(), "; expected ",
+                                    reading.least(), " to ", reading.most()));
+    value += reading.scale() * number;
+  }
+  value = std::clamp(value, integer.least, integer.most);
+  if (evaluation.pointer)
+    *evaluation.pointer = evaluation.base + value;
+  else
+    *evaluation.number = value;
+  return okStatus();
+}
+
+Status BoundProgram::run(Rank &rank) {
+  rank.program = this;
+  Status status;
+  for (uint32_t number = 0; number != commands.size() && status.ok();
+       ++number) {
+    if (rank.observer) [[unlikely]] {
+      rank.observer->begin(*this, number);
+      status = execute(rank, number);
+      rank.observer->end(*this, number);
+    } else {
+      status = execute(rank, number);
+    }
+  }
+  return status;
+}
+
+Status BoundProgram::execute(Rank &rank, uint32_t number) {
+  const Bound &command = commands[number];
+  for (uint32_t i = command.firstEvaluation; i != command.lastEvaluation; ++i)
+    if (Status status = evaluate(evaluations[i]); !status.ok())
+      return Status(StatusCode::Internal,
+                    concat("rank ", rank.rank, ", ", describe(number), ": ",
+                           status.message()));
+  void *const *p = pointers.data() + command.pointers;
+  auto f = [p](int i) { return static_cast<float *>(p[i]); };
+  switch (command.action) {
+  case Action::Gemm:
+    return rank.gemm(number, gemms[command.descriptor], f(0), f(1), f(2), f(3),
+                     f(4));
+  case Action::Launch: {
+    const Launch &launch = launches[command.descriptor];
+    return rank.launch(number, launch.desc, launch.kernel, p);
+  }
+  case Action::Copy:
+    return rank.copy(number, copies[command.descriptor], f(0), f(1));
+  case Action::Fill:
+    return rank.copy(number, copies[command.descriptor], nullptr, f(0));
+  case Action::Attention:
+    return rank.attention(number, attentions[command.descriptor], f(0), f(1),
+                          f(2), static_cast<const int32_t *>(p[3]), f(4), f(5));
+  case Action::AttentionGrad:
+    return rank.attentionGrad(number, attentions[command.descriptor], f(0),
+                              f(1), f(2), f(3),
+                              static_cast<const int32_t *>(p[4]), f(5), f(6),
+                              f(7), f(8), f(9));
+  case Action::Collective:
+    return rank.startCollective(number, collectives[command.descriptor], f(0),
+                                f(1));
+  case Action::Wait:
+    return rank.waitForCollective(command.descriptor);
+  default:
+    return internal(concat(describe(number), " cannot be executed"));
+  }
+}
+
+} // namespace optrt

@@ -1,0 +1,93 @@
+//===- BoundProgram.h - A function's commands on one rank -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
+#define OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
+
+#include "optimus-runtime/ModelLibrary.h"
+#include "optimus-runtime/Rank.h"
+#include "optimus-support/Program.h"
+
+#include <span>
+#include <vector>
+
+namespace optrt {
+
+/// The commands of one function as one rank executes them: a flat list, with
+/// the addresses and numbers of the rank filled in. Only what is read from an
+/// argument when a command is executed is left to be computed then.
+class BoundProgram {
+public:
+  /// `arenas` and `arguments` point to memory of the function's sizes, in its
+  /// order; they and the library must outlive the program.
+  ///
+  /// Errors: Unavailable where a command is not for a processor.
+  static StatusOr<BoundProgram> bind(const ModelLibrary &library,
+                                     std::string_view function,
+                                     const Mesh &mesh, int64_t rank,
+                                     std::span<char *const> arenas,
+                                     std::span<void *const> arguments);
+
+  /// Executes all commands, in order, up to the first that fails.
+  Status run(Rank &rank);
+
+  const optimus_support::program::FunctionT &function() const {
+    return *described;
+  }
+  /// "h.3.mlp.c_fc (gemm, gpt2.py:151)".
+  std::string describe(uint32_t command) const;
+
+private:
+  friend class ProgramBinder;
+
+  struct Bound {
+    optimus_support::program::Action action;
+    /// The first of its pointers, and its descriptor among those of its kind.
+    uint32_t pointers, descriptor;
+    /// [first, last) of `evaluations`.
+    uint32_t firstEvaluation, lastEvaluation;
+  };
+  struct Launch {
+    optrt_launch_desc desc;
+    optrt_kernel kernel;
+  };
+  /// A number that is read when its command is executed.
+  struct Evaluation {
+    const optimus_support::program::IntegerT *integer;
+    /// What the rank adds.
+    int64_t constant;
+    /// Of the readings: where each lies, and whether it has 64 bits.
+    std::vector<std::pair<const void *, bool>> sources;
+    /// Where it goes: the number itself or, with a base, an address.
+    int64_t *number = nullptr;
+    void **pointer = nullptr;
+    char *base = nullptr;
+  };
+
+  Status execute(Rank &rank, uint32_t number);
+  Status evaluate(const Evaluation &evaluation) const;
+
+  const optimus_support::program::TargetT *target = nullptr;
+  const optimus_support::program::ProgramTableT *table = nullptr;
+  const optimus_support::program::FunctionT *described = nullptr;
+  std::vector<Bound> commands;
+  std::vector<void *> pointers;
+  std::vector<Evaluation> evaluations;
+  std::vector<optrt_gemm_desc> gemms;
+  std::vector<Launch> launches;
+  std::vector<optrt_copy_desc> copies;
+  std::vector<optrt_attention_desc> attentions;
+  std::vector<optrt_collective_desc> collectives;
+  /// Scalars of launches, which are handed over by address.
+  std::vector<int64_t> integers;
+  std::vector<float> reals;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H

@@ -1,0 +1,27 @@
+//===- ProgramAgreement.h - That tables do what the manifest says *- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
+#define OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
+
+#include "optimus-runtime/Manifest.h"
+#include "optimus-support/Program.h"
+
+namespace optrt {
+
+/// Checks that tables which are valid by themselves go with a manifest: the
+/// same mesh and functions, and of each the same arguments, of the same sizes,
+/// and the same arena and number of commands. What the runtime allocates by the
+/// manifest then holds what commands touch by the tables.
+Status checkAgreement(const Manifest &manifest,
+                      const optimus_support::program::ProgramsT &programs,
+                      const optimus_support::program::TargetT &target);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
