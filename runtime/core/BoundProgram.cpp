@@ -308,7 +308,9 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
   addPointers(command, command.operands.size());
   const std::string &name = result.target->kernels[launch.kernel];
   BoundProgram::Launch &bound =
-      append(result.launches, {{name.c_str(), launch.extent, launch.grain},
+      append(result.launches, {{name.c_str(), launch.extent, launch.grain,
+                                static_cast<int32_t>(command.operands.size()),
+                                static_cast<int32_t>(launch.scalars.size())},
                                library.findKernel(name)});
   for (uint32_t scalar : launch.scalars) {
     const NumberUnion &number = function.scalars[scalar]->number;

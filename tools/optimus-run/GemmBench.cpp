@@ -105,7 +105,7 @@ void multiply(int64_t begin, int64_t end, void *const *args) {
 StatusOr<double> timeKernel(Device &device, int64_t extent) {
   std::vector<float> x(extent, 1), y(extent, 1);
   void *args[] = {x.data(), y.data()};
-  optrt_launch_desc desc{"multiply", extent, 4096};
+  optrt_launch_desc desc{"multiply", extent, 4096, 2, 0};
   return timeCall(
       [&] { return device.launch(kCompute, desc, multiply, args); });
 }
