@@ -35,7 +35,9 @@ func.func @slot_elsewhere(%arena: memref<256xi8, #exec<space host>>) {
 
 // -----
 
-// expected-error @below {{V6: expected one arena a memory space, those of device, host and file in this order}}
-func.func @two_arenas(%arena: memref<256xi8>, %other: memref<256xi8>) attributes {exec.arena_bytes = 256 : i64} {
+func.func @two_arenas(%arena: memref<256xi8>, %host: memref<256xi8, #exec<space host>>,
+                      %other: memref<256xi8, #exec<space host>>) attributes {exec.arena_bytes = 256 : i64} {
+  // expected-error @below {{V6: is not in the arena, the function's first argument of its memory space}}
+  %x = exec.arena_slot %other[0] "activation" : memref<256xi8, #exec<space host>> to memref<64xf32, #exec<space host>>
   return
 }

@@ -205,7 +205,7 @@ private:
              << expected << " as the first argument, as '"
              << ExecDialect::kArenaBytes << "' says, found "
              << arguments.take_front();
-    // Those of other memory spaces follow, one a space.
+    // Those of other memory spaces follow, one a space, in order.
     llvm::SmallDenseSet<Value> arenas;
     int64_t space = -1;
     for (BlockArgument argument : function.getArguments()) {
@@ -214,16 +214,17 @@ private:
         break;
       int64_t own = static_cast<int64_t>(getMemorySpace(argument));
       if (own <= space)
-        return function.emitOpError("V6: expected one arena a memory space, "
-                                    "those of device, host and file in this "
-                                    "order");
+        break;
       space = own;
       arenas.insert(argument);
     }
     WalkResult result = function.walk([&](ArenaSlotOp slot) {
       if (arenas.contains(slot.getArena()))
         return WalkResult::advance();
-      slot.emitOpError("V6: is in no arena of the function's first arguments");
+      slot.emitOpError("V6: is not in the arena, the function's first argument")
+          << (getMemorySpace(slot.getArena()) == MemorySpace::Device
+                  ? ""
+                  : " of its memory space");
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
