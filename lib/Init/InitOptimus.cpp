@@ -18,6 +18,8 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
+#include "optimus/Pipelines/Pipeline.h"
+#include "optimus/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -44,6 +46,8 @@ void mlir::optimus::registerAllPasses() {
   registerExecToLLVMPasses();
   registerOptimusToCCLPasses();
   registerToExecPasses();
+  registerCPUTargetPasses();
+  registerPipelines();
   ccl::registerCCLPasses();
   exec::registerExecPasses();
 }
