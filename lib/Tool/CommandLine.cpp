@@ -213,10 +213,24 @@ static constexpr StringLiteral kMlirFlags[] = {
 };
 
 static void printMlirFlags() {
-  llvm::outs() << "\nOf MLIR, for those who look into passes:\n\n";
-  for (StringRef name : kMlirFlags)
-    if (const cl::Option *option = cl::getRegisteredOptions().lookup(name))
-      llvm::outs() << describeFlag(getHead(*option), option->HelpStr);
+  constexpr size_t kMost = 80;
+  llvm::outs()
+      << "\nOf MLIR, for those who look into passes; --help-hidden says "
+         "what each does:\n";
+  size_t at = kMost;
+  for (StringRef name : kMlirFlags) {
+    const cl::Option *option = cl::getRegisteredOptions().lookup(name);
+    if (!option)
+      continue;
+    std::string head = getHead(*option);
+    if (at + 2 + head.size() > kMost) {
+      llvm::outs() << "\n";
+      at = 0;
+    }
+    llvm::outs() << "  " << head;
+    at += 2 + head.size();
+  }
+  llvm::outs() << "\n";
 }
 
 static void printHelp(const ToolUsage &usage) {

@@ -27,10 +27,10 @@
 // AFTER:     IR Dump After ShardPass
 // AFTER:     optimus.shardings
 // AFTER-NOT: IR Dump
-// RUN: %{compile} --mlir-print-ir-before-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=BEFORE-ALL
-// BEFORE-ALL: IR Dump Before DifferentiatePass
-// BEFORE-ALL: IR Dump Before PartitionPass
-// BEFORE-ALL: IR Dump Before VerifyPartitionPass
+// RUN: %{compile} --mlir-print-ir-before-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=EACH
+// EACH: IR Dump Before DifferentiatePass
+// EACH: IR Dump Before PartitionPass
+// EACH: IR Dump Before VerifyPartitionPass
 // RUN: %{compile} --mlir-print-ir-after-all --mlir-print-ir-after-change -o /dev/null 2>&1 | FileCheck %s --check-prefix=CHANGE
 // CHANGE:     IR Dump After PartitionPass
 // CHANGE-NOT: IR Dump After VerifyPartitionPass
@@ -83,7 +83,7 @@
 // SAME: error: --mlir-pass-pipeline-crash-reproducer '{{.*}}' is the same file as the program
 // RUN: not optimus-compile %t.mlir --mlir-pass-pipeline-crash-reproducer=%t.nowhere/r.mlir -o %t.so 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // NOWHERE: error: cannot write '{{.*}}r.mlir': there is no folder
-// RUN: touch %t.old.mlir && ln -f %t.old.mlir %t.link.mlir
+// RUN: echo old > %t.old.mlir && ln -f %t.old.mlir %t.link.mlir
 // RUN: not optimus-compile %t.empty.mlir --mlir-pass-pipeline-crash-reproducer=%t.old.mlir -o %t.so
 // RUN: grep differentiate %t.old.mlir
 // RUN: not grep differentiate %t.link.mlir
@@ -93,7 +93,7 @@
 // HELP:     --mesh=<axes>
 // HELP:     --tune-products
 // HELP:     --help
-// HELP:     Of MLIR, for those who look into passes:
+// HELP:     Of MLIR, for those who look into passes;
 // HELP:     --mlir-print-ir-after-all
 // HELP:     --mlir-timing
 // HELP-NOT: --mesh

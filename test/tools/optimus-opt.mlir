@@ -19,7 +19,7 @@ func.func @not_mlir() {
 
 // Reproducers are outputs like any other: whole, and never an input.
 // RUN: echo 'module {}' > %t.empty.mlir
-// RUN: touch %t.crash.mlir && ln -f %t.crash.mlir %t.link.mlir
+// RUN: echo old > %t.crash.mlir && ln -f %t.crash.mlir %t.link.mlir
 // RUN: not optimus-opt %t.empty.mlir --optimus-differentiate --mlir-pass-pipeline-crash-reproducer=%t.crash.mlir 2>&1 | FileCheck %s --check-prefix=CRASH
 // CRASH: reproducer generated at `{{.*}}crash.mlir`
 // RUN: grep optimus-differentiate %t.crash.mlir
