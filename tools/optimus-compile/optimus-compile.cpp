@@ -12,6 +12,7 @@
 #include "Record.h"
 
 #include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/Tool.h"
@@ -118,6 +119,7 @@ static int compile() {
   sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
   quoteBriefly(sources);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  prefixDiagnosticsWithPaths(context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     return kBadInput;

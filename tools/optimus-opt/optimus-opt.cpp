@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/Files.h"
@@ -18,6 +19,7 @@
 
 #include "optimus-support/PathUse.h"
 
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/ADT/STLExtras.h"
@@ -88,9 +90,15 @@ static int run(DialectRegistry &registry) {
       OutputStream::open(outputPath);
   if (!output.ok())
     return fail(output.status());
+  MlirOptMainConfig given = MlirOptMainConfig::createFromCLOptions();
+  MlirOptMainConfig config = given;
+  // MLIR has registered by then what prints errors.
+  config.setPassPipelineSetupFn([&](PassManager &passes) {
+    prefixDiagnosticsWithPaths(*passes.getContext());
+    return given.setupPassPipeline(passes);
+  });
   // What went wrong is printed there.
-  if (failed(MlirOptMain(**output, *std::move(text), registry,
-                         MlirOptMainConfig::createFromCLOptions())))
+  if (failed(MlirOptMain(**output, *std::move(text), registry, config)))
     return kBadInput;
   Status written = (*output)->commit();
   return written.ok() ? kDone : fail(written);

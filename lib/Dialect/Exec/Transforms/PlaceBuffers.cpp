@@ -174,7 +174,7 @@ private:
       Value slot = ArenaSlotOp::create(
           builder, op.getLoc(), op.getBuffer().getType(),
           function.getArgument(0), builder.getI64IntegerAttr(offset),
-          op.getCategoryAttr(), op.getNameAttr());
+          op.getCategoryAttr(), op.getNameAttr(), op.getValuesAttr());
       op.getBuffer().replaceAllUsesWith(slot);
       op.erase();
     }
