@@ -9,6 +9,7 @@
 #include "optimus/Tool/Files.h"
 
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/VirtualFileSystem.h"
 #include "llvm/Support/WithColor.h"
 
 #include <algorithm>
@@ -51,4 +52,8 @@ static void printBriefly(const llvm::SMDiagnostic &diagnostic, void *) {
 
 void mlir::optimus::quoteBriefly(llvm::SourceMgr &sources) {
   sources.setDiagHandler(printBriefly);
+  // A location names a file that was never checked, and may be a device. Only
+  // what the tool has read itself is quoted.
+  sources.setVirtualFileSystem(
+      llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>());
 }

@@ -7,7 +7,6 @@
 # ===-----------------------------------------------------------------------===#
 """Numbers, strings, lists and dictionaries as attributes of the textual IR."""
 
-import json
 import math
 from typing import Dict, Sequence, Union
 
@@ -31,6 +30,15 @@ def float_text(value: float) -> str:
     return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power
 
 
+def string_text(value: str) -> str:
+    """A string in quotes; MLIR writes bytes that are not printed as two digits."""
+    kept = [
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else "\\%02X" % byte
+        for byte in value.encode("utf-8")
+    ]
+    return '"%s"' % "".join(kept)
+
+
 Attribute = Union[Raw, bool, int, float, str, Sequence, Dict[str, "Attribute"]]
 
 
@@ -45,7 +53,7 @@ def attribute_text(value: Attribute) -> str:
     if isinstance(value, float):
         return float_text(value) + " : f64"
     if isinstance(value, str):
-        return json.dumps(value)
+        return string_text(value)
     if isinstance(value, dict):
         return dictionary_text(value)
     return "[%s]" % ", ".join(map(attribute_text, value))

@@ -14,7 +14,8 @@ only.
 """
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+import re
+from typing import ContextManager, Dict, List, Optional, Sequence, Tuple, Union
 
 from optimus import ProgramError
 from optimus.attributes import (
@@ -25,6 +26,8 @@ from optimus.attributes import (
     float_text,
     int_array,
 )
+from optimus.locations import Locations
+from optimus.values import ONES, ZEROS, Init, TensorType, Value
 
 
 def _expect(condition: bool, what: str, expected: str, found: object) -> None:
@@ -33,43 +36,8 @@ def _expect(condition: bool, what: str, expected: str, found: object) -> None:
         raise ProgramError("%s: expected %s, found %s" % (what, expected, found))
 
 
-class TensorType(NamedTuple):
-    """A ranked tensor: `shape` in elements, `element` an MLIR type name."""
-
-    shape: Tuple[int, ...]
-    element: str = "f32"
-
-    def __str__(self) -> str:
-        return "tensor<%s>" % "x".join([*map(str, self.shape), self.element])
-
-
-class Value(NamedTuple):
-    """An SSA value; `name` is without its percent sign."""
-
-    name: str
-    type: TensorType
-
-    @property
-    def shape(self) -> Tuple[int, ...]:
-        return self.type.shape
-
-    def __str__(self) -> str:
-        return "%" + self.name
-
-
-class Init(NamedTuple):
-    """How a parameter starts: "normal" (mean 0), "zeros" or "ones"."""
-
-    kind: str
-    stddev: float = 0.0
-
-    @staticmethod
-    def normal(stddev: float) -> "Init":
-        return Init("normal", stddev)
-
-
-ZEROS = Init("zeros")
-ONES = Init("ones")
+_Argument = Tuple[Value, Dict[str, Attribute], str]
+"""Its attributes and its location."""
 
 FIRST_DROPOUT_STREAM = 1 << 24
 """Dropouts number their streams from here, so that a model starts from the
@@ -80,19 +48,33 @@ RANDOM_WORDS = 5
 
 
 class LossFunction:
-    """The function `@loss(params…, inputs…) -> (loss_sum, real_count)`."""
+    """The function `@loss(params…, inputs…) -> (loss_sum, real_count)`.
+
+    Names of parameters and values are within the scopes that are open:
+
+        with model.scope("h.0"), model.scope("mlp"):
+            y = model.gelu("gelu", "mlp_hidden", y)     # h.0.mlp.gelu
+
+    That is the path of what is computed there, by which the compiler's and the
+    runtime's messages call it, with the line of the builder that asked for it.
+    """
 
     def __init__(self, model: Dict[str, Attribute]):
         """`model` becomes the module's `optimus.model` attribute."""
         self._model = model
-        self._parameters: List[Tuple[Value, Dict[str, Attribute]]] = []
-        self._inputs: List[Tuple[Value, Dict[str, Attribute]]] = []
+        self._parameters: List[_Argument] = []
+        self._inputs: List[_Argument] = []
         self._body: List[str] = []
         self._results: Tuple[Value, ...] = ()
         self._names = set()
+        self._locations = Locations()
         self._streams = 0
-        self._random: Optional[Value] = None
+        self._random: Optional[_Argument] = None
         self._dropouts = 0
+
+    def scope(self, name: str) -> ContextManager[None]:
+        """Puts `name` before the names of what is made inside."""
+        return self._locations.scope(name)
 
     # ------------------------------------------------------------- arguments
 
@@ -105,12 +87,13 @@ class LossFunction:
         init: Init,
         hf_shape: Optional[Sequence[int]] = None,
     ) -> Value:
-        """A trained tensor, under `name` in checkpoints.
+        """A trained tensor, under its scopes and `name` in checkpoints.
 
         `hf_shape` is its shape there if that differs: the same elements in the
         same order. Random ones get the next stream of the counter-based
         generator, so the order of calls decides the initial values.
         """
+        name = self._locations.path(name)
         rank = "a name for each of %d dimensions" % len(shape)
         _expect(len(shape) == len(dims), "parameter '%s'" % name, rank, list(dims))
         _expect(
@@ -139,21 +122,23 @@ class LossFunction:
         attributes["optimus.role"] = role
         attributes["optimus.dims"] = list(dims)
         value = self._define(name, TensorType(tuple(shape)))
-        self._parameters.append((value, attributes))
+        self._parameters.append((value, attributes, self._locations.text(name)))
         return value
 
     def input(self, binding: str, shape: Sequence[int], dims: Sequence[str]) -> Value:
         """An i32 tensor that the runtime passes at every step."""
         attributes = {"optimus.binding": binding, "optimus.dims": list(dims)}
         value = self._define(binding, TensorType(tuple(shape), "i32"))
-        self._inputs.append((value, attributes))
+        self._inputs.append((value, attributes, self._locations.text(binding)))
         return value
 
     def random(self) -> Value:
         """The words that random numbers depend on, the last of the inputs."""
         if self._random is None:
-            self._random = self._define("random", TensorType((RANDOM_WORDS,), "i32"))
-        return self._random
+            value = self._define("random", TensorType((RANDOM_WORDS,), "i32"))
+            attributes = {"optimus.binding": "random"}
+            self._random = value, attributes, self._locations.text("random")
+        return self._random[0]
 
     # ------------------------------------------------------------ operations
     #
@@ -177,7 +162,7 @@ class LossFunction:
         """The sum, `rhs` repeated over leading dimensions."""
         _expect(
             lhs.shape[max(len(lhs.shape) - len(rhs.shape), 0) :] == rhs.shape,
-            "add '%s'" % name,
+            self._named("add", name),
             "the last dimensions of %s on the right" % list(lhs.shape),
             list(rhs.shape),
         )
@@ -217,7 +202,7 @@ class LossFunction:
             inner, outer = b.shape[:contracting], b.shape[contracting:]
         _expect(
             rows >= 0 and a.shape[rows:] == inner,
-            "matmul '%s'" % name,
+            self._named("matmul", name),
             "%s, what is summed over on the left, on the right too" % list(a.shape[rows:]),
             list(inner),
         )
@@ -240,7 +225,8 @@ class LossFunction:
     ) -> Value:
         """Layer normalisation over the last dimension."""
         for value in (gamma, beta):
-            _expect_shape("layer_norm '%s', %s" % (name, value), value, x.shape[-1:])
+            what = "%s, %s" % (self._named("layer_norm", name), value)
+            _expect_shape(what, value, x.shape[-1:])
         rows = x.shape[:-1]
         results = [(name, x.shape), (name + "_mean", rows), (name + "_rstd", rows)]
         attributes = {"epsilon": float(epsilon)}
@@ -250,7 +236,8 @@ class LossFunction:
         self, name: str, role: str, x: Value, gamma: Value, epsilon: float
     ) -> Value:
         """Normalisation by the root mean square over the last dimension."""
-        _expect_shape("rms_norm '%s', %s" % (name, gamma), gamma, x.shape[-1:])
+        what = "%s, %s" % (self._named("rms_norm", name), gamma)
+        _expect_shape(what, gamma, x.shape[-1:])
         results = [(name, x.shape), (name + "_rstd", x.shape[:-1])]
         attributes = {"epsilon": float(epsilon)}
         return self._emit("rms_norm", results, [x, gamma], role, attributes)[0]
@@ -259,7 +246,7 @@ class LossFunction:
         """Rotates pairs of channels of x [b, s, …, d] by their position."""
         _expect(
             len(x.shape) >= 3 and x.shape[-1] % 2 == 0,
-            "rotary '%s'" % name,
+            self._named("rotary", name),
             "the shape [b, s, …, d] with an even d",
             list(x.shape),
         )
@@ -286,7 +273,7 @@ class LossFunction:
         if len(inputs) == 1:
             _expect(
                 len(shape) == 5 and shape[2] == 3,
-                "attention '%s'" % name,
+                self._named("attention", name),
                 "qkv of shape [b, s, 3, n, d]",
                 list(shape),
             )
@@ -294,12 +281,12 @@ class LossFunction:
         else:
             _expect(
                 len(inputs) == 3 and len(shape) in (4, 5),
-                "attention '%s'" % name,
+                self._named("attention", name),
                 "qkv, or q of shape [b, s, n, d] or [b, s, g, r, d], k and v",
                 "%d inputs, the first of shape %s" % (len(inputs), list(shape)),
             )
             for value in inputs[1:]:
-                what = "attention '%s', %s" % (name, value)
+                what = "%s, %s" % (self._named("attention", name), value)
                 _expect_shape(what, value, shape[:3] + shape[-1:])
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
@@ -314,7 +301,8 @@ class LossFunction:
 
     def swiglu(self, name: str, role: str, gate: Value, up: Value) -> Value:
         """silu(gate) * up."""
-        _expect_shape("swiglu '%s', %s" % (name, up), up, gate.shape)
+        what = "%s, %s" % (self._named("swiglu", name), up)
+        _expect_shape(what, up, gate.shape)
         return self._elementwise("swiglu", name, role, [gate, up])
 
     def lengths(self, name: str, tokens: Value, targets: Value, pad: int) -> Value:
@@ -343,7 +331,7 @@ class LossFunction:
         operands, attributes = [h, table, targets], {"chunk": chunk}
         self._results = tuple(
             self._emit(
-                "head_loss", results, operands, None, attributes, {"bias": bias}
+                "head_loss", results, operands, None, attributes, {"bias": bias}, "head"
             )
         )
 
@@ -354,10 +342,10 @@ class LossFunction:
         _expect(bool(self._results), "@loss", "head_loss as its last operation", "none")
         inputs = list(self._inputs)
         if self._random is not None:
-            inputs.append((self._random, {"optimus.binding": "random"}))
+            inputs.append(self._random)
         arguments = ",\n".join(
-            "      %s: %s %s" % (value, value.type, dictionary_text(attributes))
-            for value, attributes in self._parameters + inputs
+            "      %s: %s %s %s" % (value, value.type, dictionary_text(attributes), at)
+            for value, attributes, at in self._parameters + inputs
         )
         types = ", ".join(str(value.type) for value in self._results)
         lines = [
@@ -369,14 +357,19 @@ class LossFunction:
             "    return %s : %s" % (", ".join(map(str, self._results)), types),
             "  }",
             "}",
+            *self._locations.lines(),
         ]
         return "\n".join(lines) + "\n"
 
-    def _define(self, name: str, type: TensorType) -> Value:
+    def _named(self, mnemonic: str, name: str) -> str:
+        """An operation, in errors."""
+        return "%s '%s'" % (mnemonic, self._locations.path(name))
+
+    def _define(self, path: str, type: TensorType) -> Value:
         """A new value whose name is made from a dotted one."""
         # "h.3.ln_1.weight" reads as %h3_ln_1_weight.
-        name = name.replace("h.", "h", 1) if name.startswith("h.") else name
-        name = name.replace(".", "_")
+        name = path.replace("h.", "h", 1) if path.startswith("h.") else path
+        name = re.sub(r"^(?=[0-9])|[^A-Za-z0-9_$]", "_", name)
         _expect(name not in self._names, "%" + name, "a name of its own", "two values")
         self._names.add(name)
         return Value(name, type)
@@ -391,17 +384,19 @@ class LossFunction:
     ) -> Value:
         """An operation whose operands and result have one type."""
         type = operands[0].type
-        result = self._define(name, type)
+        path = self._locations.path(name)
+        result = self._define(path, type)
         attributes = dict(attributes or {})
         attributes["optimus.role"] = role
         self._body.append(
-            "%s = optimus.%s %s %s : %s"
+            "%s = optimus.%s %s %s : %s %s"
             % (
                 result,
                 mnemonic,
                 ", ".join(map(str, operands)),
                 dictionary_text(attributes),
                 type,
+                self._locations.text(path),
             )
         )
         return result
@@ -414,14 +409,17 @@ class LossFunction:
         role: Optional[str],
         attributes: Optional[Dict[str, Attribute]] = None,
         groups: Optional[Dict[str, Optional[Value]]] = None,
+        called: Optional[str] = None,
     ) -> List[Value]:
         """Writes an operation; `results` have shapes of f32 or types, `groups`
-        are optional operands by the keyword that they follow."""
+        are optional operands by the keyword that they follow. Its path ends with
+        the name of its first result, or with `called`."""
         attributes = dict(attributes or {})
         if role is not None:
             attributes["optimus.role"] = role
+        path = self._locations.path
         values = [
-            self._define(name, of if isinstance(of, TensorType) else TensorType(of))
+            self._define(path(name), of if isinstance(of, TensorType) else TensorType(of))
             for name, of in results
         ]
         given = {name: value for name, value in (groups or {}).items() if value}
@@ -429,7 +427,7 @@ class LossFunction:
         if len(values) != 1:
             result_types = "(%s)" % result_types
         self._body.append(
-            "%s = optimus.%s %s %s : (%s) -> %s"
+            "%s = optimus.%s %s %s : (%s) -> %s %s"
             % (
                 ", ".join(map(str, values)),
                 mnemonic,
@@ -442,6 +440,7 @@ class LossFunction:
                 dictionary_text(attributes),
                 ", ".join(str(value.type) for value in [*operands, *given.values()]),
                 result_types,
+                self._locations.text(path(called or results[0][0])),
             )
         )
         return values

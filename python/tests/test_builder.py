@@ -64,12 +64,14 @@ def flags(**changes):
 
 def arguments_of(text):
     """(name, tensor type, attribute text) of each argument of @loss."""
-    return re.findall(r"^ +%(\w+): tensor<(\S+)> \{(.*)\},?$", text, re.M)
+    return re.findall(
+        r"^ +%(\w+): tensor<(\S+)> \{(.*)\} loc\(#loc\d+\),?$", text, re.M
+    )
 
 
 def operations_of(text):
     """(mnemonic, line) of each operation of the body."""
-    return re.findall(r"^    %.* = optimus\.(\w+) (.*)$", text, re.M)
+    return re.findall(r"^    %.* = optimus\.(\w+) (.*) loc\(#loc\d+\)$", text, re.M)
 
 
 def test_parameters_have_hugging_face_names_and_shapes():
@@ -141,7 +143,7 @@ def test_body():
         + ["residual", None]
     )
     assert operations[6][1] == (
-        "%h0_heads, %h0_attn_c_proj_weight "
+        "%h0_attn_heads, %h0_attn_c_proj_weight "
         '{contracting = 2 : i64, optimus.role = "residual"} : '
         "(tensor<4x8x3x4xf32>, tensor<3x4x12xf32>) -> tensor<4x8x12xf32>"
     )
@@ -159,7 +161,7 @@ def test_dropout():
     )
     # After the embedding, each attention and each feed-forward part.
     drawn = re.findall(r"%(\w+), %random \{rate = 0.1 : f64, stream = (\d+)", text)
-    parts = ["h%d_%s_biased" % (layer, part) for layer in (0, 1) for part in ("attn", "mlp")]
+    parts = ["h%d_%s" % (layer, part) for layer in (0, 1) for part in ("attn_out", "mlp_down")]
     assert [name for name, _ in drawn] == ["embedded_at", *parts]
     assert [int(stream) for _, stream in drawn] == [2**24 + i for i in range(5)]
     # What is drawn for the parameters stays.

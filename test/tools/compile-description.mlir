@@ -19,7 +19,7 @@
 // RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TABLE
 // RUN: sed -e 's/vocabulary = 16/vocabulary = 17/' -e 's/"vocabulary"/"words"/g' phases/06-fuse.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from fuse bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TABLE
-// TABLE: error: 'optimus.embedding' op expected a table of at least 17 rows, the vocabulary of optimus.model, found 16: other tokens would have none
+// TABLE: gpt2.py:{{[0-9]+}}:0: error: embedded: 'optimus.embedding' op expected a table of at least 17 rows, the vocabulary of optimus.model, found 16: other tokens would have none
 
 // Device programs, too.
 // RUN: sed 's/vocabulary = 16/vocabulary = 17/' phases/07-exec.mlir > bad.mlir

@@ -76,7 +76,8 @@ Status Compilation::print(const std::string &path, StringRef phase) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<OutputStream> stream,
                          OutputStream::open(path));
   ScopedRecord record(module, phase, options);
-  module.print(*stream);
+  // Where things come from is part of a phase: --compile-from reads it.
+  module.print(*stream, OpPrintingFlags().enableDebugInfo());
   return stream->commit();
 }
 

@@ -12,6 +12,7 @@
 #include "Record.h"
 
 #include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/MlirFlags.h"
@@ -124,6 +125,7 @@ static int compile() {
   sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
   quoteBriefly(sources);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  prefixDiagnosticsWithPaths(context);
   TimingScope parsing = timing.nest("Parser");
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();

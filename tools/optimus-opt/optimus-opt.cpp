@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/Files.h"
@@ -21,6 +22,7 @@
 #include "optimus-support/PathUse.h"
 #include "optimus-support/ScratchFolder.h"
 
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/ADT/STLExtras.h"
@@ -82,12 +84,14 @@ static std::string listOurPasses() {
 }
 
 namespace {
-/// What the flags say, with one more thing that every pass manager does.
+/// What the flags say, with what our tools add to every pass manager.
 class OptConfig : public MlirOptMainConfig {
 public:
   OptConfig() : MlirOptMainConfig(createFromCLOptions()) {
     setPassPipelineSetupFn(
         [addPasses = passPipelineCallback](PassManager &passes) {
+          // MLIR has registered by now what prints errors.
+          prefixDiagnosticsWithPaths(*passes.getContext());
           return success(succeeded(addPasses(passes)) &&
                          succeeded(enableReproducer(passes)));
         });

@@ -35,7 +35,8 @@ optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
 readProgram(const std::string &path);
 
 /// Lets diagnostics quote of a long line, such as the signature of a function
-/// of thousands of parameters, only what lies about the place.
+/// of thousands of parameters, only what lies about the place, and of files
+/// that locations name and the tool has not read nothing.
 void quoteBriefly(llvm::SourceMgr &sources);
 
 /// One output file as a stream: nothing is at its place before commit().

@@ -10,8 +10,11 @@
 
 #include "optimus-support/ProgramRegions.h"
 
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -74,8 +77,9 @@ LogicalResult FunctionBuilder::addMemory() {
                         .getNumElements() *
                     program::elementBytes(getElementType(slot.getBuffer()));
     buffer->category = texts.getNumber(slot.getCategory());
-    if (auto name = slot.getName())
-      buffer->values.push_back(texts.getNumber(*name));
+    if (ArrayAttr values = slot.getValuesAttr())
+      for (StringRef value : values.getAsValueRange<StringAttr>())
+        buffer->values.push_back(texts.getNumber(value));
     result.buffers.push_back(std::move(buffer));
   });
   return success();
@@ -119,19 +123,20 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
   return entry->second;
 }
 
-/// The innermost name and the first position in a file.
 void FunctionBuilder::addSource(Location location,
                                 program::CommandT &command) {
-  location->walk([&](Location inner) {
-    if (auto name = dyn_cast<NameLoc>(inner);
-        name && command.path == program::kNone)
-      command.path = texts.getNumber(name.getName());
-    if (auto file = dyn_cast<FileLineColLoc>(inner);
-        file && command.source == program::kNone)
-      command.source = texts.getNumber(
-          (file.getFilename().getValue() + ":" + Twine(file.getLine())).str());
-    return WalkResult::advance();
-  });
+  if (StringRef path = getPath(location); !path.empty()) {
+    std::string name = path.str();
+    if (ProgramPhase phase = getPhase(location);
+        phase != ProgramPhase::Forward)
+      name += (" " + stringifyProgramPhase(phase)).str();
+    command.path = texts.getNumber(name);
+  }
+  if (FileLineColLoc file = getFileLine(location))
+    command.source = texts.getNumber(
+        (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
+         Twine(file.getLine()))
+            .str());
 }
 
 template <typename ActionT>

@@ -9,6 +9,8 @@
 
 #include "optimus/Conversion/OptimusToCCL/LocalValues.h"
 
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -105,6 +107,14 @@ RankedTensorType LocalValues::getType(Value whole, ShardingAttr layout) const {
                            type.getElementType(), layout, mesh);
 }
 
+SmallVector<Value> LocalValues::getLocals(Value whole) const {
+  auto known = layouts.find(whole);
+  if (known == layouts.end())
+    return {};
+  return llvm::map_to_vector(known->second,
+                             [](const Layout &layout) { return layout.local; });
+}
+
 ShardingAttr LocalValues::getAddends(Value whole) const {
   auto known = layouts.find(whole);
   if (known == layouts.end() || known->second.size() != 1)
@@ -171,6 +181,20 @@ Value LocalValues::getTransient(Value whole, ShardingAttr layout,
   return transient.local;
 }
 
+/// A sum belongs to what made its addends, other steps to what asks for them.
+static Location getStepLoc(LayoutStep::Kind kind, Value local, Location user) {
+  constexpr StringLiteral parts[] = {"all_reduce", "reduce_scatter",
+                                     "all_gather", "slice"};
+  auto result = dyn_cast<OpResult>(local);
+  bool sums =
+      kind == LayoutStep::AllReduce || kind == LayoutStep::ReduceScatter;
+  if (!sums || !result)
+    return withPart(user, parts[kind]);
+  Location maker = result.getLoc();
+  return withResult(withPart(maker, parts[kind]),
+                    getFirstResult(maker) + result.getResultNumber());
+}
+
 Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
                            ShardingAttr from, ShardingAttr to, Location loc) {
   auto steps = planLayout(from, to);
@@ -180,21 +204,23 @@ Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
   for (const LayoutStep &step : *steps) {
     Type type =
         ccl::getLocalType(shape, paddedShape, elementType, step.result, mesh);
+    Location stepLoc = getStepLoc(step.kind, local, loc);
     switch (step.kind) {
     case LayoutStep::AllReduce:
-      local = ccl::AllReduceOp::create(builder, loc, type, local, step.axis);
+      local =
+          ccl::AllReduceOp::create(builder, stepLoc, type, local, step.axis);
       break;
     case LayoutStep::ReduceScatter:
-      local = ccl::ReduceScatterOp::create(builder, loc, type, local, step.axis,
-                                           step.dim);
+      local = ccl::ReduceScatterOp::create(builder, stepLoc, type, local,
+                                           step.axis, step.dim);
       break;
     case LayoutStep::AllGather:
-      local = ccl::AllGatherOp::create(builder, loc, type, local, step.axis,
+      local = ccl::AllGatherOp::create(builder, stepLoc, type, local, step.axis,
                                        step.dim);
       break;
     case LayoutStep::Slice:
-      local =
-          ccl::SliceOp::create(builder, loc, type, local, step.axis, step.dim);
+      local = ccl::SliceOp::create(builder, stepLoc, type, local, step.axis,
+                                   step.dim);
       break;
     }
   }

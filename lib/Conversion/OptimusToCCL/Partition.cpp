@@ -11,6 +11,7 @@
 
 #include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -141,9 +142,10 @@ private:
         makeComplete(function, number);
         return partition(function, mesh, classes);
       }
-      results.push_back(values.get(value, wanted, terminator->getLoc()));
+      results.push_back(values.get(value, wanted, value.getLoc()));
     }
     func::ReturnOp::create(builder, terminator->getLoc(), results);
+    nameValues(*local);
 
     whole->dropAllUses();
     whole->erase();

@@ -9,6 +9,7 @@
 #include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 
 #include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -32,6 +33,37 @@ void Partitioner::set(Value whole, ShardingAttr layout, Value local) {
 
 LogicalResult Partitioner::partition(Operation *op) {
   loc = op->getLoc();
+  Block *block = builder.getInsertionBlock();
+  Operation *last = block->empty() ? nullptr : &block->back();
+  if (failed(rewrite(op)))
+    return failure();
+  SmallVector<Operation *> created;
+  auto first = last ? std::next(last->getIterator()) : block->begin();
+  for (Operation &each : llvm::make_range(first, block->end()))
+    created.push_back(&each);
+  setLocations(op, created);
+  return success();
+}
+
+void Partitioner::setLocations(Operation *op, ArrayRef<Operation *> created) {
+  llvm::SmallDenseSet<Operation *> named;
+  for (OpResult whole : op->getResults())
+    for (Value local : values.getLocals(whole)) {
+      auto result = dyn_cast<OpResult>(local);
+      if (!result || !llvm::is_contained(created, result.getOwner()) ||
+          !named.insert(result.getOwner()).second)
+        continue;
+      int64_t first = getFirstResult(loc) + whole.getResultNumber() -
+                      result.getResultNumber();
+      if (first >= 0)
+        result.getOwner()->setLoc(withResult(loc, first));
+    }
+  for (Operation *each : created)
+    if (!named.contains(each) && each->getLoc() == loc)
+      each->setLoc(withPart(loc, each->getName().stripDialect()));
+}
+
+LogicalResult Partitioner::rewrite(Operation *op) {
   auto decomposable = dyn_cast<DecomposableOpInterface>(op);
   if (decomposable && succeeded(decomposable.decompose(*this))) {
     ++numDecomposed;

@@ -18,7 +18,7 @@
 #include "BufferAssignment.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -117,6 +117,10 @@ public:
       for (OpResult result : op.getResults())
         if (!assignment.assigned.contains(result))
           assignForwards(result);
+    for (Operation &op : getBody())
+      for (OpResult result : op.getResults())
+        assignment.buffers[assignment.assigned[result]].values.push_back(
+            getValueId(result));
     return std::move(assignment);
   }
 
@@ -136,7 +140,7 @@ private:
   }
 
   int64_t addBuffer(Buffer::Kind kind, int64_t index, Type tensor) {
-    assignment.buffers.push_back({kind, index, getFlatType(tensor), "", ""});
+    assignment.buffers.push_back({kind, index, getFlatType(tensor), "", {}});
     return assignment.buffers.size() - 1;
   }
 
@@ -294,9 +298,6 @@ private:
          result.getResultNumber() >= 2);
     assignment.buffers[buffer].category =
         isGradient ? "gradient" : "activation";
-    StringRef role = getRole(result);
-    assignment.buffers[buffer].name =
-        role.empty() ? op->getName().stripDialect().str() : role.str();
     assign(result, buffer);
   }
 

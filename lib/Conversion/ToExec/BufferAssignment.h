@@ -27,9 +27,10 @@ struct Buffer {
   /// The argument's or the result's number; of an allocation, its number.
   int64_t index;
   MemRefType type;
-  /// Of an allocation: what it counts as, and what it is.
+  /// Of an allocation: what it counts as, and the ids of the values that it
+  /// holds, in program order.
   StringRef category;
-  std::string name;
+  SmallVector<std::string, 1> values;
 };
 
 /// Gives every tensor of a straight-line function a buffer.

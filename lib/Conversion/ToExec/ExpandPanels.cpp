@@ -21,6 +21,8 @@
 
 #include "Lowering.h"
 
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -30,7 +32,8 @@ enum Group { M = 0, K = 1, N = 2 };
 /// One of the three tensors, as a matrix whose rows and columns are groups of
 /// dimensions, and its panels.
 struct Operand {
-  Value buffer;
+  /// The tensor and where it lives.
+  Value tensor, buffer;
   /// The groups of its rows and columns in memory.
   Group rowGroup, colGroup;
   int64_t rows, cols;
@@ -94,8 +97,8 @@ public:
             cuts->dims[tensor][streamed] - getDims(tensor, streamed).first;
     for (int tensor = 0; tensor < 3; ++tensor) {
       Operand &operand = operands[tensor];
-      operand.buffer =
-          lowering.getBuffer(tensor == 2 ? result : values[tensor]);
+      operand.tensor = tensor == 2 ? result : values[tensor];
+      operand.buffer = lowering.getBuffer(operand.tensor);
       auto [firstRow, lastRow] = getDims(tensor, operand.rowGroup);
       ArrayRef<int64_t> shape = getType(tensor).getShape();
       operand.rows = getProduct(shape.slice(firstRow, lastRow - firstRow));
@@ -194,6 +197,19 @@ private:
   Group streamed = K;
 };
 
+/// The id of a tensor; an argument's is what the program calls it.
+static std::string getTensorId(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  if (!argument)
+    return getValueId(cast<OpResult>(tensor));
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  for (StringRef name : {OptimusDialect::kParam, OptimusDialect::kBinding})
+    if (auto text = function.getArgAttrOfType<StringAttr>(
+            argument.getArgNumber(), name))
+      return text.str();
+  return "argument " + std::to_string(argument.getArgNumber());
+}
+
 /// Emits the panels of products that are expanded together.
 class PanelExpansion {
 public:
@@ -272,8 +288,10 @@ private:
                           (operand.outer - 1) * operand.ld + operand.inner);
   }
 
-  Value allocatePanel(const Operand &operand, StringRef name) {
-    return lowering.allocateWorkspace(operand.outer * operand.inner, name);
+  Value allocatePanel(const Operand &operand, int64_t panel, StringRef name) {
+    return lowering.allocateWorkspace(
+        operand.outer * operand.inner, lowering.builder.getF32Type(), name,
+        getTensorId(operand.tensor) + " panel " + std::to_string(panel));
   }
 
   Value selectOwner(const Operand &operand, int64_t panel, Value own,
@@ -302,12 +320,12 @@ private:
     if (operand.axis.empty()) {
       if (operand.isMatrix())
         return getMatrix(operand, own);
-      Value packed = allocatePanel(operand, "packed panel");
+      Value packed = allocatePanel(operand, panel, "packed panel");
       lowering.copy({own, operand.ld}, {packed, operand.inner}, operand.outer,
                     operand.inner);
       return {packed, operand.panelCols};
     }
-    Value panelBuffer = allocatePanel(operand, "received panel");
+    Value panelBuffer = allocatePanel(operand, panel, "received panel");
     // The owner uses its panel where it lies.
     if (operand.isContiguous())
       panelBuffer = selectOwner(operand, panel, own, panelBuffer);
@@ -355,7 +373,7 @@ private:
       return;
     }
     if (isFirst) {
-      partial = allocatePanel(c, "partial panel");
+      partial = allocatePanel(c, panel, "partial panel");
       // The owner adds to its own part where the result will lie.
       if (!c.axis.empty() && c.isContiguous())
         partial = selectOwner(c, panel, getOwn(c, panel), partial);

@@ -9,7 +9,7 @@
 
 #include "optimus/Conversion/ToExec/Passes.h"
 
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -39,6 +39,8 @@ static LogicalResult moveTo(Operation *user, Value value) {
 /// Lets `result`, made by a moved operation, stand for the result of `user`.
 static void replace(Operation *user, Value result) {
   result.setType(user->getResult(0).getType());
+  Operation *op = result.getDefiningOp();
+  op->setLoc(fuseLocations(user->getLoc(), op->getLoc()));
   user->getResult(0).replaceAllUsesWith(result);
   user->erase();
 }

@@ -31,16 +31,19 @@ Value Lowering::getBufferAt(int64_t index) {
     assert(buffer.kind == Buffer::Allocated && "arguments are there at first");
     values[index] = exec::AllocOp::create(
         builder, location, buffer.type, builder.getStringAttr(buffer.category),
-        builder.getStringAttr(buffer.name));
+        /*name=*/StringAttr(),
+        builder.getStrArrayAttr(SmallVector<StringRef>(buffer.values.begin(),
+                                                       buffer.values.end())));
   }
   return values[index];
 }
 
 Value Lowering::allocateWorkspace(int64_t extent, Type elementType,
-                                  StringRef name) {
+                                  StringRef name, StringRef value) {
   return exec::AllocOp::create(
       builder, location, MemRefType::get({extent}, elementType),
-      builder.getStringAttr("workspace"), builder.getStringAttr(name));
+      builder.getStringAttr("workspace"), builder.getStringAttr(name),
+      value.empty() ? ArrayAttr() : builder.getStrArrayAttr(value));
 }
 
 Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {

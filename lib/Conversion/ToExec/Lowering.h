@@ -88,8 +88,9 @@ public:
     return assignment.getBufferIndex(a) == assignment.getBufferIndex(b);
   }
 
-  /// A buffer for an operation's own use.
-  Value allocateWorkspace(int64_t extent, Type elementType, StringRef name);
+  /// A buffer for an operation's own use, which may hold a part of a value.
+  Value allocateWorkspace(int64_t extent, Type elementType, StringRef name,
+                          StringRef value = "");
   Value allocateWorkspace(int64_t extent, StringRef name) {
     return allocateWorkspace(extent, builder.getF32Type(), name);
   }

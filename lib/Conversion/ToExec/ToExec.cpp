@@ -9,6 +9,7 @@
 #include "Lowering.h"
 
 #include "optimus/Conversion/ToExec/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -56,6 +57,7 @@ public:
   LogicalResult run() {
     if (failed(check()))
       return failure();
+    nameValues(function.front());
     FailureOr<BufferAssignment> computed = BufferAssignment::compute(function);
     if (failed(computed))
       return failure();
@@ -148,10 +150,12 @@ private:
       if (failed(lowerGroup(group, lowering)))
         return failure();
     }
-    lowering.location = terminator->getLoc();
-    for (unsigned result : assignment.getCopiedResults())
-      lowering.copy(lowering.getBuffer(terminator->getOperand(result)),
+    for (unsigned result : assignment.getCopiedResults()) {
+      Value value = terminator->getOperand(result);
+      lowering.location = value.getLoc();
+      lowering.copy(lowering.getBuffer(value),
                     lowering.getBufferAt(*assignment.getOutput(result)));
+    }
     func::ReturnOp::create(builder, terminator->getLoc());
     return success();
   }

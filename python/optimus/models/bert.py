@@ -113,27 +113,34 @@ def build(config: Config) -> LossFunction:
     positions = table("position", c.sequence, "sequence", "position_embedding")
     types = table("token_type", TOKEN_TYPES, "token_types", "position_embedding")
     # Padding learns as an output only, as with Hugging Face's padding_idx.
-    x = model.embedding("embedded", "residual", words, tokens, pad=c.pad_token)
-    x = model.add("embedded_at", "residual", x, positions)
-    x = model.add("embedded_as", "residual", x, model.row("type", types, 0))
-    x = _norm(model, c, "bert.embeddings.LayerNorm", x)
-    x = model.dropout("embedded_dropped", "residual", x, c.dropout)
+    with model.scope("bert.embeddings"):
+        x = model.embedding("words", "residual", words, tokens, pad=c.pad_token)
+        x = model.add("positioned", "residual", x, positions)
+        x = model.add("typed", "residual", x, model.row("type", types, 0))
+        x = _norm(model, c, "LayerNorm", x)
+        x = model.dropout("dropped", "residual", x, c.dropout)
     for layer in range(c.layers):
-        block = _Block(model, c, layer)
-        x = block.feed_forward(block.self_attention(x, lengths))
+        with model.scope("bert.encoder.layer.%d" % layer):
+            block = _Block(model, c)
+            x = block.feed_forward(block.self_attention(x, lengths))
+    with model.scope("cls.predictions"):
+        _head(model, c, x, words, targets)
+    return model
 
-    head = "cls.predictions."
+
+def _head(
+    model: LossFunction, c: Config, x: Value, words: Value, targets: Value
+) -> None:
     bias = model.parameter(
-        head + "bias", (c.vocabulary,), ("vocabulary",), "head.bias", ZEROS
+        "bias", (c.vocabulary,), ("vocabulary",), "head.bias", ZEROS
     )
     hidden = [("hidden", c.hidden)]
-    # Square, so that the activation moves as little as the residual stream's.
-    x = _linear(model, c, head + "transform.dense", "residual", "transform", x,
-                hidden, hidden)
-    x = model.gelu(head + "transform.gelu", "residual", x, exact=True)
-    x = _norm(model, c, head + "transform.LayerNorm", x)
+    with model.scope("transform"):
+        # Square, so that the activation moves as little as the residual stream's.
+        x = _linear(model, c, "dense", "residual", "transform", x, hidden, hidden)
+        x = model.gelu("gelu", "residual", x, exact=True)
+        x = _norm(model, c, "LayerNorm", x)
     model.head_loss(x, words, targets, c.chunk, bias)
-    return model
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
@@ -185,39 +192,40 @@ def _linear(
 
 
 class _Block:
-    """One transformer layer, its norms after the sums."""
+    """One transformer layer, its norms after the sums, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, config: Config, layer: int):
+    def __init__(self, model: LossFunction, config: Config):
         self._model = model
         self._config = config
-        self._prefix = "bert.encoder.layer.%d." % layer
         self._hidden = [("hidden", config.hidden)]
 
     def self_attention(self, x: Value, lengths: Value) -> Value:
         c, model = self._config, self._model
-        prefix = self._prefix + "attention."
         heads = [("heads", c.heads), ("head_dim", c.hidden // c.heads)]
-        parts = [
-            _linear(model, c, prefix + "self." + part, "heads", "heads", x,
-                    heads, self._hidden)
-            for part in ("query", "key", "value")
-        ]
-        y = model.attention(prefix + "heads", "heads", parts, False, lengths)
-        return self._into_residual("attention.output", "attn_merge", y, x, heads)
+        with model.scope("attention"):
+            with model.scope("self"):
+                parts = [
+                    _linear(model, c, part, "heads", "heads", x, heads, self._hidden)
+                    for part in ("query", "key", "value")
+                ]
+                y = model.attention("heads", "heads", parts, False, lengths)
+            return self._output("attn_merge", y, x, heads)
 
     def feed_forward(self, x: Value) -> Value:
         c, model = self._config, self._model
         ffn = [("ffn", c.ffn_width)]
-        name = self._prefix + "intermediate.dense"
-        y = _linear(model, c, name, "mlp_hidden", "mlp_up", x, ffn, self._hidden)
-        y = model.gelu(name + "_gelu", "mlp_hidden", y, exact=True)
-        return self._into_residual("output", "mlp_down", y, x, ffn)
+        with model.scope("intermediate"):
+            y = _linear(
+                model, c, "dense", "mlp_hidden", "mlp_up", x, ffn, self._hidden
+            )
+            y = model.gelu("gelu", "mlp_hidden", y, exact=True)
+        return self._output("mlp_down", y, x, ffn)
 
-    def _into_residual(
-        self, name: str, part: str, y: Value, residual: Value, ins: Dims
-    ) -> Value:
-        model, c, name = self._model, self._config, self._prefix + name
-        y = _linear(model, c, name + ".dense", "residual", part, y, self._hidden, ins)
-        y = model.dropout(name + ".dropped", "residual", y, c.dropout)
-        y = model.add(name + ".sum", "residual", y, residual)
-        return _norm(model, c, name + ".LayerNorm", y)
+    def _output(self, part: str, y: Value, residual: Value, ins: Dims) -> Value:
+        """Into the residual stream."""
+        model, c = self._model, self._config
+        with model.scope("output"):
+            y = _linear(model, c, "dense", "residual", part, y, self._hidden, ins)
+            y = model.dropout("dropped", "residual", y, c.dropout)
+            y = model.add("sum", "residual", y, residual)
+            return _norm(model, c, "LayerNorm", y)

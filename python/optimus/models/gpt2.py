@@ -93,8 +93,9 @@ def build(config: Config) -> LossFunction:
     x = model.add("embedded_at", "residual", x, wpe)
     x = model.dropout("embedded_dropped", "residual", x, c.dropout)
     for layer in range(c.layers):
-        block = _Block(model, c, layer)
-        x = block.feed_forward(block.self_attention(x))
+        with model.scope("h.%d" % layer):
+            block = _Block(model, c)
+            x = block.feed_forward(block.self_attention(x))
     x = _norm(model, c, "ln_f", x)
     model.head_loss(x, wte, targets, c.chunk)
     return model
@@ -110,24 +111,27 @@ def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
 
 
 class _Block:
-    """One transformer layer."""
+    """One transformer layer, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, config: Config, layer: int):
+    def __init__(self, model: LossFunction, config: Config):
         self._model = model
         self._config = config
-        self._prefix = "h.%d." % layer
         self._normal = Init.normal(config.init_std)
         # GPT-2 starts what feeds the residual stream smaller, so that its
         # variance does not grow with the 2 * layers terms added to it.
         self._scaled = Init.normal(config.init_std / math.sqrt(2 * config.layers))
 
     def self_attention(self, x: Value) -> Value:
+        y = _norm(self._model, self._config, "ln_1", x)
+        with self._model.scope("attn"):
+            return self._attention(y, x)
+
+    def _attention(self, y: Value, residual: Value) -> Value:
         c, model = self._config, self._model
         heads = (c.heads, c.hidden // c.heads)
-        y = _norm(model, c, self._prefix + "ln_1", x)
         # [h, 3, n, d] is byte for byte the published [h, 3h].
         weight = model.parameter(
-            self._prefix + "attn.c_attn.weight",
+            "c_attn.weight",
             (c.hidden, 3) + heads,
             ("hidden", "three", "heads", "head_dim"),
             "qkv.weight",
@@ -135,74 +139,71 @@ class _Block:
             hf_shape=(c.hidden, 3 * c.hidden),
         )
         bias = model.parameter(
-            self._prefix + "attn.c_attn.bias",
+            "c_attn.bias",
             (3,) + heads,
             ("three", "heads", "head_dim"),
             "qkv.bias",
             ZEROS,
             hf_shape=(3 * c.hidden,),
         )
-        y = model.matmul(self._prefix + "qkv_product", "qkv", y, weight)
-        y = model.add(self._prefix + "qkv", "qkv", y, bias)
-        y = model.attention(self._prefix + "heads", "heads", [y], causal=True)
+        y = model.matmul("qkv_product", "qkv", y, weight)
+        y = model.add("qkv", "qkv", y, bias)
+        y = model.attention("heads", "heads", [y], causal=True)
         weight = model.parameter(
-            self._prefix + "attn.c_proj.weight",
+            "c_proj.weight",
             heads + (c.hidden,),
             ("heads", "head_dim", "hidden"),
             "attn_out.weight",
             self._scaled,
             hf_shape=(c.hidden, c.hidden),
         )
-        bias = self._hidden_vector("attn.c_proj.bias", "attn_out.bias")
-        return self._into_residual("attn", y, weight, bias, x, contracting=2)
+        bias = self._hidden_vector("c_proj.bias", "attn_out.bias")
+        y = model.matmul("out_product", "residual", y, weight, contracting=2)
+        return self._into_residual("out", y, bias, residual)
 
     def feed_forward(self, x: Value) -> Value:
+        y = _norm(self._model, self._config, "ln_2", x)
+        with self._model.scope("mlp"):
+            return self._mlp(y, x)
+
+    def _mlp(self, y: Value, residual: Value) -> Value:
         c, model = self._config, self._model
-        y = _norm(model, c, self._prefix + "ln_2", x)
         weight = model.parameter(
-            self._prefix + "mlp.c_fc.weight",
+            "c_fc.weight",
             (c.hidden, c.ffn_width),
             ("hidden", "ffn"),
             "mlp_up.weight",
             self._normal,
         )
         bias = model.parameter(
-            self._prefix + "mlp.c_fc.bias",
+            "c_fc.bias",
             (c.ffn_width,),
             ("ffn",),
             "mlp_up.bias",
             ZEROS,
         )
-        y = model.matmul(self._prefix + "up_product", "mlp_hidden", y, weight)
-        y = model.add(self._prefix + "up", "mlp_hidden", y, bias)
-        y = model.gelu(self._prefix + "gelu", "mlp_hidden", y)
+        y = model.matmul("up_product", "mlp_hidden", y, weight)
+        y = model.add("up", "mlp_hidden", y, bias)
+        y = model.gelu("gelu", "mlp_hidden", y)
         weight = model.parameter(
-            self._prefix + "mlp.c_proj.weight",
+            "c_proj.weight",
             (c.ffn_width, c.hidden),
             ("ffn", "hidden"),
             "mlp_down.weight",
             self._scaled,
         )
-        bias = self._hidden_vector("mlp.c_proj.bias", "mlp_down.bias")
-        return self._into_residual("mlp", y, weight, bias, x, contracting=1)
+        bias = self._hidden_vector("c_proj.bias", "mlp_down.bias")
+        y = model.matmul("down_product", "residual", y, weight)
+        return self._into_residual("down", y, bias, residual)
 
     def _hidden_vector(self, name: str, role: str) -> Value:
         shape = (self._config.hidden,)
-        return self._model.parameter(
-            self._prefix + name, shape, ("hidden",), role, ZEROS
-        )
+        return self._model.parameter(name, shape, ("hidden",), role, ZEROS)
 
     def _into_residual(
-        self,
-        part: str,
-        y: Value,
-        weight: Value,
-        bias: Value,
-        residual: Value,
-        contracting: int,
+        self, name: str, product: Value, bias: Value, residual: Value
     ) -> Value:
-        model, name = self._model, self._prefix + part
-        y = model.matmul(name + "_product", "residual", y, weight, contracting)
-        y = model.add(name + "_biased", "residual", y, bias)
-        y = model.dropout(name + "_dropped", "residual", y, self._config.dropout)
-        return model.add(name + "_out", "residual", y, residual)
+        model = self._model
+        y = model.add(name, "residual", product, bias)
+        y = model.dropout("dropped", "residual", y, self._config.dropout)
+        return model.add("sum", "residual", y, residual)

@@ -99,8 +99,9 @@ def build(config: Config) -> LossFunction:
     table = _table(model, c, "model.embed_tokens.weight", "token_embedding")
     x = model.embedding("embedded", "residual", table, tokens)
     for layer in range(c.layers):
-        block = _Block(model, c, layer)
-        x = block.feed_forward(block.self_attention(x))
+        with model.scope("model.layers.%d" % layer):
+            block = _Block(model, c)
+            x = block.feed_forward(block.self_attention(x))
     x = _norm(model, c, "model.norm", x)
     if not c.tied:
         table = _table(model, c, "lm_head.weight", "head.weight")
@@ -122,44 +123,51 @@ def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
 
 
 class _Block:
-    """One transformer layer."""
+    """One transformer layer, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, config: Config, layer: int):
+    def __init__(self, model: LossFunction, config: Config):
         self._model = model
         self._config = config
-        self._prefix = "model.layers.%d." % layer
 
     def self_attention(self, x: Value) -> Value:
-        c, model, prefix = self._config, self._model, self._prefix + "self_attn."
-        # Heads of keys and values, which are what is cut, come first: heads of
+        y = _norm(self._model, self._config, "input_layernorm", x)
+        with self._model.scope("self_attn"):
+            return self._attention(y, x)
+
+    def _attention(self, y: Value, residual: Value) -> Value:
+        c, model = self._config, self._model
+        # Heads of keys and values, which are what is sharded, come first: heads of
         # queries lie in the published order, group by group.
         groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
         channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
-        y = _norm(model, c, self._prefix + "input_layernorm", x)
-        q = self._linear("self_attn.q_proj", "query_heads", "query_heads.out_in", y,
+        q = self._linear("q_proj", "query_heads", "query_heads.out_in", y,
                          [groups, queries, channels], [hidden])
-        k = self._linear("self_attn.k_proj", "heads", "heads.out_in", y,
+        k = self._linear("k_proj", "heads", "heads.out_in", y,
                          [groups, channels], [hidden])
-        v = self._linear("self_attn.v_proj", "heads", "heads.out_in", y,
+        v = self._linear("v_proj", "heads", "heads.out_in", y,
                          [groups, channels], [hidden])
-        q = model.rotary(prefix + "q_rotated", "query_heads", q, c.rope_theta)
-        k = model.rotary(prefix + "k_rotated", "heads", k, c.rope_theta)
-        y = model.attention(prefix + "heads", "query_heads", [q, k, v], causal=True)
-        y = self._linear("self_attn.o_proj", "residual", "attn_out.out_in", y,
+        q = model.rotary("q_rotated", "query_heads", q, c.rope_theta)
+        k = model.rotary("k_rotated", "heads", k, c.rope_theta)
+        y = model.attention("heads", "query_heads", [q, k, v], causal=True)
+        y = self._linear("o_proj", "residual", "attn_out.out_in", y,
                          [hidden], [groups, queries, channels])
-        return model.add(prefix + "out", "residual", y, x)
+        return model.add("sum", "residual", y, residual)
 
     def feed_forward(self, x: Value) -> Value:
-        c, model, prefix = self._config, self._model, self._prefix + "mlp."
+        y = _norm(self._model, self._config, "post_attention_layernorm", x)
+        with self._model.scope("mlp"):
+            return self._mlp(y, x)
+
+    def _mlp(self, y: Value, residual: Value) -> Value:
+        c, model = self._config, self._model
         ffn, hidden = ("ffn", c.ffn), ("hidden", c.hidden)
-        y = _norm(model, c, self._prefix + "post_attention_layernorm", x)
         up_role = "mlp_up.out_in"
-        gate = self._linear("mlp.gate_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
-        up = self._linear("mlp.up_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
-        y = model.swiglu(prefix + "gated", "mlp_hidden", gate, up)
-        y = self._linear("mlp.down_proj", "residual", "mlp_down.out_in", y,
+        gate = self._linear("gate_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
+        up = self._linear("up_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
+        y = model.swiglu("gated", "mlp_hidden", gate, up)
+        y = self._linear("down_proj", "residual", "mlp_down.out_in", y,
                          [hidden], [ffn])
-        return model.add(prefix + "out", "residual", y, x)
+        return model.add("sum", "residual", y, residual)
 
     def _linear(
         self,
@@ -173,16 +181,14 @@ class _Block:
         """x times the transpose of a weight [outs…, ins…]."""
         names, shape = zip(*outs, *ins)
         weight = self._model.parameter(
-            self._prefix + part + ".weight",
+            part + ".weight",
             shape,
             names,
             weight_role,
             Init.normal(self._config.init_std),
             hf_shape=(_product(outs), _product(ins)),
         )
-        return self._model.matmul(
-            self._prefix + part, role, x, weight, len(ins), transpose_b=True
-        )
+        return self._model.matmul(part, role, x, weight, len(ins), transpose_b=True)
 
 
 def _product(dims: Sequence[Tuple[str, int]]) -> int:

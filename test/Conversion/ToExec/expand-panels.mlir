@@ -9,7 +9,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // C stays: both factors' panels come from their owners, who use them in place.
 // CHECK-LABEL: func.func @c_stays(
 // CHECK-SAME: %[[X:.*]]: memref<24xf32>, %[[W:.*]]: memref<36xf32>, %[[Y:.*]]: memref<24xf32>)
-// CHECK: %[[RX:.*]] = exec.alloc "workspace" {name = "received panel"} : memref<24xf32>
+// CHECK: %[[RX:.*]] = exec.alloc "workspace" {name = "received panel", values = ["argument 0 panel 0"]} : memref<24xf32>
 // CHECK: %[[PX:.*]] = exec.select_rank "col" is 0, %[[X]], %[[RX]]
 // CHECK: %[[TX:.*]] = exec.collective_start broadcast sum over "col", %[[X]] to %[[PX]] {dst_ld = 6 : i64, id = 0 : i32, inner = 6 : i64, outer = 4 : i64, src_ld = 6 : i64}
 // CHECK: exec.wait %[[TX]]
@@ -69,9 +69,9 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 // CHECK-LABEL: func.func @strided(
 // CHECK-SAME: %[[X:.*]]: memref<16xf32>, %[[W:.*]]: memref<48xf32>, %[[Y:.*]]: memref<32xf32>)
 // CHECK: %[[W0:.*]] = exec.slice %[[W]][0] : memref<48xf32> to memref<44xf32>
-// CHECK: %[[PW:.*]] = exec.alloc "workspace" {name = "received panel"} : memref<16xf32>
+// CHECK: %[[PW:.*]] = exec.alloc "workspace" {name = "received panel", values = ["argument 1 panel 0"]} : memref<16xf32>
 // CHECK: exec.collective_start broadcast sum over "row", %[[W0]] to %[[PW]] {dst_ld = 2 : i64, id = 0 : i32, inner = 2 : i64, outer = 8 : i64, src_ld = 6 : i64}
-// CHECK: %[[PY:.*]] = exec.alloc "workspace" {name = "partial panel"} : memref<16xf32>
+// CHECK: %[[PY:.*]] = exec.alloc "workspace" {name = "partial panel", values = ["matmul:0 panel 0"]} : memref<16xf32>
 // CHECK: exec.gemm %[[X]], %[[PW]], %[[PY]] {id = 2 : i32, k = 4 : i64, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, m = 4 : i64, n = 4 : i64}
 // CHECK: %[[Y0:.*]] = exec.slice %[[Y]][0] : memref<32xf32> to memref<30xf32>
 // CHECK: exec.collective_start reduce sum over "col", %[[PY]] to %[[Y0]] {dst_ld = 4 : i64, id = 3 : i32, inner = 2 : i64, outer = 8 : i64, src_ld = 2 : i64}

@@ -35,7 +35,7 @@ func.func @donates(%p: tensor<8xf32> {optimus.param = "p", optimus.donates = 0 :
 // on its way to an output is made there.
 // CHECK-LABEL: func.func @in_place(
 // CHECK-SAME: %[[X:.*]]: memref<32xf32>, %[[OUT:.*]]: memref<32xf32>) {
-// CHECK: %[[A:.*]] = exec.alloc "activation" {name = "gelu"} : memref<32xf32>
+// CHECK: %[[A:.*]] = exec.alloc "activation" {values = ["gelu:0"]} : memref<32xf32>
 // CHECK: exec.launch @gelu{{.*}}(read %[[X]] : memref<32xf32>, write %[[A]]
 // CHECK: exec.launch @gelu{{.*}}(read %[[A]] : memref<32xf32>, write %[[OUT]]
 // CHECK: exec.launch @mul{{.*}}(read %[[OUT]] : memref<32xf32>, read %[[A]] : memref<32xf32>, write %[[OUT]]

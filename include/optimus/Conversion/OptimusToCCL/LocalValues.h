@@ -46,6 +46,9 @@ public:
     layouts[whole].push_back({layout, local});
   }
 
+  /// The local values that stand for `whole`.
+  SmallVector<Value> getLocals(Value whole) const;
+
   /// The layout in which `whole` exists as addends only, or null where it is
   /// complete already or its addends are in several layouts.
   ShardingAttr getAddends(Value whole) const;

@@ -58,6 +58,11 @@ public:
   int64_t getNumDecomposed() const { return numDecomposed; }
 
 private:
+  /// What `partition` does but for locations.
+  LogicalResult rewrite(Operation *op);
+  /// What stands for results of `op` among `created` gets their location, the
+  /// rest that of parts of it.
+  void setLocations(Operation *op, ArrayRef<Operation *> created);
   /// Adds what are addends alike where they lie, so that their sum is reduced
   /// once. Fails where they are not.
   LogicalResult addAddends(AddOp op);

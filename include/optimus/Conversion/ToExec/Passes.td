@@ -64,8 +64,8 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",
     "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"
+    "::mlir::math::MathDialect", "::mlir::optimus::OptimusDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,

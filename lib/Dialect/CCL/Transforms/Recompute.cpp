@@ -21,6 +21,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -247,6 +248,8 @@ Value Recomputation::materialize(Value value, OpBuilder &builder) {
     operands.map(operand, materialize(operand, builder));
   Operation *clone = builder.clone(*op, operands);
   clone->setAttr(OptimusDialect::kRecomputed, builder.getUnitAttr());
+  clone->setLoc(
+      optimus::withPhase(clone->getLoc(), optimus::ProgramPhase::Recomputed));
   again.map(op->getResults(), clone->getResults());
   ++numCloned;
   return again.lookup(value);

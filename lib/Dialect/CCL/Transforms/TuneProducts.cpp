@@ -9,6 +9,7 @@
 #include "optimus/Analysis/CostModel.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -137,13 +138,17 @@ public:
       Value &operand = operands[mover.tensor];
       Value &known = gathered[{operand, mover.axis}];
       if (!known || known.getType() != whole)
-        known = AllGatherOp::create(builder, op.getLoc(), whole, operand,
-                                    mover.axis, mover.dim);
+        known = AllGatherOp::create(
+            builder, optimus::withPart(op.getLoc(), "all_gather"), whole,
+            operand, mover.axis, mover.dim);
       operand = known;
     }
+    // The addends are values of their own, their sum is the product.
+    Location loc =
+        scatters ? optimus::withPart(op.getLoc(), "partial") : op.getLoc();
     Value product = optimus::MatmulOp::create(
-        builder, op.getLoc(), resultType, operands[0], operands[1],
-        op.getContracting(), op.getTransposeA(), op.getTransposeB());
+        builder, loc, resultType, operands[0], operands[1], op.getContracting(),
+        op.getTransposeA(), op.getTransposeB());
     return {product, scatters};
   }
 
@@ -255,6 +260,8 @@ public:
         groups.push_back(getProductGroup(op));
     for (ArrayRef<Operation *> group : groups)
       tune(group, costs);
+    if (!groups.empty())
+      optimus::nameValues(function.front());
   }
 
 private:
@@ -352,8 +359,10 @@ private:
     for (optimus::AddOp add : sums) {
       const Mover *scatters = addends.lookup(add.getLhs());
       OpBuilder builder(add);
-      Value sum = optimus::AddOp::create(builder, add.getLoc(), add.getLhs(),
-                                         add.getRhs());
+      Location loc =
+          scatters ? optimus::withPart(add.getLoc(), "partial") : add.getLoc();
+      Value sum =
+          optimus::AddOp::create(builder, loc, add.getLhs(), add.getRhs());
       replace(add, sum, scatters);
     }
   }

@@ -200,7 +200,7 @@ private:
       Value slot = ArenaSlotOp::create(
           builder, op.getLoc(), op.getBuffer().getType(),
           function.getArgument(number), builder.getI64IntegerAttr(offset),
-          op.getCategoryAttr(), op.getNameAttr());
+          op.getCategoryAttr(), op.getNameAttr(), op.getValuesAttr());
       op.getBuffer().replaceAllUsesWith(slot);
       op.erase();
     }

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -48,12 +48,29 @@ void GradientAccumulator::add(Value value, Value gradient) {
          "a gradient has the type of its value");
   // An addend lies where the sum does.
   copyRole(value, gradient);
+  number(value, gradient);
   Value &known = gradients[value];
   if (known) {
-    gradient = AddOp::create(builder, gradient.getLoc(), known, gradient);
+    gradient = AddOp::create(builder, withPart(gradient.getLoc(), "sum"), known,
+                             gradient);
     copyRole(value, gradient);
+    number(value, gradient);
   }
   known = gradient;
+}
+
+void GradientAccumulator::number(Value value, Value gradient) {
+  auto result = dyn_cast<OpResult>(gradient);
+  if (!differentiated || !result)
+    return;
+  Operation *op = result.getOwner();
+  OperandRange operands = differentiated->getOperands();
+  int64_t first = std::distance(operands.begin(), llvm::find(operands, value)) -
+                  result.getResultNumber();
+  if (getPhase(op->getLoc()) != ProgramPhase::Backward || first < 0 ||
+      !numbered.insert(op).second)
+    return;
+  op->setLoc(withResult(op->getLoc(), first));
 }
 
 Value GradientAccumulator::take(Value value) {

@@ -6,13 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LossFunction.h"
+#include "FunctionBuilder.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
@@ -23,120 +22,7 @@ namespace mlir::optimus {
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// What the runtime passes or receives somewhere, as an attribute.
-static DictionaryAttr getBinding(MLIRContext *context, const Twine &binding) {
-  Builder b(context);
-  return b.getDictionaryAttr(b.getNamedAttr(OptimusDialect::kBinding,
-                                            b.getStringAttr(binding)));
-}
-
 namespace {
-
-/// Builds a function that may donate arguments to results.
-class FunctionBuilder {
-public:
-  FunctionBuilder(LossFunction loss, func::FuncOp grad, StringRef name)
-      : loss(loss), grad(grad), builder(grad.getContext()),
-        function(func::FuncOp::create(grad.getLoc(), name,
-                                      builder.getFunctionType({}, {}))),
-        block(function.addEntryBlock()) {
-    builder.setInsertionPointToEnd(block);
-  }
-
-  /// An argument; with `donates` result `result` takes its buffer.
-  BlockArgument addArgument(Type type, Location loc, NamedAttrList attrs,
-                            std::optional<int64_t> donates = std::nullopt) {
-    if (donates)
-      attrs.set(OptimusDialect::kDonates, builder.getI64IntegerAttr(*donates));
-    argAttrs.push_back(attrs.getDictionary(builder.getContext()));
-    return block->addArgument(type, loc);
-  }
-  /// The sum of the gradients of parameter `index` over microbatches.
-  BlockArgument addSum(int64_t index,
-                       std::optional<int64_t> donates = std::nullopt) {
-    auto role = grad.getArgAttrOfType<StringAttr>(index, OptimusDialect::kRole);
-    if (role)
-      role = builder.getStringAttr(kSumRole + role.getValue());
-    return addTensor(index, "grad", role, donates);
-  }
-  /// An argument that belongs to parameter `index`, lies as its role says and
-  /// is bound as "KIND:NAME".
-  BlockArgument addTensor(int64_t index, StringRef kind, StringAttr role,
-                          std::optional<int64_t> donates);
-  /// The argument of `@grad` itself.
-  BlockArgument addShared(int64_t index,
-                          std::optional<int64_t> donates = std::nullopt) {
-    BlockArgument arg = grad.getArgument(index);
-    return addArgument(arg.getType(), arg.getLoc(), grad.getArgAttrDict(index),
-                       donates);
-  }
-  BlockArgument addScalar(const Twine &binding,
-                          std::optional<int64_t> donates = std::nullopt) {
-    return addArgument(RankedTensorType::get({}, builder.getF32Type()),
-                       grad.getLoc(), getBinding(grad.getContext(), binding),
-                       donates);
-  }
-  /// To be called once all arguments are there: operations take their roles
-  /// from the arguments' attributes.
-  void finishArguments() {
-    function.setType(builder.getFunctionType(block->getArgumentTypes(), {}));
-    function.setAllArgAttrs(argAttrs);
-  }
-  /// Clones the body of `@grad`; returns loss_sum, real_count and gradients.
-  SmallVector<Value> cloneGrad(ArrayRef<BlockArgument> params,
-                               ArrayRef<BlockArgument> inputs);
-  void addResult(Value value, const Twine &binding) {
-    results.push_back(value);
-    resultAttrs.push_back(getBinding(grad.getContext(), binding));
-  }
-  func::FuncOp finish() {
-    func::ReturnOp::create(builder, grad.getLoc(), results);
-    function.setType(builder.getFunctionType(block->getArgumentTypes(),
-                                             TypeRange(ValueRange(results))));
-    function.setAllResultAttrs(resultAttrs);
-    return function;
-  }
-
-  LossFunction loss;
-  func::FuncOp grad;
-  OpBuilder builder;
-
-private:
-  func::FuncOp function;
-  Block *block;
-  SmallVector<DictionaryAttr> argAttrs, resultAttrs;
-  SmallVector<Value> results;
-};
-
-BlockArgument FunctionBuilder::addTensor(int64_t index, StringRef kind,
-                                         StringAttr role,
-                                         std::optional<int64_t> donates) {
-  NamedAttrList attrs;
-  for (StringRef shared : {OptimusDialect::kHfShape, OptimusDialect::kDims,
-                           OptimusDialect::kSharding})
-    if (Attribute attr = grad.getArgAttr(index, shared))
-      attrs.set(shared, attr);
-  if (role)
-    attrs.set(OptimusDialect::kRole, role);
-  attrs.set(OptimusDialect::kBinding,
-            builder.getStringAttr(kind + ":" + loss.getParamName(index)));
-  BlockArgument arg = grad.getArgument(index);
-  return addArgument(arg.getType(), arg.getLoc(), attrs, donates);
-}
-
-SmallVector<Value> FunctionBuilder::cloneGrad(ArrayRef<BlockArgument> params,
-                                              ArrayRef<BlockArgument> inputs) {
-  IRMapping mapping;
-  mapping.map(grad.getArguments().take_front(loss.numParams), params);
-  mapping.map(grad.getArguments().drop_front(loss.numParams), inputs);
-  Block &body = grad.front();
-  for (Operation &op : body.without_terminator())
-    builder.clone(op, mapping);
-  SmallVector<Value> values;
-  for (Value operand : body.getTerminator()->getOperands())
-    values.push_back(mapping.lookup(operand));
-  return values;
-}
 
 /// Builds `@train_step`, whose body begins with that of `@grad`, or `@update`,
 /// which is given what that computes.
@@ -172,6 +58,10 @@ private:
   /// The role of what the optimizer keeps of parameter `index`, which may lie
   /// otherwise than the parameter; null where that has none.
   StringAttr getStateRole(int64_t index);
+  /// The location of what updates parameter `index`.
+  Location getUpdateLoc(int64_t index) {
+    return withPhase(getParamLoc(loss, grad, index), ProgramPhase::Optimizer);
+  }
 
   LossFunction loss;
   func::FuncOp grad;
@@ -217,19 +107,20 @@ SmallVector<Value> UpdateBuilder::updateLamb(OpBuilder &builder, int64_t index,
                                              Value gradient, Value scale,
                                              bool decay) {
   Value param = params[index];
-  Location loc = param.getLoc();
+  Location loc = getUpdateLoc(index);
   auto direction = LambDirectionOp::create(
-      builder, loc, param, gradient, states[0][index], states[1][index], scale,
-      getScalar("weight_decay"), getScalar("beta1"), getScalar("beta2"),
-      getScalar("epsilon"), getScalar("beta1_power"), getScalar("beta2_power"),
-      decay);
+      builder, withPart(loc, "direction"), param, gradient, states[0][index],
+      states[1][index], scale, getScalar("weight_decay"), getScalar("beta1"),
+      getScalar("beta2"), getScalar("epsilon"), getScalar("beta1_power"),
+      getScalar("beta2_power"), decay);
   for (Value result : direction.getResults())
     GradientAccumulator::copyRole(states[0][index], result);
   // Vectors, which begin with zeros or ones, move as Adam moves them.
   SmallVector<Value> norms;
   if (decay)
     for (Value tensor : {param, Value(direction.getDirection())})
-      norms.push_back(GlobalNormOp::create(builder, loc, tensor));
+      norms.push_back(
+          GlobalNormOp::create(builder, withPart(loc, "norm"), tensor));
   Value updated = LambUpdateOp::create(
       builder, loc, param, direction.getDirection(), getScalar("lr"), norms);
   GradientAccumulator::copyRole(states[0][index], updated);
@@ -239,18 +130,19 @@ SmallVector<Value> UpdateBuilder::updateLamb(OpBuilder &builder, int64_t index,
 SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
                                          Value gradient, Value scale) {
   Value param = params[index];
+  Location loc = getUpdateLoc(index);
   bool decay = decays(index);
   numDecayed += decay;
   if (form.name == "lamb")
     return updateLamb(builder, index, gradient, scale, decay);
   Operation *op;
   if (form.name == "sgd")
-    op = SgdOp::create(builder, param.getLoc(), param, gradient,
+    op = SgdOp::create(builder, loc, param, gradient,
                        states[0][index], scale, getScalar("lr"),
                        getScalar("weight_decay"), getScalar("momentum"), decay);
   else
     op = AdamWOp::create(
-        builder, param.getLoc(), param, gradient, states[0][index],
+        builder, loc, param, gradient, states[0][index],
         states[1][index], scale, getScalar("lr"), getScalar("weight_decay"),
         getScalar("beta1"), getScalar("beta2"), getScalar("epsilon"),
         getScalar("beta1_power"), getScalar("beta2_power"), decay);
@@ -265,12 +157,16 @@ void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,
   SmallVector<Value> resharded;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
     resharded.push_back(
-        ReshardOp::create(f.builder, gradient.getLoc(), gradient));
+        ReshardOp::create(f.builder, withPart(getUpdateLoc(index), "gradient"),
+                          gradient));
     GradientAccumulator::copyRole(states[0][index], resharded.back());
   }
-  Location loc = grad.getLoc();
-  Value norm = GlobalNormOp::create(f.builder, loc, resharded);
-  auto clip = ClipOp::create(f.builder, loc, norm, count, getScalar("clip"));
+  auto getLoc = [&](StringRef path) {
+    return withPhase(withPath(grad.getLoc(), path), ProgramPhase::Optimizer);
+  };
+  Value norm = GlobalNormOp::create(f.builder, getLoc("grad_norm"), resharded);
+  auto clip = ClipOp::create(f.builder, getLoc("clip"), norm, count,
+                             getScalar("clip"));
   SmallVector<SmallVector<Value>> updated;
   for (auto [index, gradient] : llvm::enumerate(resharded))
     updated.push_back(update(f.builder, index, gradient, clip.getScale()));
@@ -329,7 +225,11 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad) {
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   for (auto [index, sum, value] : llvm::enumerate(sums, values)) {
-    Value total = AddOp::create(f.builder, value.getLoc(), sum, value);
+    Location loc = index < 2 ? value.getLoc()
+                             : withPhase(getParamLoc(loss, grad, index - 2),
+                                         ProgramPhase::Backward);
+    Value total =
+        AddOp::create(f.builder, withPart(loc, "microbatches"), sum, value);
     GradientAccumulator::copyRole(sum, total);
     if (index < 2)
       f.addResult(total, index ? "real_count" : "loss_sum");
@@ -388,10 +288,13 @@ public:
       symbols.insert(buildAccumulate(*loss, *grad), end);
       symbols.insert(builder.buildUpdate(), end);
     }
-    if (keepSources)
-      return;
-    symbols.erase(loss->function);
-    symbols.erase(*grad);
+    if (!keepSources) {
+      symbols.erase(loss->function);
+      symbols.erase(*grad);
+    }
+    for (auto function : module.getOps<func::FuncOp>())
+      for (Block &block : function.getBody())
+        nameValues(block);
   }
 
 private:

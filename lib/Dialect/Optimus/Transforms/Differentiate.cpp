@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LossFunction.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,6 +42,14 @@ public:
 
 private:
   llvm::DenseSet<Value> active;
+};
+
+/// Marks what is built as the backward of what it is built for.
+struct MarkBackward : OpBuilder::Listener {
+  void notifyOperationInserted(Operation *op,
+                               OpBuilder::InsertPoint previous) override {
+    op->setLoc(withPhase(op->getLoc(), ProgramPhase::Backward));
+  }
 };
 
 /// Gives each operation with several results, the first of which has a role,
@@ -91,7 +99,9 @@ private:
       forward.push_back(&op);
     auto returnOp = cast<func::ReturnOp>(block.getTerminator());
 
+    MarkBackward markBackward;
     OpBuilder builder(returnOp);
+    builder.setListener(&markBackward);
     GradientAccumulator gradients(builder);
     Value lossSum = returnOp.getOperand(0);
     Value seed = arith::ConstantOp::create(
@@ -110,6 +120,7 @@ private:
       if (!differentiable)
         return op->emitOpError("is not differentiable, and it is between a "
                                "parameter and the loss");
+      gradients.enter(op);
       if (failed(differentiable.buildGradient(builder, resultGradients,
                                               gradients)))
         return failure();

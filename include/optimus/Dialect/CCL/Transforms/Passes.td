@@ -130,6 +130,7 @@ def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
     `loss_sum`; a function without one is left alone. Must run after
     `cse`, which would merge the clones with what they clone.
   }];
+  let dependentDialects = ["::mlir::optimus::OptimusDialect"];
   let options = [
     Option<"policy", "policy", "std::string", "\"none\"",
            "none, layer or attention">

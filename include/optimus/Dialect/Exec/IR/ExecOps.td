@@ -173,13 +173,16 @@ def Exec_AllocOp : Exec_Op<"alloc", [MemoryEffects<[MemAlloc<DefaultResource>]>]
   let description = [{
     Uninitialised. `category` is what the planned peak is broken down by.
     There is no deallocation: a buffer lives from the first to the last command
-    that uses it or a view of it.
+    that uses it or a view of it. `values` are the ids of the values that it
+    holds, one after another (`docs/provenance.md`), `name` is what a workspace is for.
 
     ```mlir
-    %h = exec.alloc "activation" {name = "h.0.mlp"} : memref<16384xf32>
+    %h = exec.alloc "activation" {values = ["h.0.mlp.up_product:0", "h.0.mlp.up:0"]} : memref<16384xf32>
+    %p = exec.alloc "workspace" {name = "received panel", values = ["h.0.ln_2:0 panel 1"]} : memref<4096xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$category, OptionalAttr<StrAttr>:$name);
+  let arguments = (ins StrAttr:$category, OptionalAttr<StrAttr>:$name,
+                       OptionalAttr<StrArrayAttr>:$values);
   let results = (outs Exec_AnyBuffer:$buffer);
   let assemblyFormat = "$category attr-dict `:` type($buffer)";
 }
@@ -191,11 +194,14 @@ def Exec_ArenaSlotOp : Exec_Op<"arena_slot", [Pure]> {
     %h = exec.arena_slot %arena[1024] "activation" : memref<1048576xi8> to memref<16384xf32>
     ```
 
+    `category`, `name` and `values` are those of the `exec.alloc` that it was.
+
     Constraints: (C1) the offset is not negative and a multiple of 64; (C2) the
     buffer ends inside the arena, and lies in its memory space.
   }];
   let arguments = (ins Exec_Arena:$arena, I64Attr:$offset, StrAttr:$category,
-                       OptionalAttr<StrAttr>:$name);
+                       OptionalAttr<StrAttr>:$name,
+                       OptionalAttr<StrArrayAttr>:$values);
   let results = (outs Exec_AnyBuffer:$buffer);
   let assemblyFormat = [{
     $arena `[` $offset `]` $category attr-dict `:` type($arena) `to` type($buffer)

@@ -12,6 +12,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace mlir::optimus {
 
@@ -25,6 +26,10 @@ public:
   /// Adds `gradient` to what is known of d(loss)/d(value).
   void add(Value value, Value gradient);
 
+  /// From now on `op` is what gradients are built for. The gradient of its
+  /// operand k is result k of its backward, in the ids of values.
+  void enter(Operation *op) { differentiated = op; }
+
   /// The gradient of a value, or null.
   Value lookup(Value value) const { return gradients.lookup(value); }
 
@@ -36,7 +41,13 @@ public:
   static void copyRole(Value from, Value to);
 
 private:
+  /// Numbers the results of the operation that makes `gradient`, once, by the
+  /// operand that it is a gradient of.
+  void number(Value value, Value gradient);
+
   OpBuilder &builder;
+  Operation *differentiated = nullptr;
+  llvm::DenseSet<Operation *> numbered;
   llvm::DenseMap<Value, Value> gradients;
 };
 

@@ -36,6 +36,7 @@ bool isPositiveFloat(const APFloat &value);
 } // namespace mlir::optimus
 
 #include "optimus/Dialect/Optimus/IR/OptimusDialect.h.inc"
+#include "optimus/Dialect/Optimus/IR/OptimusEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "optimus/Dialect/Optimus/IR/OptimusAttrs.h.inc"

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_ATTRS
 #define OPTIMUS_DIALECT_OPTIMUS_ATTRS
 
+include "mlir/IR/EnumAttr.td"
 include "optimus/Dialect/Optimus/IR/OptimusBase.td"
 
 def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
@@ -94,6 +95,47 @@ def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
   let extraClassDeclaration = [{
     double getStddev() const { return getStddevAttr().getValueAsDouble(); }
   }];
+}
+
+def Optimus_ProgramPhase : I32EnumAttr<"ProgramPhase", "which part of a step an operation belongs to", [
+  I32EnumAttrCase<"Forward", 0, "forward">,
+  I32EnumAttrCase<"Backward", 1, "backward">,
+  I32EnumAttrCase<"Recomputed", 2, "recomputed">,
+  I32EnumAttrCase<"Optimizer", 3, "optimizer">
+]> {
+  let cppNamespace = "::mlir::optimus";
+  let genSpecializedAttr = 0;
+}
+
+def Optimus_OriginAttr : Optimus_Attr<"Origin", "origin"> {
+  let summary = "What a pass has made of what stands at a location";
+  let description = [{
+    The metadata of a fused location; [docs/provenance.md](../../docs/provenance.md)
+    tells how passes keep it. The location inside names a module path and a line of source.
+
+    * `phase`: `forward`, `backward`, `recomputed` or `optimizer`;
+    * `result`: the number that the operation's first result has among those of
+      the operation that it stands for. The gradient of operand k is
+      result k of the backward;
+    * `part`: what the operation computes for the one that it stands for, as
+      `"row_moments"`: its results are none of that operation's;
+    * `ordinal`: tells operations apart of which all this is equal.
+
+    ```mlir
+    #loc3 = loc("h.3.mlp.up"("gpt2.py":151:0))
+    #loc4 = loc(fused<#optimus.origin<phase = backward, result = 1>>[#loc3])
+    ```
+
+    Constraints: (C1) the numbers are from 0 to 2^31 − 1.
+  }];
+  let parameters = (ins
+    EnumParameter<Optimus_ProgramPhase>:$phase,
+    DefaultValuedParameter<"int64_t", "0">:$result,
+    OptionalParameter<"::mlir::StringAttr">:$part,
+    DefaultValuedParameter<"int64_t", "0">:$ordinal
+  );
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_ATTRS

@@ -1,0 +1,51 @@
+# ===- locations.py - Where a program's operations come from ----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""MLIR locations: the path of what is computed, and the builder's line."""
+
+import contextlib
+import os
+import sys
+from typing import Dict, Iterator, List
+
+from optimus.attributes import string_text
+
+WRITERS = ("optimus.ir", __name__)
+"""Modules whose lines are no builder's."""
+
+
+class Locations:
+    """The scopes that are open, and the locations used so far."""
+
+    def __init__(self):
+        self._scopes: List[str] = []
+        self._numbers: Dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        self._scopes.append(name)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def path(self, name: str) -> str:
+        return ".".join([*self._scopes, name])
+
+    def text(self, path: str) -> str:
+        """`path`, made by the line of a builder that is executed now."""
+        frame = sys._getframe(1)
+        while frame.f_globals.get("__name__") in WRITERS and frame.f_back:
+            frame = frame.f_back
+        # Without folders, so that a program is the same wherever it is written.
+        file = os.path.basename(frame.f_code.co_filename)
+        at = "%s(%s:%d:0)" % (string_text(path), string_text(file), frame.f_lineno)
+        return "loc(#loc%d)" % self._numbers.setdefault(at, len(self._numbers))
+
+    def lines(self) -> List[str]:
+        """What `text` gave, written out; to follow the module."""
+        return ["#loc%d = loc(%s)" % (i, at) for at, i in self._numbers.items()]
