@@ -23,12 +23,6 @@ namespace {
 constexpr int kMaxChoices = 8;
 constexpr size_t kMaxCommands = size_t(1) << 24;
 
-Status wrong(const std::string &what) { return invalidArgument(what); }
-
-template <typename Enum> bool isKnown(Enum value, Enum last) {
-  return uint8_t(value) <= uint8_t(last);
-}
-
 Status checkMesh(const ProgramsT &programs) {
   CheckedSize ranks = 1;
   std::set<std::string> names;

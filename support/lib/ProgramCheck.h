@@ -13,6 +13,15 @@
 
 namespace optimus_support::program {
 
+/// A mistake in a table.
+inline Status wrong(const std::string &what) { return invalidArgument(what); }
+
+/// Whether a number that came from bytes is one of an enumeration's, which end
+/// with `last`.
+template <typename Enum> bool isKnown(Enum value, Enum last) {
+  return uint8_t(value) <= uint8_t(last);
+}
+
 /// Where a command stands. Everything in it but commands has been checked.
 struct CommandContext {
   const TargetT &target;

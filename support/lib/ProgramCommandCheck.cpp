@@ -16,12 +16,6 @@ namespace optimus_support::program {
 
 namespace {
 
-Status wrong(const std::string &what) { return invalidArgument(what); }
-
-template <typename Enum> bool isKnown(Enum value, Enum last) {
-  return uint8_t(value) <= uint8_t(last);
-}
-
 class CommandChecker {
 public:
   CommandChecker(const CommandContext &context, uint32_t number)
