@@ -103,7 +103,7 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
       });
   for (const Phase &phase : getPhases(options)) {
     if (phase.name == "exec")
-      recordLayouts(*copy);
+      recordProgram(*copy);
     PassManager passes(copy->getContext());
     if (failed(parsePassPipeline(phase.passes, passes)) ||
         failed(passes.run(*copy))) {

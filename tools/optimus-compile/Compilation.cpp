@@ -136,7 +136,7 @@ int Compilation::run() {
       continue;
     }
     if (phase.name == "exec")
-      recordLayouts(module);
+      recordProgram(module);
     if (phase.name == "llvm")
       if (int code = addManifest())
         return code;

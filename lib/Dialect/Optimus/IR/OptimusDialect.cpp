@@ -18,6 +18,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 #include "optimus/Dialect/Optimus/IR/OptimusDialect.cpp.inc"
+#include "optimus/Dialect/Optimus/IR/OptimusEnums.cpp.inc"
 #include "optimus/Dialect/Optimus/IR/OptimusInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES

@@ -1,0 +1,66 @@
+//===- RankBuffers.h - The memory of one rank -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+#define OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+
+#include "HostMemory.h"
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/Manifest.h"
+
+#include <span>
+
+namespace optrt {
+
+/// The model's buffers that a rank holds. Nothing else touches their memory,
+/// but for the functions of the library, which are passed it.
+class RankBuffers {
+public:
+  RankBuffers() = default;
+  /// Makes the memory of the buffers with these indices, zeroed by the calling
+  /// thread. The manifest must outlive it.
+  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
+                                      std::span<const int64_t> held);
+
+  /// What a function is passed for a buffer that is held.
+  void *argument(int64_t buffer) const { return addresses[buffer]; }
+
+  /// Sets a buffer to its initial value, which it has.
+  void initialize(int64_t buffer, uint64_t seed);
+  /// Moves the elements of an f32 buffer that are not 0 to a float beside them;
+  /// false if there is none.
+  bool perturb(int64_t buffer, uint64_t seed, uint32_t stream);
+
+  void setNumber(int64_t buffer, float value);
+  float number(int64_t buffer) const;
+  /// Sets all elements of an i32 buffer.
+  void setWords(int64_t buffer, std::span<const int32_t> words);
+  /// Sets an i32 buffer [batch, sequence] from the rows of the batch that this
+  /// rank has; what lies beyond the sequence becomes `padding`.
+  void setRows(int64_t buffer, const int32_t *rows, int32_t padding);
+
+  /// Reads what this rank has of a buffer that is saved.
+  Status load(int64_t buffer, const Checkpoint &checkpoint);
+  /// The shard of an f32 buffer, to be handed on.
+  const float *shard(int64_t buffer) const { return elements<float>(buffer); }
+
+private:
+  template <typename T>
+  T *elements(int64_t buffer) const {
+    return static_cast<T *>(addresses[buffer]);
+  }
+
+  const Manifest *manifest = nullptr;
+  int64_t rank = 0;
+  HostMemory memory;
+  std::vector<void *> addresses; ///< one a buffer; null: not held
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
