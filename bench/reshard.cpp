@@ -108,7 +108,8 @@ Status run(const Arguments &arguments, World &world) {
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                              openCheckpoint(world, arguments.load));
       OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
-          manifest.modelHash, tensorInfos(manifest), stateNames(manifest)));
+          manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
+          savedTensors(manifest, CheckpointFile::Optimizer)));
       return world.agree(session->load(*checkpoint));
     }));
   if (!arguments.save.empty())

@@ -347,7 +347,7 @@ void initialize(Session &session, const std::string &folder) {
 nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs) {
   nlohmann::json line = {{"step", step},
                          {"ms", ms},
-                         {"loss", outputs.lossSum / outputs.realCount}};
+                         {"loss", outputs.lossSum() / outputs.realCount()}};
   // The mean over ranks; they run the same commands.
   Profile mean;
   for (auto &[rank, profile] : profiles)

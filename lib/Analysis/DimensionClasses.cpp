@@ -8,6 +8,8 @@
 
 #include "optimus/Analysis/DimensionClasses.h"
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -49,19 +51,16 @@ void DimensionClasses::addFunction(func::FuncOp function) {
       continue;
     add(argument);
     // The same parameter or input in another function.
-    for (StringRef key : {OptimusDialect::kParam, OptimusDialect::kBinding}) {
-      auto name =
-          function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), key);
-      if (!name)
-        continue;
-      auto [it, inserted] = shared.try_emplace(name.getValue(), argument);
-      Value other = it->second;
-      if (inserted ||
-          getTensor(other).getShape() != getTensor(argument).getShape())
-        continue;
-      for (int64_t dim = 0; dim < getTensor(argument).getRank(); ++dim)
-        unite(getNode(other, dim), getNode(argument, dim));
-    }
+    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+    if (!buffer)
+      continue;
+    auto [it, inserted] = shared.try_emplace(buffer.getName(), argument);
+    Value other = it->second;
+    if (inserted ||
+        getTensor(other).getShape() != getTensor(argument).getShape())
+      continue;
+    for (int64_t dim = 0; dim < getTensor(argument).getRank(); ++dim)
+      unite(getNode(other, dim), getNode(argument, dim));
   }
   function.walk([&](Operation *op) {
     for (Value result : op->getResults())

@@ -12,8 +12,7 @@
 #include "LocalOps.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -53,18 +52,18 @@ SmallVector<int64_t> mlir::optimus::getWholeShape(Type type) {
 
 std::string mlir::optimus::getArgumentName(func::FuncOp function,
                                            unsigned argument) {
-  for (StringRef name : {OptimusDialect::kParam, OptimusDialect::kBinding})
-    if (auto attr = function.getArgAttrOfType<StringAttr>(argument, name))
-      return attr.str();
-  return "arg" + std::to_string(argument);
+  BufferAttr buffer = getArgumentBuffer(function, argument);
+  if (!buffer)
+    return "arg" + std::to_string(argument);
+  // A parameter has its own name.
+  return buffer.getLifetime() == Lifetime::Parameter ? buffer.getOf().str()
+                                                     : buffer.getName();
 }
 
 std::string mlir::optimus::getResultName(func::FuncOp function,
                                          unsigned result) {
-  if (auto attr = function.getResultAttrOfType<StringAttr>(
-          result, OptimusDialect::kBinding))
-    return attr.str();
-  return "result" + std::to_string(result);
+  BufferAttr buffer = getResultBuffer(function, result);
+  return buffer ? buffer.getName() : "result" + std::to_string(result);
 }
 
 /// Checks that an argument or result is a tensor that ranks can hold parts of.
@@ -120,9 +119,8 @@ static LogicalResult setArguments(func::FuncOp function,
              << function.getName() << ": expected argument '"
              << getArgumentName(function, number) << "' of shape [" << shape
              << "], found [" << arguments[number].shape << ']';
-    auto binding =
-        function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
-    bool isTargets = binding && binding.getValue() == "targets";
+    BufferAttr buffer = getArgumentBuffer(function, number);
+    bool isTargets = buffer && buffer.getRole() == "targets";
     ranks.set(argument, ranks.cut(arguments[number], type, isTargets ? -1 : 0));
   }
   return success();
@@ -147,11 +145,7 @@ static LogicalResult interpretOp(Operation *op, Ranks &ranks) {
 
 /// Whether a result is one that the next step computes with, or a gradient:
 /// their padding must be zero. Padded rows of an activation may hold anything.
-static bool livesOn(StringRef name) {
-  auto [kind, param] = name.split(':');
-  return !param.empty() &&
-         (kind == "param" || kind == "grad" || isOptimizerState(kind));
-}
+static bool livesOn(BufferAttr buffer) { return buffer && buffer.getOf(); }
 
 FailureOr<SmallVector<Tensor>>
 mlir::optimus::interpret(func::FuncOp function, ArrayRef<Tensor> arguments) {
@@ -171,7 +165,8 @@ mlir::optimus::interpret(func::FuncOp function, ArrayRef<Tensor> arguments) {
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
     std::string name = getResultName(function, number);
     if (failed(checkType(function, "result", number, value.getType())) ||
-        (livesOn(name) && failed(checkPadding(terminator, name, value, ranks))))
+        (livesOn(getResultBuffer(function, number)) &&
+         failed(checkPadding(terminator, name, value, ranks))))
       return failure();
     results.push_back(ranks.assemble(value));
   }

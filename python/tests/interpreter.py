@@ -57,7 +57,7 @@ def scalars(step: int, lr: float, hyper: Hyper = Hyper()) -> Tensors:
         beta1_power=hyper.beta1**step,
         beta2_power=hyper.beta2**step,
     )
-    return {"scalar:" + name: np.float64(value) for name, value in values.items()}
+    return {name: np.float64(value) for name, value in values.items()}
 
 
 class Interpreter:

@@ -86,7 +86,7 @@ def test_each_training_step_draws_anew(interpreter):
         found = results["loss_sum"] / results["real_count"]
         assert found == pytest.approx(mean_loss, rel=TOLERANCE)
         assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
-        state = strip(results, "param:")
+        state = strip(results, "parameter:")
         for kind in ("exp_avg:", "exp_avg_sq:"):
             moments = strip(results, kind)
             state.update({kind + name: value for name, value in moments.items()})
@@ -140,9 +140,12 @@ def test_compiled_masks_are_the_rule_s(tools, tmp_path, mesh, strategy):
     assert ((gradient != 0) == expected).all()
     assert 0 < expected.sum() < expected.size
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    kinds = {
-        function["name"]: [argument["kind"] for argument in function["args"]]
+    roles = {
+        function["name"]: [
+            manifest["buffers"][argument["buffer"]]["role"]
+            for argument in function["args"]
+        ]
         for function in manifest["functions"]
     }
-    assert "random" in kinds["train_step"] and "random" in kinds["grad_step"]
-    assert "random" not in kinds["eval_step"]
+    assert "random" in roles["train_step"] and "random" in roles["grad_step"]
+    assert "random" not in roles["eval_step"]

@@ -88,7 +88,7 @@ def test_three_training_steps_equal_numpy(interpreter, clip):
         assert found == pytest.approx(mean_loss, rel=TOLERANCE)
         assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
         for kind, expected in [
-            ("param", trainer.model.p),
+            ("parameter", trainer.model.p),
             ("exp_avg", trainer.m),
             ("exp_avg_sq", trainer.v),
         ]:
@@ -96,7 +96,7 @@ def test_three_training_steps_equal_numpy(interpreter, clip):
             assert found.keys() == expected.keys()
             for name, value in expected.items():
                 assert relative_error(found[name], value) < TOLERANCE, (kind, name)
-        state = strip(results, "param:")
+        state = strip(results, "parameter:")
         for kind in ("exp_avg:", "exp_avg_sq:"):
             moments = strip(results, kind)
             state.update({kind + name: value for name, value in moments.items()})

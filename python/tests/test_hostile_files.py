@@ -81,7 +81,7 @@ def test_arrays_are_written_as_every_output_is(tools, folder):
 
 def test_names_of_results_stay_in_the_folder(tools, folder):
     (folder / "away.mlir").write_text(
-        IDENTITY.replace("-> tensor<2xf32>", '-> (tensor<2xf32> {optimus.binding = "../x"})')
+        IDENTITY.replace("-> tensor<2xf32>", '-> (tensor<2xf32> {optimus.binding = #optimus.buffer<role = "../x", lifetime = call>})')
     )
     flags = ["away.mlir", "--function", "f", "--draw", 9, "--outputs", "out"]
     refuse(run(tools, folder, "optimus-interpret", *flags), "../x")
@@ -123,7 +123,7 @@ def test_no_other_input_is_an_output(tools, folder):
 
 def test_results_do_not_replace_arguments(tools, folder):
     (folder / "same.mlir").write_text(
-        IDENTITY.replace("-> tensor<2xf32>", '-> (tensor<2xf32> {optimus.binding = "arg0"})')
+        IDENTITY.replace("-> tensor<2xf32>", '-> (tensor<2xf32> {optimus.binding = #optimus.buffer<role = "arg0", lifetime = call>})')
     )
     flags = ["optimus-interpret", "same.mlir", "--function", "f"]
     accept(run(tools, folder, *flags, "--draw", 9, "--outputs", "in"))

@@ -248,22 +248,22 @@ def test_sequence_parallel_megatron_moves_what_its_formula_says(tools):
 
 
 def test_replicas_share_the_optimizers_state(tools):
-    def local_elements(mesh, strategy, key):
+    def local_elements(mesh, strategy, role):
         library = tools.library(EVEN, mesh, strategy)
-        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
         return sum(
-            math.prod(param.get(key, param)["local_shape"])
-            for param in manifest["params"]
+            math.prod(buffer["local_shape"])
+            for buffer in tools.buffers(library)
+            if buffer["role"] == role
         )
 
-    whole = local_elements("row:1,col:1", "summa", "params")
+    whole = local_elements("row:1,col:1", "summa", "parameter")
     for mesh, strategy, replicas, shards in [
         ("data:4", "data", 4, 1),
         ("data:2,row:2,col:2", "summa", 2, 4),
         ("data:2,row:1,col:2", "megatron-sp", 2, 2),
     ]:
-        held = local_elements(mesh, strategy, "params")
-        state = local_elements(mesh, strategy, "state")
+        held = local_elements(mesh, strategy, "parameter")
+        state = local_elements(mesh, strategy, "exp_avg")
         assert held >= whole / shards
         # Every dimension of this model is divisible, a few vectors aside.
         assert held / replicas <= state < 1.02 * held / replicas
@@ -278,8 +278,21 @@ def test_inspect_is_readable(tools):
     rows = text.split("\nParameters:")[1].split("\n\n")[0].splitlines()[2:]
     named = {row.split()[0]: int(row.split()[-3]) for row in rows}
     assert named["h.{0..1}.attn.c_attn.weight"] == 2 and named["wte.weight"] == 1
-    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    assert sum(named.values()) == len(manifest["params"])
+    assert sum(named.values()) == len(tools.buffers(library, "parameter"))
+    # The others by role: so many states, and the layout of what there is once.
+    rows = text.split("\nOther buffers, by role")[1].split("\n\n")[0].splitlines()[2:]
+    others = {row.split()[0]: row.split() for row in rows}
+    assert int(others["exp_avg"][-3]) == sum(named.values())
+    assert others["exp_avg"][1:7] == "f32 state zeros - optimizer program".split()
+    assert others["lr"][1:7] == "f32 call - - - host".split()
+    assert "[{row}, {}]" in " ".join(others["tokens"])
+    rows = text.split("\nWhat functions change and return")[1].splitlines()[2:5]
+    effects = {row.split()[0]: " ".join(row.split()[1:]) for row in rows}
+    assert effects == {
+        "train_step": "parameter, exp_avg, exp_avg_sq loss_sum, real_count, grad_norm",
+        "eval_step": "- loss_sum, real_count",
+        "grad_step": "- loss_sum, real_count, grad",
+    }
 
 
 def test_report_gives_arena_and_bound(tools, tmp_path):

@@ -168,6 +168,16 @@ class Tools:
         """Standard output of a tool that must succeed."""
         return succeed(self.call(tool, *arguments))
 
+    def buffers(self, library: Path, lifetime: Optional[str] = None) -> List[dict]:
+        """What a library's manifest says of its buffers, or of those that live
+        so long."""
+        manifest = json.loads(self.run("optimus-run", "inspect", library, "--json"))
+        return [
+            buffer
+            for buffer in manifest["buffers"]
+            if lifetime in (None, buffer["lifetime"])
+        ]
+
     def program(self, model: Model) -> Path:
         """The model's text IR."""
         name = "-".join([model.KIND, *map(str, model)]) + ".mlir"

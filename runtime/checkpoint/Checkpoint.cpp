@@ -253,7 +253,7 @@ Checkpoint::Impl::describeDifference(std::span<const TensorInfo> params) const {
 
 Status Checkpoint::checkModel(const std::string &modelHash,
                               std::span<const TensorInfo> params,
-                              std::span<const std::string_view> states) const {
+                              std::span<const TensorInfo> states) const {
   std::string difference = impl->describeDifference(params);
   if (impl->state.modelHash != modelHash) {
     if (difference.empty())
@@ -266,18 +266,17 @@ Status Checkpoint::checkModel(const std::string &modelHash,
   if (!difference.empty())
     return dataLoss(
         concat("the checkpoint ", impl->path, " is damaged: ", difference));
-  for (const TensorInfo &param : params)
-    for (std::string_view state : states) {
-      std::string name = stateName(state, param.name);
-      const TensorInfo *found = impl->find(CheckpointFile::Optimizer, name);
-      if (!found)
-        return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
-                               kOptimizerFile, " lacks ", name));
-      if (found->shape != param.shape)
-        return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
-                               name, " has shape ", shapeToString(found->shape),
-                               ", expected ", shapeToString(param.shape)));
-    }
+  for (const TensorInfo &state : states) {
+    const TensorInfo *found = impl->find(CheckpointFile::Optimizer, state.name);
+    if (!found)
+      return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
+                             kOptimizerFile, " lacks ", state.name));
+    if (found->shape != state.shape)
+      return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
+                             state.name, " has shape ",
+                             shapeToString(found->shape), ", expected ",
+                             shapeToString(state.shape)));
+  }
   return okStatus();
 }
 

@@ -10,32 +10,23 @@
 #define OPTIMUS_RUNTIME_CORE_LOCALRANK_H
 
 #include "BoundProgram.h"
-#include "HostMemory.h"
+#include "RankBuffers.h"
 #include "optimus-runtime/Session.h"
-#include "optimus-support/Dropout.h"
 
-#include <array>
 #include <map>
 
 namespace optrt {
 
-/// One rank's memory. Everything but the arena lies in `storage`.
+/// One rank of this process.
 struct Session::LocalRank {
   LocalRank(const Mesh &mesh, World &world, int rank,
             std::unique_ptr<Device> device)
       : context(mesh, world, rank, std::move(device)) {}
 
   Rank context;
-  HostMemory storage, arena;
-  std::vector<float *> params, grads;
-  /// What the optimizer keeps, by kind, one a parameter.
-  std::map<ArgKind, std::vector<float *>> states;
-  int32_t *tokens = nullptr, *targets = nullptr;
-  std::array<int32_t, optimus_support::kNumRandomWords> random{};
-  std::array<float, kNumScalars> scalars{};
-  std::array<float, kNumOutputs> outputs{};
+  RankBuffers buffers;
+  DeviceMemory arena;
   std::map<std::string, BoundProgram, std::less<>> programs;
-  RankMemory memory;
 };
 
 } // namespace optrt

@@ -8,36 +8,11 @@
 
 #include "ProgramAgreement.h"
 
-#include "optimus-support/Dropout.h"
-
 using namespace optimus_support::program;
 
 namespace optrt {
 
 namespace {
-
-/// The bytes of what the runtime hands over for an argument.
-int64_t bytesOf(const Manifest &manifest, const Arg &arg) {
-  switch (arg.kind) {
-  case ArgKind::Param:
-  case ArgKind::Grad:
-    return 4 * manifest.params[arg.index].layout.numLocalElements();
-  case ArgKind::ExpAvg:
-  case ArgKind::ExpAvgSq:
-  case ArgKind::MomentumBuffer:
-    return 4 * manifest.params[arg.index].state.numLocalElements();
-  case ArgKind::Tokens:
-    return 4 * manifest.tokens.numLocalElements();
-  case ArgKind::Targets:
-    return 4 * manifest.targets.numLocalElements();
-  case ArgKind::Random:
-    return 4 * optimus_support::kNumRandomWords;
-  case ArgKind::Scalar:
-  case ArgKind::Output:
-    return 4;
-  }
-  return 0;
-}
 
 Status checkFunction(const Manifest &manifest, const Function &described,
                      const FunctionT &function) {
@@ -62,10 +37,22 @@ Status checkFunction(const Manifest &manifest, const Function &described,
              described.arenaBytes));
   OPTRT_RETURN_IF_ERROR(expect("arguments", int64_t(function.arguments.size()),
                                int64_t(described.args.size())));
-  for (size_t i = 0; i != described.args.size(); ++i)
+  for (size_t i = 0; i != described.args.size(); ++i) {
+    const ArgumentT &argument = *function.arguments[i];
+    const Arg &arg = described.args[i];
+    const Buffer &buffer = manifest.buffers[arg.buffer];
     OPTRT_RETURN_IF_ERROR(expect(concat("bytes of argument ", i),
-                                 function.arguments[i]->bytes,
-                                 bytesOf(manifest, described.args[i])));
+                                 argument.bytes, buffer.numBytes()));
+    if (elementName(argument.type) != toString(buffer.type))
+      return invalidArgument(concat(
+          described.name, ": argument ", i, " is of ",
+          elementName(argument.type), " in the table, the manifest says ",
+          toString(buffer.type)));
+    if (argument.access != optimus_support::program::Access::Read &&
+        arg.access == optrt::Access::Read)
+      return invalidArgument(concat(described.name, " writes argument ", i,
+                                    ", which the manifest says it reads"));
+  }
   return okStatus();
 }
 

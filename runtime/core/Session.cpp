@@ -10,13 +10,13 @@
 
 #include "LocalRank.h"
 #include "optimus-runtime/RankTeam.h"
-#include "optimus-support/Perturb.h"
 
 #include <algorithm>
-#include <atomic>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace optrt {
 
@@ -29,6 +29,20 @@ int ranksOnTheseCores(const World &world) {
       usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
     return 1;
   return world.ranksOnThisHost();
+}
+
+/// Where a buffer counts.
+int64_t RankMemory::*categoryOf(const Buffer &buffer) {
+  switch (buffer.lifetime) {
+  case Lifetime::Parameter:
+    return &RankMemory::parameters;
+  case Lifetime::State:
+    return &RankMemory::moments;
+  case Lifetime::Sequence:
+  case Lifetime::Call:
+    break;
+  }
+  return buffer.of >= 0 ? &RankMemory::gradients : &RankMemory::inputs;
 }
 
 } // namespace
@@ -71,14 +85,7 @@ Status Session::build(SessionOptions options) {
     watch.axisNames.push_back(axis.name);
   OPTRT_RETURN_IF_ERROR(world.watch(std::move(watch)));
 
-  for (const std::string &name : options.functions) {
-    const Function *function = manifest.findFunction(name);
-    if (!function)
-      return invalidArgument("model library `" + library.path() +
-                             "` has no function " + name);
-    for (const Arg &arg : function->args)
-      keepsStates |= isOptimizerState(arg.kind);
-  }
+  OPTRT_RETURN_IF_ERROR(chooseBuffers(options.functions));
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
                 : std::max(1, usableCores() / ranksOnTheseCores(world));
@@ -97,6 +104,37 @@ Status Session::build(SessionOptions options) {
   });
 }
 
+Status Session::chooseBuffers(const std::vector<std::string> &functions) {
+  const Manifest &manifest = library.manifest();
+  std::set<int64_t> used, written;
+  for (const std::string &name : functions) {
+    const Function *function = manifest.findFunction(name);
+    if (!function)
+      return invalidArgument("model library `" + library.path() +
+                             "` has no function " + name);
+    for (const Arg &arg : function->args) {
+      used.insert(arg.buffer);
+      if (arg.access != Access::Read)
+        written.insert(arg.buffer);
+    }
+  }
+  held.assign(used.begin(), used.end());
+  for (int64_t buffer : written)
+    if (manifest.buffers[buffer].isNumber())
+      numbers.push_back(buffer);
+  isFilled.resize(manifest.buffers.size());
+
+  for (int64_t index : held) {
+    const Buffer &buffer = manifest.buffers[index];
+    memory.*categoryOf(buffer) += alignedSize(buffer.numBytes());
+  }
+  int64_t arenaBytes = 0;
+  for (const std::string &name : functions)
+    arenaBytes = std::max(arenaBytes, manifest.findFunction(name)->arenaBytes);
+  memory.arena = alignedSize(arenaBytes);
+  return okStatus();
+}
+
 std::string Session::oversubscription() const {
   int sharing = ranksOnTheseCores(world), cores = usableCores();
   if (sharing * threads <= cores)
@@ -111,89 +149,16 @@ std::string Session::oversubscription() const {
 
 Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
-  bool keepsGradients = false;
-  int64_t arenaBytes = 0;
-  for (const std::string &name : options.functions) {
-    const Function &function = *manifest.findFunction(name);
-    arenaBytes = std::max(arenaBytes, function.arenaBytes);
-    for (const Arg &arg : function.args)
-      keepsGradients |= arg.kind == ArgKind::Grad;
-  }
-
-  RankMemory &memory = rank.memory;
-  int64_t paramBytes = 0, stateBytes = 0;
-  for (const Param &param : manifest.params) {
-    paramBytes += alignedSize(param.layout.numLocalElements() * 4);
-    stateBytes += alignedSize(param.state.numLocalElements() * 4);
-  }
-  memory.parameters = paramBytes;
-  int64_t numStates = keepsStates ? manifest.optimizerState.size() : 0;
-  memory.moments = numStates * stateBytes;
-  memory.gradients = keepsGradients ? paramBytes : 0;
-  int64_t tokenBytes = alignedSize(manifest.tokens.numLocalElements() * 4);
-  int64_t targetBytes = alignedSize(manifest.targets.numLocalElements() * 4);
-  memory.inputs = tokenBytes + targetBytes;
-
   OPTRT_ASSIGN_OR_RETURN(
-      rank.storage,
-      HostMemory::create(memory.total(), "the parameters of a rank"));
-  memory.arena = alignedSize(arenaBytes);
+      rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
+                                        *rank.context.device));
   OPTRT_ASSIGN_OR_RETURN(
-      rank.arena, HostMemory::create(memory.arena, "the arena of a rank"));
-
-  char *next = rank.storage.data();
-  auto take = [&](int64_t bytes) {
-    char *here = next;
-    next += alignedSize(bytes);
-    return here;
-  };
-  auto takeTensors = [&](ShardLayout Param::*layout,
-                         std::vector<float *> &tensors) {
-    for (const Param &param : manifest.params)
-      tensors.push_back(reinterpret_cast<float *>(
-          take((param.*layout).numLocalElements() * 4)));
-  };
-  takeTensors(&Param::layout, rank.params);
-  if (keepsStates)
-    for (ArgKind state : manifest.optimizerState)
-      takeTensors(&Param::state, rank.states[state]);
-  if (keepsGradients)
-    takeTensors(&Param::layout, rank.grads);
-  rank.tokens = reinterpret_cast<int32_t *>(take(tokenBytes));
-  rank.targets = reinterpret_cast<int32_t *>(take(targetBytes));
-
+      rank.arena,
+      rank.context.device->allocate(memory.arena, "the arena of a rank"));
   for (const std::string &name : options.functions) {
     std::vector<void *> args;
-    for (const Arg &arg : manifest.findFunction(name)->args) {
-      switch (arg.kind) {
-      case ArgKind::Param:
-        args.push_back(rank.params[arg.index]);
-        break;
-      case ArgKind::ExpAvg:
-      case ArgKind::ExpAvgSq:
-      case ArgKind::MomentumBuffer:
-        args.push_back(rank.states[arg.kind][arg.index]);
-        break;
-      case ArgKind::Tokens:
-        args.push_back(rank.tokens);
-        break;
-      case ArgKind::Targets:
-        args.push_back(rank.targets);
-        break;
-      case ArgKind::Random:
-        args.push_back(rank.random.data());
-        break;
-      case ArgKind::Scalar:
-        args.push_back(&rank.scalars[static_cast<int>(arg.scalar)]);
-        break;
-      case ArgKind::Grad:
-        args.push_back(rank.grads[arg.index]);
-        break;
-      case ArgKind::Output:
-        args.push_back(&rank.outputs[static_cast<int>(arg.output)]);
-        break;
-      }
-    }
+    for (const Arg &arg : manifest.findFunction(name)->args)
+      args.push_back(rank.buffers.argument(arg.buffer));
     // Every function has its one arena in the one that all share.
     char *const arenas[] = {rank.arena.data()};
     OPTRT_ASSIGN_OR_RETURN(
@@ -209,109 +174,13 @@ void Session::parametersChanged(LocalRank &rank) {
   rank.context.device->setParameterVersion(parameterVersion);
 }
 
-Status Session::initialize(uint64_t seed) {
-  const Manifest &manifest = library.manifest();
-  ++parameterVersion;
-  return team->run([&](int i) {
-    LocalRank &rank = *ranks[i];
-    for (std::size_t p = 0; p != manifest.params.size(); ++p) {
-      const Param &param = manifest.params[p];
-      optimus_support::initializeShard(param.init, seed, param.layout,
-                                       manifest.mesh, rank.context.rank,
-                                       rank.params[p]);
-      for (auto &[kind, tensors] : rank.states)
-        std::fill_n(tensors[p], param.state.numLocalElements(), 0.0f);
-    }
-    parametersChanged(rank);
-    return okStatus();
-  });
-}
-
-StatusOr<int64_t> Session::perturb(uint64_t seed) {
-  const Manifest &manifest = library.manifest();
-  ++parameterVersion;
-  std::vector<std::atomic<bool>> moved(manifest.params.size());
-  OPTRT_RETURN_IF_ERROR(team->run([&](int i) {
-    LocalRank &rank = *ranks[i];
-    for (std::size_t p = 0; p != manifest.params.size(); ++p)
-      if (optimus_support::perturbShard(
-              seed, static_cast<uint32_t>(p), manifest.params[p].layout,
-              manifest.mesh, rank.context.rank, rank.params[p]))
-        moved[p] = true;
-    parametersChanged(rank);
-    return okStatus();
-  }));
-  return std::count(moved.begin(), moved.end(), true);
-}
-
-void Session::setScalar(Scalar scalar, float value) {
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    rank->scalars[static_cast<int>(scalar)] = value;
-}
-
-void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    rank->random = optimus_support::randomWords(seed, step, microbatch);
-}
-
-void Session::clearSums() {
-  const std::vector<Param> &params = library.manifest().params;
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    rank->outputs = {};
-    for (std::size_t p = 0; p != rank->grads.size(); ++p)
-      std::fill_n(rank->grads[p], params[p].layout.numLocalElements(), 0.0f);
-  }
-}
-
-Status Session::fill(const FillRows &fill) {
-  const Manifest &manifest = library.manifest();
-  const int64_t sequence = manifest.sequence;
-  // Ranks that follow one another often have the same rows, and so do tokens
-  // and targets of a rank.
-  int64_t readBegin = 0, readRows = 0;
-  auto cut = [&](int64_t rank, const ShardLayout &layout,
-                 const std::vector<int32_t> &from, int32_t padding,
-                 int32_t *to) -> Status {
-    auto begin = [&](int dim) {
-      return manifest.mesh.combinedIndex(rank, layout.axes[dim]) *
-             layout.localShape[dim];
-    };
-    const int64_t rows = layout.localShape[0], columns = layout.localShape[1];
-    if (begin(0) != readBegin || rows != readRows) {
-      rowTokens.resize(rows * sequence);
-      rowTargets.resize(rows * sequence);
-      readRows = 0;
-      OPTRT_RETURN_IF_ERROR(
-          fill(begin(0), rows, rowTokens.data(), rowTargets.data()));
-      readBegin = begin(0);
-      readRows = rows;
-    }
-    int64_t first = begin(1);
-    int64_t real = std::clamp<int64_t>(sequence - first, 0, columns);
-    for (int64_t row = 0; row != rows; ++row) {
-      std::copy_n(from.data() + row * sequence + (real ? first : 0), real,
-                  to + row * columns);
-      std::fill_n(to + row * columns + real, columns - real, padding);
-    }
-    return okStatus();
-  };
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    int64_t r = rank->context.rank;
-    OPTRT_RETURN_IF_ERROR(
-        cut(r, manifest.tokens, rowTokens, /*padding=*/0, rank->tokens));
-    OPTRT_RETURN_IF_ERROR(
-        cut(r, manifest.targets, rowTargets, /*padding=*/-1, rank->targets));
-  }
-  return okStatus();
-}
-
 StatusOr<StepOutputs> Session::run(std::string_view name) {
   const Function &described = *library.manifest().findFunction(name);
-  // Every optimizer has a learning rate.
-  bool updates = std::any_of(
-      described.args.begin(), described.args.end(), [](const Arg &arg) {
-        return arg.kind == ArgKind::Scalar && arg.scalar == Scalar::Lr;
-      });
+  // What could not be set before the call.
+  OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
+  OPTRT_RETURN_IF_ERROR(checkFilled(described));
+  OPTRT_RETURN_IF_ERROR(reset(Reset::Call));
+  bool updates = library.manifest().changes(described, Lifetime::Parameter);
   if (updates)
     ++parameterVersion;
   Status status = team->run([&](int i) -> Status {
@@ -326,10 +195,7 @@ StatusOr<StepOutputs> Session::run(std::string_view name) {
   });
   broken |= !status.ok();
   OPTRT_RETURN_IF_ERROR(status);
-  const std::array<float, kNumOutputs> &outputs = ranks[0]->outputs;
-  return StepOutputs{outputs[static_cast<int>(Output::LossSum)],
-                     outputs[static_cast<int>(Output::RealCount)],
-                     outputs[static_cast<int>(Output::GradNorm)]};
+  return outputs();
 }
 
 StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
@@ -413,9 +279,9 @@ RankMemory Session::largestRankMemory() {
       largest = memory;
   };
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    RankMemory memory = rank->memory;
-    memory.device = static_cast<int64_t>(rank->context.device->scratchBytes());
-    consider(memory);
+    RankMemory own = memory;
+    own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
+    consider(own);
   }
   std::ostringstream own;
   own << largest.parameters << ' ' << largest.moments << ' '

@@ -15,18 +15,13 @@
 
 namespace optrt {
 
-std::vector<TensorInfo> tensorInfos(const Manifest &manifest) {
+std::vector<TensorInfo> savedTensors(const Manifest &manifest,
+                                     CheckpointFile file) {
   std::vector<TensorInfo> infos;
-  for (const Param &param : manifest.params)
-    infos.push_back({param.name, param.hfShape});
+  for (const Buffer &buffer : manifest.buffers)
+    if (buffer.saved && buffer.saved->file == file)
+      infos.push_back({buffer.saved->name, buffer.saved->shape});
   return infos;
-}
-
-std::vector<std::string_view> stateNames(const Manifest &manifest) {
-  std::vector<std::string_view> names;
-  for (ArgKind state : manifest.optimizerState)
-    names.push_back(toString(state));
-  return names;
 }
 
 namespace {
@@ -76,86 +71,64 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
 }
 
 Status Session::load(const Checkpoint &checkpoint) {
-  const Manifest &manifest = library.manifest();
   ++parameterVersion;
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
-    LocalRank &rank = *ranks[i];
-    auto read = [&](const ShardLayout &layout, const std::string &name,
-                    float *shard) {
-      return checkpoint.readShard(name, layout, manifest.mesh,
-                                  rank.context.rank, shard);
-    };
-    for (std::size_t p = 0; p != manifest.params.size(); ++p) {
-      const Param &param = manifest.params[p];
-      OPTRT_RETURN_IF_ERROR(read(param.layout, param.name, rank.params[p]));
-      for (auto &[kind, tensors] : rank.states)
-        OPTRT_RETURN_IF_ERROR(read(
-            param.state, stateName(toString(kind), param.name), tensors[p]));
+    RankBuffers &buffers = ranks[i]->buffers;
+    for (int64_t index : held) {
+      const Buffer &buffer = manifest().buffers[index];
+      if (buffer.saved)
+        OPTRT_RETURN_IF_ERROR(buffers.load(index, checkpoint));
+      else if (buffer.init)
+        OPTRT_RETURN_IF_ERROR(
+            buffers.initialize(index, checkpoint.state().seed));
     }
-    parametersChanged(rank);
+    parametersChanged(*ranks[i]);
     return okStatus();
   }));
   return checkpoint.checkUnchanged();
 }
 
 Status Session::save(const std::string &dir, const TrainingState &state) {
-  const Manifest &manifest = library.manifest();
+  std::vector<int64_t> saved;
+  for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
+    const Buffer &buffer = manifest().buffers[i];
+    int64_t index = static_cast<int64_t>(i);
+    if (!buffer.saved)
+      continue;
+    if (isHeld(index))
+      saved.push_back(index);
+    else if (buffer.saved->file == CheckpointFile::Model)
+      return internal(concat("the chosen functions do not use ", buffer.name,
+                             ", which a checkpoint must have"));
+  }
   std::unique_ptr<CheckpointWriter> writer;
   auto prepare = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir));
-    for (const Param &param : manifest.params)
+    for (int64_t index : saved) {
+      const SavedTensor &tensor = *manifest().buffers[index].saved;
       OPTRT_RETURN_IF_ERROR(
-          writer->addTensor(CheckpointFile::Model, param.name, param.hfShape));
-    if (keepsStates)
-      for (const Param &param : manifest.params)
-        for (std::string_view state : stateNames(manifest))
-          OPTRT_RETURN_IF_ERROR(writer->addTensor(CheckpointFile::Optimizer,
-                                                  stateName(state, param.name),
-                                                  param.hfShape));
+          writer->addTensor(tensor.file, tensor.name, tensor.shape));
+    }
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.agree(world.isRoot() ? prepare() : okStatus()));
 
   // After a failure the root goes on receiving, or the others would wait.
   Status written;
-  TensorGather gather(world, manifest.mesh);
-  auto saveTensor = [&](const ShardLayout &layout, const std::string &name,
-                        const TensorGather::ShardOf &shardOf) {
+  TensorGather gather(world, manifest().mesh);
+  for (int64_t index : saved) {
+    const Buffer &buffer = manifest().buffers[index];
     Status gathered =
-        gather.gather(layout, shardOf, [&](std::span<const float> slab) {
+        gatherBuffer(gather, index, [&](std::span<const float> slab) {
           if (written.ok())
-            written = writer->append(name, slab);
+            written = writer->append(buffer.saved->name, slab);
         });
     if (written.ok())
       written = gathered;
-  };
-  for (std::size_t p = 0; p != manifest.params.size(); ++p) {
-    const Param &param = manifest.params[p];
-    saveTensor(param.layout, param.name,
-               [&](int local) { return ranks[local]->params[p]; });
-    if (!keepsStates)
-      continue;
-    for (ArgKind state : manifest.optimizerState)
-      saveTensor(param.state, stateName(toString(state), param.name),
-                 [&](int local) { return ranks[local]->states[state][p]; });
   }
   if (world.isRoot() && written.ok())
     written = writer->commit(state);
   return world.agree(written);
-}
-
-StatusOr<std::vector<float>> Session::gatherGradient(int64_t param) {
-  const ShardLayout &layout = library.manifest().params[param].layout;
-  std::vector<float> whole;
-  if (world.isRoot())
-    whole.reserve(layout.numElements());
-  TensorGather gather(world, library.manifest().mesh);
-  OPTRT_RETURN_IF_ERROR(gather.gather(
-      layout, [&](int local) { return ranks[local]->grads[param]; },
-      [&](std::span<const float> slab) {
-        whole.insert(whole.end(), slab.begin(), slab.end());
-      }));
-  return whole;
 }
 
 } // namespace optrt

@@ -21,7 +21,7 @@ namespace {
 /// A rank that hands in a shard, and how far it has come.
 struct Owner {
   int rank;
-  float *shard; ///< null in another process
+  const float *shard; ///< null in another process
   ShardRuns runs;
 };
 

@@ -32,7 +32,7 @@ public:
   /// `shardOf` gives the shard of each rank of this process, counted from 0. In
   /// the root process `take` is called for the tensor's elements, slab after
   /// slab. Collective.
-  using ShardOf = std::function<float *(int localRank)>;
+  using ShardOf = std::function<const float *(int localRank)>;
   using Take = std::function<void(std::span<const float> slab)>;
   Status gather(const optimus_support::ShardLayout &layout,
                 const ShardOf &shardOf, const Take &take);

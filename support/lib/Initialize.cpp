@@ -21,10 +21,13 @@ void optimus_support::initializeShard(const Initializer &init, uint64_t seed,
     return;
   layout.forEachRun(mesh, rank, [&](const ShardRun &run) {
     float *out = local + run.localOffset;
-    if (init.kind == InitKind::Ones)
-      std::fill_n(out, run.count, 1.0f);
-    else
-      fillNormal(seed, init.stream, run.globalOffset, run.count, init.stddev,
+    if (init.kind == InitKind::Normal)
+      fillNormal(seed, init.stream, run.globalOffset, run.count, init.number,
                  out);
+    else
+      std::fill_n(out, run.count,
+                  init.kind == InitKind::Ones
+                      ? 1.0f
+                      : static_cast<float>(init.number));
   });
 }

@@ -35,9 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::string_view(reinterpret_cast<const char *>(data), size));
   if (!manifest.ok())
     return 0;
-  for (const Param &param : manifest->params) {
-    walk(*manifest, param.layout);
-    walk(*manifest, param.state);
-  }
+  for (const Buffer &buffer : manifest->buffers)
+    walk(*manifest, buffer.layout);
+  for (const Function &function : manifest->functions)
+    manifest->effectsOf(function);
   return 0;
 }

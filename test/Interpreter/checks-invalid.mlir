@@ -79,7 +79,7 @@ func.func @f(%x: tensor<2x2xf32, #x>) -> tensor<2xf32> {
 // RESULT: error: 'func.return' op grad:w holds 1.000000e+00 in padding, at element 1 of rank 1 (row 1); expected exactly 0
 optimus.mesh @mesh <["row" = 2]>
 #x = #ccl.local<[3], #optimus.sharding<@mesh, [{"row"}]>>
-func.func @f(%x: tensor<2xf32, #x>) -> (tensor<2xf32, #x> {optimus.binding = "grad:w"}) {
+func.func @f(%x: tensor<2xf32, #x>) -> (tensor<2xf32, #x> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}) {
   %one = arith.constant dense<1.0> : tensor<2xf32>
   %0 = optimus.add %x, %one : (tensor<2xf32, #x>, tensor<2xf32>) -> tensor<2xf32, #x>
   return %0 : tensor<2xf32, #x>

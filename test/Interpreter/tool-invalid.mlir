@@ -21,7 +21,7 @@
 
 // FUNCTION: error: --function: expected a function of the program, found 'nothing'; it has @f, @g, @h, @tokens, @wide
 // NO-FUNCTION: error: --function: expected a function of the program, found ''
-// VALUE: error: no value for argument 'scalar:lr' of @f; give it with --set 'scalar:lr=NUMBER' or as 'scalar:lr.npy' in the folder of --inputs
+// VALUE: error: no value for argument 'lr' of @f; give it with --set 'lr=NUMBER' or as 'lr.npy' in the folder of --inputs
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'
 // GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @tokens, @wide
@@ -33,17 +33,17 @@
 // CUT: error: '{{.*}}x.npy': is cut short: expected 2 elements of 8 bytes, found 12 bytes
 // SHAPE: error: '{{.*}}x.npy': expected shape [2], found [3]
 
-func.func @f(%lr: tensor<f32> {optimus.binding = "scalar:lr"}) -> tensor<f32> {
+func.func @f(%lr: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}) -> tensor<f32> {
   return %lr : tensor<f32>
 }
 func.func @g(%lr: tensor<f32>) -> tensor<f32> {
   %0 = optimus.add %lr, %lr : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
-func.func @h(%x: tensor<2xf32> {optimus.binding = "x"}) -> tensor<2xf32> {
+func.func @h(%x: tensor<2xf32> {optimus.binding = #optimus.buffer<role = "x", lifetime = call>}) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 }
-func.func @tokens(%x: tensor<2xi32> {optimus.binding = "x"}) -> tensor<2xi32> {
+func.func @tokens(%x: tensor<2xi32> {optimus.binding = #optimus.buffer<role = "x", lifetime = call>}) -> tensor<2xi32> {
   return %x : tensor<2xi32>
 }
 func.func @wide(%x: tensor<3xf32>) -> tensor<3xf32> {

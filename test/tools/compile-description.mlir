@@ -31,12 +31,19 @@
 // RUN: sed 's/array<i64: 24>/array<i64: 23>/' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=SHAPE
 // SHAPE: error: 'func.func' op parameter 'h.0.attn.c_attn.bias' (argument 6): expected optimus.hf_shape to have as many elements as [3, 2, 4], found [23]
-// RUN: sed 's/"scalar:beta1"/"scalar:beta"/' place.mlir > bad.mlir
-// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=SCALAR
-// SCALAR: error: 'func.func' op argument {{[0-9]+}}: the runtime knows nothing that is bound as "scalar:beta"; did you mean 'scalar:beta1'?
-// RUN: sed 's/"exp_avg:wpe.weight"/"exp_avg:wpe"/' place.mlir > bad.mlir
+// RUN: sed 's/of = "wpe.weight"/of = "wpe.weigth"/' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=OWNER
-// OWNER: error: 'func.func' op argument {{[0-9]+}}: the runtime knows nothing that is bound as "exp_avg:wpe"; there is no parameter 'wpe'
+// OWNER: error: 'func.func' op argument {{[0-9]+}}: expected 'exp_avg:wpe.weigth' to belong to a parameter of the function; there is no parameter 'wpe.weigth'; did you mean 'wpe.weight'?
+// Functions that share a buffer say the same of it.
+// RUN: sed '0,/role = "loss_sum", lifetime = call/s//role = "loss_sum", lifetime = state/' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=AGREE
+// AGREE: error: 'func.func' op argument {{[0-9]+}} ('loss_sum'): expected #optimus.buffer<role = "loss_sum", lifetime = state>, as in @train_step, found #optimus.buffer<role = "loss_sum", lifetime = call>
+// RUN: sed 's/exec.access = "read", //' place.mlir > bad.mlir
+// RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=ACCESS
+// ACCESS: error: argument {{[0-9]+}} has no 'exec.access', which --optimus-to-exec leaves on what is bound
+// RUN: sed 's/"ln_f.bias"/"lr"/g' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TAKEN
+// TAKEN: error: argument {{[0-9]+}} is called 'lr' as the parameter is; give the parameter another name
 // RUN: sed 's/optimus.param = "ln_f.bias"/optimus.param = "ln_f.weight"/' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'func.func' op argument 16: argument 15 is the parameter 'ln_f.weight', too

@@ -17,37 +17,64 @@
 // HASH-NEXT: "model_hash": "[[MODEL]]"
 // HASH-NOT:  [[SOURCE]]
 
+// Parameters come first, then what belongs to each of them, then the rest.
+// CHECK:      "buffers": [
+// CHECK:      "decay": true,
+// CHECK-NEXT: "init": {
+// CHECK-NEXT: "kind": "normal",
+// CHECK-NEXT: "stddev": 0.02
+// CHECK-NEXT: "stream": 0
+// CHECK:      "lifetime": "parameter",
+// CHECK:      "name": "wte.weight",
+// CHECK-NEXT: "role": "parameter",
+// CHECK:      "file": "model",
+// CHECK-NEXT: "name": "wte.weight",
+// CHECK:      "name": "h.0.attn.c_attn.weight",
+// A vector is not decayed, though the program sees several dimensions.
+// CHECK:      "decay": false,
+// CHECK:      "local_shape": [
+// CHECK:      "name": "h.0.attn.c_attn.bias",
+// CHECK:      "name": "h.0.attn.c_attn.bias",
+// CHECK-NEXT: "shape": [
+// CHECK-NEXT: 96
+// CHECK:      "lifetime": "state",
+// CHECK:      "name": "exp_avg:wte.weight",
+// CHECK-NEXT: "of": 0,
+// CHECK-NEXT: "role": "exp_avg",
+// CHECK:      "file": "optimizer",
+// CHECK-NEXT: "name": "exp_avg.wte.weight",
+// CHECK:      "type": "f32"
+// CHECK:      "name": "exp_avg_sq:wte.weight",
+// CHECK:      "lifetime": "call",
+// CHECK:      "name": "grad:wte.weight",
+// CHECK-NOT:  "saved"
+// CHECK:      "name": "exp_avg:wpe.weight",
+// CHECK-NEXT: "of": 1,
+// CHECK:      "filled_by": "data",
+// CHECK:      "name": "tokens",
+// CHECK:      "type": "i32"
+// CHECK:      "name": "targets",
+// CHECK:      "filled_by": "host",
+// CHECK:      "name": "lr",
+// CHECK:      "name": "grad_norm",
+// CHECK:      "format": 2,
 // CHECK:      "functions": [
 // CHECK:      "arena_bytes": {{[0-9]+}},
-// CHECK:      "kind": "param"
-// CHECK:      "kind": "exp_avg"
-// CHECK:      "kind": "exp_avg_sq"
-// CHECK:      "kind": "tokens"
-// CHECK:      "kind": "targets"
-// CHECK:      "name": "lr"
-// CHECK:      "name": "grad_norm"
-// CHECK:      "name": "train_step"
-// CHECK:      "name": "eval_step"
-// CHECK:      "kind": "grad",
+// CHECK:      "access": "update",
+// CHECK-NEXT: "buffer": 0
+// CHECK:      "access": "read",
+// CHECK:      "access": "write",
+// CHECK:      "name": "train_step",
+// CHECK-NOT:  "access": "update",
+// CHECK:      "name": "eval_step",
+// CHECK:      "access": "write",
+// CHECK-NEXT: "buffer": {{[0-9]+}},
 // CHECK-NEXT: "rounding": {{[0-9.]+}}
 // CHECK:      "name": "grad_step"
 // CHECK:      "batch": 2,
 // CHECK-NEXT: "sequence": 16,
 // CHECK-NEXT: "vocabulary": 64
 // CHECK:      "model_hash": "{{[0-9a-f]+}}"
-// CHECK:      "decay": true,
-// CHECK:      "kind": "normal",
-// CHECK-NEXT: "stddev": 0.02
-// CHECK-NEXT: "stream": 0
-// CHECK:      "name": "wte.weight",
-// CHECK:      "name": "h.0.attn.c_attn.weight",
-// A vector is not decayed, though the program sees several dimensions.
-// CHECK:      "decay": false,
-// CHECK-NEXT: "hf_shape": [
-// CHECK-NEXT: 96
-// CHECK:      "local_shape": [
-// CHECK:      "name": "h.0.attn.c_attn.bias",
-// CHECK:      "shape": [
 // CHECK:      "source_hash": "{{[0-9a-f]+}}"
 // CHECK-NEXT: "strategy": "serial",
 // CHECK:      "cpu": "x86-64-v3",

@@ -9,8 +9,7 @@
 #include "RankMemory.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -19,14 +18,19 @@ using exec::ExecDialect;
 /// Where an argument counts.
 static int64_t RankMemory::*getCategory(func::FuncOp function,
                                         unsigned argument) {
-  if (function.getArgAttr(argument, OptimusDialect::kParam))
+  BufferAttr buffer = getArgumentBuffer(function, argument);
+  if (!buffer)
+    return &RankMemory::inputs;
+  switch (buffer.getLifetime()) {
+  case Lifetime::Parameter:
     return &RankMemory::parameters;
-  auto binding =
-      function.getArgAttrOfType<StringAttr>(argument, OptimusDialect::kBinding);
-  StringRef kind = binding ? binding.getValue().split(':').first : "";
-  if (isOptimizerState(kind))
+  case Lifetime::State:
     return &RankMemory::state;
-  return kind == "grad" ? &RankMemory::gradients : &RankMemory::inputs;
+  case Lifetime::Sequence:
+  case Lifetime::Call:
+    break;
+  }
+  return buffer.getOf() ? &RankMemory::gradients : &RankMemory::inputs;
 }
 
 RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {

@@ -14,11 +14,11 @@
 #include "optimus-support/Initialize.h"
 #include "optimus-support/NearestName.h"
 #include "optimus-support/Philox.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Interpreter/Interpreter.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -50,17 +50,17 @@ public:
     auto scalar = sources.scalars.find(name);
     if (shape.empty() && scalar != sources.scalars.end())
       return Tensor::scalar(scalar->second);
-    if (auto init = function.getArgAttrOfType<InitAttr>(argument,
-                                                        OptimusDialect::kInit))
+    BufferAttr buffer = getArgumentBuffer(function, argument);
+    InitAttr init = buffer ? buffer.getInit() : InitAttr();
+    // With --draw, states and sums are drawn as well.
+    if (init && (buffer.getLifetime() == Lifetime::Parameter ||
+                 sources.vocabulary == 0))
       return initialize(init, shape);
     if (name == "random" &&
         ArrayRef(shape) == ArrayRef<int64_t>(optimus_support::kNumRandomWords))
       return firstStep();
     if (sources.vocabulary > 0)
       return draw(argument, type.getElementType(), name, shape);
-    // Training starts without any.
-    if (isOptimizerState(StringRef(name).split(':').first))
-      return Tensor::zeros(shape);
     return invalidArgument(
         "no value for argument '" + name + "' of @" + function.getName().str() +
         (shape.empty() ? "; give it with --set '" + name + "=NUMBER' or"
@@ -100,11 +100,13 @@ private:
   /// The same bits as the runtime's.
   Tensor initialize(InitAttr init, ArrayRef<int64_t> shape) {
     using optimus_support::InitKind;
+    auto kind = llvm::StringSwitch<InitKind>(init.getKind())
+                    .Case("normal", InitKind::Normal)
+                    .Case("ones", InitKind::Ones)
+                    .Case("constant", InitKind::Constant)
+                    .Default(InitKind::Zeros);
     optimus_support::Initializer initializer{
-        init.getKind() == "normal" ? InitKind::Normal
-        : init.getKind() == "ones" ? InitKind::Ones
-                                   : InitKind::Zeros,
-        init.getStddev(), static_cast<uint32_t>(init.getStream())};
+        kind, init.getNumber(), static_cast<uint32_t>(init.getStream())};
     std::vector<int64_t> extents(shape.begin(), shape.end());
     optimus_support::ShardLayout layout{
         extents, extents, std::vector<std::vector<int>>(extents.size())};

@@ -53,7 +53,7 @@ static cl::opt<std::string> functionName("function", cl::value_desc("name"),
 static cl::opt<std::string>
     inputs("inputs", cl::value_desc("dir"), cl::cat(category),
            cl::desc("Arguments, as files NAME.npy: a parameter's name, or "
-                    "tokens, targets, scalar:lr, exp_avg:NAME, or arg0"));
+                    "tokens, targets, lr, exp_avg:NAME, or arg0"));
 static cl::opt<std::string>
     outputs("outputs", cl::value_desc("dir"), cl::cat(category),
             cl::desc("Where to write results, as NAME.npy in f64"));

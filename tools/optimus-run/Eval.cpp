@@ -31,8 +31,8 @@ StatusOr<Evaluation> evaluate(Session &session, World &world,
     // Every call runs the same commands: the first stands for all.
     if (index == 0)
       OPTRT_RETURN_IF_ERROR(session.checkTraffic("eval_step"));
-    lossSum += outputs.lossSum;
-    realCount += outputs.realCount;
+    lossSum += outputs.lossSum();
+    realCount += outputs.realCount();
   }
   return Evaluation{lossSum / std::max(realCount, 1.0),
                     static_cast<int64_t>(realCount)};
@@ -55,7 +55,8 @@ Status eval(const EvalOptions &options, World &world) {
                          openCheckpoint(world, options.load));
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
-        library->manifest().modelHash, tensorInfos(library->manifest()),
+        library->manifest().modelHash,
+        savedTensors(library->manifest(), CheckpointFile::Model),
         /*states=*/{})));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,

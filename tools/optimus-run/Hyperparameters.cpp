@@ -16,18 +16,18 @@ namespace optimus_run {
 
 void setScalars(Session &session, const Hyperparameters &hyperparameters,
                 int64_t step, double lr) {
-  auto set = [&](Scalar scalar, double value) {
-    session.setScalar(scalar, static_cast<float>(value));
+  auto set = [&](std::string_view name, double value) {
+    session.setScalar(name, static_cast<float>(value));
   };
-  set(Scalar::Lr, lr);
-  set(Scalar::WeightDecay, hyperparameters.weightDecay);
-  set(Scalar::Clip, hyperparameters.clip);
-  set(Scalar::Beta1, hyperparameters.beta1);
-  set(Scalar::Beta2, hyperparameters.beta2);
-  set(Scalar::Epsilon, hyperparameters.epsilon);
-  set(Scalar::Momentum, hyperparameters.momentum);
-  set(Scalar::Beta1Power, std::pow(hyperparameters.beta1, step));
-  set(Scalar::Beta2Power, std::pow(hyperparameters.beta2, step));
+  set("lr", lr);
+  set("weight_decay", hyperparameters.weightDecay);
+  set("clip", hyperparameters.clip);
+  set("beta1", hyperparameters.beta1);
+  set("beta2", hyperparameters.beta2);
+  set("epsilon", hyperparameters.epsilon);
+  set("momentum", hyperparameters.momentum);
+  set("beta1_power", std::pow(hyperparameters.beta1, step));
+  set("beta2_power", std::pow(hyperparameters.beta2, step));
 }
 
 } // namespace optimus_run

@@ -43,7 +43,9 @@ std::string shardingToString(const Mesh &mesh, const ShardLayout &layout) {
 std::string initToString(const optimus_support::Initializer &init) {
   switch (init.kind) {
   case optimus_support::InitKind::Normal:
-    return format("normal %g", init.stddev);
+    return format("normal %g", init.number);
+  case optimus_support::InitKind::Constant:
+    return format("%g", init.number);
   case optimus_support::InitKind::Zeros:
     return "zeros";
   case optimus_support::InitKind::Ones:
@@ -92,7 +94,7 @@ std::string rangesToString(std::span<const int> numbers) {
 
 /// Parameters of layers that differ by the layer's number only.
 struct ParamGroup {
-  const Param *first;
+  const Buffer *first;
   std::vector<int> layers;
 
   std::string name() const {
@@ -102,24 +104,36 @@ struct ParamGroup {
   std::size_t count() const { return std::max<std::size_t>(layers.size(), 1); }
 };
 
-/// What a table says of a parameter beside its name.
-std::vector<std::string> describe(const Mesh &mesh, const Param &param) {
-  return {optimus_support::shapeToString(param.layout.shape),
-          optimus_support::shapeToString(param.layout.localShape),
-          shardingToString(mesh, param.layout), initToString(param.init),
-          param.decay ? "yes" : "no"};
+/// What a table says of how a buffer lies beside its name.
+std::vector<std::string> describeLayout(const Mesh &mesh,
+                                        const Buffer &buffer) {
+  std::vector<std::string> texts = {
+      optimus_support::shapeToString(buffer.layout.shape),
+      optimus_support::shapeToString(buffer.layout.localShape),
+      shardingToString(mesh, buffer.layout)};
+  if (!buffer.unreduced.empty())
+    texts.back() += " partial over " + axisNames(mesh, buffer.unreduced);
+  return texts;
+}
+
+std::vector<std::string> describeParam(const Mesh &mesh, const Buffer &param) {
+  std::vector<std::string> texts = describeLayout(mesh, param);
+  texts.insert(texts.end(),
+               {initToString(*param.init), param.decay ? "yes" : "no"});
+  return texts;
 }
 
 std::vector<ParamGroup> foldLayers(const Manifest &manifest) {
   std::vector<ParamGroup> groups;
   std::map<std::vector<std::string>, std::size_t> known;
-  for (const Param &param : manifest.params) {
+  for (int64_t index : manifest.buffersOfLifetime(Lifetime::Parameter)) {
+    const Buffer &param = manifest.buffers[index];
     LayerName name(param.name);
     if (!name.layer) {
       groups.push_back({&param, {}});
       continue;
     }
-    std::vector<std::string> key = describe(manifest.mesh, param);
+    std::vector<std::string> key = describeParam(manifest.mesh, param);
     key.insert(key.end(), {name.before, name.after});
     auto [entry, isNew] = known.try_emplace(key, groups.size());
     if (isNew)
@@ -129,11 +143,6 @@ std::vector<ParamGroup> foldLayers(const Manifest &manifest) {
   for (ParamGroup &group : groups)
     std::sort(group.layers.begin(), group.layers.end());
   return groups;
-}
-
-int64_t bytesOnARank(const Param &param) {
-  return optimus_support::numElements(param.layout.localShape) *
-         static_cast<int64_t>(sizeof(float));
 }
 
 void printModel(const ModelLibrary &library) {
@@ -164,22 +173,101 @@ void printDimensions(const Manifest &manifest) {
 }
 
 void printParams(const Manifest &manifest) {
+  std::vector<int64_t> params = manifest.buffersOfLifetime(Lifetime::Parameter);
   int64_t bytes = 0;
-  for (const Param &param : manifest.params)
-    bytes += bytesOnARank(param);
-  std::cout << "\nParameters: " << manifest.params.size() << " tensors, "
+  for (int64_t param : params)
+    bytes += manifest.buffers[param].numBytes();
+  std::cout << "\nParameters: " << params.size() << " tensors, "
             << formatCount(manifest.numParamElements()) << " elements, "
             << formatBytes(bytes) << " on each rank\n";
   Table table({"name", "shape", "on each rank", "sharding", "init", "decay",
                "tensors", "bytes of a rank"},
               {1, 2, 3, 4, 5});
   for (const ParamGroup &group : foldLayers(manifest)) {
-    std::vector<std::string> row = describe(manifest.mesh, *group.first);
+    std::vector<std::string> row = describeParam(manifest.mesh, *group.first);
     row.insert(row.begin(), group.name());
     row.push_back(std::to_string(group.count()));
-    row.push_back(formatBytes(bytesOnARank(*group.first) *
+    row.push_back(formatBytes(group.first->numBytes() *
                               static_cast<int64_t>(group.count())));
     table.addRow(std::move(row));
+  }
+  table.print(std::cout);
+}
+
+/// What a table says of the other buffers of a role.
+std::vector<std::string> describeRole(const Buffer &buffer) {
+  std::string reset = "-", saved = "-";
+  if (buffer.reset != Reset::Never)
+    reset = concat("every ", toString(buffer.reset));
+  if (buffer.saved)
+    saved = buffer.saved->file == CheckpointFile::Model ? "model" : "optimizer";
+  return {buffer.role,
+          std::string(toString(buffer.type)),
+          std::string(toString(buffer.lifetime)),
+          buffer.init ? initToString(*buffer.init) : "-",
+          reset,
+          saved,
+          std::string(toString(buffer.filledBy))};
+}
+
+void printBuffers(const Manifest &manifest) {
+  /// What those of one role have on a rank, and one of them.
+  struct Group {
+    std::vector<std::string> texts;
+    const Buffer *first;
+    int64_t count = 0, bytes = 0;
+  };
+  std::vector<Group> groups;
+  for (const Buffer &buffer : manifest.buffers) {
+    if (buffer.lifetime == Lifetime::Parameter)
+      continue;
+    std::vector<std::string> texts = describeRole(buffer);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group &g) { return g.texts == texts; });
+    if (group == groups.end())
+      group = groups.insert(group, {std::move(texts), &buffer});
+    ++group->count;
+    group->bytes += buffer.numBytes();
+  }
+  std::cout << "\nOther buffers, by role\n";
+  Table table({"role", "type", "lifetime", "init", "reset", "saved in",
+               "filled by", "shape", "on each rank", "sharding", "tensors",
+               "bytes of a rank"},
+              {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (Group &group : groups) {
+    std::vector<std::string> row = std::move(group.texts), layout(3, "-");
+    if (group.count == 1)
+      layout = describeLayout(manifest.mesh, *group.first);
+    row.insert(row.end(), layout.begin(), layout.end());
+    row.push_back(std::to_string(group.count));
+    row.push_back(formatBytes(group.bytes));
+    table.addRow(std::move(row));
+  }
+  table.print(std::cout);
+}
+
+/// The roles of buffers, each once, for instance "parameter, exp_avg".
+std::string rolesToString(const Manifest &manifest,
+                          std::span<const int64_t> buffers) {
+  std::vector<std::string> roles;
+  for (int64_t buffer : buffers) {
+    const std::string &role = manifest.buffers[buffer].role;
+    if (std::find(roles.begin(), roles.end(), role) == roles.end())
+      roles.push_back(role);
+  }
+  std::string text;
+  for (const std::string &role : roles)
+    text += (text.empty() ? "" : ", ") + role;
+  return text.empty() ? "-" : text;
+}
+
+void printEffects(const Manifest &manifest) {
+  std::cout << "\nWhat functions change and return, by role\n";
+  Table table({"name", "changes", "returns"}, {1, 2});
+  for (const Function &function : manifest.functions) {
+    Effects effects = manifest.effectsOf(function);
+    table.addRow({function.name, rolesToString(manifest, effects.changed),
+                  rolesToString(manifest, effects.returned)});
   }
   table.print(std::cout);
 }
@@ -249,6 +337,8 @@ Status inspect(const InspectOptions &options) {
   printModel(*library);
   printDimensions(library->manifest());
   printParams(library->manifest());
+  printBuffers(library->manifest());
+  printEffects(library->manifest());
   printFunctions(library->manifest());
   return okStatus();
 }

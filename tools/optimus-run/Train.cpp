@@ -245,7 +245,7 @@ StatusOr<StepOutputs> Training::runStep(int64_t step) {
     session->setRandom(plan().seed, step);
     return session->run("train_step");
   }
-  session->clearSums();
+  OPTRT_RETURN_IF_ERROR(session->reset(Reset::Step));
   for (int64_t microbatch = 0; microbatch != microbatches; ++microbatch) {
     if (microbatch > 0)
       ending = world.agree(fill(step, microbatch));
@@ -278,7 +278,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
 
   reached = step;
   last = {
-      step, outputs->meanLoss(), outputs->gradNorm,
+      step, outputs->meanLoss(), outputs->gradNorm(),
       lr,   1e3 * seconds,       static_cast<double>(batchTokens()) / seconds};
   if (step == plan().firstStep)
     OPTRT_RETURN_IF_ERROR(observeFirstStep());

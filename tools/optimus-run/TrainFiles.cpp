@@ -106,7 +106,8 @@ Status TrainFiles::open(const TrainOptions &options, World &world) {
   const Manifest &manifest = library->manifest();
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
-        manifest.modelHash, tensorInfos(manifest), stateNames(manifest))));
+        manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
+        savedTensors(manifest, CheckpointFile::Optimizer))));
   plan.emplace(options, checkpoint ? &checkpoint->state() : nullptr);
   OPTRT_RETURN_IF_ERROR(world.agree(checkPlan(options, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(world.agree(openData(options)));

@@ -27,6 +27,21 @@ struct Gradients {
   std::vector<std::vector<float>> tensors; ///< one a parameter
 };
 
+/// The buffers of a library's gradients, in the order of their parameters.
+StatusOr<std::vector<int64_t>> findGradients(const ModelLibrary &library) {
+  const Manifest &manifest = library.manifest();
+  std::vector<int64_t> gradients;
+  for (int64_t param : manifest.buffersOfLifetime(Lifetime::Parameter)) {
+    std::optional<int64_t> gradient = manifest.findRole("grad", param);
+    if (!gradient)
+      return invalidArgument(
+          concat("`", library.path(), "` has no gradient of ",
+                 manifest.buffers[param].name, " to compare"));
+    gradients.push_back(*gradient);
+  }
+  return gradients;
+}
+
 /// What one library makes of the batch, and what it does to rounding errors.
 struct Computed {
   Gradients exact;
@@ -36,6 +51,7 @@ struct Computed {
 };
 
 StatusOr<Gradients> runGradStep(Session &session, const Dataset &data,
+                                std::span<const int64_t> gradients,
                                 const VerifyOptions &options) {
   const Manifest &manifest = session.manifest();
   OPTRT_RETURN_IF_ERROR(session.fill(
@@ -47,9 +63,9 @@ StatusOr<Gradients> runGradStep(Session &session, const Dataset &data,
   OPTRT_RETURN_IF_ERROR(session.checkTraffic("grad_step"));
   Gradients result;
   result.loss = static_cast<float>(outputs.meanLoss());
-  for (std::size_t p = 0; p != manifest.params.size(); ++p) {
+  for (int64_t gradient : gradients) {
     OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
-                           session.gatherGradient(static_cast<int64_t>(p)));
+                           session.gather(manifest.buffers[gradient].name));
     result.tensors.push_back(std::move(whole));
   }
   return result;
@@ -74,23 +90,29 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   } else {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::open(options.load));
-    OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(manifest.modelHash,
-                                                 tensorInfos(manifest),
-                                                 /*states=*/{}));
+    OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
+        manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
+        /*states=*/{}));
     OPTRT_RETURN_IF_ERROR(session->load(*checkpoint));
   }
   // What is dropped out is what a training step drops that reads this batch.
   session->setRandom(options.seed, options.stepIndex + 1);
+  OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
+                         findGradients(library));
   Computed result;
-  OPTRT_ASSIGN_OR_RETURN(result.exact, runGradStep(*session, *data, options));
+  OPTRT_ASSIGN_OR_RETURN(result.exact,
+                         runGradStep(*session, *data, gradients, options));
   OPTRT_ASSIGN_OR_RETURN(result.numPerturbed, session->perturb(options.seed));
   OPTRT_ASSIGN_OR_RETURN(result.perturbed,
-                         runGradStep(*session, *data, options));
+                         runGradStep(*session, *data, gradients, options));
   return result;
 }
 
 /// What the compiler derived of an argument's rounding errors.
-StatusOr<double> roundingOf(const ModelLibrary &library, const Arg *arg) {
+StatusOr<double> roundingOf(const ModelLibrary &library,
+                            std::optional<int64_t> buffer) {
+  const Function &function = *library.manifest().findFunction("grad_step");
+  const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
   if (arg && arg->rounding)
     return *arg->rounding;
   return invalidArgument(
@@ -103,18 +125,18 @@ StatusOr<double> roundingOf(const ModelLibrary &library, const Arg *arg) {
 /// The loss, as a tensor of one element, and all gradients.
 StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
                                                   const Computed &computed) {
-  const Function &function = *library.manifest().findFunction("grad_step");
   std::vector<ComputedTensor> tensors;
   OPTRT_ASSIGN_OR_RETURN(
-      double loss, roundingOf(library, function.findOutput(Output::LossSum)));
+      double loss,
+      roundingOf(library, library.manifest().findRole("loss_sum")));
   tensors.push_back({{&computed.exact.loss, 1},
                      {&computed.perturbed.loss, 1},
                      loss,
                      computed.numPerturbed});
-  for (std::size_t p = 0; p != computed.exact.tensors.size(); ++p) {
-    OPTRT_ASSIGN_OR_RETURN(
-        double rounding,
-        roundingOf(library, function.findGradient(static_cast<int64_t>(p))));
+  OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
+                         findGradients(library));
+  for (std::size_t p = 0; p != gradients.size(); ++p) {
+    OPTRT_ASSIGN_OR_RETURN(double rounding, roundingOf(library, gradients[p]));
     tensors.push_back({computed.exact.tensors[p], computed.perturbed.tensors[p],
                        rounding, computed.numPerturbed});
   }
@@ -197,9 +219,11 @@ Status verify(const VerifyOptions &options) {
   // Libraries of one model list its parameters in one order: the hash says.
   TensorPair loss{"loss", tensorsA[0], tensorsB[0]};
   std::vector<TensorPair> gradients;
-  for (std::size_t p = 0; p != first->manifest().params.size(); ++p)
-    gradients.push_back(
-        {first->manifest().params[p].name, tensorsA[p + 1], tensorsB[p + 1]});
+  std::vector<int64_t> parameters =
+      first->manifest().buffersOfLifetime(Lifetime::Parameter);
+  for (std::size_t p = 0; p != parameters.size(); ++p)
+    gradients.push_back({first->manifest().buffers[parameters[p]].name,
+                         tensorsA[p + 1], tensorsB[p + 1]});
   std::vector<TensorComparison> results = compareTensors({&loss, 1});
   for (TensorComparison &result : compareTensors(gradients))
     results.push_back(std::move(result));

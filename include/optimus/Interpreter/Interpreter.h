@@ -44,10 +44,10 @@ LogicalResult checkMemory(func::FuncOp function);
 /// The shape of the whole, unpadded tensor that a tensor type is a part of.
 SmallVector<int64_t> getWholeShape(Type type);
 
-/// The name of an argument: its parameter's name, else its binding, else
-/// "arg" and its number.
+/// The name of an argument: its parameter's name, else its buffer's ("ROLE" or
+/// "ROLE:OF"), else "arg" and its number.
 std::string getArgumentName(func::FuncOp function, unsigned argument);
-/// The name of a result: its binding, else "result" and its number.
+/// The name of a result: its buffer's, else "result" and its number.
 std::string getResultName(func::FuncOp function, unsigned result);
 
 } // namespace mlir::optimus

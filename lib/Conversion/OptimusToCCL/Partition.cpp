@@ -11,6 +11,7 @@
 
 #include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -99,15 +100,15 @@ private:
     if (auto sum = value.getDefiningOp<AddOp>())
       sum->setAttr(OptimusDialect::kShardings,
                    ArrayAttr::get(&getContext(), complete(getSharding(value))));
-    auto binding = function.getResultAttr(number, OptimusDialect::kBinding);
+    BufferAttr buffer = getResultBuffer(function, number);
     for (auto other : getOperation().getOps<func::FuncOp>()) {
       for (unsigned i = 0; i < other.getNumArguments(); ++i)
-        if (other.getArgAttr(i, OptimusDialect::kBinding) == binding)
+        if (getArgumentBuffer(other, i) == buffer)
           if (auto sharding = other.getArgAttrOfType<ShardingAttr>(
                   i, OptimusDialect::kSharding))
             other.setArgAttr(i, OptimusDialect::kSharding, complete(sharding));
       for (unsigned i = 0; i < other.getNumResults(); ++i)
-        if (other.getResultAttr(i, OptimusDialect::kBinding) == binding)
+        if (getResultBuffer(other, i) == buffer)
           if (auto sharding = other.getResultAttrOfType<ShardingAttr>(
                   i, OptimusDialect::kSharding))
             other.setResultAttr(i, OptimusDialect::kSharding,

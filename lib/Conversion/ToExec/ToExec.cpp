@@ -104,6 +104,18 @@ private:
         succeeded(checkTypes(function.getResultTypes(), "result")));
   }
 
+  /// Keeps for the manifest what a flat buffer does not show: which tensor is
+  /// in it, and what the function does to it.
+  static void describe(NamedAttrList &attributes, Type type, StringRef access) {
+    using exec::ExecDialect;
+    if (!attributes.get(OptimusDialect::kParam) &&
+        !attributes.get(OptimusDialect::kBinding))
+      return;
+    attributes.set(ExecDialect::kLocalType, TypeAttr::get(type));
+    attributes.set(ExecDialect::kAccess,
+                   StringAttr::get(type.getContext(), access));
+  }
+
   /// Makes the new function, with an empty body.
   void createFunction() {
     OpBuilder builder(function);
@@ -113,7 +125,10 @@ private:
     for (BlockArgument argument : function.getArguments()) {
       types.push_back(getFlatType(argument.getType()));
       NamedAttrList list(function.getArgAttrDict(argument.getArgNumber()));
-      list.erase(donates);
+      bool isUpdated = list.erase(donates) != nullptr;
+      describe(list, argument.getType(),
+               isUpdated ? exec::ExecDialect::kAccessUpdate
+                         : exec::ExecDialect::kAccessRead);
       attributes.push_back(list.getDictionary(builder.getContext()));
     }
     for (unsigned result = 0; result < function.getNumResults(); ++result) {
@@ -121,6 +136,8 @@ private:
         continue;
       types.push_back(getFlatType(function.getResultTypes()[result]));
       NamedAttrList list(function.getResultAttrDict(result));
+      describe(list, function.getResultTypes()[result],
+               exec::ExecDialect::kAccessWrite);
       attributes.push_back(list.getDictionary(builder.getContext()));
     }
     SmallVector<NamedAttribute> functionAttributes(

@@ -10,8 +10,7 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 #include "optimus-support/NearestName.h"
 
@@ -39,12 +38,14 @@ private:
                            StringRef name, RankedTensorType type);
   LogicalResult checkInput(func::FuncOp function, unsigned number,
                            StringRef name, RankedTensorType type);
-  LogicalResult checkBinding(func::FuncOp function, const Twine &where,
-                             Attribute value,
-                             const llvm::StringMap<unsigned> &params);
-  /// That what the runtime passes as `key` is the same for all functions.
-  LogicalResult checkAgreement(func::FuncOp function, unsigned number,
-                               StringRef key, RankedTensorType type);
+  /// That the parameter that a buffer belongs to is there.
+  LogicalResult checkOwner(func::FuncOp function, const Twine &where,
+                           BufferAttr buffer,
+                           const llvm::StringMap<unsigned> &params);
+  /// That all functions say the same of a buffer and, where it is known, of the
+  /// type of what is in it.
+  LogicalResult checkAgreement(func::FuncOp function, const Twine &where,
+                               BufferAttr buffer, RankedTensorType type);
   LogicalResult checkTable(Operation *op);
 
   int64_t get(StringRef key) {
@@ -53,7 +54,13 @@ private:
 
   ModuleOp module;
   DictionaryAttr described;
-  llvm::StringMap<std::pair<func::FuncOp, RankedTensorType>> known;
+  /// What was first said of a buffer.
+  struct Known {
+    func::FuncOp function;
+    BufferAttr buffer;
+    RankedTensorType type;
+  };
+  llvm::StringMap<Known> known;
 };
 } // namespace
 
@@ -81,15 +88,24 @@ static RankedTensorType getTensorType(func::FuncOp function, unsigned number) {
 }
 
 LogicalResult ModelChecker::checkAgreement(func::FuncOp function,
-                                           unsigned number, StringRef key,
+                                           const Twine &where,
+                                           BufferAttr buffer,
                                            RankedTensorType type) {
-  auto [entry, isNew] = known.try_emplace(key, function, type);
-  auto [other, expected] = entry->second;
-  if (isNew || expected == type)
-    return success();
-  return function.emitOpError("argument ")
-         << number << " ('" << key << "'): expected " << expected << ", as in @"
-         << other.getSymName() << ", found " << type;
+  std::string name = buffer.getName();
+  Known &first =
+      known.try_emplace(name, Known{function, buffer, type}).first->second;
+  if (!first.type)
+    first.type = type;
+  auto fail = [&](Attribute expected, Attribute found) {
+    return function.emitOpError(where)
+           << " ('" << name << "'): expected " << expected << ", as in @"
+           << first.function.getSymName() << ", found " << found;
+  };
+  if (first.buffer != buffer)
+    return fail(first.buffer, buffer);
+  if (type && first.type != type)
+    return fail(TypeAttr::get(first.type), TypeAttr::get(type));
+  return success();
 }
 
 LogicalResult ModelChecker::checkParts(func::FuncOp function, unsigned number,
@@ -138,7 +154,7 @@ LogicalResult ModelChecker::checkParam(func::FuncOp function, unsigned number,
       return fail() << ": expected a dimension \"vocabulary\" of at least "
                     << get("vocabulary") << ", the vocabulary of "
                     << OptimusDialect::kModel << ", found " << extent;
-  return checkAgreement(function, number, name, type);
+  return success();
 }
 
 LogicalResult ModelChecker::checkInput(func::FuncOp function, unsigned number,
@@ -150,37 +166,30 @@ LogicalResult ModelChecker::checkInput(func::FuncOp function, unsigned number,
            << number << ": expected " << name << " of [batch, sequence] = ["
            << expected << "], as " << OptimusDialect::kModel << " says, found ["
            << shape << "]";
-  return checkAgreement(function, number, name, type);
+  return success();
 }
 
-LogicalResult
-ModelChecker::checkBinding(func::FuncOp function, const Twine &where,
-                           Attribute value,
-                           const llvm::StringMap<unsigned> &params) {
-  auto binding = dyn_cast_or_null<StringAttr>(value);
-  if (!binding)
+LogicalResult ModelChecker::checkOwner(func::FuncOp function,
+                                       const Twine &where, BufferAttr buffer,
+                                       const llvm::StringMap<unsigned> &params) {
+  StringAttr of = buffer.getOf();
+  if (!of || params.contains(of.getValue()))
     return success();
-  std::vector<std::string> known{"tokens",   "targets",    "random",
-                                 "loss_sum", "real_count", "grad_norm"};
-  for (StringRef optimizer : getKnownOptimizers())
-    for (StringRef scalar : lookupOptimizer(optimizer)->scalars)
-      known.push_back(("scalar:" + scalar).str());
-  auto [kind, name] = binding.getValue().split(':');
-  bool isOfParam = kind == "grad" || kind == "param" || isOptimizerState(kind);
-  if (isOfParam ? params.contains(name)
-                : llvm::is_contained(known, binding.getValue()))
-    return success();
-  InFlightDiagnostic error = function.emitOpError(where)
-                             << ": the runtime knows nothing that is bound as "
-                             << binding;
-  if (isOfParam)
-    return error << "; there is no parameter '" << name << "'";
-  return error << optimus_support::didYouMean(binding.str(), known);
+  std::vector<std::string> names;
+  for (StringRef name : params.keys())
+    names.push_back(name.str());
+  llvm::sort(names);
+  return function.emitOpError(where)
+         << ": expected '" << buffer.getName()
+         << "' to belong to a parameter of the function; there is no "
+            "parameter '"
+         << of.getValue() << '\''
+         << optimus_support::didYouMean(of.str(), names);
 }
 
 LogicalResult ModelChecker::check(func::FuncOp function) {
   StringRef unbound[] = {"tokens", "targets"};
-  unsigned numUnbound = 0, numParams = 0;
+  unsigned numUnbound = 0;
   llvm::StringMap<unsigned> names;
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
     RankedTensorType type = getTensorType(function, i);
@@ -188,43 +197,41 @@ LogicalResult ModelChecker::check(func::FuncOp function) {
       continue;
     if (failed(checkParts(function, i, type)))
       return failure();
-    if (auto name =
-            function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kParam)) {
-      auto [entry, isNew] = names.try_emplace(name.getValue(), i);
+    BufferAttr buffer = getArgumentBuffer(function, i);
+    if (buffer && buffer.getLifetime() == Lifetime::Parameter) {
+      StringRef name = buffer.getOf().getValue();
+      auto [entry, isNew] = names.try_emplace(name, i);
       if (!isNew)
         return function.emitOpError("argument ")
                << i << ": argument " << entry->second << " is the parameter '"
-               << name.getValue() << "', too";
-      ++numParams;
-      if (failed(checkParam(function, i, name.getValue(), type)))
+               << name << "', too";
+      if (failed(checkParam(function, i, name, type)))
         return failure();
-      continue;
     }
-    auto binding =
-        function.getArgAttrOfType<StringAttr>(i, OptimusDialect::kBinding);
-    StringRef input = binding ? binding.getValue() : "";
+    BufferAttr input = buffer;
     // Before steps are built only tokens and targets are integers.
-    if (!binding && numParams > 0 && type.getElementType().isInteger(32) &&
+    if (!buffer && !names.empty() && type.getElementType().isInteger(32) &&
         numUnbound < 2)
-      input = unbound[numUnbound++];
-    if ((input == "tokens" || input == "targets")
-            ? failed(checkInput(function, i, input, type))
-            : isOptimizerState(input.split(':').first) &&
-                  failed(checkAgreement(function, i, input, type)))
+      input = getInputBuffer(module.getContext(), unbound[numUnbound++]);
+    if (input && input.getFilledBy() == FilledBy::Data &&
+        failed(checkInput(function, i, input.getRole(), type)))
+      return failure();
+    if (input && failed(checkAgreement(function, "argument " + Twine(i), input,
+                                       type)))
       return failure();
   }
-  if (numParams == 0)
+  if (names.empty())
     return success();
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-    if (failed(checkBinding(function, "argument " + Twine(i),
-                            function.getArgAttr(i, OptimusDialect::kBinding),
-                            names)))
-      return failure();
+    if (BufferAttr buffer = getArgumentBuffer(function, i))
+      if (failed(checkOwner(function, "argument " + Twine(i), buffer, names)))
+        return failure();
   for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
-    if (failed(checkBinding(function, "result " + Twine(i),
-                            function.getResultAttr(i, OptimusDialect::kBinding),
-                            names)))
-      return failure();
+    if (auto buffer = function.getResultAttrOfType<BufferAttr>(
+            i, OptimusDialect::kBinding))
+      if (failed(checkOwner(function, "result " + Twine(i), buffer, names)) ||
+          failed(checkAgreement(function, "result " + Twine(i), buffer, {})))
+        return failure();
   return success();
 }
 

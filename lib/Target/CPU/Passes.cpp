@@ -21,7 +21,7 @@ using namespace mlir;
 namespace {
 class RecordLayoutsPass
     : public optimus::impl::RecordLayoutsPassBase<RecordLayoutsPass> {
-  void runOnOperation() override { optimus::recordLayouts(getOperation()); }
+  void runOnOperation() override { optimus::recordProgram(getOperation()); }
 };
 
 class BuildManifestPass

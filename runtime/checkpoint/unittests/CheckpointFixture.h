@@ -43,7 +43,14 @@ protected:
     return {{"wte.weight", {12, 5}}, {"h.0.w", {5, 9}}, {"ln_f.bias", {7}}};
   }
 
-  static constexpr std::string_view kMoments[] = {"exp_avg", "exp_avg_sq"};
+  /// The moments of each parameter.
+  static std::vector<TensorInfo> moments() {
+    std::vector<TensorInfo> result;
+    for (const TensorInfo &param : params())
+      for (const char *moment : {"exp_avg.", "exp_avg_sq."})
+        result.push_back({moment + param.name, param.shape});
+    return result;
+  }
 
   /// Element i of a tensor, different for each tensor and `salt`.
   static float valueOf(const std::string &tensor, int64_t salt, int64_t i) {
@@ -64,12 +71,8 @@ protected:
     std::vector<std::pair<CheckpointFile, TensorInfo>> result;
     for (const TensorInfo &param : params())
       result.push_back({CheckpointFile::Model, param});
-    for (const TensorInfo &param : params()) {
-      result.push_back(
-          {CheckpointFile::Optimizer, {stateName("exp_avg", param.name), param.shape}});
-      result.push_back(
-          {CheckpointFile::Optimizer, {stateName("exp_avg_sq", param.name), param.shape}});
-    }
+    for (const TensorInfo &moment : moments())
+      result.push_back({CheckpointFile::Optimizer, moment});
     return result;
   }
 

@@ -245,84 +245,33 @@ static int32_t gradStep(optrt_rank *rank, void *memory, void *const *args) {
 static const optimus_function functions[] = {{"train_step", trainStep},
                                              {"eval_step", evalStep},
                                              {"grad_step", gradStep}};
-static char manifest[8192];
+static char manifest[16384];
 static optimus_model model = {OPTRT_ABI_VERSION, manifest, 0, 3, functions};
 
-static int writeFunction(char *to, size_t room, const char *name,
-                         const char *args, int commands, long long bytes,
-                         int messages) {
-  char communication[128] = "";
-  if (kRanks > 1)
-    snprintf(communication, sizeof(communication),
-             "{\"axis\": \"row\", \"bytes\": %lld, \"messages\": %d}", bytes,
-             messages);
-  long long arenaBytes = 4LL * kArenaFloats;
-  return snprintf(
-      to, room,
-      "{\"name\": \"%s\", \"args\": [%s], \"commands\": %d, "
-      "\"arena_bytes\": %lld, \"lower_bound_bytes\": %lld, "
-      "\"peak_bytes\": {\"activation\": %lld}, \"communication\": [%s]}",
-      name, args, commands, arenaBytes, arenaBytes, arenaBytes, communication);
-}
-
-#define PARAMS                                                                 \
-  "{\"kind\": \"param\", \"index\": 0}, {\"kind\": \"param\", \"index\": 1}, "
-#define INPUTS "{\"kind\": \"tokens\"}, {\"kind\": \"targets\"}, "
-#define SCALAR(name) "{\"kind\": \"scalar\", \"name\": \"" name "\"}, "
-#define LOSS                                                                   \
-  "{\"kind\": \"output\", \"name\": \"loss_sum\"}, "                           \
-  "{\"kind\": \"output\", \"name\": \"real_count\"}"
-// Of logits, of the softmax and of the gradient: at most three sums of 256.
-#if TOY_FAULT == TOY_FAULT_ROUNDING
-#define ROUNDING ""
-#else
-#define ROUNDING ", \"rounding\": 28"
-#endif
-#define LOSS_ROUNDED                                                           \
-  "{\"kind\": \"output\", \"name\": \"loss_sum\"" ROUNDING "}, "               \
-  "{\"kind\": \"output\", \"name\": \"real_count\"}"
+#include "ToyManifest.h"
 
 static void writeManifest(void) {
   char *to = manifest;
   char *end = manifest + sizeof(manifest);
   const char *features =
       TOY_FAULT == TOY_FAULT_FEATURE ? "\"avx512nosuch\", \"sse2\"" : "";
-  to += snprintf(
-      to, end - to,
-      "{\"format\": 1, \"compiler\": \"written by hand\", "
-      "\"source_hash\": \"00000000000000%02x\", "
-      "\"model_hash\": \"0123456789abcdef\", "
-      "\"target\": {\"cpu\": \"generic\", \"features\": [%s]}, "
-      "\"mesh\": [{\"axis\": \"row\", \"size\": %d}], "
-      "\"strategy\": \"by hand\", "
-      "\"model\": {\"batch\": %d, \"sequence\": %d, \"vocabulary\": %d}, "
-      "\"optimizer\": \"adamw\", "
-      "\"dimensions\": [{\"name\": \"vocabulary\", \"size\": %d, "
-      "\"padded\": %d, \"axes\": [\"row\"]}, {\"name\": \"batch\", "
-      "\"size\": %d, \"padded\": %d, \"axes\": [\"row\"]}], ",
-      kRanks + 16 * (TOY_FAULT == TOY_FAULT_SOURCE), features, kRanks, kBatch,
-      kSequence, kVocabulary, kVocabulary, kPaddedRows, kBatch,
-      kLocalBatch * kRanks);
-  to += snprintf(
-      to, end - to,
-      "\"params\": [{\"name\": \"table.weight\", \"hf_shape\": [%d, %d], "
-      "\"shape\": [%d, %d], \"local_shape\": [%d, %d], "
-      "\"sharding\": [[\"row\"], []], \"init\": {\"kind\": \"normal\", "
-      "\"stddev\": 0.02, \"stream\": 3}, \"decay\": true}, "
-      "{\"name\": \"table.bias\", \"hf_shape\": [%d], \"shape\": [%d], "
-      "\"local_shape\": [%d], \"sharding\": [[]], "
-      "\"init\": {\"kind\": \"zeros\"}, \"decay\": false}], ",
-      kVocabulary, kVocabulary, kVocabulary, kVocabulary, kLocalRows,
-      kVocabulary, kVocabulary, kVocabulary, kVocabulary);
-  const char *input = "\"%s\": {\"shape\": [%d, %d], \"local_shape\": "
-                      "[%d, %d], \"sharding\": [[\"row\"], []]}";
-  to += snprintf(to, end - to, "\"inputs\": {");
-  to += snprintf(to, end - to, input, "tokens", kBatch, kSequence, kLocalBatch,
-                 kSequence);
-  to += snprintf(to, end - to, ", ");
-  to += snprintf(to, end - to, input, "targets", kBatch, kSequence, kLocalBatch,
-                 kSequence);
-  to += snprintf(to, end - to, "}, \"functions\": [");
+  WRITE("{\"format\": 2, \"compiler\": \"written by hand\", "
+        "\"source_hash\": \"00000000000000%02x\", "
+        "\"model_hash\": \"0123456789abcdef\", "
+        "\"target\": {\"cpu\": \"generic\", \"features\": [%s]}, "
+        "\"mesh\": [{\"axis\": \"row\", \"size\": %d}], "
+        "\"strategy\": \"by hand\", "
+        "\"model\": {\"batch\": %d, \"sequence\": %d, \"vocabulary\": %d}, "
+        "\"optimizer\": \"adamw\", "
+        "\"dimensions\": [{\"name\": \"vocabulary\", \"size\": %d, "
+        "\"padded\": %d, \"axes\": [\"row\"]}, {\"name\": \"batch\", "
+        "\"size\": %d, \"padded\": %d, \"axes\": [\"row\"]}], "
+        "\"buffers\": [",
+        kRanks + 16 * (TOY_FAULT == TOY_FAULT_SOURCE), features, kRanks, kBatch,
+        kSequence, kVocabulary, kVocabulary, kPaddedRows, kBatch,
+        kLocalBatch * kRanks);
+  to = writeBuffers(to, end);
+  WRITE("], \"functions\": [");
 
   // By the rule of docs/manifest.md.
   long long others = kRanks - 1;
@@ -332,28 +281,13 @@ static void writeManifest(void) {
     forwardBytes += 4;
   long long backwardBytes = table + 2 * others * kVocabulary * 4;
   long long trainBytes = forwardBytes + backwardBytes + 2 * others * 4;
-  to += writeFunction(
-      to, end - to, "train_step",
-      PARAMS "{\"kind\": \"exp_avg\", \"index\": 0}, "
-             "{\"kind\": \"exp_avg\", \"index\": 1}, "
-             "{\"kind\": \"exp_avg_sq\", \"index\": 0}, "
-             "{\"kind\": \"exp_avg_sq\", \"index\": 1}, " INPUTS SCALAR("lr")
-                 SCALAR("weight_decay") SCALAR("clip") SCALAR("beta1")
-                     SCALAR("beta2") SCALAR("epsilon") SCALAR("beta1_power")
-                         SCALAR("beta2_power") LOSS
-      ", {\"kind\": \"output\", \"name\": \"grad_norm\"}",
-      42, trainBytes, 5);
-  to += snprintf(to, end - to, ", ");
-  to += writeFunction(to, end - to, "eval_step", PARAMS INPUTS LOSS, 6,
-                      forwardBytes, 2);
-  to += snprintf(to, end - to, ", ");
-  to += writeFunction(to, end - to, "grad_step",
-                      PARAMS INPUTS "{\"kind\": \"grad\", \"index\": 0" ROUNDING
-                                    "}, "
-                                    "{\"kind\": \"grad\", \"index\": 1" ROUNDING
-                                    "}, " LOSS_ROUNDED,
-                      9, forwardBytes + backwardBytes, 4);
-  to += snprintf(to, end - to, "]}");
+  to = writeFunction(to, end, "train_step", writeTrainArgs, 42, trainBytes, 5);
+  WRITE(", ");
+  to = writeFunction(to, end, "eval_step", writeEvalArgs, 6, forwardBytes, 2);
+  WRITE(", ");
+  to = writeFunction(to, end, "grad_step", writeGradArgs, 9,
+                     forwardBytes + backwardBytes, 4);
+  WRITE("]}");
   model.manifest_size = (uint64_t)(to - manifest);
 }
 

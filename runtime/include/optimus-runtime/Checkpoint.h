@@ -24,6 +24,7 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_H
 
+#include "optimus-runtime/CheckpointFile.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/FileLock.h"
@@ -62,14 +63,6 @@ struct TensorInfo {
 
   bool operator==(const TensorInfo &) const = default;
 };
-
-enum class CheckpointFile { Model, Optimizer };
-
-/// The name of what an optimizer keeps of a parameter, in its file: "exp_avg"
-/// and "wte.weight" make "exp_avg.wte.weight".
-inline std::string stateName(std::string_view state, const std::string &param) {
-  return std::string(state) + "." + param;
-}
 
 struct CheckpointWriterOptions {
   /// Most bytes of tensors in one model file; a larger tensor has its own.
@@ -168,12 +161,13 @@ public:
   /// In the files' order.
   std::span<const TensorInfo> tensors(CheckpointFile file) const;
 
-  /// Checks that it is a checkpoint of this model: the same model hash, and
-  /// every parameter with the expected shape, and so `states`, what the
-  /// optimizer keeps of each. Otherwise InvalidArgument, naming what differs.
+  /// Checks that it is a checkpoint of this model: the same model hash, every
+  /// parameter and no other with the expected shape, and so `states`, what the
+  /// optimizer keeps, among what else there may be of that. Otherwise
+  /// InvalidArgument, naming what differs.
   Status checkModel(const std::string &modelHash,
                     std::span<const TensorInfo> params,
-                    std::span<const std::string_view> states) const;
+                    std::span<const TensorInfo> states) const;
 
   /// Reads the shard of `rank` of a tensor with this layout, padding zeroed, in
   /// pieces: besides `shard` it takes 256 KiB. DataLoss if there is no tensor

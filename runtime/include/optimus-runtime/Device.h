@@ -33,6 +33,12 @@ struct Event {
   uint64_t number = 0;
 };
 
+/// What addresses that a device allocates are a multiple of.
+inline constexpr int64_t kBufferAlignment = 64;
+inline int64_t alignedSize(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 class Device;
 
 /// Memory of a device, given back when it is destroyed; the device must outlive
@@ -74,8 +80,8 @@ private:
 /// written is undefined, and host memory that is read or written must stay. A
 /// processor's device is done when a call returns, so that nobody waits.
 ///
-/// All calls on one device come from one thread, the rank's; different devices
-/// may run at the same time in one process. Packed copies of weights may stay
+/// Calls on one device come from one thread at a time; different devices may run
+/// at the same time in one process. Packed copies of weights may stay
 /// in the device (see `setParameterVersion`).
 ///
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
@@ -107,7 +113,7 @@ public:
   // Memory
   //===--------------------------------------------------------------------===//
 
-  /// Zeroed and aligned to 64 bytes. `purpose` is for the message where there
+  /// Zeroed and aligned to kBufferAlignment. `purpose` is for the message where there
   /// is not enough: "the arena of a rank".
   virtual StatusOr<DeviceMemory> allocate(int64_t bytes,
                                           const char *purpose) = 0;

@@ -8,15 +8,18 @@
 //
 // The manifest of a model library (docs/manifest.md) as plain structures.
 // Everything in a parsed manifest has been checked: indices are in range,
-// products of extents fit int64_t, shards cover their tensors.
+// products of extents fit int64_t, shards cover their tensors, and all buffers
+// of a rank together fit int64_t bytes.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_MANIFEST_H
 #define OPTIMUS_RUNTIME_MANIFEST_H
 
+#include "optimus-runtime/CheckpointFile.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/Initialize.h"
 #include "optimus-support/Mesh.h"
 #include "optimus-support/Shard.h"
@@ -30,69 +33,90 @@
 
 namespace optrt {
 
+using optimus_support::ElementType;
 using optimus_support::Mesh;
 using optimus_support::ShardLayout;
 
-/// A class of dimensions that some axis cuts or that is padded.
+/// A class of dimensions that some axis shards or that is padded.
 struct Dimension {
   std::string name;
   int64_t size = 0;
   int64_t padded = 0;    ///< at least size
-  std::vector<int> axes; ///< mesh axes that cut it in some tensor
+  std::vector<int> axes; ///< mesh axes that shard it in some tensor
 };
 
-/// A trained tensor; its gradient has the same layout.
-struct Param {
-  std::string name;             ///< Hugging Face's
-  std::vector<int64_t> hfShape; ///< same elements, same row-major order
-  ShardLayout layout;
-  ShardLayout state; ///< of its moments: may be cut by more axes
-  optimus_support::Initializer init;
-  bool decay = false; ///< whether weight decay applies
+/// How long what a buffer holds is needed.
+enum class Lifetime {
+  Parameter, ///< as long as the model, which it is
+  State,     ///< as long as the model
+  Sequence,  ///< for a sequence of calls: a step's, or a decoded text's
+  Call,
 };
 
-enum class ArgKind {
-  Param,    ///< `index` is the parameter's
-  ExpAvg,   ///< first moment of parameter `index`
-  ExpAvgSq, ///< second moment of parameter `index`
-  MomentumBuffer, ///< what SGD's momentum adds up for parameter `index`
-  Tokens,   ///< i32, laid out as Manifest::tokens
-  Targets,  ///< i32, laid out as Manifest::targets
-  Random,   ///< optimus_support::kNumRandomWords i32 words of a step
-  Scalar,   ///< pointer to one f32, see Scalar
-  Grad,     ///< where the gradient of parameter `index` goes
-  Output,   ///< pointer to one f32, see Output
+/// When a buffer is set back to its initial value.
+enum class Reset {
+  Never,
+  Step,     ///< before the first call of a step
+  Sequence, ///< before the first call of a sequence
+  Call,     ///< before each call
 };
 
-/// Whether it is something that an optimizer keeps of a parameter.
-inline bool isOptimizerState(ArgKind kind) {
-  return kind == ArgKind::ExpAvg || kind == ArgKind::ExpAvgSq ||
-         kind == ArgKind::MomentumBuffer;
-}
-
-/// The run-time scalars. The powers are beta to the number of the step, from 1.
-enum class Scalar {
-  Lr,
-  WeightDecay,
-  Clip,
-  Beta1,
-  Beta2,
-  Epsilon,
-  Beta1Power,
-  Beta2Power,
-  Momentum,
+/// Who writes a buffer.
+enum class FilledBy {
+  Program, ///< functions alone
+  Data,    ///< its role says what of the batch: "tokens" or "targets"
+  Host,    ///< the caller: scalars and random words
 };
-inline constexpr int kNumScalars = 9;
 
-enum class Output { LossSum, RealCount, GradNorm };
-inline constexpr int kNumOutputs = 3;
+/// What a function does to a buffer.
+enum class Access {
+  Read,
+  Write,  ///< whatever was in it
+  Update, ///< reads it, and leaves a result in its memory
+};
+
+/// Where a checkpoint has a buffer.
+struct SavedTensor {
+  CheckpointFile file = CheckpointFile::Model;
+  std::string name;
+  /// Of as many elements, in the same row-major order.
+  std::vector<int64_t> shape;
+};
+
+/// Memory of the model that functions are passed.
+struct Buffer {
+  std::string name;
+  /// What it is to people, and to who looks for it: "parameter", "exp_avg",
+  /// "tokens", "lr", "loss_sum".
+  std::string role;
+  ElementType type = ElementType::F32;
+  ShardLayout layout; ///< of no dimensions: a scalar
+  /// Mesh axes over which ranks hold partial sums of it.
+  std::vector<int> unreduced;
+  int64_t of = -1; ///< the parameter that it belongs to, or -1
+  Lifetime lifetime = Lifetime::Call;
+  /// Nothing: what is in it at first is not read.
+  std::optional<optimus_support::Initializer> init;
+  Reset reset = Reset::Never;
+  FilledBy filledBy = FilledBy::Program;
+  std::optional<SavedTensor> saved;
+  bool decay = false; ///< of a parameter: whether weight decay applies
+
+  /// Of a rank.
+  int64_t numBytes() const {
+    return layout.numLocalElements() * optimus_support::elementBytes(type);
+  }
+  /// Whether it is one f32, alike on all ranks.
+  bool isNumber() const {
+    return type == ElementType::F32 && layout.shape.empty() &&
+           unreduced.empty();
+  }
+};
 
 /// One entry of a function's args[].
 struct Arg {
-  ArgKind kind = ArgKind::Param;
-  int64_t index = -1;              ///< of Param, Grad and what optimizers keep
-  Scalar scalar = Scalar::Lr;      ///< of Scalar
-  Output output = Output::LossSum; ///< of Output
+  int64_t buffer = 0; ///< its index
+  Access access = Access::Read;
   /// Of what grad_step writes: its relative rounding error in units of 2^-24,
   /// if the program handed on relative errors as they are.
   std::optional<double> rounding;
@@ -126,16 +150,18 @@ struct Function {
   std::vector<AxisTraffic> communication;
   std::optional<Schedule> schedule;
 
-  /// The argument that is the gradient of a parameter, or null.
-  const Arg *findGradient(int64_t param) const;
-  /// The argument that is an output, or null.
-  const Arg *findOutput(Output output) const;
-  /// Whether it writes this output.
-  bool hasOutput(Output output) const;
+  /// The argument that is a buffer, or null.
+  const Arg *findArg(int64_t buffer) const;
+};
+
+/// What a call leaves behind, in the order of its arguments.
+struct Effects {
+  std::vector<int64_t> changed;  ///< buffers that outlive the call
+  std::vector<int64_t> returned; ///< buffers of the call
 };
 
 struct Manifest {
-  int64_t format = 1;
+  int64_t format = 0;
   std::string compiler;
   std::string sourceHash; ///< 16 hexadecimal digits
   std::string modelHash;  ///< 16 hexadecimal digits
@@ -149,27 +175,36 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
-  /// What it keeps of each parameter.
-  std::vector<ArgKind> optimizerState;
   std::vector<Dimension> dimensions;
-  std::vector<Param> params;
-  ShardLayout tokens;  ///< [batch, sequence]
-  ShardLayout targets; ///< [batch, sequence]
+  std::vector<Buffer> buffers;
+  std::map<std::string, int64_t, std::less<>> bufferIndices; ///< by name
   std::vector<Function> functions;
 
   /// The function called `name`, or null.
   const Function *findFunction(std::string_view name) const;
+  /// The buffer called `name`, or nothing.
+  std::optional<int64_t> findBuffer(std::string_view name) const;
+  /// The first buffer with a role, of a parameter or of none, or nothing.
+  std::optional<int64_t> findRole(std::string_view role, int64_t of = -1) const;
+  /// The indices of the buffers that live so long, in order.
+  std::vector<int64_t> buffersOfLifetime(Lifetime lifetime) const;
   /// Elements of all parameters, unpadded.
   int64_t numParamElements() const;
+
+  /// What a function changes and returns: all that follows from its accesses.
+  Effects effectsOf(const Function &function) const;
+  /// Whether a function changes something that lives so long.
+  bool changes(const Function &function, Lifetime lifetime) const;
 };
 
-/// The manifest's spelling: "lr", "beta1_power"; "loss_sum"; "exp_avg".
-std::string_view toString(Scalar scalar);
-std::string_view toString(Output output);
-std::string_view toString(ArgKind kind);
+/// The manifest's spelling: "state", "step", "host", "update".
+std::string_view toString(Lifetime lifetime);
+std::string_view toString(Reset reset);
+std::string_view toString(FilledBy filledBy);
+std::string_view toString(Access access);
 
 /// Reads and checks a manifest. A failure is InvalidArgument and names the
-/// entry, for instance "params[3].local_shape[1]".
+/// entry, for instance "buffers[3].local_shape[1]".
 StatusOr<Manifest> parseManifest(std::string_view json);
 
 } // namespace optrt

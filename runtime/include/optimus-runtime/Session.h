@@ -26,7 +26,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,15 +47,22 @@ struct SessionOptions {
   std::function<void(const Status &status, bool speaks)> onStall;
 };
 
-/// What a function reports of the global batch.
+/// The numbers that functions have written, of the global batch, by role:
+/// "loss_sum", "real_count", "grad_norm" (of the mean loss, before clipping).
 struct StepOutputs {
-  float lossSum = 0;
-  float realCount = 0;
-  float gradNorm = 0; ///< train_step only: of the mean loss, before clipping
+  std::map<std::string, float, std::less<>> numbers;
 
+  /// 0 where no chosen function writes it.
+  float get(std::string_view role) const {
+    auto found = numbers.find(role);
+    return found == numbers.end() ? 0 : found->second;
+  }
+  float lossSum() const { return get("loss_sum"); }
+  float realCount() const { return get("real_count"); }
+  float gradNorm() const { return get("grad_norm"); }
   /// 0 where no token is real.
   double meanLoss() const {
-    return double(lossSum) / std::max(double(realCount), 1.0);
+    return double(lossSum()) / std::max(double(realCount()), 1.0);
   }
 };
 
@@ -63,12 +73,12 @@ struct SlowestRank {
   std::vector<CommunicationTime> axes; ///< one entry a mesh axis
 };
 
-/// Bytes one rank holds.
+/// Bytes one rank holds. Buffers count by how long they live.
 struct RankMemory {
   int64_t parameters = 0;
-  int64_t moments = 0;
-  int64_t gradients = 0; ///< buffers for grad_step's results only
-  int64_t inputs = 0;
+  int64_t moments = 0;   ///< states
+  int64_t gradients = 0; ///< what belongs to a parameter for a call or sequence
+  int64_t inputs = 0;    ///< what belongs to none: inputs, results, caches
   int64_t arena = 0;
   int64_t device = 0; ///< packed weights and scratch
   int64_t total() const {
@@ -76,12 +86,9 @@ struct RankMemory {
   }
 };
 
-/// Names and shapes of the parameters, for Checkpoint::checkModel.
-std::vector<TensorInfo> tensorInfos(const Manifest &manifest);
-
-/// The names of what the optimizer keeps of each parameter, for
-/// Checkpoint::checkModel.
-std::vector<std::string_view> stateNames(const Manifest &manifest);
+/// What is saved in a file of checkpoints, for Checkpoint::checkModel.
+std::vector<TensorInfo> savedTensors(const Manifest &manifest,
+                                     CheckpointFile file);
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Its checksums
 /// are verified once a machine and before anything else in it is read.
@@ -111,30 +118,34 @@ public:
   /// A sentence when this machine's ranks have more threads than cores;
   /// otherwise empty.
   std::string oversubscription() const;
-  /// Whether the chosen functions keep the optimizer's moments.
-  bool hasMoments() const { return keepsStates; }
 
-  /// Draws the parameters from the manifest's initial values; moments are 0.
+  /// Sets all buffers to their initial values, if they have any.
   Status initialize(uint64_t seed);
   /// Moves every element of the parameters that is not 0 to the next float
   /// above or below it, at random but alike on every mesh. Returns how many
   /// parameters this process's ranks have changed something of.
   StatusOr<int64_t> perturb(uint64_t seed);
-  /// Takes parameters, and moments if it has any, from a checkpoint that was
-  /// checked with checkModel(). Each rank reads what its own shards consist of,
-  /// in pieces, and holds nothing else.
+  /// Takes what is saved of the buffers that it holds from a checkpoint that was
+  /// checked with checkModel(), and sets the others to their initial values.
+  /// Each rank reads what its own shards consist of, in pieces, and holds nothing
+  /// else.
   Status load(const Checkpoint &checkpoint);
   /// Writes a checkpoint from the root process: only its machine needs the
   /// folder. Tensors come to it in slabs of 4 MiB. Collective.
   Status save(const std::string &dir, const TrainingState &state);
 
-  void setScalar(Scalar scalar, float value);
-  /// Of the functions that draw random numbers: the run's seed and the number
-  /// of the step, from 1 and below 2^48, and that of the microbatch, from 0.
+  /// Sets a number, or i32 words, that the host fills. Nothing happens where no
+  /// chosen function takes one of that name, type and size; what a function
+  /// takes and nothing has set is found when it is run.
+  void setScalar(std::string_view name, float value);
+  void setWords(std::string_view name, std::span<const int32_t> words);
+  /// Sets the words of functions that draw random numbers: from the run's seed
+  /// and the number of the step, from 1 and below 2^48, and that of the
+  /// microbatch, from 0.
   void setRandom(uint64_t seed, int64_t step, uint32_t microbatch = 0);
-  /// Sets gradients, loss_sum and real_count to 0, for functions that add to
-  /// them.
-  void clearSums();
+  /// Sets buffers that are reset then back to their initial values. Those of
+  /// each call run() resets.
+  Status reset(Reset when);
 
   /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
   /// [rowsCount, sequence] matrices.
@@ -145,7 +156,8 @@ public:
   /// this process only, and changes nothing but the inputs: processes should
   /// agree before they run anything.
   Status fill(const FillRows &fill);
-  /// Runs a function on all ranks, on the inputs that are there.
+  /// Runs a function on all ranks, on the inputs that are there. InvalidArgument
+  /// where one of them is not; then nothing has changed.
   StatusOr<StepOutputs> run(std::string_view function);
   /// False after a run that failed: what it should have changed may be changed
   /// by half, and nothing more can be run.
@@ -166,25 +178,42 @@ public:
   /// The rank of the job that holds most. Collective.
   RankMemory largestRankMemory();
 
-  /// The whole gradient of a parameter after a grad_step, in the root process;
-  /// elsewhere empty. Collective.
-  StatusOr<std::vector<float>> gatherGradient(int64_t param);
+  /// A whole f32 buffer, as a gradient after a grad_step, in the root process;
+  /// elsewhere empty. InvalidArgument if it is not held, or holds partial sums.
+  /// Collective.
+  StatusOr<std::vector<float>> gather(std::string_view buffer);
 
 private:
   struct LocalRank;
   Session(const ModelLibrary &library, World &world);
 
   Status build(SessionOptions options);
+  /// Decides what ranks hold for functions with these names.
+  Status chooseBuffers(const std::vector<std::string> &functions);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
+  /// Hands a buffer of all ranks to the root, slab by slab. Collective.
+  Status gatherBuffer(class TensorGather &gather, int64_t buffer,
+                      const std::function<void(std::span<const float>)> &take);
   void parametersChanged(LocalRank &rank);
+  bool isHeld(int64_t buffer) const;
+  /// A buffer that is held and that the host fills, or nothing.
+  std::optional<int64_t> findHostFilled(std::string_view name);
+  /// That what a function reads from outside is there.
+  Status checkFilled(const Function &function) const;
+  StatusOr<StepOutputs> outputs() const;
 
   const ModelLibrary &library;
   World &world;
   int threads = 1;
-  bool keepsStates = false;
+  std::vector<int64_t> held;    ///< buffers that functions use, ascending
+  std::vector<int64_t> numbers; ///< of them, numbers that functions write
+  std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
+  RankMemory memory;            ///< of each rank, without the device's
   bool broken = false;
+  /// Of setScalar() and its like, which the next run reports.
+  Status failedToSet;
   uint64_t parameterVersion = 0;
-  /// Rows of the batch before a sharded sequence is cut out of them.
+  /// Rows of the batch before a sharded sequence is taken out of them.
   std::vector<int32_t> rowTokens, rowTargets;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;

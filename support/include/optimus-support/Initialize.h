@@ -13,14 +13,14 @@
 
 namespace optimus_support {
 
-enum class InitKind { Normal, Zeros, Ones };
+enum class InitKind { Normal, Zeros, Ones, Constant };
 
-/// The initial value of a parameter. `stddev` and `stream` are those of Normal:
-/// element e, in row-major order of the whole tensor, is stddev times the
-/// normal number of (seed, stream, step 0, e).
+/// The initial value of a tensor. Of Normal, element e, in row-major order of
+/// the whole tensor, is `number` times the normal number of (seed, stream, step
+/// 0, e); of Constant it is `number`.
 struct Initializer {
   InitKind kind = InitKind::Zeros;
-  double stddev = 0;
+  double number = 0; ///< Normal's standard deviation, or the constant
   uint32_t stream = 0;
 
   bool operator==(const Initializer &) const = default;

@@ -9,8 +9,8 @@
 // CHECK: %[[S:.*]] = optimus.add %arg1, %[[G]]
 // CHECK: return %[[S]]
 func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
-                      %sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = "grad:b", optimus.donates = 0 : i64})
-    -> (tensor<8xf32> {optimus.binding = "grad:b"}) {
+                      %sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
+    -> tensor<8xf32> {
   %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
   %0 = optimus.add %sum, %g {optimus.role = "sum:norm.bias"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
@@ -20,7 +20,7 @@ func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
 // CHECK-SAME: %arg0: tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}], unreduced = {"data", "row"}>>>
 // CHECK: ccl.reduce_scatter %arg0 {axis = "data", dim = 0 : i64}
 // CHECK: ccl.all_reduce %{{.*}} {axis = "row"}
-func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = "grad:b"}) -> tensor<8xf32> {
+func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<8xf32> {
   %0 = optimus.reshard %sum {optimus.role = "state:norm.bias"} : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -31,7 +31,7 @@ func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.b
 // wherever that is bound: functions may stand in any order.
 // CHECK-LABEL: func.func @update(
 // CHECK-SAME: %arg0: tensor<2x4xf32, #ccl.local<[2, 8], <@mesh, [{}, {"col"}]>>>
-func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = "grad:t"}) -> tensor<2x8xf32> {
+func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<2x8xf32> {
   %0 = optimus.reshard %sum {optimus.role = "state:position_embedding"} : tensor<2x8xf32>
   return %0 : tensor<2x8xf32>
 }
@@ -44,8 +44,8 @@ func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding"
 // CHECK: %[[T:.*]] = optimus.row_grad %[[R]]
 // CHECK: optimus.add %arg1, %[[T]]
 func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
-                      %sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = "grad:t", optimus.donates = 0 : i64})
-    -> (tensor<2x8xf32> {optimus.binding = "grad:t"}) {
+                      %sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
+    -> tensor<2x8xf32> {
   %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
   %t = optimus.row_grad %g {index = 0 : i64} : (tensor<8xf32>) -> tensor<2x8xf32>
   %0 = optimus.add %sum, %t {optimus.role = "sum:position_embedding"} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>

@@ -10,7 +10,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 // dropouts are launches of one kernel, which gets the stream as a number, and
 // the second works in place.
 // CHECK-LABEL: func.func @cut(
-// CHECK-SAME: %[[X:.*]]: memref<288xf32>, %[[RANDOM:.*]]: memref<5xi32> {optimus.binding = "random"}, %[[OUT:.*]]: memref<288xf32>)
+// CHECK-SAME: %[[X:.*]]: memref<288xf32>, %[[RANDOM:.*]]: memref<5xi32> {exec.access = "read", exec.local_type = tensor<5xi32>, optimus.binding = "random"}, %[[OUT:.*]]: memref<288xf32>)
 // CHECK-DAG: %[[COL:.*]] = exec.part_offset 24 over ["col"]
 // CHECK-DAG: %[[ROW:.*]] = exec.part_offset 840 over ["row"]
 // CHECK: exec.launch @[[KERNEL:dropout_3of5_4of4_24of70_2_3fe0000000000000]] extent 12

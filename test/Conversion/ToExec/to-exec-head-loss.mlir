@@ -11,7 +11,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // the first chunk and added to by the others. Nothing is reduced between the
 // softmax and its gradient, so one kernel does both.
 // CHECK-LABEL: func.func @serial(
-// CHECK-SAME: %[[H:.*]]: memref<80xf32>, %[[TABLE:.*]]: memref<48xf32> {optimus.param = "wte"}, %[[TARGETS:.*]]: memref<10xi32>, %[[LOSS:.*]]: memref<1xf32>, %[[COUNT:.*]]: memref<1xf32>, %[[DH:.*]]: memref<80xf32>, %[[DTABLE:.*]]: memref<48xf32>)
+// CHECK-SAME: %[[H:.*]]: memref<80xf32>, %[[TABLE:.*]]: memref<48xf32> {exec.access = "read", exec.local_type = tensor<6x8xf32>, optimus.param = "wte"}, %[[TARGETS:.*]]: memref<10xi32>, %[[LOSS:.*]]: memref<1xf32>, %[[COUNT:.*]]: memref<1xf32>, %[[DH:.*]]: memref<80xf32>, %[[DTABLE:.*]]: memref<48xf32>)
 // CHECK-DAG: %[[FIRST:.*]] = arith.constant 0 : i64
 // CHECK-DAG: %[[REAL:.*]] = arith.constant 6 : i64
 // CHECK: %[[LOGITS:.*]] = exec.alloc "workspace" {name = "logits"} : memref<24xf32>

@@ -3,14 +3,14 @@
 // Outputs follow the arguments, with the attributes of the results; what is
 // returned is made there.
 // CHECK-LABEL: func.func @outputs(
-// CHECK-SAME: %[[X:.*]]: memref<32xf32> {optimus.binding = "tokens"}, %[[SUM:.*]]: memref<4xf32> {optimus.binding = "loss_sum"}, %[[GELU:.*]]: memref<32xf32>, %[[COPY:.*]]: memref<32xf32>, %[[AGAIN:.*]]: memref<4xf32>) {
+// CHECK-SAME: %[[X:.*]]: memref<32xf32> {exec.access = "read", exec.local_type = tensor<2x4x4xf32>, optimus.binding = "tokens"}, %[[SUM:.*]]: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = call>}, %[[GELU:.*]]: memref<32xf32>, %[[COPY:.*]]: memref<32xf32>, %[[AGAIN:.*]]: memref<4xf32>) {
 // CHECK-NEXT: exec.launch @{{.*}} extent {{.*}} grain {{.*}}(read %[[X]] : memref<32xf32>, write %[[SUM]] : memref<4xf32>) {id = 0 : i32}
 // CHECK-NEXT: exec.launch {{.*}}(read %[[X]] : memref<32xf32>, write %[[GELU]] : memref<32xf32>) {id = 1 : i32}
 // CHECK-NEXT: exec.copy %[[COPY]] from %[[X]]
 // CHECK-NEXT: exec.copy %[[AGAIN]] from %[[SUM]]
 // CHECK-NEXT: return
 func.func @outputs(%x: tensor<2x4x4xf32> {optimus.binding = "tokens"})
-    -> (tensor<4xf32> {optimus.binding = "loss_sum"}, tensor<2x4x4xf32>, tensor<2x4x4xf32>, tensor<4xf32>) {
+    -> (tensor<4xf32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = call>}, tensor<2x4x4xf32>, tensor<2x4x4xf32>, tensor<4xf32>) {
   %0 = optimus.sum_leading %x : (tensor<2x4x4xf32>) -> tensor<4xf32>
   %1 = optimus.gelu %x : tensor<2x4x4xf32>
   return %0, %1, %x, %0 : tensor<4xf32>, tensor<2x4x4xf32>, tensor<2x4x4xf32>, tensor<4xf32>
@@ -18,7 +18,7 @@ func.func @outputs(%x: tensor<2x4x4xf32> {optimus.binding = "tokens"})
 
 // A donated argument is the destination, and needs no output.
 // CHECK-LABEL: func.func @donates(
-// CHECK-SAME: %[[P:.*]]: memref<8xf32> {optimus.param = "p"}, %[[G:.*]]: memref<8xf32>, %[[M:.*]]: memref<8xf32>, %[[V:.*]]: memref<8xf32>, %[[S:.*]]: memref<1xf32>) {
+// CHECK-SAME: %[[P:.*]]: memref<8xf32> {exec.access = "update", exec.local_type = tensor<8xf32>, optimus.param = "p"}, %[[G:.*]]: memref<8xf32>, %[[M:.*]]: memref<8xf32>, %[[V:.*]]: memref<8xf32>, %[[S:.*]]: memref<1xf32>) {
 // CHECK-NEXT: exec.launch @{{.*}}(read %[[P]] : memref<8xf32>, read %[[G]] : memref<8xf32>, read %[[M]] : memref<8xf32>, read %[[V]]
 // CHECK-SAME: write %[[P]] : memref<8xf32>, write %[[M]] : memref<8xf32>, write %[[V]] : memref<8xf32>)
 // CHECK-NEXT: return
@@ -51,7 +51,7 @@ func.func @in_place(%x: tensor<32xf32>) -> tensor<32xf32> {
 
 // A product reads its matrices as [M, K] and [K, N]; a parameter is marked.
 // CHECK-LABEL: func.func @product
-// CHECK-SAME: %[[X:.*]]: memref<256xf32>, %[[W:.*]]: memref<384xf32> {optimus.param = "w"}, %[[DY:.*]]: memref<384xf32>, %[[Y:.*]]: memref<384xf32>, %[[DX:.*]]: memref<256xf32>, %[[DW:.*]]: memref<384xf32>)
+// CHECK-SAME: %[[X:.*]]: memref<256xf32>, %[[W:.*]]: memref<384xf32> {exec.access = "read", exec.local_type = tensor<16x3x2x4xf32>, optimus.param = "w"}, %[[DY:.*]]: memref<384xf32>, %[[Y:.*]]: memref<384xf32>, %[[DX:.*]]: memref<256xf32>, %[[DW:.*]]: memref<384xf32>)
 // CHECK-NEXT: exec.gemm %[[X]], %[[W]], %[[Y]] {id = 0 : i32, k = 16 : i64, lda = 16 : i64, ldb = 24 : i64, ldc = 24 : i64, m = 16 : i64, n = 24 : i64, weight = #exec<weight b>}
 // CHECK-NEXT: exec.gemm %[[DY]], %[[W]], %[[DX]] {id = 1 : i32, k = 24 : i64, lda = 24 : i64, ldb = 24 : i64, ldc = 16 : i64, m = 16 : i64, n = 16 : i64, trans_b, weight = #exec<weight b>}
 // CHECK-NEXT: exec.gemm %[[X]], %[[DY]], %[[DW]] {id = 2 : i32, k = 16 : i64, lda = 16 : i64, ldb = 24 : i64, ldc = 24 : i64, m = 16 : i64, n = 24 : i64, trans_a}
@@ -119,12 +119,12 @@ func.func @attention_of_groups(%q: tensor<2x4x2x3x8xf32>, %kv: tensor<2x4x2x8xf3
 // The look-up's gradient adds to the head's, in the gradient's output; where
 // that is still needed, to a copy.
 // CHECK-LABEL: func.func @embedding
-// CHECK-SAME: %[[DY:.*]]: memref<32xf32>, %[[TOKENS:.*]]: memref<8xi32>, %{{.*}}: memref<24xf32>, %[[OUT:.*]]: memref<24xf32> {optimus.binding = "grad:w"}, %[[BOTH:.*]]: memref<24xf32>)
+// CHECK-SAME: %[[DY:.*]]: memref<32xf32>, %[[TOKENS:.*]]: memref<8xi32>, %{{.*}}: memref<24xf32>, %[[OUT:.*]]: memref<24xf32> {exec.access = "write", exec.local_type = tensor<6x4xf32>, optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}, %[[BOTH:.*]]: memref<24xf32>)
 // CHECK: exec.launch @gelu{{.*}}write %[[OUT]] :
 // CHECK: exec.copy %[[BOTH]] from %[[OUT]]
 // CHECK: exec.launch @embedding_grad_add_8_pad_5_6x4 {{.*}}(read %[[DY]] : memref<32xf32>, read %[[TOKENS]] : memref<8xi32>, update %[[BOTH]]
 // CHECK: exec.launch {{.*}}(read %[[DY]] : memref<32xf32>, read %[[TOKENS]] : memref<8xi32>, update %[[OUT]]
-func.func @embedding(%dy: tensor<8x4xf32>, %tokens: tensor<8xi32>, %dw: tensor<6x4xf32>) -> (tensor<6x4xf32> {optimus.binding = "grad:w"}, tensor<6x4xf32>) {
+func.func @embedding(%dy: tensor<8x4xf32>, %tokens: tensor<8xi32>, %dw: tensor<6x4xf32>) -> (tensor<6x4xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}, tensor<6x4xf32>) {
   %0 = optimus.gelu %dw : tensor<6x4xf32>
   %1 = optimus.embedding_grad %dy, %tokens accumulate(%0) {pad = 5 : i64} : (tensor<8x4xf32>, tensor<8xi32>, tensor<6x4xf32>) -> tensor<6x4xf32>
   %2 = optimus.embedding_grad %dy, %tokens accumulate(%0) : (tensor<8x4xf32>, tensor<8xi32>, tensor<6x4xf32>) -> tensor<6x4xf32>

@@ -14,7 +14,7 @@
 // CHECK: %[[X1:.*]] = optimus.add
 // CHECK: optimus.head_loss_grad
 func.func @grad_step(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: tensor<64x16xf32>, %tokens: tensor<8xi32>, %targets: tensor<8xi32>)
-    -> (tensor<f32> {optimus.binding = "loss_sum"}, tensor<64x16xf32>, tensor<16x64xf32>) {
+    -> (tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = call>}, tensor<64x16xf32>, tensor<16x64xf32>) {
   %x0 = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
   %0 = optimus.matmul %x0, %up : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
   %1, %slope = optimus.gelu_with_slope %0 : tensor<8x64xf32>

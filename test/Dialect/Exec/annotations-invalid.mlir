@@ -110,3 +110,10 @@ func.func @result() -> (f32 {exec.local_type = f32}) {
   %0 = arith.constant 0.0 : f32
   return %0 : f32
 }
+
+// -----
+
+// expected-error @below {{expected "exec.access" to be "read", "write" or "update", found "readwrite"}}
+func.func @access(%x: memref<64xf32> {exec.access = "readwrite"}) {
+  return
+}

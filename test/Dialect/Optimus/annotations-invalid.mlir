@@ -2,13 +2,18 @@
 
 // Attributes on functions and operations.
 
-// expected-error @below {{C1: expected normal, zeros or ones, found uniform}}
+// expected-error @below {{C1: expected normal, zeros, ones or constant, found uniform}}
 func.func private @init_c1(tensor<4xf32> {optimus.init = #optimus.init<uniform>})
 
 // -----
 
 // expected-error @below {{C2: expected a standard deviation of 0 at least, finite as an f32, found -5.000000e-01}}
 func.func private @init_c2(tensor<4xf32> {optimus.init = #optimus.init<normal, stddev = -0.5, stream = 3>})
+
+// -----
+
+// expected-error @below {{C2: expected a constant that is finite as an f32, found 1.000000e+39}}
+func.func private @init_c2_constant(tensor<4xf32> {optimus.init = #optimus.init<constant, value = 1.0e39>})
 
 // -----
 
@@ -27,8 +32,88 @@ func.func private @sharding_c1_unreduced(tensor<4x6xf32> {optimus.sharding = #op
 
 // -----
 
-// expected-error @below {{A9: expected optimus.binding of argument 0 to be a name, or a kind and a name as "grad:NAME", found 3 : i64}}
+// expected-error @below {{A9: expected optimus.binding of argument 0 to be an #optimus.buffer, or of the input of a builder's program "tokens", "targets" or "random", found 3 : i64}}
 func.func private @binding(tensor<4xf32> {optimus.binding = 3 : i64})
+
+// -----
+
+// expected-error @below {{A9: expected optimus.binding of result 0 to be an #optimus.buffer that the program fills, found "tokens"}}
+func.func private @binding_of_result() -> (tensor<4xi32> {optimus.binding = "tokens"})
+
+// -----
+
+// expected-error @below {{A9: expected optimus.binding of result 0 to be an #optimus.buffer that the program fills, found #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}}
+func.func private @filled_result() -> (tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>})
+
+// -----
+
+// expected-error @below {{C1: expected a role and a parameter named by 1 to 255 bytes of UTF-8, without control characters and colons, found "a:b" of ""}}
+func.func private @buffer_c1(tensor<f32> {optimus.binding = #optimus.buffer<role = "a:b", lifetime = call>})
+
+// -----
+
+// expected-error @below {{C1: expected a role and a parameter named by 1 to 255 bytes of UTF-8, without control characters and colons, found "grad" of ""}}
+func.func private @buffer_c1_of(tensor<f32> {optimus.binding = #optimus.buffer<role = "grad", of = "", lifetime = call>})
+
+// -----
+
+// expected-error @below {{C2: expected the lifetime parameter exactly of what has the role "parameter", and is `of` itself; found the lifetime state of the role "parameter"}}
+func.func private @buffer_c2(tensor<f32> {optimus.binding = #optimus.buffer<role = "parameter", of = "w", lifetime = state>})
+
+// -----
+
+// expected-error @below {{C2: expected the lifetime parameter exactly of what has the role "parameter", and is `of` itself; found the lifetime parameter of the role "parameter"}}
+func.func private @buffer_c2_of(tensor<f32> {optimus.binding = #optimus.buffer<role = "parameter", lifetime = parameter>})
+
+// -----
+
+// expected-error @below {{C3: expected a buffer that lives as long as a sequence to have the reset step or sequence, found never}}
+func.func private @buffer_c3(tensor<f32> {optimus.binding = #optimus.buffer<role = "cache", lifetime = sequence, init = <zeros>>})
+
+// -----
+
+// expected-error @below {{C3: expected a buffer that lives as long as a call to have the reset never or call, found step}}
+func.func private @buffer_c3_call(tensor<f32> {optimus.binding = #optimus.buffer<role = "sum", lifetime = call, init = <zeros>, reset = step>})
+
+// -----
+
+// expected-error @below {{C4: expected a buffer that is reset to have an initial value, zeros, ones or a constant}}
+func.func private @buffer_c4(tensor<f32> {optimus.binding = #optimus.buffer<role = "cache", lifetime = sequence, reset = sequence>})
+
+// -----
+
+// expected-error @below {{C4: expected a buffer that is reset to have an initial value, zeros, ones or a constant}}
+func.func private @buffer_c4_drawn(tensor<f32> {optimus.binding = #optimus.buffer<role = "cache", lifetime = state, init = <normal, stddev = 1.0, stream = 3>, reset = step>})
+
+// -----
+
+// expected-error @below {{C5: expected what host fills to live for a call, without an initial value and a parameter}}
+func.func private @buffer_c5(tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = state, filled_by = host>})
+
+// -----
+
+// expected-error @below {{C5: expected data to fill tokens or targets, found "bytes"}}
+func.func private @buffer_c5_data(tensor<f32> {optimus.binding = #optimus.buffer<role = "bytes", lifetime = call, filled_by = data>})
+
+// -----
+
+// expected-error @below {{C6: expected what is saved to be a parameter or a state, found the lifetime call}}
+func.func private @buffer_c6(tensor<f32> {optimus.binding = #optimus.buffer<role = "logits", lifetime = call, saved_in = model>})
+
+// -----
+
+// expected-error @below {{A13: expected argument 0 to have no optimus.param beside its optimus.binding, which says it}}
+func.func private @twice(tensor<f32> {optimus.param = "w", optimus.binding = #optimus.buffer<role = "lr", lifetime = call>})
+
+// -----
+
+// expected-error @below {{A13: expected argument 0 to have no optimus.init beside its optimus.binding, which says it}}
+func.func private @init_twice(tensor<f32> {optimus.init = #optimus.init<zeros>, optimus.binding = #optimus.buffer<role = "lr", lifetime = call>})
+
+// -----
+
+// expected-error @below {{A13: expected result 0 to have no optimus.binding: argument 1 donates its buffer to it}}
+func.func private @donated(tensor<f32>, tensor<f32> {optimus.donates = 0 : i64}) -> (tensor<f32> {optimus.binding = #optimus.buffer<role = "x", lifetime = call>})
 
 // -----
 
@@ -216,7 +301,7 @@ func.func private @donates(tensor<4xf32> {optimus.donates = 1 : i64}) -> tensor<
 
 // -----
 
-// expected-error @below {{A9: expected optimus.binding of argument 0 to be a name, or a kind and a name as "grad:NAME", found "scalar:"}}
+// expected-error @below {{A9: expected optimus.binding of argument 0 to be an #optimus.buffer, or of the input of a builder's program "tokens", "targets" or "random", found "scalar:"}}
 func.func private @binding_name(tensor<f32> {optimus.binding = "scalar:"})
 
 // -----

@@ -14,9 +14,9 @@ func.func @loss(
 }
 
 // SGD-LABEL: func.func @train_step(
-// SGD-SAME: %arg2: tensor<32x16xf32> {optimus.binding = "momentum_buffer:table", optimus.donates = 2 : i64, optimus.role = "state:token_embedding"}
-// SGD-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = "scalar:lr"}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = "scalar:weight_decay"}
-// SGD-SAME: %[[MOMENTUM:[^:]*]]: tensor<f32> {optimus.binding = "scalar:momentum"})
+// SGD-SAME: %arg2: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "momentum_buffer", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.donates = 2 : i64, optimus.role = "state:token_embedding"}
+// SGD-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "weight_decay", lifetime = call, filled_by = host>}
+// SGD-SAME: %[[MOMENTUM:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "momentum", lifetime = call, filled_by = host>})
 // SGD: %[[SCALE:.*]], %{{.*}} = optimus.clip
 // SGD: optimus.sgd %arg0, %{{.*}}, %arg2, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] {decay
 // SGD: optimus.sgd %arg1, %{{.*}}, %arg3, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] :
@@ -33,15 +33,15 @@ func.func @loss(
 
 // SUMS: func.func @train_step(
 // SUMS-LABEL: func.func @accumulate(
-// SUMS-SAME: %[[LOSS:[^:]*]]: tensor<f32> {optimus.binding = "loss_sum", optimus.donates = 0 : i64}, %[[COUNT:[^:]*]]: tensor<f32> {optimus.binding = "real_count", optimus.donates = 1 : i64}
-// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.donates = 2 : i64, optimus.role = "sum:token_embedding"}
+// SUMS-SAME: %[[LOSS:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64}, %[[COUNT:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "real_count", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 1 : i64}
+// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 2 : i64, optimus.role = "sum:token_embedding"}
 // SUMS: %[[L:.*]], %[[C:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
 // SUMS: optimus.add %[[LOSS]], %[[L]]
 // SUMS: optimus.add %[[COUNT]], %[[C]]
 // SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "sum:token_embedding"}
 // SUMS-LABEL: func.func @update(
-// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = "grad:table", optimus.role = "sum:token_embedding"}
-// SUMS-SAME: %[[N:[^:]*]]: tensor<f32> {optimus.binding = "real_count"}
+// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.role = "sum:token_embedding"}
+// SUMS-SAME: %[[N:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "real_count", lifetime = sequence, init = <zeros>, reset = step>}
 // SUMS-NOT: optimus.embedding
 // SUMS: %[[NORM:.*]] = optimus.global_norm
 // SUMS: optimus.clip %[[NORM]], %[[N]],

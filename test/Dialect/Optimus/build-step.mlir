@@ -23,15 +23,16 @@ func.func @loss(
 
 // CHECK-LABEL: func.func @train_step(
 // CHECK-SAME: %arg0: tensor<32x16xf32> {optimus.dims = ["vocabulary", "hidden"], optimus.donates = 0 : i64, optimus.param = "table"
-// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = "exp_avg:table", optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "state:token_embedding"}
-// CHECK-SAME: %arg8: tensor<32x16xf32> {optimus.binding = "exp_avg_sq:table", {{.*}}optimus.donates = 8 : i64
-// CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = "tokens"}, %arg13: tensor<8xi32> {optimus.binding = "targets"}
-// CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = "scalar:lr"}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = "scalar:weight_decay"}
-// CHECK-SAME: %[[CLIP:[^:]*]]: tensor<f32> {optimus.binding = "scalar:clip"}, %[[B1:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta1"}
-// CHECK-SAME: %[[B2:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta2"}, %[[EPS:[^:]*]]: tensor<f32> {optimus.binding = "scalar:epsilon"}
-// CHECK-SAME: %[[P1:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta1_power"}, %[[P2:[^:]*]]: tensor<f32> {optimus.binding = "scalar:beta2_power"})
-// CHECK-SAME: {optimus.binding = "param:table"}
-// CHECK-SAME: {optimus.binding = "grad_norm"}
+// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "state:token_embedding"}
+// CHECK-SAME: %arg8: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "exp_avg_sq", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, {{.*}}optimus.donates = 8 : i64
+// CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "tokens", lifetime = call, filled_by = data>}, %arg13: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "targets", lifetime = call, filled_by = data>}
+// CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "weight_decay", lifetime = call, filled_by = host>}
+// CHECK-SAME: %[[CLIP:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "clip", lifetime = call, filled_by = host>}, %[[B1:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta1", lifetime = call, filled_by = host>}
+// CHECK-SAME: %[[B2:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta2", lifetime = call, filled_by = host>}, %[[EPS:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "epsilon", lifetime = call, filled_by = host>}
+// CHECK-SAME: %[[P1:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta1_power", lifetime = call, filled_by = host>}, %[[P2:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta2_power", lifetime = call, filled_by = host>})
+// What an argument donates to is that argument's buffer.
+// CHECK-SAME: -> (tensor<32x16xf32>, tensor<4x4xf32>,
+// CHECK-SAME: {optimus.binding = #optimus.buffer<role = "grad_norm", lifetime = call>}
 // CHECK: %[[LOSS:.*]], %[[COUNT:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
 // CHECK: %[[G:.*]] = optimus.reshard %{{.*}} {optimus.role = "state:token_embedding"}
 // CHECK: %[[NORM:.*]] = optimus.global_norm %[[G]],
@@ -43,7 +44,7 @@ func.func @loss(
 // CHECK: return {{.*}}%[[LOSS]], %[[COUNT]], %[[MEAN_NORM]] :
 
 // CHECK-LABEL: func.func @eval_step(
-// CHECK-SAME: -> (tensor<f32> {optimus.binding = "loss_sum"}, tensor<f32> {optimus.binding = "real_count"})
+// CHECK-SAME: -> (tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = call>}, tensor<f32> {optimus.binding = #optimus.buffer<role = "real_count", lifetime = call>})
 // CHECK-LABEL: func.func @grad_step(
-// CHECK-SAME: tensor<32x16xf32> {optimus.binding = "grad:table"}, tensor<4x4xf32> {optimus.binding = "grad:bias"}
+// CHECK-SAME: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "table", lifetime = call>, optimus.dims = ["vocabulary", "hidden"]}, tensor<4x4xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "bias", lifetime = call>}
 // CHECK-NOT: func.func

@@ -67,10 +67,10 @@ func.func @given(%x: tensor<4x8x16xf32> {optimus.role = "residual", optimus.shar
 // CHECK-SAME: optimus.role = "token_embedding", optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>
 // CHECK-SAME: %arg1: tensor<4x8xi32> {optimus.binding = "tokens", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}]>}
 // CHECK-SAME: %arg2: tensor<4x8xi32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}]>}
-// CHECK-SAME: -> (tensor<6x16xf32> {optimus.binding = "grad:w", optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>})
+// CHECK-SAME: -> (tensor<6x16xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>, optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>})
 func.func @bindings(%w: tensor<6x16xf32> {optimus.param = "w", optimus.role = "token_embedding"},
                     %tokens: tensor<4x8xi32> {optimus.binding = "tokens"}, %targets: tensor<4x8xi32>)
-    -> (tensor<6x16xf32> {optimus.binding = "grad:w"}) {
+    -> (tensor<6x16xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}) {
   %0 = optimus.gelu %w {optimus.shardings = [#optimus.sharding<@mesh, [{}, {}]>]} : tensor<6x16xf32>
   return %0 : tensor<6x16xf32>
 }

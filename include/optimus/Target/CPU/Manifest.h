@@ -18,23 +18,19 @@
 
 namespace mlir::optimus {
 
-inline constexpr llvm::StringLiteral kLocalTypeAttr =
-    exec::ExecDialect::kLocalType;
-
 /// What a module does not say of itself.
 struct ManifestOptions {
   std::string strategy;
   std::string optimizer;
 };
 
-/// Keeps what buffers do not show for the manifest: on every argument the type
-/// of its tensor, and on the module the hash of the program and the roundings
-/// of gradients. For a module of
-/// functions on local tensors.
-void recordLayouts(ModuleOp module);
+/// Keeps on the module, for the manifest, what commands do not show: the hash of
+/// the program and the roundings of gradients. For a module of functions on
+/// local tensors.
+void recordProgram(ModuleOp module);
 
 /// The manifest (docs/manifest.md) of a module of placed device programs that went
-/// through recordLayouts. A failure is reported on the operation concerned.
+/// through recordProgram. A failure is reported on the operation concerned.
 FailureOr<std::string> buildManifest(ModuleOp module, const CpuTarget &target,
                                      const ManifestOptions &options);
 

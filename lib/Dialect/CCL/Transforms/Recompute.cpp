@@ -21,6 +21,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -280,13 +281,12 @@ void Recomputation::run() {
 }
 
 /// What makes the loss: the first operation with several operands on the way
-/// back from the result that is bound to it. Null where there is none.
+/// back from the result that is it. Null where there is none.
 static Operation *findBoundary(func::FuncOp function) {
   Operation *terminator = function.front().getTerminator();
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
-    auto binding = function.getResultAttrOfType<StringAttr>(
-        number, OptimusDialect::kBinding);
-    if (!binding || binding != "loss_sum")
+    optimus::BufferAttr buffer = optimus::getResultBuffer(function, number);
+    if (!buffer || buffer.getRole() != "loss_sum")
       continue;
     Operation *op = value.getDefiningOp();
     while (op && op->getNumOperands() == 1)

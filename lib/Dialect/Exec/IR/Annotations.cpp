@@ -143,6 +143,13 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
 LogicalResult ExecDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned index,
                                                     NamedAttribute attr) {
+  if (attr.getName() == kAccess) {
+    auto access = dyn_cast<StringAttr>(attr.getValue());
+    return expect(op, attr,
+                  access && (access == kAccessRead || access == kAccessWrite ||
+                             access == kAccessUpdate),
+                  "\"read\", \"write\" or \"update\"");
+  }
   if (attr.getName() != kLocalType)
     return refuse(op, attr);
   auto function = dyn_cast<FunctionOpInterface>(op);

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -54,8 +55,7 @@ LogicalResult mlir::optimus::verifySharding(Operation *op, const Twine &what,
   return success();
 }
 
-/// Whether a text can stand in the manifest and in a message.
-static bool isPlainName(StringRef name) {
+bool mlir::optimus::isPlainName(StringRef name) {
   return !name.empty() && name.size() <= 255 && llvm::json::isUTF8(name) &&
          llvm::none_of(name, [](char c) {
            return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -183,12 +183,6 @@ static StringRef checkParamName(StringRef name) {
   return "";
 }
 
-/// Whether a text is a name, or a kind and a name.
-static bool isBinding(StringRef binding) {
-  auto [kind, name] = binding.split(':');
-  return isPlainName(kind) && (kind == binding || isPlainName(name));
-}
-
 /// Whether a checkpoint's shape has the elements of a parameter of some type.
 static bool isShapeOf(DenseI64ArrayAttr shape, Type type) {
   if (!isTensorShape(shape.asArrayRef()))
@@ -204,10 +198,57 @@ static bool isShapeOf(DenseI64ArrayAttr shape, Type type) {
   return elements == tensor.getNumElements();
 }
 
+namespace {
+/// Where an attribute of a function's signature stands.
+struct SignaturePlace {
+  bool isArgument;
+  unsigned number;
+
+  std::string str() const {
+    return ((isArgument ? "argument " : "result ") + Twine(number)).str();
+  }
+};
+} // namespace
+
+/// A9 and A13: a binding says one thing, and nothing else says another.
+static LogicalResult verifyBinding(FunctionOpInterface function,
+                                   SignaturePlace place, Attribute value) {
+  auto fail = [&](const Twine &expected) -> InFlightDiagnostic {
+    return function->emitOpError("A9: expected ")
+           << OptimusDialect::kBinding << " of " << place.str() << " to be "
+           << expected;
+  };
+  auto buffer = dyn_cast<BufferAttr>(value);
+  if (place.isArgument) {
+    auto input = dyn_cast<StringAttr>(value);
+    bool isInput =
+        input && getInputBuffer(function.getContext(), input.getValue());
+    if (!buffer && !isInput)
+      return fail("an #optimus.buffer, or of the input of a builder's program "
+                  "\"tokens\", \"targets\" or \"random\"")
+             << ", found " << value;
+    for (StringRef other : {OptimusDialect::kParam, OptimusDialect::kInit})
+      if (function.getArgAttr(place.number, other))
+        return function->emitOpError("A13: expected ")
+               << place.str() << " to have no " << other << " beside its "
+               << OptimusDialect::kBinding << ", which says it";
+    return success();
+  }
+  if (!buffer || buffer.getFilledBy() != FilledBy::Program)
+    return fail("an #optimus.buffer that the program fills")
+           << ", found " << value;
+  if (std::optional<unsigned> donor = getDonor(function, place.number))
+    return function->emitOpError("A13: expected ")
+           << place.str() << " to have no " << OptimusDialect::kBinding
+           << ": argument " << *donor << " donates its buffer to it";
+  return success();
+}
+
 /// Checks an attribute of an argument or a result of a function.
 static LogicalResult verifySignature(FunctionOpInterface function,
-                                     const Twine &where, Type type,
+                                     SignaturePlace place, Type type,
                                      NamedAttribute attr) {
+  const std::string where = place.str();
   StringRef name = attr.getName();
   Attribute value = attr.getValue();
   auto expect = [&](StringRef label, bool holds,
@@ -224,8 +265,7 @@ static LogicalResult verifySignature(FunctionOpInterface function,
   if (name == OptimusDialect::kRole)
     return expect("A5", text != nullptr, "a string");
   if (name == OptimusDialect::kBinding)
-    return expect("A9", text && isBinding(text.getValue()),
-                  "a name, or a kind and a name as \"grad:NAME\"");
+    return verifyBinding(function, place, value);
   if (name == OptimusDialect::kParam) {
     StringRef problem = text ? checkParamName(text.getValue()) : "a string";
     return expect("A2", problem.empty(), problem);
@@ -281,7 +321,7 @@ LogicalResult OptimusDialect::verifyRegionArgAttribute(Operation *op,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return verifySignature(function, "argument " + Twine(index),
+  return verifySignature(function, {/*isArgument=*/true, index},
                          function.getArgumentTypes()[index], attr);
 }
 
@@ -292,6 +332,6 @@ LogicalResult OptimusDialect::verifyRegionResultAttribute(Operation *op,
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return verifySignature(function, "result " + Twine(index),
+  return verifySignature(function, {/*isArgument=*/false, index},
                          function.getResultTypes()[index], attr);
 }

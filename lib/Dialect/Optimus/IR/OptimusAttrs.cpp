@@ -208,46 +208,61 @@ ShardingAttr ShardingAttr::withDimAxes(int64_t dim,
 // Init
 //===----------------------------------------------------------------------===//
 
+/// What precedes the number of a kind of initial value; empty if it has none.
+static StringRef getNumberName(StringRef kind) {
+  return kind == "normal" ? "stddev" : kind == "constant" ? "value" : "";
+}
+
 Attribute InitAttr::parse(AsmParser &parser, Type) {
   StringRef kind;
-  double stddev = 0;
+  double number = 0;
   int64_t stream = 0;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseKeyword(&kind))
     return {};
+  StringRef name = getNumberName(kind);
+  if (!name.empty() && (parser.parseComma() || parser.parseKeyword(name) ||
+                        parser.parseEqual() || parser.parseFloat(number)))
+    return {};
   if (kind == "normal" &&
-      (parser.parseComma() || parser.parseKeyword("stddev") ||
-       parser.parseEqual() || parser.parseFloat(stddev) ||
-       parser.parseComma() || parser.parseKeyword("stream") ||
+      (parser.parseComma() || parser.parseKeyword("stream") ||
        parser.parseEqual() || parser.parseInteger(stream)))
     return {};
   if (parser.parseGreater())
     return {};
   return parser.getChecked<InitAttr>(
       loc, parser.getContext(), kind,
-      parser.getBuilder().getF64FloatAttr(stddev), stream);
+      parser.getBuilder().getF64FloatAttr(number), stream);
 }
 
 void InitAttr::print(AsmPrinter &printer) const {
   printer << '<' << getKind();
-  if (getKind() == "normal") {
-    printer << ", stddev = ";
-    printer.printFloat(APFloat(getStddev()));
-    printer << ", stream = " << getStream();
+  if (StringRef name = getNumberName(getKind()); !name.empty()) {
+    printer << ", " << name << " = ";
+    printer.printFloat(APFloat(getNumber()));
   }
+  if (isDrawn())
+    printer << ", stream = " << getStream();
   printer << '>';
 }
 
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               StringRef kind, FloatAttr stddevAttr,
+                               StringRef kind, FloatAttr numberAttr,
                                int64_t stream) {
-  double stddev = stddevAttr.getValueAsDouble();
-  if (kind != "normal" && kind != "zeros" && kind != "ones")
-    return emitError() << "C1: expected normal, zeros or ones, found " << kind;
-  if (!(stddev >= 0 && std::isfinite(static_cast<float>(stddev))))
+  double number = numberAttr.getValueAsDouble();
+  if (kind != "normal" && kind != "zeros" && kind != "ones" &&
+      kind != "constant")
+    return emitError() << "C1: expected normal, zeros, ones or constant, found "
+                       << kind;
+  bool isFinite = std::isfinite(static_cast<float>(number));
+  if (kind == "normal" && !(number >= 0 && isFinite))
     return emitError() << "C2: expected a standard deviation of 0 at least, "
                           "finite as an f32, found "
-                       << stddev;
+                       << number;
+  if (!isFinite)
+    return emitError() << "C2: expected a constant that is finite as an f32, "
+                          "found "
+                       << number;
   if (stream < 0 || stream >= optimus_support::kFirstReservedStream)
     return emitError() << "C3: expected a stream from 0 to "
                        << optimus_support::kFirstReservedStream - 1

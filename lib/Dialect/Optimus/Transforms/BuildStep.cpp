@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FunctionBuilder.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
@@ -28,8 +29,9 @@ namespace {
 /// which is given what that computes.
 class UpdateBuilder {
 public:
-  UpdateBuilder(LossFunction loss, func::FuncOp grad, const OptimizerForm &form)
-      : loss(loss), grad(grad), form(form) {}
+  UpdateBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
+                const OptimizerForm &form)
+      : loss(loss), grad(grad), buffers(buffers), form(form) {}
 
   func::FuncOp buildTrainStep();
   func::FuncOp buildUpdate();
@@ -40,7 +42,7 @@ private:
   void addState(FunctionBuilder &f);
   void addScalars(FunctionBuilder &f) {
     for (StringRef scalar : form.scalars)
-      scalars.push_back(f.addScalar("scalar:" + scalar));
+      scalars.push_back(f.addScalar(buffers.getScalar(scalar)));
   }
   /// Updates everything and adds the results, the gradient's norm last.
   void updateAll(FunctionBuilder &f, ArrayRef<Value> gradients, Value count);
@@ -65,6 +67,7 @@ private:
 
   LossFunction loss;
   func::FuncOp grad;
+  StepBuffers buffers;
   const OptimizerForm &form;
   SmallVector<BlockArgument> params, scalars;
   SmallVector<SmallVector<BlockArgument>> states; // [state][parameter]
@@ -99,7 +102,8 @@ void UpdateBuilder::addState(FunctionBuilder &f) {
     states.emplace_back();
     for (int64_t i = 0; i < n; ++i)
       states.back().push_back(
-          f.addTensor(i, state, getStateRole(i), numResults++));
+          f.addTensor(i, buffers.getState(state, f.getParamName(i)),
+                      getStateRole(i), numResults++));
   }
 }
 
@@ -171,15 +175,13 @@ void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,
   for (auto [index, gradient] : llvm::enumerate(resharded))
     updated.push_back(update(f.builder, index, gradient, clip.getScale()));
   for (size_t part = 0; part <= form.states.size(); ++part)
-    for (auto [index, values] : llvm::enumerate(updated))
-      f.addResult(values[part],
-                  (part ? form.states[part - 1] : StringRef("param")) + ":" +
-                      loss.getParamName(index));
+    for (const SmallVector<Value> &values : updated)
+      f.addResult(values[part]);
   meanNorm = clip.getMeanNorm();
 }
 
 func::FuncOp UpdateBuilder::buildTrainStep() {
-  FunctionBuilder f(loss, grad, "train_step");
+  FunctionBuilder f(loss, grad, buffers, "train_step");
   addState(f);
   SmallVector<BlockArgument> inputs;
   for (int64_t i = 0; i < loss.numInputs; ++i)
@@ -188,38 +190,39 @@ func::FuncOp UpdateBuilder::buildTrainStep() {
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   updateAll(f, ArrayRef(values).drop_front(2), values[1]);
-  f.addResult(values[0], "loss_sum");
-  f.addResult(values[1], "real_count");
-  f.addResult(meanNorm, "grad_norm");
+  f.addResult(values[0], buffers.getLossSum());
+  f.addResult(values[1], buffers.getRealCount());
+  f.addResult(meanNorm, buffers.getOutput("grad_norm"));
   return f.finish();
 }
 
 func::FuncOp UpdateBuilder::buildUpdate() {
-  FunctionBuilder f(loss, grad, "update");
+  FunctionBuilder f(loss, grad, buffers, "update");
   addState(f);
   SmallVector<Value> gradients;
   for (int64_t i = 0; i < loss.numParams; ++i)
     gradients.push_back(f.addSum(i));
-  Value count = f.addScalar("real_count");
+  Value count = f.addScalar(buffers.getRealCount());
   addScalars(f);
   f.finishArguments();
   updateAll(f, gradients, count);
-  f.addResult(meanNorm, "grad_norm");
+  f.addResult(meanNorm, buffers.getOutput("grad_norm"));
   return f.finish();
 }
 
 /// `@accumulate`: what `@grad` computes of a microbatch, added to the sums of
 /// those before.
-func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad) {
-  FunctionBuilder f(loss, grad, "accumulate");
+func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
+                             StepBuffers buffers) {
+  FunctionBuilder f(loss, grad, buffers, "accumulate");
   int64_t n = loss.numParams;
   SmallVector<BlockArgument> params, inputs, sums;
   for (int64_t i = 0; i < n; ++i)
     params.push_back(f.addShared(i));
   for (int64_t i = 0; i < loss.numInputs; ++i)
     inputs.push_back(f.addShared(n + i));
-  sums.push_back(f.addScalar("loss_sum", 0));
-  sums.push_back(f.addScalar("real_count", 1));
+  sums.push_back(f.addScalar(buffers.getLossSum(), 0));
+  sums.push_back(f.addScalar(buffers.getRealCount(), 1));
   for (int64_t i = 0; i < n; ++i)
     sums.push_back(f.addSum(i, 2 + i));
   f.finishArguments();
@@ -231,10 +234,7 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad) {
     Value total =
         AddOp::create(f.builder, withPart(loc, "microbatches"), sum, value);
     GradientAccumulator::copyRole(sum, total);
-    if (index < 2)
-      f.addResult(total, index ? "real_count" : "loss_sum");
-    else
-      f.addResult(total, "grad:" + loss.getParamName(index - 2));
+    f.addResult(total);
   }
   return f.finish();
 }
@@ -249,8 +249,8 @@ public:
     const OptimizerForm *form = lookupOptimizer(optimizer);
     if (!form) {
       module.emitError("unknown optimizer '")
-          << optimizer << "'; known optimizers: "
-          << llvm::join(getKnownOptimizers(), ", ");
+          << optimizer
+          << "'; known optimizers: " << llvm::join(getKnownOptimizers(), ", ");
       return signalPassFailure();
     }
     FailureOr<LossFunction> loss = LossFunction::find(module);
@@ -270,22 +270,28 @@ public:
 
     setInputBindings(*loss, loss->function);
     setInputBindings(*loss, *grad);
-    UpdateBuilder builder(*loss, *grad, *form);
+    StepBuffers buffers(&getContext(), accumulate);
+    UpdateBuilder builder(*loss, *grad, buffers, *form);
     auto end = module.getBody()->end();
     symbols.insert(builder.buildTrainStep(), end);
     numUpdates += loss->numParams;
     numDecayed += builder.getNumDecayed();
-    func::FuncOp eval =
-        copyAs(loss->function, "eval_step", {"loss_sum", "real_count"});
+    SmallVector<BufferAttr> results = {buffers.getLossSum(),
+                                       buffers.getRealCount()};
+    func::FuncOp eval = copyAs(loss->function, "eval_step", results);
     symbols.insert(eval, end);
     if (failed(takeExpectedValues(*loss, eval)))
       return signalPassFailure();
-    SmallVector<std::string> gradResults = {"loss_sum", "real_count"};
     for (int64_t i = 0; i < loss->numParams; ++i)
-      gradResults.push_back(("grad:" + loss->getParamName(i)).str());
-    symbols.insert(copyAs(*grad, "grad_step", gradResults), end);
+      results.push_back(buffers.getOutput(
+          "grad", StringAttr::get(&getContext(), loss->getParamName(i))));
+    func::FuncOp gradStep = copyAs(*grad, "grad_step", results);
+    for (int64_t i = 0; i < loss->numParams; ++i)
+      if (Attribute dims = grad->getArgAttr(i, OptimusDialect::kDims))
+        gradStep.setResultAttr(2 + i, OptimusDialect::kDims, dims);
+    symbols.insert(gradStep, end);
     if (accumulate) {
-      symbols.insert(buildAccumulate(*loss, *grad), end);
+      symbols.insert(buildAccumulate(*loss, *grad, buffers), end);
       symbols.insert(builder.buildUpdate(), end);
     }
     if (!keepSources) {
@@ -317,10 +323,10 @@ private:
   }
 
   static void setInputBindings(LossFunction loss, func::FuncOp function) {
-    Builder builder(function.getContext());
     for (int64_t i = 0; i < loss.numInputs; ++i)
-      function.setArgAttr(loss.numParams + i, OptimusDialect::kBinding,
-                          builder.getStringAttr(LossFunction::kInputs[i]));
+      function.setArgAttr(
+          loss.numParams + i, OptimusDialect::kBinding,
+          getInputBuffer(function.getContext(), LossFunction::kInputs[i]));
   }
 
   /// Makes of a copy of `@loss` what it is on average: no random numbers are
@@ -345,13 +351,12 @@ private:
   }
 
   static func::FuncOp copyAs(func::FuncOp function, StringRef name,
-                             ArrayRef<std::string> resultBindings) {
+                             ArrayRef<BufferAttr> results) {
     func::FuncOp copy = function.clone();
     copy.setName(name);
     copy.setPublic();
-    for (auto [index, binding] : llvm::enumerate(resultBindings))
-      copy.setResultAttr(index, OptimusDialect::kBinding,
-                         StringAttr::get(function.getContext(), binding));
+    for (auto [index, buffer] : llvm::enumerate(results))
+      copy.setResultAttr(index, OptimusDialect::kBinding, buffer);
     return copy;
   }
 };

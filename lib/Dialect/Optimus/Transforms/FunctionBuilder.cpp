@@ -1,4 +1,4 @@
-//===- FunctionBuilder.cpp - Functions with donated arguments -------------===//
+//===- FunctionBuilder.cpp - A function of a step ---------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-BlockArgument FunctionBuilder::addTensor(int64_t index, StringRef kind,
+BlockArgument FunctionBuilder::addTensor(int64_t index, BufferAttr buffer,
                                          StringAttr role,
                                          std::optional<int64_t> donates) {
   NamedAttrList attrs;
@@ -23,8 +23,7 @@ BlockArgument FunctionBuilder::addTensor(int64_t index, StringRef kind,
       attrs.set(shared, attr);
   if (role)
     attrs.set(OptimusDialect::kRole, role);
-  attrs.set(OptimusDialect::kBinding,
-            builder.getStringAttr(kind + ":" + loss.getParamName(index)));
+  attrs.set(OptimusDialect::kBinding, buffer);
   BlockArgument arg = grad.getArgument(index);
   return addArgument(arg.getType(), arg.getLoc(), attrs, donates);
 }

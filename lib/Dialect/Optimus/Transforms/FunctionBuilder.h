@@ -1,4 +1,4 @@
-//===- FunctionBuilder.h - Functions with donated arguments -----*- C++ -*-===//
+//===- FunctionBuilder.h - A function of a step -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,6 +10,7 @@
 #define OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_FUNCTIONBUILDER_H
 
 #include "LossFunction.h"
+#include "StepBuffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
@@ -26,8 +27,9 @@ inline Location getParamLoc(LossFunction loss, func::FuncOp grad,
 /// Builds a function that may donate arguments to results.
 class FunctionBuilder {
 public:
-  FunctionBuilder(LossFunction loss, func::FuncOp grad, StringRef name)
-      : loss(loss), grad(grad), builder(grad.getContext()),
+  FunctionBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
+                  StringRef name)
+      : loss(loss), grad(grad), buffers(buffers), builder(grad.getContext()),
         function(func::FuncOp::create(grad.getLoc(), name,
                                       builder.getFunctionType({}, {}))),
         block(function.addEntryBlock()) {
@@ -48,11 +50,11 @@ public:
     auto role = grad.getArgAttrOfType<StringAttr>(index, OptimusDialect::kRole);
     if (role)
       role = builder.getStringAttr(kSumRole + role.getValue());
-    return addTensor(index, "grad", role, donates);
+    return addTensor(index, buffers.getGradientSum(getParamName(index)), role,
+                     donates);
   }
-  /// An argument that belongs to parameter `index`, lies as its role says and
-  /// is bound as "KIND:NAME".
-  BlockArgument addTensor(int64_t index, StringRef kind, StringAttr role,
+  /// An argument that belongs to parameter `index` and lies as its role says.
+  BlockArgument addTensor(int64_t index, BufferAttr buffer, StringAttr role,
                           std::optional<int64_t> donates);
   /// The argument of `@grad` itself.
   BlockArgument addShared(int64_t index,
@@ -61,10 +63,12 @@ public:
     return addArgument(arg.getType(), arg.getLoc(), grad.getArgAttrDict(index),
                        donates);
   }
-  BlockArgument addScalar(const Twine &binding,
+  BlockArgument addScalar(BufferAttr buffer,
                           std::optional<int64_t> donates = std::nullopt) {
+    NamedAttrList attrs;
+    attrs.set(OptimusDialect::kBinding, buffer);
     return addArgument(RankedTensorType::get({}, builder.getF32Type()),
-                       grad.getLoc(), getBinding(binding), donates);
+                       grad.getLoc(), attrs, donates);
   }
   /// To be called once all arguments are there: operations take their roles
   /// from the arguments' attributes.
@@ -75,9 +79,17 @@ public:
   /// Clones the body of `@grad`; returns loss_sum, real_count and gradients.
   SmallVector<Value> cloneGrad(ArrayRef<BlockArgument> params,
                                ArrayRef<BlockArgument> inputs);
-  void addResult(Value value, const Twine &binding) {
+  /// A result in a buffer of its own or, without one, in that of the argument
+  /// that donates to it.
+  void addResult(Value value, BufferAttr buffer = {}) {
     results.push_back(value);
-    resultAttrs.push_back(getBinding(binding));
+    NamedAttrList attrs;
+    if (buffer)
+      attrs.set(OptimusDialect::kBinding, buffer);
+    resultAttrs.push_back(attrs.getDictionary(grad.getContext()));
+  }
+  StringAttr getParamName(int64_t index) {
+    return builder.getStringAttr(loss.getParamName(index));
   }
   func::FuncOp finish() {
     func::ReturnOp::create(builder, grad.getLoc(), results);
@@ -89,15 +101,10 @@ public:
 
   LossFunction loss;
   func::FuncOp grad;
+  StepBuffers buffers;
   OpBuilder builder;
 
 private:
-  /// What the runtime passes or receives somewhere, as an attribute.
-  DictionaryAttr getBinding(const Twine &binding) {
-    return builder.getDictionaryAttr(builder.getNamedAttr(
-        OptimusDialect::kBinding, builder.getStringAttr(binding)));
-  }
-
   func::FuncOp function;
   Block *block;
   SmallVector<DictionaryAttr> argAttrs, resultAttrs;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LossFunction.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -74,12 +74,11 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
              << index << " of @loss: expected " << expected
              << ", a tensor of i32, found "
              << function.getArgument(index).getType();
-    auto binding =
-        function.getArgAttrOfType<StringAttr>(index, OptimusDialect::kBinding);
-    if (binding && binding.getValue() != expected)
+    BufferAttr buffer = getArgumentBuffer(function, index);
+    if (buffer && buffer != getInputBuffer(module.getContext(), expected))
       return function.emitError("argument ")
              << index << " of @loss: expected optimus.binding \"" << expected
-             << "\", found \"" << binding.getValue() << '"';
+             << "\", found \"" << buffer.getName() << '"';
   }
 
   auto scalar =

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Analysis/DimensionClasses.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
@@ -255,11 +255,11 @@ LogicalResult ShardPass::shardArguments(func::FuncOp function) {
       continue;
     }
     StringRef role = getRole(argument);
-    auto binding =
-        function.getArgAttrOfType<StringAttr>(number, OptimusDialect::kBinding);
-    if (role.empty() && binding && checkRole(binding.getValue()).empty())
-      role = binding.getValue();
-    if (role.empty() && !binding && type.getElementType().isInteger() &&
+    BufferAttr buffer = getArgumentBuffer(function, number);
+    if (role.empty() && buffer && !buffer.getOf() &&
+        checkRole(buffer.getRole()).empty())
+      role = buffer.getRole();
+    if (role.empty() && !buffer && type.getElementType().isInteger() &&
         numUnbound < 2)
       role = unbound[numUnbound++];
     FailureOr<ShardingAttr> sharding = lookupRole(function, role, type);
@@ -332,28 +332,27 @@ LogicalResult ShardPass::shard(Operation *op) {
 }
 
 LogicalResult ShardPass::shardResults(func::FuncOp function) {
-  // What belongs to a parameter lies where it does, and a moment where it did.
-  llvm::StringMap<ShardingAttr> params, state;
-  for (BlockArgument argument : function.getArguments()) {
-    unsigned number = argument.getArgNumber();
-    if (auto name = function.getArgAttrOfType<StringAttr>(
-            number, OptimusDialect::kParam))
-      params[name.getValue()] = getSharding(argument);
-    else if (auto binding = function.getArgAttrOfType<StringAttr>(
-                 number, OptimusDialect::kBinding))
-      state[binding.getValue()] = getSharding(argument);
-  }
+  // What is in a buffer lies where that did, and what else belongs to a
+  // parameter where the parameter does.
+  llvm::StringMap<ShardingAttr> params, buffers;
+  for (BlockArgument argument : function.getArguments())
+    if (BufferAttr buffer =
+            getArgumentBuffer(function, argument.getArgNumber())) {
+      buffers[buffer.getName()] = getSharding(argument);
+      if (buffer.getLifetime() == Lifetime::Parameter)
+        params[buffer.getOf().getValue()] = getSharding(argument);
+    }
   Operation *terminator = function.front().getTerminator();
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
     if (!isa<RankedTensorType>(value.getType()))
       continue;
     ShardingAttr sharding = getSharding(value);
-    if (auto binding = function.getResultAttrOfType<StringAttr>(
-            number, OptimusDialect::kBinding)) {
-      auto param = params.find(binding.getValue().split(':').second);
-      auto moment = state.find(binding.getValue());
-      if (moment != state.end())
-        sharding = moment->second;
+    if (BufferAttr buffer = getResultBuffer(function, number)) {
+      StringAttr of = buffer.getOf();
+      auto same = buffers.find(buffer.getName());
+      auto param = of ? params.find(of.getValue()) : params.end();
+      if (same != buffers.end())
+        sharding = same->second;
       else if (param != params.end())
         sharding = param->second;
     }

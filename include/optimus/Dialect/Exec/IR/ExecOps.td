@@ -44,7 +44,8 @@ def Exec_Dialect : Dialect {
     time of the peak), `exec.communication` (per mesh axis, bytes and messages)
     and `exec.commands`. For the manifest, the module keeps `exec.source_hash`
     and `exec.rounding`, arguments of functions `exec.local_type`, the type of the
-    tensor that a buffer holds, and `exec.kernel` marks what commands launch.
+    tensor that a buffer holds, and `exec.access`, what commands do to it (`read`,
+    `write`, `update`), and `exec.kernel` marks what commands launch.
     Types and bounds of all of them are verified, and other names that begin with
     `exec.` are errors.
   }];
@@ -64,6 +65,12 @@ def Exec_Dialect : Dialect {
     /// On an argument of a function of commands: the type of the local tensor
     /// that its buffer holds, a TypeAttr.
     static constexpr llvm::StringLiteral kLocalType = "exec.local_type";
+    /// On an argument of a function of commands: what they do to it, "read",
+    /// "write" or, where a result takes over its memory, "update".
+    static constexpr llvm::StringLiteral kAccess = "exec.access";
+    static constexpr llvm::StringLiteral kAccessRead = "read";
+    static constexpr llvm::StringLiteral kAccessWrite = "write";
+    static constexpr llvm::StringLiteral kAccessUpdate = "update";
     /// On the module: the hash of the program that is compiled, in hexadecimal.
     static constexpr llvm::StringLiteral kSourceHash = "exec.source_hash";
     /// On the module: what rounding does to each result of `grad_step`, by binding.

@@ -33,6 +33,10 @@ bool isTensorShape(ArrayRef<int64_t> shape);
 
 /// Whether a number is positive and finite when rounded to f32.
 bool isPositiveFloat(const APFloat &value);
+
+/// Whether a text can stand in the manifest and in a message: 1 to 255 bytes of
+/// UTF-8 without control characters.
+bool isPlainName(StringRef name);
 } // namespace mlir::optimus
 
 #include "optimus/Dialect/Optimus/IR/OptimusDialect.h.inc"

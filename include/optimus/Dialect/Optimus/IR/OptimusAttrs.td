@@ -82,18 +82,108 @@ def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
     ```mlir
     #optimus.init<zeros>
     #optimus.init<ones>
+    #optimus.init<constant, value = 0.5>
     #optimus.init<normal, stddev = 0.02, stream = 3>
     ```
 
-    Constraints: (C1) the kind is `zeros`, `ones` or `normal`; (C2) the
-    standard deviation is not negative, and finite as an f32; (C3) the stream is
-    not negative and below the reserved ones (`docs/dropout.md`).
+    Constraints: (C1) the kind is `zeros`, `ones`, `constant` or `normal`; (C2) the
+    standard deviation is not negative, and like the constant finite as an f32;
+    (C3) the stream is not negative and below the reserved ones (`docs/dropout.md`).
   }];
-  let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$stddevAttr, "int64_t":$stream);
+  let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$numberAttr, "int64_t":$stream);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    double getStddev() const { return getStddevAttr().getValueAsDouble(); }
+    /// The standard deviation or the constant; 0 where the kind has neither.
+    double getNumber() const { return getNumberAttr().getValueAsDouble(); }
+    bool isDrawn() const { return getKind() == "normal"; }
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+class Optimus_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::optimus";
+  let genSpecializedAttr = 0;
+}
+
+def Optimus_Lifetime : Optimus_I32Enum<"Lifetime", "how long what a buffer holds is needed", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">,
+  I32EnumAttrCase<"State", 1, "state">,
+  I32EnumAttrCase<"Sequence", 2, "sequence">,
+  I32EnumAttrCase<"Call", 3, "call">
+]>;
+
+def Optimus_Reset : Optimus_I32Enum<"Reset", "when a buffer is set back to its initial value", [
+  I32EnumAttrCase<"Never", 0, "never">,
+  I32EnumAttrCase<"Step", 1, "step">,
+  I32EnumAttrCase<"Sequence", 2, "sequence">,
+  I32EnumAttrCase<"Call", 3, "call">
+]>;
+
+def Optimus_FilledBy : Optimus_I32Enum<"FilledBy", "who writes a buffer", [
+  I32EnumAttrCase<"Program", 0, "program">,
+  I32EnumAttrCase<"Data", 1, "data">,
+  I32EnumAttrCase<"Host", 2, "host">
+]>;
+
+def Optimus_SavedIn : Optimus_I32Enum<"SavedIn", "the file of a checkpoint that a buffer is saved in", [
+  I32EnumAttrCase<"Nowhere", 0, "nowhere">,
+  I32EnumAttrCase<"Model", 1, "model">,
+  I32EnumAttrCase<"Optimizer", 2, "optimizer">
+]>;
+
+def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
+  let summary = "What the runtime keeps for an argument or a result";
+  let description = [{
+    `optimus.binding` on an argument or a result of a function says with this
+    attribute which buffer of the model the runtime passes there. All functions
+    that name a buffer, by its role and by the parameter that it belongs to, share
+    it and say the same of it. The manifest lists them (`docs/manifest.md`), and
+    nothing later looks at a name to know what a buffer is.
+
+    ```mlir
+    #optimus.buffer<role = "tokens", lifetime = call, filled_by = data>
+    #optimus.buffer<role = "lr", lifetime = call, filled_by = host>
+    #optimus.buffer<role = "grad_norm", lifetime = call>
+    #optimus.buffer<role = "exp_avg", of = "wte.weight", lifetime = state, init = <zeros>, saved_in = optimizer>
+    #optimus.buffer<role = "grad_sum", of = "wte.weight", lifetime = sequence, init = <zeros>, reset = step>
+    ```
+
+    `lifetime`: `parameter` and `state` are there as long as the model, `sequence`
+    for a sequence of calls (the microbatches of a step, the tokens of a text that
+    is decoded), `call` for one call. `reset` says when the buffer is set back to
+    `init`: never, before the first call of a `step`, of a `sequence`, or before
+    each `call`. `filled_by` says who writes it: the `program` alone, the `data`
+    (tokens and targets), or the `host`, which sets scalars and random words.
+
+    Constraints: (C1) `role` and `of` are names of 1 to 255 bytes of UTF-8 without
+    control characters and colons; (C2) the lifetime is `parameter` exactly where
+    the role is "parameter", and that has `of`, its own name; (C3) what lives for
+    a sequence is reset every step or sequence, a state perhaps, what lives for a
+    call perhaps at each call, and a parameter never; (C4) what is reset has an
+    initial value, and that is not drawn; (C5) data and host fill what lives for a
+    call, has no initial value and belongs to no parameter, and data tokens and
+    targets; (C6) what is saved is a parameter or a state.
+  }];
+  let parameters = (ins
+    StringRefParameter<>:$role,
+    OptionalParameter<"::mlir::StringAttr">:$of,
+    EnumParameter<Optimus_Lifetime>:$lifetime,
+    OptionalParameter<"::mlir::optimus::InitAttr">:$init,
+    DefaultValuedParameter<"::mlir::optimus::Reset", "::mlir::optimus::Reset::Never">:$reset,
+    DefaultValuedParameter<"::mlir::optimus::FilledBy", "::mlir::optimus::FilledBy::Program">:$filled_by,
+    DefaultValuedParameter<"::mlir::optimus::SavedIn", "::mlir::optimus::SavedIn::Nowhere">:$saved_in
+  );
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// "ROLE", or "ROLE:OF" of what belongs to a parameter: one buffer, one
+    /// name.
+    std::string getName() const;
   }];
 }
 

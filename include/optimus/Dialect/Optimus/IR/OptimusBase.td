@@ -63,11 +63,17 @@ def Optimus_Dialect : Dialect {
     * (A7) `optimus.sharding` and `optimus.shardings` have the ranks of their values
       and, once the module has a mesh, its axes.
     * (A8) `optimus.donates` is the number of a result.
-    * (A9) `optimus.binding` is a name, or a kind and a name as `grad:NAME`.
+    * (A9) `optimus.binding`, what an argument or a result is, is an
+      `#optimus.buffer`; on an argument that a builder writes it may be `"tokens"`,
+      `"targets"` or `"random"`, which are short for one. A result is filled by the
+      program.
     * (A10) `optimus.move`, on a product, is `"panels"` or `"whole"`.
     * (A11) `optimus.compilation`, in which `optimus-compile` keeps its flags in the
       IR of a phase, is a dictionary of strings.
     * (A12) there are no other attributes whose names begin with `optimus.`.
+    * (A13) `optimus.binding` does not stand beside `optimus.param`, which is short
+      for the buffer of a parameter, nor `optimus.init`, which is the parameter's; nor
+      on a result that an argument donates to, which has that argument's buffer.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -96,9 +102,8 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kSharding = "optimus.sharding";
     static constexpr llvm::StringLiteral kShardings = "optimus.shardings";
     static constexpr llvm::StringLiteral kDonates = "optimus.donates";
-    /// On arguments and results of a built step: what the runtime passes or
-    /// receives there ("tokens", "targets", "random", "scalar:lr",
-    /// "exp_avg:NAME", "exp_avg_sq:NAME"; "loss_sum", "real_count", "grad_norm", "grad:NAME").
+    /// On arguments and results: the buffer that the runtime passes there; to be
+    /// read with getArgumentBuffer() and getResultBuffer() of Buffers.h.
     static constexpr llvm::StringLiteral kBinding = "optimus.binding";
   }];
 }

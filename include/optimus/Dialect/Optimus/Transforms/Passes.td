@@ -72,8 +72,10 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
     | adamw, lamb | exp_avg, exp_avg_sq | lr, weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power |
     | sgd | momentum_buffer | lr, weight_decay, clip, momentum |
 
-    Arguments and results carry `optimus.binding`, what the runtime passes or
-    receives there.
+    Arguments and results carry `optimus.binding`, an `#optimus.buffer`: what the
+    runtime passes there. Sums of gradients are buffers of their own; with
+    `accumulate`, loss and number of real tokens are sums over microbatches in
+    all functions.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",

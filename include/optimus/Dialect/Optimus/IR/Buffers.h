@@ -1,0 +1,43 @@
+//===- Buffers.h - What arguments and results are ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The buffer of an argument or a result, however the program says it: with an
+// #optimus.buffer, or as a builder writes it, with `optimus.param` or the name
+// of an input.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_BUFFERS_H
+#define OPTIMUS_DIALECT_OPTIMUS_IR_BUFFERS_H
+
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+namespace mlir::optimus {
+
+/// The role of the buffers that are parameters.
+inline constexpr StringLiteral kParameterRole = "parameter";
+
+/// The buffer of an input that a builder names: "tokens", "targets" or
+/// "random". Null for any other name.
+BufferAttr getInputBuffer(MLIRContext *context, StringRef name);
+
+/// The buffer of an argument, null where it is bound to none.
+BufferAttr getArgumentBuffer(FunctionOpInterface function, unsigned argument);
+
+/// The buffer of a result: that of the argument that donates to it, or what it
+/// is bound to. Null where there is neither.
+BufferAttr getResultBuffer(FunctionOpInterface function, unsigned result);
+
+/// The argument that donates its buffer to a result, if one does.
+std::optional<unsigned> getDonor(FunctionOpInterface function, unsigned result);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_IR_BUFFERS_H

@@ -1,0 +1,155 @@
+//===- ManifestBuffers.cpp - The buffers of a model -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ManifestParts.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace json = llvm::json;
+
+std::string BufferTable::Entry::getName() const {
+  return isParameter() ? buffer.getOf().str() : buffer.getName();
+}
+
+SmallVector<int64_t> BufferTable::Entry::getSavedShape() const {
+  func::FuncOp holder = function;
+  if (auto shape = holder.getArgAttrOfType<DenseI64ArrayAttr>(
+          argument, OptimusDialect::kHfShape))
+    return SmallVector<int64_t>(shape.asArrayRef());
+  return ccl::getGlobalShape(cast<RankedTensorType>(
+      holder.getArgAttrOfType<TypeAttr>(argument, exec::ExecDialect::kLocalType)
+          .getValue()));
+}
+
+LogicalResult BufferTable::add(func::FuncOp function) {
+  // The arena is not in the runtime's list.
+  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+    BufferAttr buffer = getArgumentBuffer(function, i);
+    if (!buffer)
+      return function.emitError("argument ")
+             << i << " has neither '" << OptimusDialect::kParam << "' nor '"
+             << OptimusDialect::kBinding
+             << "', so the runtime would not know what to pass";
+    if (!function.getArgAttr(i, exec::ExecDialect::kLocalType))
+      return function.emitError("argument ")
+             << i << " has no '" << exec::ExecDialect::kLocalType
+             << "', which --optimus-to-exec leaves on what is bound";
+    if (indices.try_emplace(buffer.getName(), entries.size()).second)
+      entries.push_back({buffer, function, i});
+  }
+  return success();
+}
+
+LogicalResult BufferTable::finish() {
+  for (const Entry &entry : entries)
+    if (entry.isParameter())
+      params.try_emplace(entry.getName(), params.size());
+  auto place = [&](const Entry &entry) {
+    StringAttr of = entry.buffer.getOf();
+    auto owner = of ? params.find(of.getValue()) : params.end();
+    int group = entry.isParameter() ? 0 : owner != params.end() ? 1 : 2;
+    return std::make_pair(group, owner != params.end() ? owner->second : 0);
+  };
+  llvm::stable_sort(entries, [&](const Entry &a, const Entry &b) {
+    return place(a) < place(b);
+  });
+  llvm::StringMap<BufferAttr> names;
+  for (auto [index, entry] : llvm::enumerate(entries)) {
+    indices[entry.buffer.getName()] = index;
+    func::FuncOp function = entry.function;
+    StringAttr of = entry.buffer.getOf();
+    if (of && !params.contains(of.getValue()))
+      return function.emitError("argument ")
+             << entry.argument << " belongs to the parameter '" << of.getValue()
+             << "', which no function has";
+    auto [other, isNew] = names.try_emplace(entry.getName(), entry.buffer);
+    if (!isNew)
+      return function.emitError("argument ")
+             << entry.argument << " is called '" << entry.getName()
+             << "' as the parameter is; give the parameter another name";
+  }
+  return success();
+}
+
+int64_t BufferTable::getIndex(BufferAttr buffer) const {
+  return indices.lookup(buffer.getName());
+}
+
+static json::Object toJson(InitAttr init) {
+  json::Object object{{"kind", init.getKind()}};
+  if (init.getKind() == "constant")
+    object["value"] = init.getNumber();
+  if (init.isDrawn()) {
+    object["stddev"] = init.getNumber();
+    object["stream"] = init.getStream();
+  }
+  return object;
+}
+
+FailureOr<json::Object> BufferTable::toJson(const Entry &entry,
+                                            LayoutWriter &layouts) const {
+  FailureOr<json::Object> object =
+      layouts.describe(entry.function, entry.argument);
+  if (failed(object))
+    return failure();
+  BufferAttr buffer = entry.buffer;
+  (*object)["name"] = entry.getName();
+  (*object)["role"] = buffer.getRole();
+  (*object)["lifetime"] = stringifyLifetime(buffer.getLifetime());
+  if (buffer.getOf() && !entry.isParameter())
+    (*object)["of"] = params.lookup(buffer.getOf().getValue());
+  if (InitAttr init = buffer.getInit())
+    (*object)["init"] = ::toJson(init);
+  if (buffer.getReset() != Reset::Never)
+    (*object)["reset"] = stringifyReset(buffer.getReset());
+  if (buffer.getFilledBy() != FilledBy::Program)
+    (*object)["filled_by"] = stringifyFilledBy(buffer.getFilledBy());
+  SmallVector<int64_t> shape = entry.getSavedShape();
+  if (entry.isParameter())
+    (*object)["decay"] = shape.size() >= 2;
+  if (buffer.getSavedIn() == SavedIn::Nowhere)
+    return object;
+  // A parameter under its own name, a state as "ROLE.NAME".
+  std::string name = entry.getName();
+  if (StringAttr of = buffer.getOf(); of && !entry.isParameter())
+    name = (buffer.getRole() + "." + of.getValue()).str();
+  (*object)["saved"] =
+      json::Object{{"file", stringifySavedIn(buffer.getSavedIn())},
+                   {"name", std::move(name)},
+                   {"shape", optimus::toJson(shape)}};
+  return object;
+}
+
+FailureOr<json::Array> BufferTable::toJson(LayoutWriter &layouts) const {
+  json::Array array;
+  for (const Entry &entry : entries) {
+    FailureOr<json::Object> object = toJson(entry, layouts);
+    if (failed(object))
+      return failure();
+    array.push_back(std::move(*object));
+  }
+  return array;
+}
+
+std::string BufferTable::getIdentity() const {
+  std::string identity;
+  for (const Entry &entry : entries) {
+    if (!entry.isParameter())
+      continue;
+    identity += entry.getName();
+    for (int64_t extent : entry.getSavedShape())
+      identity += (":" + Twine(extent)).str();
+    identity += '\n';
+  }
+  return identity;
+}

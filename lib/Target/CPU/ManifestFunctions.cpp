@@ -1,0 +1,105 @@
+//===- ManifestFunctions.cpp - The functions of a library -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ManifestParts.h"
+
+#include "optimus/Analysis/Rounding.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace json = llvm::json;
+
+DictionaryAttr mlir::optimus::getRoundings(func::FuncOp function) {
+  Builder builder(function.getContext());
+  SmallVector<NamedAttribute> roundings;
+  Operation *end = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(end->getOperands()))
+    if (BufferAttr buffer = getResultBuffer(function, index))
+      roundings.push_back(builder.getNamedAttr(
+          buffer.getName(), builder.getF64FloatAttr(estimateRounding(value))));
+  return builder.getDictionaryAttr(roundings);
+}
+
+static FailureOr<json::Object> describeArgument(func::FuncOp function,
+                                                unsigned number,
+                                                const BufferTable &buffers) {
+  using exec::ExecDialect;
+  BufferAttr buffer = getArgumentBuffer(function, number);
+  auto access =
+      function.getArgAttrOfType<StringAttr>(number, ExecDialect::kAccess);
+  if (!access)
+    return function.emitError("argument ")
+           << number << " has no '" << ExecDialect::kAccess
+           << "', which --optimus-to-exec leaves on what is bound";
+  json::Object argument{{"buffer", buffers.getIndex(buffer)},
+                        {"access", access.getValue()}};
+  auto module = function->getParentOfType<ModuleOp>();
+  auto roundings =
+      module->getAttrOfType<DictionaryAttr>(ExecDialect::kRounding);
+  if (roundings && function.getSymName() == kGradStep &&
+      access != ExecDialect::kAccessRead)
+    if (auto rounding = roundings.getAs<FloatAttr>(buffer.getName()))
+      argument["rounding"] = rounding.getValueAsDouble();
+  return argument;
+}
+
+FailureOr<json::Object>
+mlir::optimus::describeFunction(func::FuncOp function,
+                                const BufferTable &buffers) {
+  using exec::ExecDialect;
+  json::Array args;
+  // The arena is not in the runtime's list.
+  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+    FailureOr<json::Object> arg = describeArgument(function, i, buffers);
+    if (failed(arg))
+      return failure();
+    args.push_back(std::move(*arg));
+  }
+  json::Object result{{"name", function.getSymName()},
+                      {"args", std::move(args)}};
+  for (auto [key, attr] :
+       {std::pair(StringLiteral("commands"), ExecDialect::kCommands),
+        std::pair(StringLiteral("arena_bytes"), ExecDialect::kArenaBytes),
+        std::pair(StringLiteral("lower_bound_bytes"),
+                  ExecDialect::kLowerBoundBytes)}) {
+    auto value = function->getAttrOfType<IntegerAttr>(attr);
+    if (!value)
+      return function.emitError("has no '")
+             << attr << "'; run --optimus-place-buffers first";
+    result[key] = value.getInt();
+  }
+  json::Object peak;
+  if (auto categories =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes))
+    for (NamedAttribute category : categories)
+      peak[category.getName().getValue()] =
+          cast<IntegerAttr>(category.getValue()).getInt();
+  result["peak_bytes"] = std::move(peak);
+  json::Array communication;
+  if (auto axes =
+          function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      communication.push_back(json::Object{
+          {"axis", axis.getAs<StringAttr>("axis").getValue()},
+          {"bytes", axis.getAs<IntegerAttr>("bytes").getInt()},
+          {"messages", axis.getAs<IntegerAttr>("messages").getInt()}});
+  result["communication"] = std::move(communication);
+  if (auto schedule =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)) {
+    json::Object entries;
+    for (NamedAttribute entry : schedule) {
+      if (auto number = dyn_cast<FloatAttr>(entry.getValue()))
+        entries[entry.getName().getValue()] = number.getValueAsDouble();
+      else if (auto count = dyn_cast<IntegerAttr>(entry.getValue()))
+        entries[entry.getName().getValue()] = count.getInt();
+    }
+    result["schedule"] = std::move(entries);
+  }
+  return result;
+}

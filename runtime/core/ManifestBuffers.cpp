@@ -1,0 +1,173 @@
+//===- ManifestBuffers.cpp - The buffers of a model -----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ManifestReader.h"
+
+#include "optimus-support/Dropout.h"
+#include "optimus-support/Philox.h"
+
+#include <cmath>
+
+using namespace optrt;
+using optimus_support::Initializer;
+using optimus_support::InitKind;
+
+/// A number that is finite as the f32 that it becomes.
+static double readFloat(const JsonCursor &cursor, double least,
+                        const char *expected) {
+  double number = cursor.number();
+  if (!std::isfinite(static_cast<float>(number)) || number < least)
+    cursor.fail(
+        concat("expected a finite number", expected, ", found ", number));
+  return number;
+}
+
+static Initializer readInitializer(const JsonCursor &cursor) {
+  static constexpr std::string_view kinds[] = {"normal", "zeros", "ones",
+                                               "constant"};
+  Initializer init;
+  init.kind = InitKind(readEnum(cursor["kind"], kinds));
+  if (init.kind == InitKind::Constant)
+    init.number = readFloat(cursor["value"], -HUGE_VAL, "");
+  if (init.kind != InitKind::Normal)
+    return init;
+  init.number = readFloat(cursor["stddev"], 0, " from 0");
+  init.stream = uint32_t(
+      cursor["stream"].integer(0, optimus_support::kFirstReservedStream - 1));
+  return init;
+}
+
+static SavedTensor readSaved(const JsonCursor &cursor,
+                             std::set<std::string> &taken) {
+  static constexpr std::string_view files[] = {"model", "optimizer"};
+  SavedTensor saved;
+  saved.file = CheckpointFile(readEnum(cursor["file"], files));
+  saved.name = readName(cursor["name"], taken);
+  saved.shape = readShape(cursor["shape"]);
+  return saved;
+}
+
+/// Of what is filled from outside: it is what Session fills.
+static void checkFilled(const JsonCursor &cursor, const Buffer &buffer,
+                        const Manifest &manifest) {
+  if (buffer.filledBy == FilledBy::Program)
+    return;
+  std::string_view who = toString(buffer.filledBy);
+  if (buffer.lifetime != Lifetime::Call || buffer.init || buffer.saved ||
+      !buffer.unreduced.empty())
+    cursor["filled_by"].fail(
+        concat("expected what the ", who,
+               " fills to have the lifetime call, no init, no saved and no "
+               "unreduced"));
+  if (buffer.filledBy == FilledBy::Host) {
+    if (buffer.layout.localShape != buffer.layout.shape)
+      cursor["local_shape"].fail(
+          "expected what the host fills to be whole on every rank");
+    return;
+  }
+  if (buffer.role != "tokens" && buffer.role != "targets")
+    cursor["role"].fail(concat("expected tokens or targets, which the data "
+                               "fill; found \"",
+                               buffer.role, "\""));
+  if (buffer.type != ElementType::I32)
+    cursor["type"].fail(concat("expected i32 of what the data fill, found ",
+                               toString(buffer.type)));
+  std::vector<int64_t> expected = {manifest.batch, manifest.sequence};
+  if (buffer.layout.shape != expected)
+    cursor["shape"].fail(
+        concat("expected [batch, sequence] = ",
+               optimus_support::shapeToString(expected), ", found ",
+               optimus_support::shapeToString(buffer.layout.shape)));
+}
+
+/// Of what is initialized, reset or saved: it is what Session can do.
+static void checkValues(const JsonCursor &cursor, const Buffer &buffer) {
+  bool isFloat = buffer.type == ElementType::F32;
+  if (buffer.init && !isFloat && buffer.init->kind != InitKind::Zeros)
+    cursor["init"].fail(concat("expected zeros where the type is not f32, "
+                               "found a buffer of ",
+                               toString(buffer.type)));
+  if (buffer.reset != Reset::Never &&
+      (!buffer.init || buffer.init->kind == InitKind::Normal))
+    cursor["reset"].fail("expected an initial value to set it back to, zeros, "
+                         "ones or a constant");
+  if (!buffer.saved)
+    return;
+  if (!isFloat || !buffer.unreduced.empty())
+    cursor["saved"].fail(
+        "expected what is saved to be f32, and no partial sums");
+  if (optimus_support::numElements(buffer.saved->shape) !=
+      buffer.layout.numElements())
+    cursor["saved"].fail(
+        concat("shape ", optimus_support::shapeToString(buffer.saved->shape),
+               " and the buffer's ",
+               optimus_support::shapeToString(buffer.layout.shape),
+               " have different numbers of elements"));
+}
+
+/// The parameter that a buffer belongs to: an earlier one.
+static int64_t readOwner(const JsonCursor &cursor, const Manifest &manifest) {
+  int64_t of = cursor.integer(0, int64_t(manifest.buffers.size()) - 1);
+  if (of < int64_t(manifest.buffers.size()) &&
+      manifest.buffers[of].lifetime != Lifetime::Parameter)
+    cursor.fail(concat("expected a parameter, found \"",
+                       manifest.buffers[of].name, "\", whose lifetime is ",
+                       toString(manifest.buffers[of].lifetime)));
+  return of;
+}
+
+static Buffer readBuffer(const JsonCursor &cursor, const Manifest &manifest,
+                         std::set<std::string> &names,
+                         std::set<std::string> &savedNames) {
+  Buffer buffer;
+  buffer.name = readName(cursor["name"], names);
+  // Any number of buffers have a role.
+  std::set<std::string> none;
+  buffer.role = readName(cursor["role"], none);
+  buffer.type =
+      ElementType(readEnum(cursor["type"], optimus_support::kElementTypeNames));
+  readLayout(cursor, manifest, buffer);
+  buffer.lifetime = Lifetime(readEnum(cursor["lifetime"], kLifetimeNames));
+  bool isParameter = buffer.lifetime == Lifetime::Parameter;
+  if (JsonCursor of = cursor.find("of"))
+    buffer.of = readOwner(of, manifest);
+  // Parameters must have what others may.
+  auto find = [&](const char *key) {
+    return isParameter ? cursor[key] : cursor.find(key);
+  };
+  if (JsonCursor init = find("init"))
+    buffer.init = readInitializer(init);
+  if (JsonCursor saved = find("saved"))
+    buffer.saved = readSaved(saved, savedNames);
+  if (JsonCursor decay = find("decay"))
+    buffer.decay = decay.boolean();
+  if (JsonCursor reset = cursor.find("reset"))
+    buffer.reset = Reset(readEnum(reset, kResetNames));
+  if (JsonCursor filledBy = cursor.find("filled_by"))
+    buffer.filledBy = FilledBy(readEnum(filledBy, kFilledByNames));
+  checkFilled(cursor, buffer, manifest);
+  checkValues(cursor, buffer);
+  return buffer;
+}
+
+void optrt::readBuffers(const JsonCursor &cursor, Manifest &manifest) {
+  std::set<std::string> names, savedNames;
+  int64_t room = kMaxBytes;
+  for (const JsonCursor &entry : cursor.elements()) {
+    Buffer buffer = readBuffer(entry, manifest, names, savedNames);
+    // No buffer is larger than 2^51.
+    room -= buffer.numBytes();
+    if (room < 0) {
+      entry.fail("with this one the buffers of a rank have more than 2^52 "
+                 "bytes");
+      return;
+    }
+    manifest.bufferIndices.emplace(buffer.name, manifest.buffers.size());
+    manifest.buffers.push_back(std::move(buffer));
+  }
+}

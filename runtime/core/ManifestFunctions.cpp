@@ -1,0 +1,126 @@
+//===- ManifestFunctions.cpp - The functions of a library -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ManifestReader.h"
+
+#include <cmath>
+
+using namespace optrt;
+
+static std::vector<Arg> readArgs(const JsonCursor &cursor,
+                                 const Manifest &manifest) {
+  std::vector<Arg> args;
+  // A buffer handed over twice would be written under the model's feet.
+  std::set<int64_t> seen;
+  for (const JsonCursor &entry : cursor.elements()) {
+    Arg arg;
+    arg.buffer =
+        entry["buffer"].integer(0, int64_t(manifest.buffers.size()) - 1);
+    arg.access = Access(readEnum(entry["access"], kAccessNames));
+    if (JsonCursor rounding = entry.find("rounding")) {
+      double units = rounding.number();
+      if (!std::isfinite(units) || units < 0)
+        rounding.fail(concat("expected a finite number from 0, found ", units));
+      arg.rounding = units;
+    }
+    if (!seen.insert(arg.buffer).second)
+      entry.fail("the same buffer as an earlier argument");
+    // After a mistake there may be none.
+    if (arg.buffer < int64_t(manifest.buffers.size())) {
+      const Buffer &buffer = manifest.buffers[arg.buffer];
+      if (arg.access != Access::Read && buffer.filledBy != FilledBy::Program)
+        entry["access"].fail(
+            concat("the buffer \"", buffer.name, "\" is filled by the ",
+                   toString(buffer.filledBy), "; expected read, found ",
+                   toString(arg.access)));
+    }
+    args.push_back(arg);
+  }
+  return args;
+}
+
+/// What callers of the functions that they know by name go on with.
+static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
+                         const Function &function) {
+  static constexpr struct {
+    std::string_view function;
+    std::string_view output;
+  } kOutputs[] = {
+      {"train_step", "loss_sum"},   {"train_step", "real_count"},
+      {"train_step", "grad_norm"},  {"eval_step", "loss_sum"},
+      {"eval_step", "real_count"},  {"grad_step", "loss_sum"},
+      {"grad_step", "real_count"},  {"accumulate", "loss_sum"},
+      {"accumulate", "real_count"}, {"update", "grad_norm"},
+  };
+  for (const auto &[name, output] : kOutputs) {
+    if (name != function.name)
+      continue;
+    std::optional<int64_t> buffer = manifest.findRole(output);
+    const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
+    if (!arg || arg->access == Access::Read ||
+        !manifest.buffers[*buffer].isNumber())
+      cursor.fail(concat("no output \"", output, "\", one f32, which ",
+                         function.name, " must have"));
+  }
+}
+
+static Schedule readSchedule(const JsonCursor &cursor) {
+  auto readMs = [&](const char *name) {
+    double ms = cursor[name].number();
+    if (!std::isfinite(ms) || ms < 0)
+      cursor[name].fail(concat("expected a finite number from 0, found ", ms));
+    return ms;
+  };
+  Schedule schedule;
+  schedule.stepMs = readMs("predicted_step_ms");
+  schedule.commMs = readMs("predicted_comm_ms");
+  schedule.exposedMs = readMs("predicted_exposed_ms");
+  schedule.extraWorkspaceBytes =
+      cursor["extra_workspace_bytes"].integer(0, kMaxBytes);
+  schedule.notOverlapped = cursor["not_overlapped"].integer(0, UINT32_MAX);
+  schedule.outOfWorkspace =
+      cursor["out_of_workspace"].integer(0, schedule.notOverlapped);
+  return schedule;
+}
+
+static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
+                             std::set<std::string> &taken) {
+  Function function;
+  function.name = readName(cursor["name"], taken);
+
+  function.args = readArgs(cursor["args"], manifest);
+  checkOutputs(cursor["args"], manifest, function);
+
+  function.commands = cursor["commands"].integer(0, UINT32_MAX);
+  function.arenaBytes = cursor["arena_bytes"].integer(0, kMaxBytes);
+  if (JsonCursor bound = cursor.find("lower_bound_bytes"))
+    function.lowerBoundBytes = bound.integer(0, kMaxBytes);
+  if (JsonCursor peaks = cursor.find("peak_bytes"))
+    for (const auto &[category, bytes] : peaks.members())
+      function.peakBytes[category] = bytes.integer(0, kMaxBytes);
+  if (JsonCursor communication = cursor.find("communication"))
+    for (const JsonCursor &entry : communication.elements()) {
+      AxisTraffic traffic;
+      traffic.axis = readAxis(entry["axis"], manifest.mesh).value_or(0);
+      traffic.bytes = entry["bytes"].integer(0, INT64_MAX);
+      traffic.messages = entry["messages"].integer(0, INT64_MAX);
+      for (const AxisTraffic &other : function.communication)
+        if (other.axis == traffic.axis)
+          entry["axis"].fail("the same axis as an earlier entry");
+      function.communication.push_back(traffic);
+    }
+  if (JsonCursor schedule = cursor.find("schedule"))
+    function.schedule = readSchedule(schedule);
+  return function;
+}
+
+void optrt::readFunctions(const JsonCursor &cursor, Manifest &manifest) {
+  std::set<std::string> taken;
+  for (const JsonCursor &entry : cursor.elements())
+    manifest.functions.push_back(readFunction(entry, manifest, taken));
+}

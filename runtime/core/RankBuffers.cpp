@@ -1,0 +1,148 @@
+//===- RankBuffers.cpp - The memory of one rank ---------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RankBuffers.h"
+
+#include "optimus-support/Perturb.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+using namespace optrt;
+
+StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
+                                          int64_t rank,
+                                          std::span<const int64_t> held,
+                                          Device &device) {
+  int64_t bytes = 0;
+  for (int64_t buffer : held)
+    bytes += alignedSize(manifest.buffers[buffer].numBytes());
+  RankBuffers buffers;
+  buffers.manifest = &manifest;
+  buffers.rank = rank;
+  buffers.device = &device;
+  OPTRT_ASSIGN_OR_RETURN(buffers.memory,
+                         device.allocate(bytes, "the parameters of a rank"));
+  buffers.addresses.resize(manifest.buffers.size());
+  char *next = buffers.memory.data();
+  for (int64_t buffer : held) {
+    buffers.addresses[buffer] = next;
+    next += alignedSize(manifest.buffers[buffer].numBytes());
+  }
+  return buffers;
+}
+
+Status RankBuffers::visit(int64_t index, Access access,
+                          const std::function<Status(void *)> &work) const {
+  if (void *direct = device->hostAddress(addresses[index]))
+    return work(direct);
+  // Words of eight bytes, so that they are aligned for any element.
+  const int64_t bytes = manifest->buffers[index].numBytes();
+  std::vector<int64_t> copy((bytes + 7) / 8);
+  if (access != Access::Write) {
+    OPTRT_RETURN_IF_ERROR(
+        device->read(kCompute, copy.data(), addresses[index], bytes));
+    OPTRT_RETURN_IF_ERROR(device->synchronize());
+  }
+  OPTRT_RETURN_IF_ERROR(work(copy.data()));
+  if (access == Access::Read)
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(
+      device->write(kCompute, addresses[index], copy.data(), bytes));
+  return device->synchronize();
+}
+
+Status RankBuffers::initialize(int64_t index, uint64_t seed) {
+  const Buffer &buffer = manifest->buffers[index];
+  // Of anything but f32 the manifest says zeros.
+  if (buffer.type != ElementType::F32)
+    return device->clear(kCompute, addresses[index], buffer.numBytes());
+  return visit(index, Access::Write, [&](void *elements) {
+    optimus_support::initializeShard(*buffer.init, seed, buffer.layout,
+                                     manifest->mesh, rank,
+                                     static_cast<float *>(elements));
+    return okStatus();
+  });
+}
+
+StatusOr<bool> RankBuffers::perturb(int64_t index, uint64_t seed,
+                                    uint32_t stream) {
+  bool moved = false;
+  OPTRT_RETURN_IF_ERROR(visit(index, Access::Update, [&](void *elements) {
+    moved = optimus_support::perturbShard(
+        seed, stream, manifest->buffers[index].layout, manifest->mesh, rank,
+        static_cast<float *>(elements));
+    return okStatus();
+  }));
+  return moved;
+}
+
+Status RankBuffers::setNumber(int64_t index, float value) {
+  assert(manifest->buffers[index].isNumber());
+  return visit(index, Access::Write, [&](void *element) {
+    *static_cast<float *>(element) = value;
+    return okStatus();
+  });
+}
+
+StatusOr<float> RankBuffers::number(int64_t index) const {
+  assert(manifest->buffers[index].isNumber());
+  float value = 0;
+  OPTRT_RETURN_IF_ERROR(visit(index, Access::Read, [&](void *element) {
+    value = *static_cast<float *>(element);
+    return okStatus();
+  }));
+  return value;
+}
+
+Status RankBuffers::setWords(int64_t index, std::span<const int32_t> words) {
+  assert(manifest->buffers[index].numBytes() ==
+         static_cast<int64_t>(words.size_bytes()));
+  return visit(index, Access::Write, [&](void *elements) {
+    std::copy(words.begin(), words.end(), static_cast<int32_t *>(elements));
+    return okStatus();
+  });
+}
+
+Status RankBuffers::setRows(int64_t index, const int32_t *rows,
+                            int32_t padding) {
+  const ShardLayout &layout = manifest->buffers[index].layout;
+  const int64_t sequence = layout.shape[1], columns = layout.localShape[1];
+  int64_t first = manifest->mesh.combinedIndex(rank, layout.axes[1]) * columns;
+  int64_t real = std::clamp<int64_t>(sequence - first, 0, columns);
+  return visit(index, Access::Write, [&](void *elements) {
+    int32_t *to = static_cast<int32_t *>(elements);
+    for (int64_t row = 0; row != layout.localShape[0]; ++row, to += columns) {
+      std::copy_n(rows + row * sequence + (real ? first : 0), real, to);
+      std::fill_n(to + real, columns - real, padding);
+    }
+    return okStatus();
+  });
+}
+
+Status RankBuffers::load(int64_t index, const Checkpoint &checkpoint) {
+  const Buffer &buffer = manifest->buffers[index];
+  return visit(index, Access::Write, [&](void *elements) {
+    return checkpoint.readShard(buffer.saved->name, buffer.layout,
+                                manifest->mesh, rank,
+                                static_cast<float *>(elements));
+  });
+}
+
+StatusOr<const float *> RankBuffers::shard(int64_t index,
+                                           std::vector<float> &copy) const {
+  if (void *direct = device->hostAddress(addresses[index]))
+    return static_cast<const float *>(direct);
+  copy.resize(manifest->buffers[index].layout.numLocalElements());
+  OPTRT_RETURN_IF_ERROR(visit(index, Access::Read, [&](void *elements) {
+    std::copy_n(static_cast<const float *>(elements), copy.size(), copy.data());
+    return okStatus();
+  }));
+  return copy.data();
+}

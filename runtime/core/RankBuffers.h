@@ -1,0 +1,72 @@
+//===- RankBuffers.h - The memory of one rank -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+#define OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+
+#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/Device.h"
+#include "optimus-runtime/Manifest.h"
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace optrt {
+
+/// The model's buffers that a rank holds, in its device's memory. Nothing else
+/// touches them, but for the functions of the library, which are passed them.
+class RankBuffers {
+public:
+  RankBuffers() = default;
+  /// Makes the memory of the buffers with these indices, zeroed. The manifest and
+  /// the device must outlive it.
+  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
+                                      std::span<const int64_t> held,
+                                      Device &device);
+
+  /// What a function is passed for a buffer that is held.
+  void *argument(int64_t buffer) const { return addresses[buffer]; }
+
+  /// Sets a buffer to its initial value, which it has.
+  Status initialize(int64_t buffer, uint64_t seed);
+  /// Moves the elements of an f32 buffer that are not 0 to a float beside them;
+  /// false if there is none.
+  StatusOr<bool> perturb(int64_t buffer, uint64_t seed, uint32_t stream);
+
+  Status setNumber(int64_t buffer, float value);
+  StatusOr<float> number(int64_t buffer) const;
+  /// Sets all elements of an i32 buffer.
+  Status setWords(int64_t buffer, std::span<const int32_t> words);
+  /// Sets an i32 buffer [batch, sequence] from the rows of the batch that this
+  /// rank has; what lies beyond the sequence becomes `padding`.
+  Status setRows(int64_t buffer, const int32_t *rows, int32_t padding);
+
+  /// Reads what this rank has of a buffer that is saved.
+  Status load(int64_t buffer, const Checkpoint &checkpoint);
+  /// The shard of an f32 buffer, to be handed on: where it lies or, where host
+  /// code cannot read that, in `copy`.
+  StatusOr<const float *> shard(int64_t buffer, std::vector<float> &copy) const;
+
+private:
+  /// Lets host code work on a buffer: in place where it can reach the device's
+  /// memory, else on a copy that is read before and written back after, as
+  /// `access` asks for.
+  Status visit(int64_t buffer, Access access,
+               const std::function<Status(void *)> &work) const;
+
+  const Manifest *manifest = nullptr;
+  int64_t rank = 0;
+  Device *device = nullptr;
+  DeviceMemory memory;
+  std::vector<void *> addresses; ///< one a buffer; null: not held
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H

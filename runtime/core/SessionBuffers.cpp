@@ -1,0 +1,210 @@
+//===- SessionBuffers.cpp - What a session fills and reads ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalRank.h"
+#include "TensorGather.h"
+#include "optimus-runtime/RankTeam.h"
+#include "optimus-support/Dropout.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace optrt {
+
+Status Session::initialize(uint64_t seed) {
+  ++parameterVersion;
+  return team->run([&](int i) -> Status {
+    for (int64_t buffer : held)
+      if (manifest().buffers[buffer].init)
+        OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, seed));
+    parametersChanged(*ranks[i]);
+    return okStatus();
+  });
+}
+
+StatusOr<int64_t> Session::perturb(uint64_t seed) {
+  ++parameterVersion;
+  std::vector<int64_t> parameters =
+      manifest().buffersOfLifetime(Lifetime::Parameter);
+  std::vector<std::atomic<bool>> moved(parameters.size());
+  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
+    for (std::size_t p = 0; p != parameters.size(); ++p) {
+      if (!isHeld(parameters[p]))
+        continue;
+      OPTRT_ASSIGN_OR_RETURN(
+          bool some, ranks[i]->buffers.perturb(parameters[p], seed,
+                                               static_cast<uint32_t>(p)));
+      if (some)
+        moved[p] = true;
+    }
+    parametersChanged(*ranks[i]);
+    return okStatus();
+  }));
+  return std::count(moved.begin(), moved.end(), true);
+}
+
+bool Session::isHeld(int64_t buffer) const {
+  return std::binary_search(held.begin(), held.end(), buffer);
+}
+
+std::optional<int64_t> Session::findHostFilled(std::string_view name) {
+  std::optional<int64_t> buffer = manifest().findBuffer(name);
+  if (!buffer || !isHeld(*buffer) ||
+      manifest().buffers[*buffer].filledBy != FilledBy::Host)
+    return std::nullopt;
+  return buffer;
+}
+
+void Session::setScalar(std::string_view name, float value) {
+  std::optional<int64_t> buffer = findHostFilled(name);
+  if (!buffer || !manifest().buffers[*buffer].isNumber())
+    return;
+  isFilled[*buffer] = true;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    if (failedToSet.ok())
+      failedToSet = rank->buffers.setNumber(*buffer, value);
+}
+
+void Session::setWords(std::string_view name, std::span<const int32_t> words) {
+  std::optional<int64_t> buffer = findHostFilled(name);
+  if (!buffer)
+    return;
+  const Buffer &described = manifest().buffers[*buffer];
+  if (described.type != ElementType::I32 ||
+      described.layout.numElements() != static_cast<int64_t>(words.size()))
+    return;
+  isFilled[*buffer] = true;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    if (failedToSet.ok())
+      failedToSet = rank->buffers.setWords(*buffer, words);
+}
+
+void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
+  setWords("random", optimus_support::randomWords(seed, step, microbatch));
+}
+
+Status Session::reset(Reset when) {
+  std::vector<int64_t> buffers;
+  bool parameters = false;
+  for (int64_t buffer : held)
+    if (manifest().buffers[buffer].reset == when) {
+      buffers.push_back(buffer);
+      parameters |= manifest().buffers[buffer].lifetime == Lifetime::Parameter;
+    }
+  if (buffers.empty())
+    return okStatus();
+  parameterVersion += parameters;
+  return team->run([&](int i) -> Status {
+    for (int64_t buffer : buffers)
+      OPTRT_RETURN_IF_ERROR(
+          ranks[i]->buffers.initialize(buffer, /*seed=*/0));
+    parametersChanged(*ranks[i]);
+    return okStatus();
+  });
+}
+
+Status Session::fill(const FillRows &fill) {
+  const int64_t sequence = manifest().sequence;
+  // Ranks that follow one another often have the same rows, and so do tokens
+  // and targets of a rank.
+  int64_t readBegin = 0, readRows = 0;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (int64_t index : held) {
+      const Buffer &buffer = manifest().buffers[index];
+      if (buffer.filledBy != FilledBy::Data)
+        continue;
+      const ShardLayout &layout = buffer.layout;
+      const int64_t rows = layout.localShape[0];
+      const int64_t begin = rows * manifest().mesh.combinedIndex(
+                                       rank->context.rank, layout.axes[0]);
+      if (begin != readBegin || rows != readRows) {
+        rowTokens.resize(rows * sequence);
+        rowTargets.resize(rows * sequence);
+        readRows = 0;
+        OPTRT_RETURN_IF_ERROR(
+            fill(begin, rows, rowTokens.data(), rowTargets.data()));
+        readBegin = begin;
+        readRows = rows;
+      }
+      bool isTokens = buffer.role == "tokens";
+      OPTRT_RETURN_IF_ERROR(rank->buffers.setRows(
+          index, isTokens ? rowTokens.data() : rowTargets.data(),
+          /*padding=*/isTokens ? 0 : -1));
+      isFilled[index] = true;
+    }
+  return okStatus();
+}
+
+Status Session::checkFilled(const Function &function) const {
+  for (const Arg &arg : function.args) {
+    const Buffer &buffer = manifest().buffers[arg.buffer];
+    if (buffer.filledBy != FilledBy::Program && !isFilled[arg.buffer])
+      return invalidArgument(
+          concat(function.name, " reads \"", buffer.name, "\", which the ",
+                 toString(buffer.filledBy),
+                 " must fill, and nothing has: this program knows of no such "
+                 "value; use the one that came with the compiler of `",
+                 library.path(), "`"));
+  }
+  return okStatus();
+}
+
+StatusOr<StepOutputs> Session::outputs() const {
+  StepOutputs outputs;
+  for (int64_t index : numbers) {
+    OPTRT_ASSIGN_OR_RETURN(float number, ranks[0]->buffers.number(index));
+    outputs.numbers.emplace(manifest().buffers[index].role, number);
+  }
+  return outputs;
+}
+
+StatusOr<std::vector<float>> Session::gather(std::string_view name) {
+  std::optional<int64_t> index = manifest().findBuffer(name);
+  if (!index || !isHeld(*index))
+    return invalidArgument(concat("no chosen function of `", library.path(),
+                                  "` has the buffer \"", name, "\""));
+  const Buffer &buffer = manifest().buffers[*index];
+  if (buffer.type != ElementType::F32 || !buffer.unreduced.empty())
+    return invalidArgument(
+        concat("the buffer \"", name,
+               "\" cannot be gathered: expected f32 that is "
+               "complete, found ",
+               buffer.unreduced.empty() ? "" : "partial sums of ",
+               toString(buffer.type)));
+  std::vector<float> whole;
+  if (world.isRoot())
+    whole.reserve(buffer.layout.numElements());
+  TensorGather gather(world, manifest().mesh);
+  OPTRT_RETURN_IF_ERROR(
+      gatherBuffer(gather, *index, [&](std::span<const float> slab) {
+        whole.insert(whole.end(), slab.begin(), slab.end());
+      }));
+  return whole;
+}
+
+Status Session::gatherBuffer(
+    TensorGather &gather, int64_t index,
+    const std::function<void(std::span<const float>)> &take) {
+  // What a rank cannot read it hands in as zeros: the others are waiting.
+  Status unread;
+  const ShardLayout &layout = manifest().buffers[index].layout;
+  std::vector<std::vector<float>> copies(ranks.size());
+  auto shardOf = [&](int local) -> const float * {
+    StatusOr<const float *> shard =
+        ranks[local]->buffers.shard(index, copies[local]);
+    if (shard.ok())
+      return *shard;
+    unread = shard.status();
+    copies[local].assign(layout.numLocalElements(), 0);
+    return copies[local].data();
+  };
+  OPTRT_RETURN_IF_ERROR(gather.gather(layout, shardOf, take));
+  return unread;
+}
+
+} // namespace optrt

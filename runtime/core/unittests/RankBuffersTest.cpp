@@ -1,0 +1,81 @@
+//===- RankBuffersTest.cpp - The memory of one rank -----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/RankBuffers.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace optrt;
+using optimus_support::Initializer;
+using optimus_support::InitKind;
+
+/// Buffers as a model that decodes has them, on a mesh of two ranks.
+class RankBuffersTest : public testing::Test {
+protected:
+  enum { kCache, kPosition, kTokens, kScale, kLogits };
+
+  void SetUp() override {
+    manifest.mesh = Mesh({{"row", 2}});
+    auto add = [&](ElementType type, ShardLayout layout) -> Buffer & {
+      Buffer &buffer = manifest.buffers.emplace_back();
+      buffer.type = type;
+      buffer.layout = std::move(layout);
+      return buffer;
+    };
+    add(ElementType::BF16, {{4, 3}, {4, 2}, {{}, {0}}}).init = Initializer();
+    add(ElementType::I32, {{2}, {2}, {{}}});
+    add(ElementType::I32, {{4, 3}, {4, 2}, {{}, {0}}});
+    add(ElementType::F32, {{}, {}, {}});
+    add(ElementType::F32, {{3}, {2}, {{0}}}).init =
+        Initializer{InitKind::Constant, 0.5, 0};
+    auto made = RankBuffers::create(manifest, /*rank=*/1, held);
+    ASSERT_TRUE(made.ok());
+    buffers = std::move(made).value();
+  }
+
+  Manifest manifest;
+  std::vector<int64_t> held = {kCache, kPosition, kTokens, kScale, kLogits};
+  RankBuffers buffers;
+};
+
+TEST_F(RankBuffersTest, SetsInitialValuesOfAnyType) {
+  std::memset(buffers.argument(kCache), 0xFF, 4 * 2 * 2);
+  buffers.initialize(kCache, /*seed=*/1);
+  const char *bytes = static_cast<const char *>(buffers.argument(kCache));
+  EXPECT_EQ(std::count(bytes, bytes + 4 * 2 * 2, 0), 4 * 2 * 2);
+  // The last rank's second element is padding.
+  buffers.initialize(kLogits, /*seed=*/1);
+  EXPECT_EQ(buffers.shard(kLogits)[0], 0.5f);
+  EXPECT_EQ(buffers.shard(kLogits)[1], 0.0f);
+}
+
+TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {
+  buffers.setNumber(kScale, 2.5f);
+  EXPECT_EQ(buffers.number(kScale), 2.5f);
+  const int32_t position[] = {7, 9};
+  buffers.setWords(kPosition, position);
+  EXPECT_EQ(static_cast<int32_t *>(buffers.argument(kPosition))[1], 9);
+  const int32_t rows[] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
+  buffers.setRows(kTokens, rows, /*padding=*/-1);
+  const int32_t expected[] = {2, -1, 12, -1, 22, -1, 32, -1};
+  EXPECT_EQ(std::memcmp(buffers.argument(kTokens), expected, sizeof(expected)),
+            0);
+}
+
+TEST_F(RankBuffersTest, HoldsNothingElse) {
+  held = {kScale};
+  auto made = RankBuffers::create(manifest, /*rank=*/0, held);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->argument(kCache), nullptr);
+  EXPECT_NE(made->argument(kScale), nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(made->argument(kScale)) %
+                kBufferAlignment,
+            0u);
+}

@@ -1,0 +1,37 @@
+//===- ElementType.h - What the elements of a tensor are --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_ELEMENTTYPE_H
+#define OPTIMUS_SUPPORT_ELEMENTTYPE_H
+
+#include <cstdint>
+#include <string_view>
+
+namespace optimus_support {
+
+enum class ElementType { F32, I32, I8, BF16, F16, F64 };
+
+/// By ElementType, as MLIR and the manifest spell them.
+inline constexpr std::string_view kElementTypeNames[] = {"f32",  "i32", "i8",
+                                                         "bf16", "f16", "f64"};
+
+constexpr std::string_view toString(ElementType type) {
+  return kElementTypeNames[static_cast<int>(type)];
+}
+
+constexpr int64_t elementBytes(ElementType type) {
+  constexpr int64_t bytes[] = {4, 4, 1, 2, 2, 8};
+  return bytes[static_cast<int>(type)];
+}
+
+/// The largest of them.
+inline constexpr int64_t kMaxElementBytes = 8;
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_ELEMENTTYPE_H
