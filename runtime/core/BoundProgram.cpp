@@ -14,6 +14,7 @@
 #include <cstring>
 
 using namespace optimus_support::program;
+namespace program = optimus_support::program;
 
 namespace optrt {
 
@@ -162,7 +163,7 @@ ProgramBinder::Evaluation ProgramBinder::later(const IntegerT &integer) {
     isReadable &= argument != nullptr;
     evaluation.sources.emplace_back(
         argument + reading.byte_offset(),
-        function.arguments[reading.argument()]->type == ElementType::I64);
+        function.arguments[reading.argument()]->type == program::ElementType::I64);
   }
   return evaluation;
 }
@@ -209,8 +210,8 @@ void ProgramBinder::addPointers(const CommandT &command, size_t count) {
 
 Status ProgramBinder::expectTypes(const CommandT &command) const {
   for (const auto &operand : command.operands)
-    if (operand->address != kNone && operand->type != ElementType::F32 &&
-        operand->type != ElementType::I32)
+    if (operand->address != kNone && operand->type != program::ElementType::F32 &&
+        operand->type != program::ElementType::I32)
       return notHere(concat(actionName(command.action.type), " of ",
                             elementName(operand->type)));
   return okStatus();
@@ -286,7 +287,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
 
 Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   for (const auto &operand : command.operands)
-    if (operand->address != kNone && operand->type != ElementType::F32)
+    if (operand->address != kNone && operand->type != program::ElementType::F32)
       return notHere(concat("product of ", elementName(operand->type)));
   if (gemm.batch != 1)
     return notHere("batched product");
@@ -333,8 +334,8 @@ Status ProgramBinder::bind(const CollectiveT &collective,
     return notHere("all_to_all");
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
-  if (collective.wire != ElementType::F32 ||
-      collective.accumulation != ElementType::F32 ||
+  if (collective.wire != program::ElementType::F32 ||
+      collective.accumulation != program::ElementType::F32 ||
       collective.encoding != Encoding::None)
     return notHere("collective that packs what it sends");
   if (collective.carried != 0)
