@@ -135,8 +135,8 @@ void benchGemm(CpuDevice &device, const Shape &s) {
 
   std::vector<double> times = takeTurns(
       {[&] {
-         must(device.gemm(d, a.data(), b.data(), c.data(), bias.data(),
-                          extra.data()));
+         must(device.gemm(kCompute, d, a.data(), b.data(), c.data(),
+                          bias.data(), extra.data()));
        },
        [&] {
          dnnl_sgemm(s.transA ? 'T' : 'N', s.transB ? 'T' : 'N', s.m, s.n, s.k,
@@ -183,12 +183,12 @@ void benchAttention(CpuDevice &device, optrt_attention_desc d, int layers) {
   std::vector<double> times = takeTurns(
       {[&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attention(d, q, k, v, /*lengths=*/nullptr,
+           must(device.attention(kCompute, d, q, k, v, /*lengths=*/nullptr,
                                  out.data(), lse.data()));
        },
        [&] {
          for (int layer = 0; layer < layers; ++layer)
-           must(device.attentionGrad(d, dout.data(), q, k, v,
+           must(device.attentionGrad(kCompute, d, dout.data(), q, k, v,
                                      /*lengths=*/nullptr, out.data(),
                                      lse.data(), dq, dk, dv));
        }});

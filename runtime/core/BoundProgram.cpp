@@ -21,12 +21,11 @@ namespace optrt {
 class ProgramBinder {
 public:
   ProgramBinder(BoundProgram &result, const ModelLibrary &library,
-                std::vector<int64_t> coordinates,
-                std::span<char *const> arenas,
-                std::span<void *const> arguments)
-      : result(result), library(library),
-        coordinates(std::move(coordinates)), arenas(arenas),
-        arguments(arguments), function(*result.described) {}
+                std::vector<int64_t> coordinates, Device &device,
+                std::span<char *const> arenas, std::span<void *const> arguments)
+      : result(result), library(library), coordinates(std::move(coordinates)),
+        device(device), arenas(arenas), arguments(arguments),
+        function(*result.described) {}
 
   Status bind();
 
@@ -34,6 +33,7 @@ private:
   using Evaluation = BoundProgram::Evaluation;
 
   Status bindCommand(const CommandT &command);
+  void bindOrder();
   Status bind(const GemmT &gemm, const CommandT &command);
   Status bind(const LaunchT &launch, const CommandT &command);
   Status bind(const CollectiveT &collective, const CommandT &command);
@@ -46,22 +46,25 @@ private:
   void addPointer(uint32_t address);
   /// Room for a number that is known now or will be read later.
   void set(const IntegerT &integer, int64_t *number);
-  Evaluation later(const IntegerT &integer) const;
+  Evaluation later(const IntegerT &integer);
   const IntegerT &integer(uint32_t scalar) const {
     return *function.scalars[scalar]->number.AsInteger();
   }
   char *baseOf(const PlaceT &place) const;
 
   Status notHere(std::string_view what) const {
-    return unavailable(concat("a processor's device has no ", what));
+    return unavailable(concat("this device has no ", what));
   }
 
   BoundProgram &result;
   const ModelLibrary &library;
   const std::vector<int64_t> coordinates;
+  Device &device;
   std::span<char *const> arenas;
   std::span<void *const> arguments;
   const FunctionT &function;
+  /// Whether the host can read all that commands read numbers from.
+  bool isReadable = true;
 };
 
 /// A vector that was reserved keeps its elements where they are.
@@ -85,6 +88,7 @@ Status ProgramBinder::bind() {
   result.copies.reserve(count);
   result.attentions.reserve(count);
   result.collectives.reserve(count);
+  result.events.resize(count);
   result.integers.resize(function.scalars.size());
   result.reals.resize(function.scalars.size());
   for (uint32_t number = 0; number != count; ++number) {
@@ -92,6 +96,7 @@ Status ProgramBinder::bind() {
     if (!status.ok())
       return status.withContext(result.describe(number));
   }
+  bindOrder();
   // What is not read when it is executed is known now.
   for (size_t i = 0; i != function.scalars.size(); ++i) {
     const NumberUnion &number = function.scalars[i]->number;
@@ -102,6 +107,35 @@ Status ProgramBinder::bind() {
           optimus_support::program::evaluate(*number.AsInteger(), coordinates);
   }
   return okStatus();
+}
+
+void ProgramBinder::bindOrder() {
+  std::vector<Queue> queues;
+  for (const auto &queue : function.queues) {
+    std::string name = queue->kind == QueueKind::Copies ? "copies" : "compute";
+    for (uint32_t axis : queue->axes)
+      name =
+          concat(axis == queue->axes.front() ? "" : name + "+", "axis ", axis);
+    queues.push_back(device.queue(name));
+  }
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    BoundProgram::Bound &bound = result.commands[number];
+    bound.queue = queues[command.queue];
+    bound.firstAwaited = result.awaited.size();
+    auto await = [&](uint32_t earlier) {
+      if (function.commands[earlier]->queue == command.queue)
+        return;
+      result.awaited.push_back(earlier);
+      result.commands[earlier].isAwaited = true;
+    };
+    for (uint32_t earlier : command.after)
+      await(earlier);
+    // It can be waited for when it has started.
+    if (const WaitT *wait = command.action.AsWait())
+      await(wait->command);
+    bound.lastAwaited = result.awaited.size();
+  }
 }
 
 char *ProgramBinder::baseOf(const PlaceT &place) const {
@@ -118,16 +152,18 @@ char *ProgramBinder::baseOf(const PlaceT &place) const {
   return nullptr;
 }
 
-ProgramBinder::Evaluation
-ProgramBinder::later(const IntegerT &integer) const {
+ProgramBinder::Evaluation ProgramBinder::later(const IntegerT &integer) {
   Evaluation evaluation{&integer, integer.constant, {}};
   for (const Term &term : integer.terms)
     evaluation.constant += term.scale() * coordinates[term.axis()];
-  for (const Reading &reading : integer.readings)
+  for (const Reading &reading : integer.readings) {
+    const auto *argument = static_cast<const char *>(
+        device.hostAddress(arguments[reading.argument()]));
+    isReadable &= argument != nullptr;
     evaluation.sources.emplace_back(
-        static_cast<const char *>(arguments[reading.argument()]) +
-            reading.byte_offset(),
+        argument + reading.byte_offset(),
         function.arguments[reading.argument()]->type == ElementType::I64);
+  }
   return evaluation;
 }
 
@@ -181,10 +217,11 @@ Status ProgramBinder::expectTypes(const CommandT &command) const {
 }
 
 Status ProgramBinder::bindCommand(const CommandT &command) {
-  BoundProgram::Bound &bound = append(
-      result.commands,
-      {command.action.type, static_cast<uint32_t>(result.pointers.size()), 0,
-       static_cast<uint32_t>(result.evaluations.size()), 0});
+  BoundProgram::Bound &bound =
+      append(result.commands, {command.action.type,
+                               static_cast<uint32_t>(result.pointers.size()), 0,
+                               static_cast<uint32_t>(result.evaluations.size()),
+                               0, 0, 0, kCompute, false});
   Status status;
   switch (command.action.type) {
   case Action::Gemm:
@@ -241,6 +278,9 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     return notHere(actionName(command.action.type));
   }
   bound.lastEvaluation = result.evaluations.size();
+  if (!isReadable)
+    return notHere("number that is read when a command is executed, in memory "
+                   "that the host cannot address");
   return status;
 }
 
@@ -268,7 +308,9 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
   addPointers(command, command.operands.size());
   const std::string &name = result.target->kernels[launch.kernel];
   BoundProgram::Launch &bound =
-      append(result.launches, {{name.c_str(), launch.extent, launch.grain},
+      append(result.launches, {{name.c_str(), launch.extent, launch.grain,
+                                static_cast<int32_t>(command.operands.size()),
+                                static_cast<int32_t>(launch.scalars.size())},
                                library.findKernel(name)});
   for (uint32_t scalar : launch.scalars) {
     const NumberUnion &number = function.scalars[scalar]->number;
@@ -321,6 +363,7 @@ Status ProgramBinder::bind(const AttentionShapeT &shape) {
 StatusOr<BoundProgram> BoundProgram::bind(const ModelLibrary &library,
                                           std::string_view function,
                                           const Mesh &mesh, int64_t rank,
+                                          Device &device,
                                           std::span<char *const> arenas,
                                           std::span<void *const> arguments) {
   BoundProgram program;
@@ -328,7 +371,7 @@ StatusOr<BoundProgram> BoundProgram::bind(const ModelLibrary &library,
   program.table = &tableOf(library.target(), rank);
   program.described = findFunction(*program.table, function);
   OPTRT_RETURN_IF_ERROR(ProgramBinder(program, library, mesh.coordinates(rank),
-                                      arenas, arguments)
+                                      device, arenas, arguments)
                             .bind());
   return program;
 }
@@ -393,35 +436,45 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
       return Status(StatusCode::Internal,
                     concat("rank ", rank.rank, ", ", describe(number), ": ",
                            status.message()));
+  for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
+    OPTRT_RETURN_IF_ERROR(
+        rank.device->await(command.queue, events[awaited[i]]));
+  Status status = submit(rank, {number, command.queue});
+  if (command.isAwaited)
+    events[number] = rank.device->record(command.queue);
+  return status;
+}
+
+Status BoundProgram::submit(Rank &rank, Site site) {
+  const Bound &command = commands[site.number];
   void *const *p = pointers.data() + command.pointers;
   auto f = [p](int i) { return static_cast<float *>(p[i]); };
   switch (command.action) {
   case Action::Gemm:
-    return rank.gemm(number, gemms[command.descriptor], f(0), f(1), f(2), f(3),
+    return rank.gemm(site, gemms[command.descriptor], f(0), f(1), f(2), f(3),
                      f(4));
   case Action::Launch: {
     const Launch &launch = launches[command.descriptor];
-    return rank.launch(number, launch.desc, launch.kernel, p);
+    return rank.launch(site, launch.desc, launch.kernel, p);
   }
   case Action::Copy:
-    return rank.copy(number, copies[command.descriptor], f(0), f(1));
+    return rank.copy(site, copies[command.descriptor], f(0), f(1));
   case Action::Fill:
-    return rank.copy(number, copies[command.descriptor], nullptr, f(0));
+    return rank.copy(site, copies[command.descriptor], nullptr, f(0));
   case Action::Attention:
-    return rank.attention(number, attentions[command.descriptor], f(0), f(1),
+    return rank.attention(site, attentions[command.descriptor], f(0), f(1),
                           f(2), static_cast<const int32_t *>(p[3]), f(4), f(5));
   case Action::AttentionGrad:
-    return rank.attentionGrad(number, attentions[command.descriptor], f(0),
-                              f(1), f(2), f(3),
-                              static_cast<const int32_t *>(p[4]), f(5), f(6),
-                              f(7), f(8), f(9));
+    return rank.attentionGrad(site, attentions[command.descriptor], f(0), f(1),
+                              f(2), f(3), static_cast<const int32_t *>(p[4]),
+                              f(5), f(6), f(7), f(8), f(9));
   case Action::Collective:
-    return rank.startCollective(number, collectives[command.descriptor], f(0),
+    return rank.startCollective(site, collectives[command.descriptor], f(0),
                                 f(1));
   case Action::Wait:
-    return rank.waitForCollective(command.descriptor);
+    return rank.waitForCollective(site, command.descriptor);
   default:
-    return internal(concat(describe(number), " cannot be executed"));
+    return internal(concat(describe(site.number), " cannot be executed"));
   }
 }
 

@@ -27,13 +27,13 @@ public:
   /// order; they and the library must outlive the program.
   ///
   /// Errors: Unavailable where a command is not for a processor.
-  static StatusOr<BoundProgram> bind(const ModelLibrary &library,
-                                     std::string_view function,
-                                     const Mesh &mesh, int64_t rank,
-                                     std::span<char *const> arenas,
-                                     std::span<void *const> arguments);
+  static StatusOr<BoundProgram>
+  bind(const ModelLibrary &library, std::string_view function, const Mesh &mesh,
+       int64_t rank, Device &device, std::span<char *const> arenas,
+       std::span<void *const> arguments);
 
-  /// Executes all commands, in order, up to the first that fails.
+  /// Puts all commands on the device's queues, up to the first that fails. They
+  /// are done when the device is synchronised.
   Status run(Rank &rank);
 
   const optimus_support::program::FunctionT &function() const {
@@ -51,6 +51,11 @@ private:
     uint32_t pointers, descriptor;
     /// [first, last) of `evaluations`.
     uint32_t firstEvaluation, lastEvaluation;
+    /// [first, last) of `awaited`.
+    uint32_t firstAwaited, lastAwaited;
+    Queue queue;
+    /// Whether a command on another queue comes after it.
+    bool isAwaited;
   };
   struct Launch {
     optrt_launch_desc desc;
@@ -70,6 +75,7 @@ private:
   };
 
   Status execute(Rank &rank, uint32_t number);
+  Status submit(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
 
   const optimus_support::program::TargetT *target = nullptr;
@@ -78,6 +84,10 @@ private:
   std::vector<Bound> commands;
   std::vector<void *> pointers;
   std::vector<Evaluation> evaluations;
+  /// The commands on other queues that each one comes after.
+  std::vector<uint32_t> awaited;
+  /// Of commands that are awaited, in the call that is under way.
+  std::vector<Event> events;
   std::vector<optrt_gemm_desc> gemms;
   std::vector<Launch> launches;
   std::vector<optrt_copy_desc> copies;

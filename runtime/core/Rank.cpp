@@ -124,43 +124,45 @@ private:
   const Clock::time_point begin;
 };
 
-Status Rank::gemm(uint32_t command, const optrt_gemm_desc &desc,
-                  const float *a, const float *b, float *c, const float *bias,
+Status Rank::gemm(Site site, const optrt_gemm_desc &desc, const float *a,
+                  const float *b, float *c, const float *bias,
                   const float *extra) {
-  beginLocal(command);
-  return report(command, "gemm", device->gemm(desc, a, b, c, bias, extra));
+  beginLocal(site.number);
+  return report(site.number, "gemm",
+                device->gemm(site.queue, desc, a, b, c, bias, extra));
 }
 
-Status Rank::launch(uint32_t command, const optrt_launch_desc &desc,
+Status Rank::launch(Site site, const optrt_launch_desc &desc,
                     optrt_kernel kernel, void *const *args) {
-  beginLocal(command);
-  return report(command, desc.name ? desc.name : "launch",
-                device->launch(desc, kernel, args));
+  beginLocal(site.number);
+  return report(site.number, desc.name ? desc.name : "launch",
+                device->launch(site.queue, desc, kernel, args));
 }
 
-Status Rank::copy(uint32_t command, const optrt_copy_desc &desc,
-                  const float *src, float *dst) {
-  beginLocal(command);
-  return report(command, "copy", device->copy(desc, src, dst));
+Status Rank::copy(Site site, const optrt_copy_desc &desc, const float *src,
+                  float *dst) {
+  beginLocal(site.number);
+  return report(site.number, "copy", device->copy(site.queue, desc, src, dst));
 }
 
-Status Rank::attention(uint32_t command, const optrt_attention_desc &desc,
+Status Rank::attention(Site site, const optrt_attention_desc &desc,
                        const float *q, const float *k, const float *v,
                        const int32_t *lengths, float *out, float *lse) {
-  beginLocal(command);
-  return report(command, "attention",
-                device->attention(desc, q, k, v, lengths, out, lse));
+  beginLocal(site.number);
+  return report(
+      site.number, "attention",
+      device->attention(site.queue, desc, q, k, v, lengths, out, lse));
 }
 
-Status Rank::attentionGrad(uint32_t command, const optrt_attention_desc &desc,
+Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
                            const float *dout, const float *q, const float *k,
                            const float *v, const int32_t *lengths,
                            const float *out, const float *lse, float *dq,
                            float *dk, float *dv) {
-  beginLocal(command);
-  return report(command, "attention_grad",
-                device->attentionGrad(desc, dout, q, k, v, lengths, out, lse,
-                                      dq, dk, dv));
+  beginLocal(site.number);
+  return report(site.number, "attention_grad",
+                device->attentionGrad(site.queue, desc, dout, q, k, v, lengths,
+                                      out, lse, dq, dk, dv));
 }
 
 Status Rank::checkCollective(const optrt_collective_desc &desc,
@@ -194,11 +196,21 @@ Status Rank::checkCollective(const optrt_collective_desc &desc,
   return okStatus();
 }
 
-Status Rank::startCollective(uint32_t command,
-                             const optrt_collective_desc &desc,
+/// Collectives of threads and MPI move what host code can address.
+StatusOr<void *> Rank::addressForCollective(const void *address) const {
+  void *found = device->addressInCall(const_cast<void *>(address));
+  if (address && !found)
+    return unavailable("the collectives move host memory, which the device's "
+                       "is not");
+  return found;
+}
+
+Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const float *src, float *dst) {
-  Status status = checkCollective(desc, src, dst);
-  if (status.ok()) {
+  auto start = [&]() -> Status {
+    OPTRT_RETURN_IF_ERROR(checkCollective(desc, src, dst));
+    OPTRT_ASSIGN_OR_RETURN(void *from, addressForCollective(src));
+    OPTRT_ASSIGN_OR_RETURN(void *to, addressForCollective(dst));
     int64_t n = mesh.axisSize(desc.axis);
     Traffic &counted = traffic[desc.axis];
     ++counted.messages;
@@ -206,33 +218,39 @@ Status Rank::startCollective(uint32_t command,
       counted.bytes += collectiveBytes(desc, n);
     uint64_t sequence = 1 + activity.started[desc.axis].fetch_add(
                                 1, std::memory_order_relaxed);
-    InCollective here(*this, command, desc.kind, desc.axis, sequence);
-    status = communicators[desc.axis]->start(command, desc, src, dst);
-    if (status.ok())
+    return device->call(site.queue, [=, this, &desc]() -> Status {
+      InCollective here(*this, site.number, desc.kind, desc.axis, sequence);
+      OPTRT_RETURN_IF_ERROR(communicators[desc.axis]->start(
+          site.number, desc, static_cast<const float *>(from),
+          static_cast<float *>(to)));
       startedCollectives.push_back(
-          {command, desc.axis, desc.kind, sequence, here.entered()});
-  }
-  return report(command, "collective start", std::move(status));
+          {site.number, desc.axis, desc.kind, sequence, here.entered()});
+      return okStatus();
+    });
+  };
+  return report(site.number, "collective start", start());
 }
 
-Status Rank::waitForCollective(uint32_t command) {
-  // Few are in flight at a time.
-  for (std::size_t i = 0; i != startedCollectives.size(); ++i) {
-    if (startedCollectives[i].command != command)
-      continue;
-    StartedCollective one = startedCollectives[i];
-    startedCollectives[i] = startedCollectives.back();
-    startedCollectives.pop_back();
-    Communicator &communicator = *communicators[one.axis];
-    Status status;
-    {
-      InCollective here(*this, command, one.kind, one.axis, one.sequence);
-      status = communicator.wait(command);
+Status Rank::waitForCollective(Site site, uint32_t started) {
+  Status status = device->call(site.queue, [this, started]() -> Status {
+    // Few are in flight at a time.
+    for (std::size_t i = 0; i != startedCollectives.size(); ++i) {
+      if (startedCollectives[i].command != started)
+        continue;
+      StartedCollective one = startedCollectives[i];
+      startedCollectives[i] = startedCollectives.back();
+      startedCollectives.pop_back();
+      Communicator &communicator = *communicators[one.axis];
+      Status status;
+      {
+        InCollective here(*this, started, one.kind, one.axis, one.sequence);
+        status = communicator.wait(started);
+      }
+      intervals.push_back(
+          {one.axis, one.begin, communicator.completionOfLastWait()});
+      return status;
     }
-    intervals.push_back(
-        {one.axis, one.begin, communicator.completionOfLastWait()});
-    return report(command, "collective wait", std::move(status));
-  }
-  return report(command, "collective wait",
-                internal("no collective was started under this number"));
+    return internal("no collective was started under this number");
+  });
+  return report(started, "collective wait", std::move(status));
 }

@@ -199,7 +199,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
         BoundProgram::bind(library, name, manifest.mesh, rank.context.rank,
-                           arenas, args));
+                           *rank.context.device, arenas, args));
     rank.programs.emplace(name, std::move(program));
   }
   return okStatus();
@@ -319,6 +319,7 @@ StatusOr<StepOutputs> Session::run(std::string_view name) {
     rank.context.resetCounters();
     OPTRT_RETURN_IF_ERROR(
         rank.programs.find(name)->second.run(rank.context));
+    OPTRT_RETURN_IF_ERROR(rank.context.device->synchronize());
     if (updates)
       parametersChanged(rank);
     return okStatus();

@@ -87,8 +87,9 @@ Status timeGemm(Device &device, GemmPoint &point) {
   std::vector<float> a(point.m * point.k, 0.5f), b(point.k * point.n, 0.25f),
       c(point.m * point.n);
   OPTRT_ASSIGN_OR_RETURN(point.seconds, timeCall([&] {
-                           return device.gemm(desc, a.data(), b.data(),
-                                              c.data(), nullptr, nullptr);
+                           return device.gemm(kCompute, desc, a.data(),
+                                              b.data(), c.data(), nullptr,
+                                              nullptr);
                          }));
   return okStatus();
 }
@@ -104,8 +105,9 @@ void multiply(int64_t begin, int64_t end, void *const *args) {
 StatusOr<double> timeKernel(Device &device, int64_t extent) {
   std::vector<float> x(extent, 1), y(extent, 1);
   void *args[] = {x.data(), y.data()};
-  optrt_launch_desc desc{"multiply", extent, 4096};
-  return timeCall([&] { return device.launch(desc, multiply, args); });
+  optrt_launch_desc desc{"multiply", extent, 4096, 2, 0};
+  return timeCall(
+      [&] { return device.launch(kCompute, desc, multiply, args); });
 }
 
 /// Floating-point operations a second, forward and backward together.
@@ -123,12 +125,13 @@ StatusOr<double> attentionRate(Device &device) {
       dk(kElements), dv(kElements), lse(kSeq * kHeads);
   OPTRT_ASSIGN_OR_RETURN(double forward, timeCall([&] {
                            return device.attention(
-                               desc, q.data(), q.data(), q.data(),
+                               kCompute, desc, q.data(), q.data(), q.data(),
                                /*lengths=*/nullptr, out.data(), lse.data());
                          }));
   OPTRT_ASSIGN_OR_RETURN(double backward, timeCall([&] {
                            return device.attentionGrad(
-                               desc, q.data(), q.data(), q.data(), q.data(),
+                               kCompute, desc, q.data(), q.data(), q.data(),
+                               q.data(),
                                /*lengths=*/nullptr, out.data(), lse.data(),
                                dq.data(), dk.data(), dv.data());
                          }));

@@ -40,7 +40,7 @@ TEST_F(DeviceTest, TheProcessorsComputes) {
   float c[4];
   optrt_gemm_desc desc{};
   desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = 2;
-  ASSERT_TRUE((*device)->gemm(desc, a, b, c, nullptr, nullptr).ok());
+  ASSERT_TRUE((*device)->gemm(kCompute, desc, a, b, c, nullptr, nullptr).ok());
   EXPECT_THAT(c, testing::ElementsAre(19, 22, 43, 50));
 }
 

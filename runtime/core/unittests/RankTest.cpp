@@ -184,7 +184,7 @@ TEST_F(RankTest, AFailingKernelCallNamesItsCommand) {
 }
 
 TEST_F(RankTest, AFailingKernelIsNamed) {
-  optrt_launch_desc desc{"layer_norm", 1, 1};
+  optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
   EXPECT_NE(api.launch(rank.get(), 7, &desc, nullptr, nullptr), 0);
   EXPECT_EQ(rank->status.code(), StatusCode::Unavailable);
   EXPECT_THAT(rank->status.message(), HasSubstr("command 7 (layer_norm)"));

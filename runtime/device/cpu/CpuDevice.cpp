@@ -14,7 +14,9 @@
 #include "Team.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 
 using namespace optrt;
 
@@ -101,14 +103,48 @@ void CpuDevice::setParameterVersion(uint64_t version) {
   impl->gemm.setParameterVersion(version);
 }
 
-Status CpuDevice::gemm(const optrt_gemm_desc &desc, const float *a,
+StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
+  constexpr int64_t hugePage = 2 << 20, alignment = 64;
+  const int64_t unit = bytes >= hugePage ? hugePage : alignment;
+  const int64_t rounded = (bytes + unit - 1) / unit * unit;
+  if (rounded == 0)
+    return DeviceMemory();
+  void *start = std::aligned_alloc(unit, rounded);
+  if (!start)
+    return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
+                              ": use a mesh with more ranks or a smaller "
+                              "batch"));
+  if (unit == hugePage)
+    madvise(start, rounded, MADV_HUGEPAGE);
+  std::memset(start, 0, rounded);
+  return DeviceMemory(*this, start, rounded);
+}
+
+void CpuDevice::release(void *start) { std::free(start); }
+
+Status CpuDevice::clear(Queue, void *to, int64_t bytes) {
+  std::memset(to, 0, bytes);
+  return okStatus();
+}
+
+Status CpuDevice::write(Queue, void *to, const void *from, int64_t bytes) {
+  std::memcpy(to, from, bytes);
+  return okStatus();
+}
+
+Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
+  std::memcpy(to, from, bytes);
+  return okStatus();
+}
+
+Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const float *a,
                        const float *b, float *c, const float *bias,
                        const float *extra) {
   return impl->gemm.run(desc, a, b, c, bias, extra);
 }
 
-Status CpuDevice::launch(const optrt_launch_desc &desc, optrt_kernel kernel,
-                         void *const *args) {
+Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
+                         optrt_kernel kernel, void *const *args) {
   if (desc.extent < 0 || !kernel)
     return invalidArgument(
         concat("launch of '", desc.name ? desc.name : "?",
@@ -122,7 +158,7 @@ Status CpuDevice::launch(const optrt_launch_desc &desc, optrt_kernel kernel,
   return okStatus();
 }
 
-Status CpuDevice::copy(const optrt_copy_desc &desc, const float *src,
+Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const float *src,
                        float *dst) {
   int64_t rows = desc.rows, cols = desc.cols;
   int64_t srcLd = src ? desc.src_ld : cols, dstLd = desc.dst_ld;
@@ -159,8 +195,8 @@ Status CpuDevice::copy(const optrt_copy_desc &desc, const float *src,
   return okStatus();
 }
 
-Status CpuDevice::attention(const optrt_attention_desc &desc, const float *q,
-                            const float *k, const float *v,
+Status CpuDevice::attention(Queue, const optrt_attention_desc &desc,
+                            const float *q, const float *k, const float *v,
                             const int32_t *lengths, float *out, float *lse) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
   int64_t share = impl->attention.forwardScratch(headOf(desc, desc.seq));
@@ -177,7 +213,7 @@ Status CpuDevice::attention(const optrt_attention_desc &desc, const float *q,
   return okStatus();
 }
 
-Status CpuDevice::attentionGrad(const optrt_attention_desc &desc,
+Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
                                 const float *dout, const float *q,
                                 const float *k, const float *v,
                                 const int32_t *lengths, const float *out,

@@ -48,22 +48,39 @@ public:
 
   int threads() const;
 
+  Queue queue(std::string_view) override { return kCompute; }
+  Event record(Queue) override { return {}; }
+  Status await(Queue, Event) override { return okStatus(); }
+  Status synchronize() override { return okStatus(); }
+  Status call(Queue, std::function<Status()> work) override { return work(); }
+
+  /// On large pages, touched by the calling thread: so that its pages are near
+  /// that thread, and because the first touch of a page costs more than the
+  /// rest of a step's work on it.
+  StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
+  Status clear(Queue, void *to, int64_t bytes) override;
+  Status write(Queue, void *to, const void *from, int64_t bytes) override;
+  Status read(Queue, void *to, const void *from, int64_t bytes) override;
+  void *hostAddress(void *address) override { return address; }
+  void *addressInCall(void *address) override { return address; }
+
   void setParameterVersion(uint64_t version) override;
-  Status gemm(const optrt_gemm_desc &desc, const float *a, const float *b,
-              float *c, const float *bias, const float *extra) override;
-  Status launch(const optrt_launch_desc &desc, optrt_kernel kernel,
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *a,
+              const float *b, float *c, const float *bias,
+              const float *extra) override;
+  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args) override;
-  Status copy(const optrt_copy_desc &desc, const float *src,
+  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
               float *dst) override;
 
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
-  Status attention(const optrt_attention_desc &desc, const float *q,
-                   const float *k, const float *v, const int32_t *lengths,
-                   float *out, float *lse) override;
-  Status attentionGrad(const optrt_attention_desc &desc, const float *dout,
-                       const float *q, const float *k, const float *v,
-                       const int32_t *lengths, const float *out,
+  Status attention(Queue queue, const optrt_attention_desc &desc,
+                   const float *q, const float *k, const float *v,
+                   const int32_t *lengths, float *out, float *lse) override;
+  Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
+                       const float *dout, const float *q, const float *k,
+                       const float *v, const int32_t *lengths, const float *out,
                        const float *lse, float *dq, float *dk,
                        float *dv) override;
 
@@ -75,6 +92,9 @@ public:
   /// It only grows. Not counted are the few panels that oneDNN's sgemm
   /// allocates in a call.
   size_t scratchBytes() const override;
+
+protected:
+  void release(void *start) override;
 
 private:
   class Impl;

@@ -14,26 +14,121 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace optrt {
 
-/// The device of one rank. Its functions have the meaning of their namesakes
-/// in model_abi.h: matrices are row-major f32, sizes and leading dimensions
-/// count elements, and they return when the result is in memory.
+/// A queue of a device: what is put on it begins in order and is done in order.
+/// Number 0 is there from the start, for computation.
+struct Queue {
+  uint32_t number = 0;
+};
+inline constexpr Queue kCompute{};
+
+/// A place on a queue, until the next synchronize().
+struct Event {
+  uint64_t number = 0;
+};
+
+class Device;
+
+/// Memory of a device, given back when it is destroyed; the device must outlive
+/// it. Only the device's own functions may touch what lies at `data()`, except
+/// where Device::hostAddress() says otherwise.
+class DeviceMemory {
+public:
+  DeviceMemory() = default;
+  DeviceMemory(Device &device, void *start, int64_t bytes)
+      : device(&device), start(start), bytes(bytes) {}
+  DeviceMemory(DeviceMemory &&other) noexcept { swap(other); }
+  DeviceMemory &operator=(DeviceMemory &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceMemory();
+
+  char *data() const { return static_cast<char *>(start); }
+  int64_t size() const { return bytes; }
+
+private:
+  void swap(DeviceMemory &other) {
+    std::swap(device, other.device);
+    std::swap(start, other.start);
+    std::swap(bytes, other.bytes);
+  }
+
+  Device *device = nullptr;
+  void *start = nullptr;
+  int64_t bytes = 0;
+};
+
+/// The device of one rank, and the only way to its memory. Matrices are
+/// row-major f32, sizes and leading dimensions count elements; descriptors are
+/// those of model_abi.h.
+///
+/// Everything that names a queue is put on it and happens in its order, at the
+/// latest when synchronize() returns: until then operands are borrowed, what is
+/// written is undefined, and host memory that is read or written must stay. A
+/// processor's device is done when a call returns, so that nobody waits.
 ///
 /// All calls on one device come from one thread, the rank's; different devices
-/// may run at the same time in one process. Operands are borrowed for the
-/// length of a call, except that packed copies of weights may stay in the
-/// device (see `setParameterVersion`).
+/// may run at the same time in one process. Packed copies of weights may stay
+/// in the device (see `setParameterVersion`).
 ///
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
-/// Unavailable when memory runs out, Internal when a library underneath fails.
-/// Nothing throws.
+/// Unavailable when memory runs out, Internal when a library underneath fails;
+/// those of what a queue does later are synchronize()'s. Nothing throws.
 class Device {
 public:
   virtual ~Device() = default;
+
+  //===--------------------------------------------------------------------===//
+  // Order
+  //===--------------------------------------------------------------------===//
+
+  /// The queue called `name`, made when it is asked for first; "compute" is
+  /// number 0.
+  virtual Queue queue(std::string_view name) = 0;
+  /// A place behind all that is on a queue.
+  virtual Event record(Queue queue) = 0;
+  /// What is put on `queue` from now on begins when the event is reached.
+  virtual Status await(Queue queue, Event event) = 0;
+  /// Returns when all queues are empty, with the first failure of what was on
+  /// them.
+  virtual Status synchronize() = 0;
+  /// Runs host code in a queue's order: what moves tensors of devices whose
+  /// memory it can address.
+  virtual Status call(Queue queue, std::function<Status()> work) = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  /// Zeroed and aligned to 64 bytes. `purpose` is for the message where there
+  /// is not enough: "the arena of a rank".
+  virtual StatusOr<DeviceMemory> allocate(int64_t bytes,
+                                          const char *purpose) = 0;
+  /// Sets bytes to 0.
+  virtual Status clear(Queue queue, void *to, int64_t bytes) = 0;
+  /// Copies from host memory into the device's.
+  virtual Status write(Queue queue, void *to, const void *from,
+                       int64_t bytes) = 0;
+  /// Copies from the device's memory into the host's.
+  virtual Status read(Queue queue, void *to, const void *from,
+                      int64_t bytes) = 0;
+  /// Where host code finds what lies at an address of the device's memory, once
+  /// the queues are empty: for a processor the same address. Null where it
+  /// cannot.
+  virtual void *hostAddress(void *address) = 0;
+  /// The same, inside of call(). Null where host code never can.
+  virtual void *addressInCall(void *address) = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Computation
+  //===--------------------------------------------------------------------===//
 
   /// Declares the version of the parameters that `gemm` calls from now on see.
   /// A product whose descriptor marks an operand as a weight may keep a packed
@@ -46,37 +141,45 @@ public:
   /// C = op(A) op(B) with the descriptor's bias, accumulation and epilogue.
   /// `bias` and `extra` are read only where the descriptor asks for them.
   /// C overlaps no operand, except that the extra addend may be C itself.
-  virtual Status gemm(const optrt_gemm_desc &desc, const float *a,
+  virtual Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *a,
                       const float *b, float *c, const float *bias,
                       const float *extra) = 0;
 
   /// Runs kernel over [0, extent), split into tasks of at least `grain`
   /// iterations.
-  virtual Status launch(const optrt_launch_desc &desc, optrt_kernel kernel,
-                        void *const *args) = 0;
+  virtual Status launch(Queue queue, const optrt_launch_desc &desc,
+                        optrt_kernel kernel, void *const *args) = 0;
 
   /// Strided copy of a matrix, or zeros where `src` is null. No overlap.
-  virtual Status copy(const optrt_copy_desc &desc, const float *src,
-                      float *dst) = 0;
+  virtual Status copy(Queue queue, const optrt_copy_desc &desc,
+                      const float *src, float *dst) = 0;
 
   /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
   /// null. Lengths outside [1, seq] are taken for the nearest one inside.
-  virtual Status attention(const optrt_attention_desc &desc, const float *q,
-                           const float *k, const float *v,
-                           const int32_t *lengths, float *out,
-                           float *lse) = 0;
+  virtual Status attention(Queue queue, const optrt_attention_desc &desc,
+                           const float *q, const float *k, const float *v,
+                           const int32_t *lengths, float *out, float *lse) = 0;
 
   /// Writes every element of dq, dk and dv.
-  virtual Status attentionGrad(const optrt_attention_desc &desc,
+  virtual Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                                const float *dout, const float *q,
                                const float *k, const float *v,
                                const int32_t *lengths, const float *out,
                                const float *lse, float *dq, float *dk,
                                float *dv) = 0;
 
-  /// Bytes the device holds now besides what callers own.
+  /// Bytes the device holds now besides what was allocated.
   virtual size_t scratchBytes() const = 0;
+
+protected:
+  friend class DeviceMemory;
+  virtual void release(void *start) = 0;
 };
+
+inline DeviceMemory::~DeviceMemory() {
+  if (start)
+    device->release(start);
+}
 
 /// What a device plugin exports as `optimus_device_create`: makes the device
 /// of a rank with `threads` threads, or returns null and writes why into

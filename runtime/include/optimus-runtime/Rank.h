@@ -42,7 +42,17 @@ struct CommunicationTime {
 /// all_reduce and (n-1)S for all others.
 int64_t collectiveBytes(const optrt_collective_desc &desc, int64_t n);
 
-/// Sees every command of a rank, on the rank's thread.
+/// A command of a program: its number, and the device's queue that it is on.
+struct Site {
+  Site(uint32_t number, Queue queue = kCompute)
+      : number(number), queue(queue) {}
+
+  uint32_t number;
+  Queue queue;
+};
+
+/// Sees every command of a rank as it is put on its queue, on the rank's
+/// thread.
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;
@@ -61,24 +71,23 @@ public:
   Rank(const Mesh &mesh, World &world, int rank,
        std::unique_ptr<Device> device);
 
-  Status gemm(uint32_t command, const optrt_gemm_desc &desc, const float *a,
+  Status gemm(Site site, const optrt_gemm_desc &desc, const float *a,
               const float *b, float *c, const float *bias, const float *extra);
-  Status launch(uint32_t command, const optrt_launch_desc &desc,
-                optrt_kernel kernel, void *const *args);
-  Status copy(uint32_t command, const optrt_copy_desc &desc, const float *src,
+  Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
+                void *const *args);
+  Status copy(Site site, const optrt_copy_desc &desc, const float *src,
               float *dst);
-  Status attention(uint32_t command, const optrt_attention_desc &desc,
-                   const float *q, const float *k, const float *v,
-                   const int32_t *lengths, float *out, float *lse);
-  Status attentionGrad(uint32_t command, const optrt_attention_desc &desc,
+  Status attention(Site site, const optrt_attention_desc &desc, const float *q,
+                   const float *k, const float *v, const int32_t *lengths,
+                   float *out, float *lse);
+  Status attentionGrad(Site site, const optrt_attention_desc &desc,
                        const float *dout, const float *q, const float *k,
-                       const float *v, const int32_t *lengths,
-                       const float *out, const float *lse, float *dq,
-                       float *dk, float *dv);
-  Status startCollective(uint32_t command, const optrt_collective_desc &desc,
+                       const float *v, const int32_t *lengths, const float *out,
+                       const float *lse, float *dq, float *dk, float *dv);
+  Status startCollective(Site site, const optrt_collective_desc &desc,
                          const float *src, float *dst);
-  /// `command` is the one that started it.
-  Status waitForCollective(uint32_t command);
+  /// `started` is the command that started it.
+  Status waitForCollective(Site site, uint32_t started);
 
   const Mesh &mesh;
   const int rank;
@@ -126,6 +135,7 @@ private:
   /// Before everything that is no collective: what was started must progress
   /// without this thread.
   void beginLocal(uint32_t command);
+  StatusOr<void *> addressForCollective(const void *address) const;
   Status checkCollective(const optrt_collective_desc &desc, const float *src,
                          const float *dst) const;
 };

@@ -69,6 +69,9 @@ typedef struct optrt_launch_desc {
   const char *name;
   int64_t extent; ///< iterations [0, extent)
   int64_t grain;  ///< least number of iterations worth a task
+  /// What `args` has: addresses of buffers, which are the device's, then those
+  /// of scalars, which are the host's.
+  int32_t num_buffers, num_scalars;
 } optrt_launch_desc;
 
 enum {

@@ -96,13 +96,13 @@ Result runDevice(CpuDevice &device, const Case &x) {
   float *grads = r.grads.data();
   const int32_t *lengths = x.lengths.empty() ? nullptr : x.lengths.data();
   Status status =
-      device.attention(x.desc, in + x.begin(0), in + x.begin(1),
+      device.attention(kCompute, x.desc, in + x.begin(0), in + x.begin(1),
                        in + x.begin(2), lengths, r.out.data(), r.lse.data());
   EXPECT_TRUE(status.ok()) << status.toString();
-  status = device.attentionGrad(x.desc, x.dout.data(), in + x.begin(0),
-                                in + x.begin(1), in + x.begin(2), lengths,
-                                r.out.data(), r.lse.data(), grads + x.begin(0),
-                                grads + x.begin(1), grads + x.begin(2));
+  status = device.attentionGrad(
+      kCompute, x.desc, x.dout.data(), in + x.begin(0), in + x.begin(1),
+      in + x.begin(2), lengths, r.out.data(), r.lse.data(), grads + x.begin(0),
+      grads + x.begin(1), grads + x.begin(2));
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
 }
@@ -408,7 +408,7 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[64] = {};
   auto run = [&](optrt_attention_desc d, float *out) {
-    return device.attention(d, x, x, x, nullptr, out, x);
+    return device.attention(kCompute, d, x, x, x, nullptr, out, x);
   };
   optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1};
   EXPECT_TRUE(run(good, x + 32).ok());

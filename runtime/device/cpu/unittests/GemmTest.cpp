@@ -104,9 +104,10 @@ void runAndCheck(CpuDevice &device, const optrt_gemm_desc &d,
                  std::mt19937 &random) {
   Operands x = operandsFor(d, random);
   std::vector<float> c = x.c;
-  Status status = device.gemm(
-      d, x.a.data(), x.b.data(), c.data(), d.has_bias ? x.bias.data() : nullptr,
-      d.epilogue != OPTRT_EPILOGUE_NONE ? x.extra.data() : nullptr);
+  Status status =
+      device.gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+                  d.has_bias ? x.bias.data() : nullptr,
+                  d.epilogue != OPTRT_EPILOGUE_NONE ? x.extra.data() : nullptr);
   ASSERT_TRUE(status.ok()) << status.toString();
   expectProduct(d, x, c);
 }
@@ -186,10 +187,10 @@ TEST(Gemm, EmptySums) {
     x.bias = randomValues(4, random);
     x.extra = randomValues(12, random);
     std::vector<float> c = x.c;
-    ASSERT_TRUE(
-        device
-            .gemm(d, nullptr, nullptr, c.data(), x.bias.data(), x.extra.data())
-            .ok());
+    ASSERT_TRUE(device
+                    .gemm(kCompute, d, nullptr, nullptr, c.data(),
+                          x.bias.data(), x.extra.data())
+                    .ok());
     expectProduct(d, x, c);
   }
 }
@@ -205,17 +206,17 @@ TEST(Gemm, ExtraAddendMayBeC) {
     d.weight = OPTRT_WEIGHT_B;
     Operands x = operandsFor(d, random);
     std::vector<float> c = x.extra;
-    ASSERT_TRUE(
-        device
-            .gemm(d, x.a.data(), x.b.data(), c.data(), x.bias.data(), c.data())
-            .ok());
+    ASSERT_TRUE(device
+                    .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+                          x.bias.data(), c.data())
+                    .ok());
     expectProduct(d, x, c);
     d.epilogue = OPTRT_EPILOGUE_MUL;
-    EXPECT_EQ(
-        device
-            .gemm(d, x.a.data(), x.b.data(), c.data(), x.bias.data(), c.data())
-            .code(),
-        StatusCode::InvalidArgument);
+    EXPECT_EQ(device
+                  .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+                        x.bias.data(), c.data())
+                  .code(),
+              StatusCode::InvalidArgument);
   }
 }
 
@@ -232,8 +233,8 @@ TEST(Gemm, PackedWeightsFollowTheParameterVersion) {
     std::vector<float> &changing = weight == OPTRT_WEIGHT_A ? x.a : x.b;
     auto run = [&] {
       std::vector<float> c(d.m * d.n);
-      Status status =
-          device.gemm(d, x.a.data(), x.b.data(), c.data(), nullptr, nullptr);
+      Status status = device.gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+                                  nullptr, nullptr);
       EXPECT_TRUE(status.ok()) << status.toString();
       return c;
     };
@@ -265,8 +266,8 @@ TEST(Gemm, PackedWeightsAreKeptApart) {
     for (Operands *each : {&x, &y}) {
       std::vector<float> c(d.m * d.n);
       ASSERT_TRUE(device
-                      .gemm(d, each->a.data(), each->b.data(), c.data(),
-                            nullptr, nullptr)
+                      .gemm(kCompute, d, each->a.data(), each->b.data(),
+                            c.data(), nullptr, nullptr)
                       .ok());
       expectProduct(d, *each, c);
     }
@@ -281,9 +282,10 @@ TEST(Gemm, WeightsThatLieAsTheyAreMultipliedAreNotCopied) {
     d.weight = weight;
     Operands x = operandsFor(d, random);
     std::vector<float> c(d.m * d.n);
-    ASSERT_TRUE(
-        device.gemm(d, x.a.data(), x.b.data(), c.data(), nullptr, nullptr)
-            .ok());
+    ASSERT_TRUE(device
+                    .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+                          nullptr, nullptr)
+                    .ok());
     expectProduct(d, x, c);
     EXPECT_EQ(device.scratchBytes(), 0u);
   }
@@ -294,8 +296,8 @@ TEST(Gemm, WrongDescriptorsAreRefused) {
   std::vector<float> x(64);
   optrt_gemm_desc good = denseDesc(4, 4, 4);
   auto refused = [&](optrt_gemm_desc d, const char *text) {
-    Status status = device.gemm(d, x.data(), x.data() + 16, x.data() + 32,
-                                nullptr, nullptr);
+    Status status = device.gemm(kCompute, d, x.data(), x.data() + 16,
+                                x.data() + 32, nullptr, nullptr);
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_NE(status.message().find(text), std::string::npos)
         << status.message();

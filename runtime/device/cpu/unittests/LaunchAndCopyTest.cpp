@@ -45,7 +45,8 @@ TEST(Launch, EveryIterationOnceInTasksOfTheGrain) {
         visits.rows = std::vector<std::atomic<int>>(extent);
         void *args[] = {&visits};
         ASSERT_TRUE(
-            device.launch({"count", extent, grain}, countVisits, args).ok());
+            device.launch(kCompute, {"count", extent, grain, 1, 0}, countVisits, args)
+                .ok());
         for (auto &row : visits.rows)
           ASSERT_EQ(row, 1);
         int64_t tasks =
@@ -68,16 +69,16 @@ TEST(Launch, OneTaskRunsOnTheCaller) {
   CpuDevice device(maxThreads);
   std::thread::id where;
   void *args[] = {&where};
-  ASSERT_TRUE(device.launch({"note", 3, 2}, noteThread, args).ok());
+  ASSERT_TRUE(device.launch(kCompute, {"note", 3, 2, 1, 0}, noteThread, args).ok());
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
 TEST(Launch, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
-  Status status = device.launch({"lost", -1, 1}, noteThread, nullptr);
+  Status status = device.launch(kCompute, {"lost", -1, 1, 0, 0}, noteThread, nullptr);
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   EXPECT_NE(status.message().find("'lost'"), std::string::npos);
-  EXPECT_FALSE(device.launch({nullptr, 1, 1}, nullptr, nullptr).ok());
+  EXPECT_FALSE(device.launch(kCompute, {nullptr, 1, 1, 0, 0}, nullptr, nullptr).ok());
 }
 
 TEST(Copy, StridedAndZeros) {
@@ -98,7 +99,7 @@ TEST(Copy, StridedAndZeros) {
         std::vector<float> src(s.rows * s.srcLd), dst(s.rows * s.dstLd, -1.f);
         std::iota(src.begin(), src.end(), 1.f);
         ASSERT_TRUE(device
-                        .copy({s.rows, s.cols, s.srcLd, s.dstLd},
+                        .copy(kCompute, {s.rows, s.cols, s.srcLd, s.dstLd},
                               zeros ? nullptr : src.data(), dst.data())
                         .ok());
         for (int64_t r = 0; r < s.rows; ++r)
@@ -113,11 +114,11 @@ TEST(Copy, StridedAndZeros) {
 TEST(Copy, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[8] = {}, y[8];
-  EXPECT_EQ(device.copy({2, 4, 3, 4}, x, y).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, 4, 3, 4}, x, y).code(),
             StatusCode::InvalidArgument);
-  EXPECT_EQ(device.copy({2, -4, 4, 4}, x, y).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, -4, 4, 4}, x, y).code(),
             StatusCode::InvalidArgument);
-  EXPECT_EQ(device.copy({2, 4, 4, 4}, x, nullptr).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, 4, 4, 4}, x, nullptr).code(),
             StatusCode::InvalidArgument);
 }
 
@@ -130,7 +131,10 @@ TEST(Device, RanksAsThreads) {
     d.m = 64, d.n = 48, d.k = 32, d.lda = 32, d.ldb = 48, d.ldc = 48;
     ok = true;
     for (int repeat = 0; repeat < 20; ++repeat) {
-      ok &= device.gemm(d, a.data(), b.data(), c.data(), nullptr, nullptr).ok();
+      ok &=
+          device
+              .gemm(kCompute, d, a.data(), b.data(), c.data(), nullptr, nullptr)
+              .ok();
       // A sum of equal powers of two is exact.
       for (float x : c)
         ok &= x == 32 * value;

@@ -1,0 +1,106 @@
+//===- HiddenDevice.h - A device that hides its memory ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// For tests: a device that behaves as an accelerator may, with the processor's
+// own kernels. What it allocates no host code can touch: the memory is mapped
+// twice, and addresses are those of a mapping without access. What is put on a
+// queue happens late, queues taking turns at random in an order that events
+// permit. Whatever a program or the runtime leaves to luck goes wrong here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_HIDDEN_HIDDENDEVICE_H
+#define OPTIMUS_RUNTIME_DEVICE_HIDDEN_HIDDENDEVICE_H
+
+#include "optimus-runtime/Device.h"
+
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace optrt {
+
+class HiddenDevice final : public Device {
+public:
+  /// `kernels` does the work, on addresses that the host may touch. Devices
+  /// with the same seed and the same calls take the same turns.
+  HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed);
+  ~HiddenDevice() override;
+
+  Queue queue(std::string_view name) override;
+  Event record(Queue queue) override;
+  Status await(Queue queue, Event event) override;
+  /// Internal where what is left waits for what will not happen.
+  Status synchronize() override;
+  Status call(Queue queue, std::function<Status()> work) override;
+
+  StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
+  Status clear(Queue queue, void *to, int64_t bytes) override;
+  Status write(Queue queue, void *to, const void *from, int64_t bytes) override;
+  Status read(Queue queue, void *to, const void *from, int64_t bytes) override;
+  void *hostAddress(void *) override { return nullptr; }
+  void *addressInCall(void *address) override;
+
+  void setParameterVersion(uint64_t version) override;
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *a,
+              const float *b, float *c, const float *bias,
+              const float *extra) override;
+  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
+                void *const *args) override;
+  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
+              float *dst) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc,
+                   const float *q, const float *k, const float *v,
+                   const int32_t *lengths, float *out, float *lse) override;
+  Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
+                       const float *dout, const float *q, const float *k,
+                       const float *v, const int32_t *lengths,
+                       const float *out, const float *lse, float *dq,
+                       float *dk, float *dv) override;
+  size_t scratchBytes() const override { return kernels->scratchBytes(); }
+
+protected:
+  void release(void *start) override;
+
+private:
+  /// Work, or an event that is reached or awaited.
+  struct Task {
+    enum Kind { Work, Reach, Await } kind = Work;
+    std::function<Status()> work;
+    uint64_t event = 0;
+  };
+  struct Block {
+    char *visible;
+    int64_t bytes;
+  };
+
+  Status put(Queue queue, Task task);
+  /// Takes one turn on a queue that can go on; false where none can.
+  bool takeTurn();
+  /// The address that host code may touch; null for null. The device's only.
+  void *translate(const void *address) const;
+  template <typename T> T *visible(T *address) const {
+    return static_cast<T *>(translate(address));
+  }
+
+  std::unique_ptr<Device> kernels;
+  std::mt19937_64 random;
+  std::vector<std::string> names{"compute"};
+  std::vector<std::deque<Task>> queues{1};
+  std::vector<bool> reached;
+  /// By hidden address.
+  std::map<const char *, Block, std::greater<>> blocks;
+  Status firstFailure;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_HIDDEN_HIDDENDEVICE_H

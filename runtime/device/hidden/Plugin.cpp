@@ -1,0 +1,36 @@
+//===- Plugin.cpp - The hidden device as a plugin -------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "HiddenDevice.h"
+
+#include "optimus-runtime/CpuDevice.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+/// OPTIMUS_HIDDEN_SEED decides which turns queues take; every device of a
+/// process takes others.
+extern "C" __attribute__((visibility("default"))) optrt::Device *
+optimus_device_create(int threads, char *error, std::size_t errorSize) {
+  try {
+    static std::atomic<uint64_t> count{0};
+    const char *chosen = std::getenv("OPTIMUS_HIDDEN_SEED");
+    const uint64_t seed = chosen ? std::strtoull(chosen, nullptr, 10) : 0;
+    auto kernels = std::make_unique<optrt::CpuDevice>(threads);
+    if (optrt::Status started = kernels->start(); !started.ok()) {
+      std::snprintf(error, errorSize, "%s", started.message().c_str());
+      return nullptr;
+    }
+    return new optrt::HiddenDevice(std::move(kernels), seed * 1000 + count++);
+  } catch (const std::exception &failure) {
+    std::snprintf(error, errorSize, "%s", failure.what());
+    return nullptr;
+  }
+}
