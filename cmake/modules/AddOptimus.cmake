@@ -8,6 +8,12 @@ target_compile_options(OptimusWarnings INTERFACE
 if(NOT OPTIMUS_FUZZERS)
   target_compile_options(OptimusWarnings INTERFACE -Werror)
 endif()
+# In one unit with others a source counts as a header, and a header's types may
+# not use what is local to it.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(OptimusWarnings INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 if(OPTIMUS_SANITIZER)
   add_compile_options(-fsanitize=${OPTIMUS_SANITIZER} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${OPTIMUS_SANITIZER})

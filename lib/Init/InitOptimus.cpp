@@ -19,6 +19,8 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
+#include "optimus/Pipelines/Pipeline.h"
+#include "optimus/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -46,6 +48,8 @@ void mlir::optimus::registerAllPasses() {
   registerExecToProgramPasses();
   registerOptimusToCCLPasses();
   registerToExecPasses();
+  registerCPUTargetPasses();
+  registerPipelines();
   ccl::registerCCLPasses();
   exec::registerExecPasses();
 }

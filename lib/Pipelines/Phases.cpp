@@ -8,69 +8,123 @@
 
 #include "optimus/Pipelines/Phases.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/OptimusToCCL/Passes.h"
+#include "optimus/Conversion/ToExec/Passes.h"
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/Transforms/Passes.h"
+#include "optimus/Target/CPU/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
+using func::FuncOp;
 
-/// As an option of a pass; nothing for the built-in profile.
-static std::string getProfileOption(const PhaseOptions &options) {
-  return options.machineProfile.empty()
-             ? ""
-             : " machine-profile=\"" + options.machineProfile + "\"";
+static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
+  passes.addPass(createDifferentiatePass());
 }
 
-static std::string getTunePasses(const PhaseOptions &options) {
+static void addStep(OpPassManager &passes, const PhaseOptions &options) {
+  BuildStepPassOptions step;
+  step.optimizer = options.optimizer;
+  step.accumulate = options.accumulate;
+  passes.addPass(createBuildStepPass(step));
+}
+
+static void addShard(OpPassManager &passes, const PhaseOptions &options) {
+  ShardPassOptions shard;
+  shard.mesh = options.mesh.toString();
+  shard.strategy = options.strategy;
+  shard.layouts = options.layouts;
+  shard.noPad = !options.pad;
+  passes.addPass(createShardPass(shard));
+}
+
+static void addPartition(OpPassManager &passes, const PhaseOptions &) {
+  passes.addPass(createPartitionPass());
+  passes.addNestedPass<FuncOp>(ccl::createVerifyPartitionPass());
+}
+
+static void addTune(OpPassManager &passes, const PhaseOptions &options) {
   if (options.move.empty())
-    return "";
-  return llvm::formatv("func.func(optimus-group-products,"
-                       "optimus-tune-products{{move={0} panels={1}{2}},"
-                       "optimus-verify-partition)",
-                       options.move, options.panels, getProfileOption(options))
-      .str();
+    return;
+  ccl::TuneProductsPassOptions tune;
+  tune.move = options.move;
+  tune.panels = options.panels;
+  tune.machineProfile = options.machineProfile;
+  OpPassManager &functions = passes.nest<FuncOp>();
+  functions.addPass(ccl::createGroupProductsPass());
+  functions.addPass(ccl::createTuneProductsPass(tune));
+  functions.addPass(ccl::createVerifyPartitionPass());
 }
 
-std::vector<Phase> mlir::optimus::getPhases(const PhaseOptions &options) {
-  std::string shard =
-      llvm::formatv("optimus-shard{{mesh={0} strategy={1} layouts=\"{2}\"{3}}",
-                    options.mesh.toString(), options.strategy, options.layouts,
-                    options.pad ? "" : " no-pad=true")
-          .str();
-  return {
-      {"differentiate", "optimus-differentiate", true},
-      {"step",
-       llvm::formatv("optimus-build-step{{optimizer={0}{1}}", options.optimizer,
-                     options.accumulate ? " accumulate=true" : "")
-           .str(),
-       true},
-      {"shard", shard, true},
-      {"partition", "optimus-partition,func.func(optimus-verify-partition)",
-       true},
-      {"tune", getTunePasses(options), true},
-      {"fuse",
-       // Canonicalized again: the forward need not make what is made again.
-       llvm::formatv("canonicalize,cse,func.func(optimus-recompute{{policy={0}}"
-                     "),canonicalize,func.func(optimus-fuse,"
-                     "optimus-group-products)",
-                     options.recompute)
-           .str(),
-       false},
-      {"exec", "optimus-to-exec", false},
-      {"schedule",
-       llvm::formatv("func.func(optimus-schedule{{mode={0} "
-                     "extra-workspace={1}{2}})",
-                     options.schedule, options.extraWorkspace,
-                     getProfileOption(options))
-           .str(),
-       false},
-      {"place",
-       "func.func(optimus-place-buffers,optimus-order-commands,"
-       "optimus-verify-exec)",
-       false},
-      // Verified again: --compile-from starts here.
-      {"llvm", "func.func(optimus-verify-exec),optimus-exec-to-llvm", false},
+static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
+  ccl::RecomputePassOptions recompute;
+  recompute.policy = options.recompute;
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addNestedPass<FuncOp>(ccl::createRecomputePass(recompute));
+  // Again: the forward need not compute what only the backward recomputes.
+  passes.addPass(createCanonicalizerPass());
+  OpPassManager &functions = passes.nest<FuncOp>();
+  functions.addPass(createFusePass());
+  functions.addPass(ccl::createGroupProductsPass());
+}
+
+static void addExec(OpPassManager &passes, const PhaseOptions &) {
+  passes.addPass(createRecordLayoutsPass());
+  passes.addPass(createToExecPass());
+}
+
+static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
+  exec::SchedulePassOptions schedule;
+  schedule.mode = options.schedule;
+  schedule.extraWorkspace = options.extraWorkspace;
+  schedule.machineProfile = options.machineProfile;
+  passes.addNestedPass<FuncOp>(exec::createSchedulePass(schedule));
+}
+
+static void addPlace(OpPassManager &passes, const PhaseOptions &) {
+  OpPassManager &functions = passes.nest<FuncOp>();
+  functions.addPass(exec::createPlaceBuffersPass());
+  functions.addPass(exec::createOrderCommandsPass());
+  functions.addPass(exec::createVerifyExecPass());
+}
+
+static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
+  BuildManifestPassOptions manifest;
+  manifest.strategy = options.strategy;
+  manifest.optimizer = options.optimizer;
+  manifest.cpu = options.cpu;
+  passes.addPass(createBuildManifestPass(manifest));
+  // Verified again: --compile-from starts here.
+  passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
+  passes.addPass(createExecToLLVMPass());
+}
+
+ArrayRef<Phase> mlir::optimus::getPhases() {
+  static constexpr Phase phases[] = {
+      {"differentiate", addDifferentiate, /*checksInput=*/true},
+      {"step", addStep, /*checksInput=*/true},
+      {"shard", addShard, /*checksInput=*/true},
+      {"partition", addPartition, /*checksInput=*/true},
+      {"tune", addTune, /*checksInput=*/true},
+      {"fuse", addFuse, /*checksInput=*/false},
+      {"exec", addExec, /*checksInput=*/false},
+      {"schedule", addSchedule, /*checksInput=*/false},
+      {"place", addPlace, /*checksInput=*/false},
+      {"llvm", addLLVM, /*checksInput=*/false},
   };
+  return phases;
+}
+
+SmallVector<StringRef> mlir::optimus::getPhaseNames() {
+  SmallVector<StringRef> names{"input"};
+  for (const Phase &phase : getPhases())
+    names.push_back(phase.name);
+  return names;
 }

@@ -36,7 +36,7 @@ public:
     for (size_t next = 0; next < arguments.size(); ++next)
       check(arguments, next);
     if (usage.needsInput && !usage.input.empty() && !input && !asksForHelp &&
-        !asksForVersion)
+        !asksForList && !asksForVersion)
       note("no input; give a file " + usage.input +
            ", or - for standard input");
   }
@@ -47,6 +47,8 @@ public:
   }
 
   bool asksForHelp = false, asksForVersion = false;
+  /// What LLVM prints by itself: --help-hidden and its like.
+  bool asksForList = false;
 
 private:
   void note(const Twine &text) {
@@ -75,6 +77,7 @@ private:
     if (found == known.end() || flag.starts_with("---"))
       return checkUnknown(flag, name);
     asksForHelp |= name == "help" || name == "h";
+    asksForList |= name.starts_with("help-");
     asksForVersion |= name == "version";
     const cl::Option &option = *found->second;
     checkOccurrence(flag, option);
@@ -155,8 +158,11 @@ private:
 static std::string getHead(const cl::Option &option) {
   bool isLetter = option.ArgStr.size() == 1;
   std::string value;
-  if (!option.ValueStr.empty())
-    value = llvm::formatv(isLetter ? " <{0}>" : "=<{0}>", option.ValueStr);
+  StringRef what = option.ValueStr;
+  if (what.empty() && option.getValueExpectedFlag() == cl::ValueRequired)
+    what = "value";
+  if (!what.empty())
+    value = llvm::formatv(isLetter ? " <{0}>" : "=<{0}>", what);
   return llvm::formatv("{0}{1}{2}", isLetter ? "-" : "--", option.ArgStr,
                        value);
 }
@@ -184,6 +190,49 @@ std::string mlir::optimus::describeFlag(StringRef flag, StringRef text) {
   return result + "\n";
 }
 
+/// Of MLIR's many flags, those that most people use.
+static constexpr StringLiteral kMlirFlags[] = {
+    "mlir-disable-threading",
+    "mlir-elide-elementsattrs-if-larger",
+    "mlir-pass-pipeline-crash-reproducer",
+    "mlir-pass-pipeline-local-reproducer",
+    "mlir-pass-statistics",
+    "mlir-print-debuginfo",
+    "mlir-print-ir-after",
+    "mlir-print-ir-after-all",
+    "mlir-print-ir-after-change",
+    "mlir-print-ir-after-failure",
+    "mlir-print-ir-before",
+    "mlir-print-ir-before-all",
+    "mlir-print-ir-module-scope",
+    "mlir-print-ir-tree-dir",
+    "mlir-print-local-scope",
+    "mlir-print-op-generic",
+    "mlir-timing",
+    "mlir-timing-display",
+};
+
+static void printMlirFlags() {
+  constexpr size_t kMost = 80;
+  llvm::outs()
+      << "\nOf MLIR, for those who look into passes; --help-hidden says "
+         "what each does:\n";
+  size_t at = kMost;
+  for (StringRef name : kMlirFlags) {
+    const cl::Option *option = cl::getRegisteredOptions().lookup(name);
+    if (!option)
+      continue;
+    std::string head = getHead(*option);
+    if (at + 2 + head.size() > kMost) {
+      llvm::outs() << "\n";
+      at = 0;
+    }
+    llvm::outs() << "  " << head;
+    at += 2 + head.size();
+  }
+  llvm::outs() << "\n";
+}
+
 static void printHelp(const ToolUsage &usage) {
   llvm::outs() << describeVersion(usage.name) << ": " << usage.summary
                << "\n\nusage: " << usage.name << " [options]";
@@ -204,8 +253,10 @@ static void printHelp(const ToolUsage &usage) {
                                "Print this; --help-hidden lists LLVM's own "
                                "flags too")
                << describeFlag("--version",
-                               "Print the versions of Optimus and of LLVM")
-               << usage.more;
+                               "Print the versions of Optimus and of LLVM");
+  if (usage.listsMlirFlags)
+    printMlirFlags();
+  llvm::outs() << usage.more;
 }
 
 std::string mlir::optimus::describeVersion(StringRef tool) {

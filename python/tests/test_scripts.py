@@ -185,6 +185,19 @@ def test_build_that_fails_counts_as_a_failure(machine):
     assert result.stdout.splitlines()[-1] == "0 passed, 1 failed"
 
 
+def test_only_new_build_folders_compile_several_sources_at_a_time(machine):
+    machine.fake("cmake", 'echo "cmake $*" >>%s' % machine.log)
+    machine.fake("ninja", "exit 1")
+    machine.run("test", table=INSTALLED)
+    (machine.root / "build/CMakeCache.txt").touch()
+    machine.run("test", table=INSTALLED)
+    configured = machine.log.read_text().splitlines()
+    assert configured == [
+        "cmake --preset release -DCMAKE_UNITY_BUILD=ON",
+        "cmake --preset release",
+    ]
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_what_a_script_runs(machine, number):
     started = machine.root / "pid"

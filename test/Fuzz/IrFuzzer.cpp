@@ -21,7 +21,6 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstdlib>
@@ -34,7 +33,6 @@ static constexpr int64_t kMostRanks = 64;
 
 static PhaseOptions readOptions(StringRef text, std::string &phase) {
   PhaseOptions options;
-  options.optimizer = "adamw";
   SmallVector<StringRef> words;
   StringRef line = text.split('\n').first;
   if (line.consume_front("// "))
@@ -76,17 +74,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   std::string start;
   PhaseOptions options = readOptions(text, start);
-  std::vector<Phase> phases = getPhases(options);
   bool runs = llvm::none_of(
-      phases, [&](const Phase &phase) { return phase.name == start; });
-  for (const Phase &phase : phases) {
+      getPhases(), [&](const Phase &phase) { return phase.name == start; });
+  for (const Phase &phase : getPhases()) {
     if (!runs) {
       runs = phase.name == start;
       continue;
     }
-    PassManager passes(&context);
-    if (failed(parsePassPipeline(phase.passes, passes)))
-      std::abort();
+    auto passes = PassManager::on<ModuleOp>(&context);
+    phase.addPasses(passes, options);
     if (succeeded(passes.run(*module)))
       continue;
     if (!isExplained)

@@ -13,14 +13,12 @@
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
-#include "optimus/Target/CPU/Manifest.h"
 #include "optimus/Tool/Tool.h"
 
 #include "optimus-support/OutputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -101,12 +99,10 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
           candidate.problem = diagnostic.str();
         return success();
       });
-  for (const Phase &phase : getPhases(options)) {
-    if (phase.name == "exec")
-      recordLayouts(*copy);
-    PassManager passes(copy->getContext());
-    if (failed(parsePassPipeline(phase.passes, passes)) ||
-        failed(passes.run(*copy))) {
+  for (const Phase &phase : getPhases()) {
+    auto passes = PassManager::on<ModuleOp>(copy->getContext());
+    phase.addPasses(passes, options);
+    if (failed(passes.run(*copy))) {
       if (candidate.problem.empty())
         candidate.problem = ("phase '" + phase.name + "' failed").str();
       return;

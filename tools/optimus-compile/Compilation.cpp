@@ -11,15 +11,13 @@
 #include "Record.h"
 #include "Report.h"
 
-#include "optimus/Conversion/ExecToLLVM/Passes.h"
-#include "optimus/Target/CPU/Manifest.h"
 #include "optimus/Target/CPU/ModelDescription.h"
 #include "optimus/Tool/Files.h"
+#include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -86,24 +84,13 @@ int Compilation::runPhase(const Phase &phase) {
   // What somebody wrote who is not us may not be what a phase makes.
   ExitCode code =
       phase.checksInput || !options.compileFrom.empty() ? kBadInput : kOurFault;
-  PassManager passes(module.getContext());
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (failed(parsePassPipeline(phase.passes, passes, stream)))
-    return fail("phase '" + phase.name + "': " + message, kOurFault);
+  TimingScope phaseTiming = timing.nest(("Phase '" + phase.name + "'").str());
+  auto passes = PassManager::on<ModuleOp>(module.getContext());
+  if (failed(applyMlirFlags(passes, phaseTiming)))
+    return kBadInput;
+  phase.addPasses(passes, options.phases);
   if (failed(passes.run(module)))
     return fail("phase '" + phase.name + "' failed", code);
-  return kDone;
-}
-
-int Compilation::addManifest() {
-  FailureOr<std::string> manifest = buildManifest(
-      module, target, {options.phases.strategy, options.phases.optimizer});
-  if (failed(manifest))
-    return fail("the manifest cannot be written",
-                options.compileFrom.empty() ? kOurFault : kBadInput);
-  module->setAttr(kManifestAttr,
-                  StringAttr::get(module.getContext(), *manifest));
   return kDone;
 }
 
@@ -120,6 +107,7 @@ std::optional<int> Compilation::finishPhase(StringRef phase) {
       return fail(dumped);
   if (phase != options.compileTo)
     return std::nullopt;
+  TimingScope output = timing.nest("Output");
   Status printed = print(options.output, phase);
   return printed.ok() ? kDone : fail(printed);
 }
@@ -130,21 +118,17 @@ int Compilation::run() {
   if (std::optional<int> code = finishPhase(start))
     return *code;
   bool isDone = start != "input";
-  for (const Phase &phase : getPhases(options.phases)) {
+  for (const Phase &phase : getPhases()) {
     if (isDone) {
       isDone = phase.name != start;
       continue;
     }
-    if (phase.name == "exec")
-      recordLayouts(module);
-    if (phase.name == "llvm")
-      if (int code = addManifest())
-        return code;
     if (int code = runPhase(phase))
       return code;
     if (std::optional<int> code = finishPhase(phase.name))
       return *code;
   }
+  TimingScope writing = timing.nest("Code generation");
   Status written = writer->write(module, target, options.output);
   // A module of somebody else's may not be what it must be.
   if (written.code() == optimus_support::StatusCode::Internal &&

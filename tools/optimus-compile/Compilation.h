@@ -14,6 +14,7 @@
 #include "optimus/Target/CPU/CodeGen.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/Timing.h"
 
 namespace mlir::optimus {
 
@@ -25,17 +26,19 @@ LogicalResult checkProgram(ModuleOp module, const CompileOptions &options);
 /// Runs the phases on one module and writes what was asked for.
 class Compilation {
 public:
-  /// `writer` is needed where a library is written.
+  /// `writer` is needed where a library is written. What phases take is counted
+  /// below `timing`.
   Compilation(ModuleOp module, const CompileOptions &options,
-              const CpuTarget &target, LibraryWriter *writer)
-      : module(module), options(options), target(target), writer(writer) {}
+              const CpuTarget &target, LibraryWriter *writer,
+              TimingScope &timing)
+      : module(module), options(options), target(target), writer(writer),
+        timing(timing) {}
 
   /// Returns an exit code.
   int run();
 
 private:
   int runPhase(const Phase &phase);
-  int addManifest();
   std::optional<int> finishPhase(StringRef phase);
   optimus_support::Status print(const std::string &path, StringRef phase);
 
@@ -43,6 +46,7 @@ private:
   const CompileOptions &options;
   const CpuTarget &target;
   LibraryWriter *writer;
+  TimingScope &timing;
 };
 
 } // namespace mlir::optimus

@@ -8,12 +8,9 @@
 
 #include "Options.h"
 
-#include "optimus/Dialect/CCL/IR/CCL.h"
-#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Tool/CommandLine.h"
+#include "optimus/Tool/MlirFlags.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -123,6 +120,7 @@ static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
 
 std::optional<int> mlir::optimus::parseCompileCommandLine(int argc,
                                                           char **argv) {
+  declareMlirFlags();
   auto isOurs = [](const cl::Option &option) {
     return llvm::is_contained(option.Categories, &category);
   };
@@ -131,7 +129,8 @@ std::optional<int> mlir::optimus::parseCompileCommandLine(int argc,
       {.name = "optimus-compile",
        .summary = "compiles a program to a model library for optimus-run",
        .input = "PROGRAM.mlir",
-       .isOurs = isOurs});
+       .isOurs = isOurs,
+       .listsMlirFlags = true});
 }
 
 static bool isGiven(const cl::Option &option) {
@@ -142,36 +141,27 @@ static bool isGiven(const cl::Option &option) {
 // Each flag by itself
 //===----------------------------------------------------------------------===//
 
-/// What the user says of distributed products.
-static Status readProductOptions(CompileOptions &options) {
-  PhaseOptions &phases = options.phases;
-  bool tunes = isGiven(tuneProducts) ? bool(tuneProducts)
-                                     : !options.machineProfile.empty();
-  if (tunes)
-    phases.move = "auto";
-  constexpr StringRef known[] = {"auto", "panels", "whole"};
-  if (isGiven(moveProducts)) {
-    if (!llvm::is_contained(known, StringRef(moveProducts)))
-      return invalidArgument(unknownName("--move", "way", moveProducts, known));
-    if (isGiven(tuneProducts))
-      return invalidArgument(
-          "--move and --tune-products both say how products move; give one");
-    phases.move = moveProducts;
-  }
-  if (isGiven(panels)) {
-    OPTRT_ASSIGN_OR_RETURN(
-        phases.panels, readCount("--panels", panels, 1, ccl::kMostPanels));
-    if (moveProducts == "whole")
-      return invalidArgument(
-          "--panels: with --move whole nothing moves in panels");
-    // A number of panels that is given is not weighed against moving whole.
-    if (!isGiven(moveProducts))
-      phases.move = "panels";
-  }
-  phases.layouts = llvm::join(layouts, ";");
-  if (auto parsed = parseChosenLayouts(phases.layouts); !parsed)
-    return invalidArgument("--layout: " + llvm::toString(parsed.takeError()));
-  return okStatus();
+/// What decides what the phases do.
+static PhaseFlags getPhaseFlags() {
+  PhaseFlags flags;
+  flags.dashes = "--";
+  flags.mayChoose = true;
+  flags.mesh = meshText;
+  flags.strategy = strategy;
+  flags.layouts = llvm::join(layouts, ";");
+  flags.noPad = noPad;
+  flags.optimizer = optimizer;
+  flags.accumulate = accumulate;
+  flags.move = moveProducts;
+  flags.panels = panels;
+  if (isGiven(tuneProducts))
+    flags.tuneProducts = bool(tuneProducts);
+  flags.recompute = recompute;
+  flags.schedule = schedule;
+  flags.extraWorkspace = extraWorkspace;
+  flags.machineProfile = machineProfile;
+  flags.cpu = cpu;
+  return flags;
 }
 
 /// Where to start and where to stop.
@@ -210,17 +200,7 @@ static Status readPhases(CompileOptions &options) {
 
 StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   CompileOptions options;
-  PhaseOptions &phases = options.phases;
-  auto mesh = MeshOption::parse(meshText);
-  if (!mesh)
-    return invalidArgument("--mesh: " + llvm::toString(mesh.takeError()));
-  phases.mesh = *mesh;
-  phases.strategy = strategy;
-  SmallVector<StringRef> strategies{"auto"};
-  llvm::append_range(strategies, getKnownStrategies());
-  if (isGiven(strategy) && !llvm::is_contained(strategies, StringRef(strategy)))
-    return invalidArgument(
-        unknownName("--strategy", "strategy", strategy, strategies));
+  OPTRT_ASSIGN_OR_RETURN(options.phases, readPhaseOptions(getPhaseFlags()));
   if (isGiven(ranks)) {
     constexpr int64_t kMostRanks = 4096;
     if (!options.isAuto())
@@ -237,32 +217,8 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
                              "512MiB or bytes, found '" +
                              memoryBudget + "'");
   }
-  phases.optimizer = optimizer;
-  if (!llvm::is_contained(getKnownOptimizers(), phases.optimizer))
-    return invalidArgument(unknownName("--optimizer", "optimizer", optimizer,
-                                       getKnownOptimizers()));
-  phases.accumulate = accumulate;
-  phases.pad = !noPad;
-  phases.schedule = schedule;
-  constexpr StringRef schedules[] = {"none", "overlap"};
-  if (!llvm::is_contained(schedules, StringRef(schedule)))
-    return invalidArgument(
-        unknownName("--schedule", "schedule", schedule, schedules));
-  phases.extraWorkspace = extraWorkspace;
-  if (auto extra = exec::ExtraWorkspace::parse(extraWorkspace); !extra)
-    return invalidArgument("--extra-workspace: " +
-                           llvm::toString(extra.takeError()));
   options.machineProfile = machineProfile;
-  OPTRT_RETURN_IF_ERROR(readProductOptions(options));
   options.recompute = recompute;
-  if (isGiven(recompute) && recompute != "auto") {
-    SmallVector<StringRef> known(ccl::getRecomputePolicies());
-    known.push_back("auto");
-    if (!ccl::lookupRecomputePolicy(recompute))
-      return invalidArgument(
-          unknownName("--recompute", "policy", recompute, known));
-    phases.recompute = recompute;
-  }
   OPTRT_RETURN_IF_ERROR(readPhases(options));
   const cl::Option *changing[] = {
       &meshText,       &strategy,       &noPad,
@@ -276,28 +232,14 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
     options.given.insert(moveProducts.ArgStr);
 
   options.input = inputPath;
-  options.output = outputPath;
-  options.cpu = cpu;
   options.report = report;
   options.dumpFolder = dumpFolder;
-  if (!options.writesLibrary() && options.output.empty())
-    options.output = "-";
+  bool prints = !options.writesLibrary() && outputPath.empty();
+  options.output = prints ? std::string("-") : outputPath.getValue();
   if (options.writesLibrary() &&
       (options.output.empty() || options.output == "-"))
     return invalidArgument("give the model library a name with -o FILE");
   return options;
-}
-
-//===----------------------------------------------------------------------===//
-// All of them together
-//===----------------------------------------------------------------------===//
-
-SmallVector<StringRef> mlir::optimus::getPhaseNames() {
-  SmallVector<StringRef> names{"input"};
-  // Names do not depend on options.
-  for (const Phase &phase : getPhases(PhaseOptions()))
-    names.push_back(phase.name);
-  return names;
 }
 
 std::string mlir::optimus::getDumpPath(const CompileOptions &options,
@@ -309,18 +251,4 @@ std::string mlir::optimus::getDumpPath(const CompileOptions &options,
                           llvm::find(names, phase) - names.begin(), phase)
                 .str());
   return path.str().str();
-}
-
-Status mlir::optimus::completeCompileOptions(CompileOptions &options) {
-  PhaseOptions &phases = options.phases;
-  int64_t numRanks = phases.mesh.getNumRanks();
-  if (phases.strategy.empty())
-    phases.strategy = numRanks == 1 ? "serial" : "summa";
-  if (phases.strategy == "serial" && numRanks > 1)
-    return invalidArgument(
-        llvm::formatv("--strategy: 'serial' is for one rank, but the mesh {0} "
-                      "has {1}; choose another strategy or --mesh row:1,col:1",
-                      phases.mesh.toString(), numRanks)
-            .str());
-  return okStatus();
 }

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 
-#include "optimus/Pipelines/Phases.h"
+#include "optimus/Pipelines/PhaseFlags.h"
 
 #include "optimus-support/Status.h"
 
@@ -30,7 +30,6 @@ struct CompileOptions {
   std::string machineProfile;
 
   std::string input, output;
-  std::string cpu;
   bool report = false;
   /// Phases; empty for none.
   std::string compileTo, compileFrom;
@@ -51,18 +50,14 @@ struct CompileOptions {
   }
 };
 
-/// Reads the command line. An exit code where there is nothing to compile.
+/// Reads the command line, once passes are registered. An exit code where there
+/// is nothing to compile.
 std::optional<int> parseCompileCommandLine(int argc, char **argv);
 /// What it says, each flag checked by itself.
 optimus_support::StatusOr<CompileOptions> readCompileOptions();
 
-/// "input" and the names of all phases.
-SmallVector<StringRef> getPhaseNames();
 /// The file of a phase in the folder of --dump-phases-to.
 std::string getDumpPath(const CompileOptions &options, StringRef phase);
-
-/// Fills in what was not given, and says what does not go together.
-optimus_support::Status completeCompileOptions(CompileOptions &options);
 
 } // namespace mlir::optimus
 

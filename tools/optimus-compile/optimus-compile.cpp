@@ -14,6 +14,7 @@
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/Files.h"
+#include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
 
 #include "optimus-support/PathUse.h"
@@ -38,6 +39,10 @@ static Status checkPaths(const CompileOptions &options) {
                               {"--machine-profile", options.machineProfile}};
   std::vector<PathUse> outputs{{"-o", options.output}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
+  if (std::string path = getReproducerPath(); !path.empty()) {
+    OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(path));
+    outputs.push_back({"--mlir-pass-pipeline-crash-reproducer", path});
+  }
   if (!options.dumpFolder.empty())
     for (StringRef phase : getPhaseNames())
       outputs.push_back({"--dump-phases-to", getDumpPath(options, phase)});
@@ -86,14 +91,14 @@ static int compile() {
   std::unique_ptr<ScratchFolder> scratch;
   // What a program says of itself comes before what it lacks.
   auto complete = [&]() -> Status {
-    OPTRT_RETURN_IF_ERROR(completeCompileOptions(*options));
+    OPTRT_RETURN_IF_ERROR(completePhaseOptions(options->phases, "--"));
     OPTRT_RETURN_IF_ERROR(checkPaths(*options));
     return readProfile(*options, scratch);
   };
   bool goesOn = !options->compileFrom.empty();
   if (Status status = goesOn ? checkPaths(*options) : complete(); !status.ok())
     return fail(status);
-  auto target = CpuTarget::get(options->cpu);
+  auto target = CpuTarget::get(options->phases.cpu);
   if (!target)
     return fail("--mcpu: " + llvm::toString(target.takeError()));
   std::optional<LibraryWriter> writer;
@@ -104,12 +109,13 @@ static int compile() {
     writer = *std::move(created);
   }
 
-  registerAllPasses();
+  DefaultTimingManager timingManager;
+  applyDefaultTimingManagerCLOptions(timingManager);
+  TimingScope timing = timingManager.getRootScope();
   DialectRegistry registry;
   registerAllDialects(registry);
-  MLIRContext context(registry, chooseThreading());
-  // A user asks what is wrong with a line, not for the whole program.
-  context.printOpOnDiagnostic(false);
+  setContextFlags();
+  MLIRContext context(registry);
   StatusOr<std::unique_ptr<llvm::MemoryBuffer>> text =
       readProgram(options->input);
   if (!text.ok())
@@ -118,7 +124,9 @@ static int compile() {
   sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
   quoteBriefly(sources);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  TimingScope parsing = timing.nest("Parser");
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  parsing.stop();
   if (!module)
     return kBadInput;
 
@@ -132,15 +140,19 @@ static int compile() {
     return kBadInput;
   if (Status status = makeDumpFolder(*options); !status.ok())
     return fail(status);
-  if (options->chooses())
+  if (options->chooses()) {
+    TimingScope choosing = timing.nest("Choice of a layout");
     if (int code = chooseLayout(*module, *options))
       return code;
-  return Compilation(*module, *options, *target, writer ? &*writer : nullptr)
+  }
+  return Compilation(*module, *options, *target, writer ? &*writer : nullptr,
+                     timing)
       .run();
 }
 
 int main(int argc, char **argv) {
   return runTool("optimus-compile", argc, argv, [&] {
+    registerAllPasses();
     std::optional<int> code = parseCompileCommandLine(argc, argv);
     return code ? *code : compile();
   });

@@ -14,14 +14,20 @@
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/Files.h"
+#include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
 
+#include "optimus-support/InputFile.h"
 #include "optimus-support/PathUse.h"
+#include "optimus-support/ScratchFolder.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <utility>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -41,10 +47,6 @@ static cl::opt<std::string> outputPath("o", cl::init("-"),
 static constexpr StringLiteral kListed[] = {
     "allow-unregistered-dialect",
     "list-passes",
-    "mlir-disable-threading",
-    "mlir-print-ir-after-all",
-    "mlir-print-ir-before-all",
-    "mlir-timing",
     "o",
     "pass-pipeline",
     "show-dialects",
@@ -56,29 +58,96 @@ static constexpr StringLiteral kListed[] = {
 
 static constexpr StringLiteral kOurPasses = "optimus-";
 
-/// Our passes, with what each does.
+/// Our passes and pipelines, with what each does.
 static std::string listOurPasses() {
-  SmallVector<const PassInfo *> passes;
-  for (auto &[name, option] : cl::getRegisteredOptions())
-    if (name.starts_with(kOurPasses))
-      if (const PassInfo *pass = PassInfo::lookup(name))
-        passes.push_back(pass);
-  llvm::sort(passes, [](const PassInfo *a, const PassInfo *b) {
-    return a->getPassArgument() < b->getPassArgument();
-  });
+  SmallVector<const PassRegistryEntry *> passes;
+  for (auto &[name, option] : cl::getRegisteredOptions()) {
+    if (!name.starts_with(kOurPasses))
+      continue;
+    if (const PassInfo *pass = PassInfo::lookup(name))
+      passes.push_back(pass);
+    else if (const auto *pipeline = PassPipelineInfo::lookup(name))
+      passes.push_back(pipeline);
+  }
+  llvm::sort(passes,
+             [](const PassRegistryEntry *a, const PassRegistryEntry *b) {
+               return a->getPassArgument() < b->getPassArgument();
+             });
   std::string text = "\nPasses, in the order in which they are given:\n\n";
-  for (const PassInfo *pass : passes)
+  for (const PassRegistryEntry *pass : passes)
     text += describeFlag(("--" + pass->getPassArgument()).str(),
                          pass->getPassDescription());
   return text + "\n--list-passes lists MLIR's passes too, and all options of "
                 "passes.\n";
 }
 
+namespace {
+/// What the flags say, with one more thing that every pass manager does.
+class OptConfig : public MlirOptMainConfig {
+public:
+  OptConfig() : MlirOptMainConfig(createFromCLOptions()) {
+    setPassPipelineSetupFn(
+        [addPasses = passPipelineCallback](PassManager &passes) {
+          return success(succeeded(addPasses(passes)) &&
+                         succeeded(enableReproducer(passes)));
+        });
+  }
+
+  /// Lets MLIR, which writes the reproducer that is asked for in place, write
+  /// it into a folder of ours.
+  Status redirectReproducer() {
+    if (generateReproducerFileFlag.empty())
+      return optimus_support::okStatus();
+    OPTRT_ASSIGN_OR_RETURN(
+        scratch, optimus_support::ScratchFolder::create("optimus-opt"));
+    reproducer =
+        std::exchange(generateReproducerFileFlag, scratch->file("module.mlir"));
+    return optimus_support::okStatus();
+  }
+
+  /// Puts it where it belongs, if it was written.
+  Status publishReproducer() const {
+    if (!scratch || !llvm::sys::fs::exists(generateReproducerFileFlag))
+      return optimus_support::okStatus();
+    OPTRT_ASSIGN_OR_RETURN(
+        std::string text,
+        optimus_support::readInput(generateReproducerFileFlag, kMostBytes));
+    return optimus_support::OutputFile::write(reproducer, text);
+  }
+
+  /// Every file that is written, but for those below
+  /// --mlir-print-ir-tree-dir.
+  std::vector<PathUse> getOutputs() const {
+    std::vector<PathUse> outputs{{"-o", outputPath}};
+    auto add = [&](const char *flag, StringRef path) {
+      if (!path.empty())
+        outputs.push_back({flag, path.str()});
+    };
+    add("--mlir-pass-pipeline-crash-reproducer", getReproducerPath());
+    add("--mlir-generate-reproducer", getReproducerFilename());
+    add("--remarks-output-file", getRemarksOutputFile());
+    add("--log-actions-to", getDebugConfig().getLogActionsTo());
+    add("--profile-actions-to", getDebugConfig().getProfileActionsTo());
+    return outputs;
+  }
+
+private:
+  static constexpr size_t kMostBytes = size_t(1) << 32;
+
+  /// Where the user wants what --mlir-generate-reproducer writes.
+  std::string reproducer;
+  std::unique_ptr<optimus_support::ScratchFolder> scratch;
+};
+} // namespace
+
 /// Reads, runs and writes. Returns an exit code.
-static int run(DialectRegistry &registry) {
+static int run(DialectRegistry &registry, OptConfig &config) {
+  std::vector<PathUse> outputs = config.getOutputs();
+  for (const PathUse &output : outputs)
+    if (Status status = optimus_support::checkOutput(output.path); !status.ok())
+      return fail(status);
   if (Status status = optimus_support::checkOutputsApart(
-          std::vector<PathUse>{{"the input", inputPath}},
-          std::vector<PathUse>{{"-o", outputPath}});
+          std::vector<PathUse>{{"the input", inputPath}}, outputs);
       !status.ok())
     return fail(status);
   StatusOr<std::unique_ptr<llvm::MemoryBuffer>> text = readProgram(inputPath);
@@ -88,19 +157,17 @@ static int run(DialectRegistry &registry) {
       OutputStream::open(outputPath);
   if (!output.ok())
     return fail(output.status());
+  if (Status status = config.redirectReproducer(); !status.ok())
+    return fail(status);
   // What went wrong is printed there.
-  if (failed(MlirOptMain(**output, *std::move(text), registry,
-                         MlirOptMainConfig::createFromCLOptions())))
+  LogicalResult done =
+      MlirOptMain(**output, *std::move(text), registry, config);
+  if (Status status = config.publishReproducer(); !status.ok())
+    return fail(status);
+  if (failed(done))
     return kBadInput;
   Status written = (*output)->commit();
   return written.ok() ? kDone : fail(written);
-}
-
-/// Sets a flag of MLIR's that the user has not given.
-static void setFlag(StringRef name, StringRef value) {
-  cl::Option *flag = cl::getRegisteredOptions().lookup(name);
-  if (flag && flag->getNumOccurrences() == 0)
-    flag->addOccurrence(0, name, value, /*MultiArg=*/true);
 }
 
 int main(int argc, char **argv) {
@@ -109,6 +176,7 @@ int main(int argc, char **argv) {
     registerAllDialects(registry);
     registerAllPasses();
     registerCLIOptions("optimus-opt", registry);
+    declareReproducerFlags();
     auto isOurs = [](const cl::Option &option) {
       return llvm::is_contained(kListed, option.ArgStr);
     };
@@ -119,14 +187,11 @@ int main(int argc, char **argv) {
                               .input = "FILE.mlir",
                               .needsInput = false,
                               .isOurs = isOurs,
+                              .listsMlirFlags = true,
                               .more = listOurPasses()}))
       return *code;
-    // MLIR makes the context, and takes this from flags.
-    if (chooseThreading() == MLIRContext::Threading::DISABLED)
-      setFlag("mlir-disable-threading", "true");
-    // The line is quoted; the operation may be the whole program.
-    setFlag("mlir-print-op-on-diagnostic", "false");
-    MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
+    setContextFlags();
+    OptConfig config;
     if (config.shouldShowDialects()) {
       llvm::outs() << "Available Dialects: "
                    << llvm::join(registry.getDialectNames(), ",") << "\n";
@@ -136,6 +201,6 @@ int main(int argc, char **argv) {
       printRegisteredPasses();
       return kDone;
     }
-    return run(registry);
+    return run(registry, config);
   });
 }

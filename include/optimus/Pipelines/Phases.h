@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What optimus-compile runs, in order. Needs no MLIR context: phases are text.
+// What optimus-compile and --optimus-pipeline run, in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,16 +16,20 @@
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <string>
-#include <vector>
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
 
 namespace mlir::optimus {
 
 struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
-  std::string optimizer;
+  std::string optimizer = "adamw";
   /// Whether @accumulate and @update are made too.
   bool accumulate = false;
   bool pad = true;
@@ -41,21 +45,26 @@ struct PhaseOptions {
   std::string layouts;
   /// As the option of --optimus-recompute is.
   std::string recompute = "none";
+  /// As the option mcpu of --optimus-build-manifest is.
+  std::string cpu = "native";
 };
 
 /// One step that --compile-to can stop after.
 struct Phase {
-  StringRef name;
-  /// The passes, in the syntax of --pass-pipeline, without the module around
-  /// them; empty where the driver does the work itself.
-  std::string passes;
+  StringLiteral name;
+  /// Adds its passes, to a pass manager of modules; none where these options
+  /// leave nothing to do.
+  void (*addPasses)(OpPassManager &passes, const PhaseOptions &options);
   /// Whether a failure means that the program cannot be compiled as asked, as
   /// opposed to a fault of the compiler.
   bool checksInput;
 };
 
 /// All phases, from "differentiate" to "llvm".
-std::vector<Phase> getPhases(const PhaseOptions &options);
+ArrayRef<Phase> getPhases();
+
+/// "input" and the names of all phases.
+SmallVector<StringRef> getPhaseNames();
 
 } // namespace mlir::optimus
 

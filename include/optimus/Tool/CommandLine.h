@@ -33,6 +33,8 @@ struct ToolUsage {
   bool needsInput = true;     ///< if there is one
   /// Whether a flag is one of the tool's, and not one of LLVM's own.
   llvm::function_ref<bool(const llvm::cl::Option &)> isOurs;
+  /// Whether --help goes on with those of MLIR's flags that most people use.
+  bool listsMlirFlags = false;
   std::string more = {}; ///< after the flags
 };
 

@@ -75,18 +75,17 @@ FailureOr<uint32_t> AddressTable::getAddress(Value buffer) {
 
 FailureOr<uint32_t> AddressTable::getAddress(Value buffer, Offset offset) {
   if (auto argument = dyn_cast<BlockArgument>(buffer)) {
-    // The arena is an argument of its own.
-    unsigned isArena = cast<MemRefType>(function.getArgumentTypes().front())
-                           .getElementType()
-                           .isInteger(8);
+    // Arenas come first and are counted by themselves.
     return getPlace(program::Base::Argument,
-                    argument.getArgNumber() - isArena, offset);
+                    argument.getArgNumber() - result.arenas.size(), offset);
   }
   Operation *op = buffer.getDefiningOp();
   const int64_t size = program::elementBytes(getElementType(buffer));
   if (auto slot = dyn_cast<exec::ArenaSlotOp>(op)) {
     offset.bytes += slot.getOffset();
-    return getPlace(program::Base::Arena, 0, offset);
+    return getPlace(program::Base::Arena,
+                    cast<BlockArgument>(slot.getArena()).getArgNumber(),
+                    offset);
   }
   if (auto slice = dyn_cast<exec::SliceOp>(op)) {
     offset.bytes += slice.getOffset() * size;

@@ -22,6 +22,7 @@ static_assert(int(exec::Epilogue::Mul) == int(program::Epilogue::Mul) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
+              int(exec::MemorySpace::File) == int(program::MemorySpace::File) &&
               int(exec::LaunchOp::Update) == int(program::Access::Update));
 
 LogicalResult FunctionBuilder::build() {
@@ -42,13 +43,15 @@ LogicalResult FunctionBuilder::build() {
 }
 
 LogicalResult FunctionBuilder::addMemory() {
-  for (Type type : function.getArgumentTypes()) {
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes())) {
     auto buffer = dyn_cast<MemRefType>(type);
     if (!buffer)
       return function.emitOpError("expected buffers as arguments, found ")
              << type << "; run --optimus-to-exec first";
     if (buffer.getElementType().isInteger(8)) {
       auto arena = std::make_unique<program::ArenaT>();
+      arena->space = static_cast<program::MemorySpace>(
+          exec::getMemorySpace(function.getArgument(index)));
       arena->bytes = buffer.getNumElements();
       result.arenas.push_back(std::move(arena));
       continue;
@@ -65,6 +68,7 @@ LogicalResult FunctionBuilder::addMemory() {
   }
   function.walk([&](exec::ArenaSlotOp slot) {
     auto buffer = std::make_unique<program::BufferT>();
+    buffer->arena = cast<BlockArgument>(slot.getArena()).getArgNumber();
     buffer->offset = slot.getOffset();
     buffer->bytes = cast<MemRefType>(slot.getBuffer().getType())
                         .getNumElements() *
@@ -87,7 +91,9 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
   if (!isNew)
     return entry->second;
   auto queue = std::make_unique<program::QueueT>();
-  if (*name != exec::kComputeQueue) {
+  if (*name == exec::kCopyQueue) {
+    queue->kind = program::QueueKind::Copies;
+  } else if (*name != exec::kComputeQueue) {
     FailureOr<uint32_t> axis = addresses.getAxis(command, *name);
     if (failed(axis))
       return failure();

@@ -125,10 +125,9 @@ static LogicalResult decompose(LayerNormOp op, Partitioner &p) {
   p.getValues().add(op.getRstd(), rowLayout, merged.getRstd());
   ShardingAttr layout = p.getLayout(dims);
   p.set(op.getResult(), layout,
-        NormalizeOp::create(
-            p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), x,
-            merged.getMean(), merged.getRstd(), p.get(op.getGamma(), axis),
-            p.get(op.getBeta(), axis)));
+        NormalizeOp::create(p.getBuilder(), p.getLoc(), x, merged.getMean(),
+                            merged.getRstd(), p.get(op.getGamma(), axis),
+                            p.get(op.getBeta(), axis)));
   return success();
 }
 
@@ -160,9 +159,8 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
   ShardingAttr layout = p.getLayout(dims);
   int64_t size = cast<RankedTensorType>(op.getX().getType()).getShape().back();
   p.set(op.getDx(), layout,
-        NormGradApplyOp::create(p.getBuilder(), p.getLoc(),
-                                p.getType(op.getDx(), layout), dy, x, mean,
-                                rstd, gamma, sums, residual,
+        NormGradApplyOp::create(p.getBuilder(), p.getLoc(), dy, x, mean, rstd,
+                                gamma, sums, residual,
                                 p.getBuilder().getI64IntegerAttr(size)));
   return success();
 }
@@ -193,14 +191,12 @@ static LogicalResult decompose(RmsNormOp op, Partitioner &p) {
   Value x = p.get(op.getX(), dims);
   Value squares =
       createRowDot(op.getRstd(), x, x, Value(), rows, dims.back(), p);
-  Value rstd =
-      RmsRstdOp::create(p.getBuilder(), p.getLoc(), squares.getType(), squares,
-                        getRowSize(op.getX()), op.getEpsilon());
+  Value rstd = RmsRstdOp::create(p.getBuilder(), p.getLoc(), squares,
+                                 getRowSize(op.getX()), op.getEpsilon());
   p.getValues().add(op.getRstd(), p.getLayout(rows), rstd);
   ShardingAttr layout = p.getLayout(dims);
   p.set(op.getResult(), layout,
-        RmsScaleOp::create(p.getBuilder(), p.getLoc(),
-                           p.getType(op.getResult(), layout), x, rstd,
+        RmsScaleOp::create(p.getBuilder(), p.getLoc(), x, rstd,
                            p.get(op.getGamma(), dims.back())));
   return success();
 }
@@ -281,8 +277,8 @@ static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
       p.getValues().convert(grad, p.getClasses().getPaddedShape(op.getResult()),
                             layout, complete, p.getLoc());
   p.set(op.getResult(), complete,
-        AddOp::create(p.getBuilder(), p.getLoc(), sum.getType(),
-                      p.get(accumulate, complete), sum));
+        AddOp::create(p.getBuilder(), p.getLoc(), p.get(accumulate, complete),
+                      sum));
   return success();
 }
 
@@ -381,16 +377,14 @@ static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
         complete = p.getValues().convert(sum, {}, p.getLayout({}, axes),
                                          p.getLayout({}, rest), p.getLoc());
       Value &known = reduced[rest];
-      known = known ? AddOp::create(p.getBuilder(), p.getLoc(),
-                                    getSumType(rest), known, complete)
+      known = known ? AddOp::create(p.getBuilder(), p.getLoc(), known, complete)
                     : complete;
     }
     sums = std::move(reduced);
   }
   ShardingAttr whole = p.getLayout({});
   p.set(op.getNorm(), whole,
-        SqrtOp::create(p.getBuilder(), p.getLoc(),
-                       p.getType(op.getNorm(), whole), sums.begin()->second));
+        SqrtOp::create(p.getBuilder(), p.getLoc(), sums.begin()->second));
   return success();
 }
 

@@ -26,6 +26,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
@@ -46,10 +48,25 @@ static DictionaryAttr getRoundings(func::FuncOp function) {
   return builder.getDictionaryAttr(roundings);
 }
 
+/// Whatever the user's flags say of printed IR.
+static OpPrintingFlags getPlainPrinting() {
+  constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
+  return OpPrintingFlags()
+      .elideLargeElementsAttrs(kAnySize)
+      .elideLargeResourceString(kAnySize)
+      .enableDebugInfo(false)
+      .printGenericOpForm(false)
+      .skipRegions(false)
+      .useLocalScope(false)
+      .printValueUsers(false)
+      .printUniqueSSAIDs(false)
+      .printNameLocAsPrefix(false);
+}
+
 void mlir::optimus::recordLayouts(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  module.print(stream);
+  module.print(stream, getPlainPrinting());
   module->setAttr(
       exec::ExecDialect::kSourceHash,
       StringAttr::get(module.getContext(), optimus_support::hashToHex(

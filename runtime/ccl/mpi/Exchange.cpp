@@ -19,11 +19,6 @@ constexpr int kSends = 3;
 /// Receives under way from each peer.
 constexpr int kReceives = 2;
 
-void reserve(std::vector<float> &buffer, std::size_t count) {
-  if (buffer.size() < count)
-    buffer.resize(count);
-}
-
 } // namespace
 
 Status Exchange::begin(Plan newPlan) {

@@ -25,6 +25,14 @@
 
 namespace optrt {
 
+/// The start of `buffer`, which holds `count` elements or more afterwards: it
+/// keeps its memory from one operation to the next.
+inline float *reserve(std::vector<float> &buffer, std::size_t count) {
+  if (buffer.size() < count)
+    buffer.resize(count);
+  return buffer.data();
+}
+
 /// A rank's side of an exchange.
 class Exchange {
 public:

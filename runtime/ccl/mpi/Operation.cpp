@@ -98,12 +98,6 @@ Status tooLarge() {
       "it moves 2^31 elements or more, which MPI's counts cannot express");
 }
 
-float *reserve(std::vector<float> &buffer, std::size_t count) {
-  if (buffer.size() < count)
-    buffer.resize(count);
-  return buffer.data();
-}
-
 } // namespace
 
 Status Operation::begin(const Members &newMembers, int newTag,

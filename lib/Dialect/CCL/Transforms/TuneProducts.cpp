@@ -352,9 +352,8 @@ private:
     for (optimus::AddOp add : sums) {
       const Mover *scatters = addends.lookup(add.getLhs());
       OpBuilder builder(add);
-      Value sum =
-          optimus::AddOp::create(builder, add.getLoc(), add.getLhs().getType(),
-                                 add.getLhs(), add.getRhs());
+      Value sum = optimus::AddOp::create(builder, add.getLoc(), add.getLhs(),
+                                         add.getRhs());
       replace(add, sum, scatters);
     }
   }

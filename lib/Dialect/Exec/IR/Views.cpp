@@ -13,6 +13,33 @@ using namespace mlir::exec;
 using optimus_support::CheckedSize;
 using optimus_support::kMaxElements;
 
+bool mlir::exec::isMemorySpace(Attribute space) {
+  auto named = dyn_cast_or_null<MemorySpaceAttr>(space);
+  return !space || (named && named.getValue() != MemorySpace::Device);
+}
+
+MemorySpace mlir::exec::getMemorySpace(Value buffer) {
+  auto space = dyn_cast_or_null<MemorySpaceAttr>(
+      cast<MemRefType>(buffer.getType()).getMemorySpace());
+  return space ? space.getValue() : MemorySpace::Device;
+}
+
+Attribute mlir::exec::getMemorySpaceAttr(MLIRContext *context,
+                                         MemorySpace space) {
+  if (space == MemorySpace::Device)
+    return Attribute();
+  return MemorySpaceAttr::get(context, space);
+}
+
+StringRef mlir::exec::getQueueFor(CommandOpInterface command) {
+  if (auto start = dyn_cast<CollectiveStartOp>(*command))
+    return start.getAxis();
+  auto copy = dyn_cast<CopyOp>(*command);
+  bool crosses = copy && copy.getSrc() &&
+                 getMemorySpace(copy.getSrc()) != getMemorySpace(copy.getDst());
+  return crosses ? kCopyQueue : kComputeQueue;
+}
+
 /// Adds the bases of `buffer`, once each.
 static void collectBases(Value buffer, SmallVectorImpl<Value> &bases) {
   Operation *definition = buffer.getDefiningOp();
@@ -98,6 +125,8 @@ LogicalResult ArenaSlotOp::verify() {
   if (!end.isAtMost(getExtent(getArena())))
     return emitOpError() << "ends at byte " << end.toString()
                          << ", but the arena has " << getExtent(getArena());
+  if (exec::getMemorySpace(getBuffer()) != exec::getMemorySpace(getArena()))
+    return emitOpError("lies in another memory space than its arena");
   return success();
 }
 
@@ -106,6 +135,8 @@ static LogicalResult verifyElements(Operation *view, Value base, Value result) {
   if (getElementType(result) != getElementType(base))
     return view->emitOpError() << "makes " << getElementType(result) << " of "
                                << getElementType(base);
+  if (exec::getMemorySpace(result) != exec::getMemorySpace(base))
+    return view->emitOpError("lies in another memory space than its buffer");
   return verifyDepth(view);
 }
 

@@ -42,7 +42,8 @@ LogicalResult mlir::exec::verifyAllocations(func::FuncOp function) {
 int64_t mlir::exec::computePeakBytes(func::FuncOp function) {
   std::map<int64_t, int64_t> changes;
   for (auto [base, interval] : computeLiveIntervals(function)) {
-    if (!base.getDefiningOp<AllocOp>())
+    if (!base.getDefiningOp<AllocOp>() ||
+        getMemorySpace(base) != MemorySpace::Device)
       continue;
     changes[interval.first] += getPlacedBytes(base);
     changes[interval.last + 1] -= getPlacedBytes(base);

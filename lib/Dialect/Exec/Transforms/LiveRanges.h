@@ -40,7 +40,7 @@ int64_t getPlacedBytes(Value buffer);
 /// what of them is alive can be added up then.
 LogicalResult verifyAllocations(func::FuncOp function);
 
-/// The most bytes of allocations that are alive at once. They must have passed
+/// The most bytes of allocations in the device's memory that are alive at once. They must have passed
 /// verifyAllocations().
 int64_t computePeakBytes(func::FuncOp function);
 

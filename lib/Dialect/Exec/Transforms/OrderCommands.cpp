@@ -5,12 +5,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// A command's clock says of each queue which of its commands are known to be
+// done when it begins. An edge is inserted where a command that must be done is
+// not among them. A collective is done where its wait is.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Dependences.h"
 
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 
-#include <algorithm>
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_ORDERCOMMANDSPASS
@@ -21,6 +27,82 @@ using namespace mlir;
 using namespace mlir::exec;
 
 namespace {
+class CommandOrder {
+public:
+  explicit CommandOrder(func::FuncOp function)
+      : function(function), nodes(computeDependences(function)) {}
+
+  /// Returns the number of edges.
+  unsigned run() {
+    for (unsigned node = 0; node < nodes.size(); ++node)
+      nodeOf[nodes[node].command] = node;
+    for (Operation &op : function.getBody().front())
+      if (auto command = dyn_cast<CommandOpInterface>(op))
+        order(command);
+    return numEdges;
+  }
+
+private:
+  /// By queue, one more than the last command that is done.
+  using Clock = llvm::SmallMapVector<StringRef, uint32_t, 4>;
+
+  static void join(Clock &clock, const Clock &other) {
+    for (auto [queue, done] : other)
+      clock[queue] = std::max(clock[queue], done);
+  }
+  static void joinDone(Clock &clock, CommandOpInterface earlier,
+                       const Clock &known) {
+    join(clock, known);
+    uint32_t &done = clock[getQueueFor(earlier)];
+    done = std::max(done, *earlier.getCommandId() + 1);
+  }
+
+  void order(CommandOpInterface command) {
+    StringRef queue = getQueueFor(command);
+    Clock clock;
+    if (CommandOpInterface before = last.lookup(queue)) {
+      if (isa<CollectiveStartOp>(*command))
+        join(clock, clocks[before]);
+      else
+        joinDone(clock, before, clocks[before]);
+    }
+    if (auto wait = dyn_cast<WaitOp>(*command))
+      join(clock, clocks[wait.getStart()]);
+
+    // Later ones first: they may know of the earlier ones.
+    SmallVector<int32_t, 2> after;
+    auto found = nodeOf.find(command);
+    ArrayRef<unsigned> needed;
+    if (found != nodeOf.end())
+      needed = nodes[found->second].before;
+    SmallVector<CommandOpInterface, 4> ends;
+    for (unsigned node : needed)
+      ends.push_back(nodes[node].isCollective()
+                         ? cast<CommandOpInterface>(*nodes[node].wait)
+                         : nodes[node].command);
+    llvm::sort(ends, [](CommandOpInterface a, CommandOpInterface b) {
+      return *a.getCommandId() > *b.getCommandId();
+    });
+    for (CommandOpInterface end : ends) {
+      if (clock[getQueueFor(end)] > *end.getCommandId())
+        continue;
+      joinDone(clock, end, clocks[end]);
+      after.push_back(static_cast<int32_t>(*end.getCommandId()));
+    }
+    command.setOrder(queue, after);
+    numEdges += after.size();
+    last[queue] = command;
+    clocks[command] = std::move(clock);
+  }
+
+  func::FuncOp function;
+  std::vector<ProgramNode> nodes;
+  llvm::DenseMap<Operation *, unsigned> nodeOf;
+  llvm::DenseMap<Operation *, Clock> clocks;
+  llvm::DenseMap<StringRef, CommandOpInterface> last;
+  unsigned numEdges = 0;
+};
+
 class OrderCommandsPass
     : public exec::impl::OrderCommandsPassBase<OrderCommandsPass> {
 public:
@@ -29,38 +111,14 @@ public:
     if (function.isExternal() || !function.getBody().hasOneBlock())
       return;
     WalkResult result = function.walk([](CommandOpInterface command) {
-      if (!command.getCommandId()) {
-        command.emitOpError("has no number; run --optimus-to-exec first");
-        return WalkResult::interrupt();
-      }
-      command.setOrder(kComputeQueue, {});
-      return WalkResult::advance();
+      if (command.getCommandId())
+        return WalkResult::advance();
+      command.emitOpError("has no number; run --optimus-to-exec first");
+      return WalkResult::interrupt();
     });
     if (result.wasInterrupted())
       return signalPassFailure();
-
-    // Commands of `compute` are in order already. Of those that a collective
-    // must come after, the last stands for all: a collective among them for its
-    // wait.
-    std::vector<ProgramNode> nodes = computeDependences(function);
-    for (ProgramNode &node : nodes) {
-      auto start = dyn_cast<CollectiveStartOp>(*node.command);
-      if (!start)
-        continue;
-      std::optional<int32_t> last;
-      for (unsigned before : node.before) {
-        CommandOpInterface earlier = nodes[before].command;
-        if (nodes[before].isCollective())
-          earlier = cast<CommandOpInterface>(*nodes[before].wait);
-        last = std::max(last.value_or(0),
-                        static_cast<int32_t>(*earlier.getCommandId()));
-      }
-      SmallVector<int32_t, 1> after;
-      if (last)
-        after.push_back(*last);
-      node.command.setOrder(start.getAxis(), after);
-      numEdges += after.size();
-    }
+    numEdges += CommandOrder(function).run();
   }
 };
 } // namespace

@@ -68,12 +68,43 @@ public:
     if (failed(verifyAllocations(function)))
       return signalPassFailure();
     SmallVector<AllocOp> allocations = collectAllocations(function);
-    SmallVector<LiveRange> ranges;
-    llvm::MapVector<Value, LiveInterval> intervals =
-        computeLiveIntervals(function);
-    int64_t numCommands = 0;
+    intervals = computeLiveIntervals(function);
+    numCommands = 0;
     function.walk([&](CommandOpInterface) { ++numCommands; });
-    for (auto [index, allocation] : llvm::enumerate(allocations)) {
+    FailureOr<ArrayAttr> communication = describeCommunication(function);
+    if (failed(communication))
+      return signalPassFailure();
+    llvm::MapVector<MemorySpace, SmallVector<AllocOp>> bySpace;
+    for (MemorySpace space :
+         {MemorySpace::Device, MemorySpace::Host, MemorySpace::File})
+      bySpace[space];
+    for (AllocOp allocation : allocations)
+      bySpace[exec::getMemorySpace(allocation.getBuffer())].push_back(
+          allocation);
+    // The device's arena is there even where it is empty.
+    unsigned numArenas = 0;
+    for (auto &[space, own] : bySpace) {
+      if (own.empty() && space != MemorySpace::Device)
+        continue;
+      SmallVector<LiveRange> ranges = getRanges(own);
+      FailureOr<Plan> plan = makePlan(function, ranges);
+      if (failed(plan))
+        return signalPassFailure();
+      if (space == MemorySpace::Device)
+        annotate(function, *plan, getPeakByCategory(own, ranges),
+                 *communication);
+      replace(function, own, *plan, space, numArenas++);
+      numBuffers += own.size();
+      numArenaBytes += plan->arenaBytes;
+      numLowerBoundBytes += plan->lowerBound;
+    }
+  }
+
+private:
+  SmallVector<LiveRange> getRanges(ArrayRef<AllocOp> allocations) {
+    SmallVector<LiveRange> ranges;
+    for (auto [index, op] : llvm::enumerate(allocations)) {
+      AllocOp allocation = op;
       LiveInterval interval = intervals.lookup(allocation.getBuffer());
       LiveRange range{static_cast<int64_t>(index), interval.first,
                       interval.last + 1,
@@ -83,11 +114,14 @@ public:
             std::make_pair(int64_t{0}, numCommands);
       ranges.push_back(range);
     }
-    if (auto mistake = optimus_planning::checkRanges(ranges)) {
-      function.emitOpError()
-          << "has live ranges that cannot be planned: " << *mistake;
-      return signalPassFailure();
-    }
+    return ranges;
+  }
+
+  static FailureOr<Plan> makePlan(func::FuncOp function,
+                                  ArrayRef<LiveRange> ranges) {
+    if (auto mistake = optimus_planning::checkRanges(ranges))
+      return function.emitOpError()
+             << "has live ranges that cannot be planned: " << *mistake;
     // A search among thousands of buffers takes seconds and finds nothing.
     optimus_planning::Options options;
     // A compilation waits about a second for each 6 MiB of arena.
@@ -95,22 +129,11 @@ public:
     if (ranges.size() > 2000)
       options.nodeLimit = 0;
     Plan plan = optimus_planning::plan(ranges, options);
-    if (auto mistake = optimus_planning::validate(ranges, plan)) {
-      function.emitOpError() << "got a wrong arena plan: " << *mistake;
-      return signalPassFailure();
-    }
-    FailureOr<ArrayAttr> communication = describeCommunication(function);
-    if (failed(communication))
-      return signalPassFailure();
-    annotate(function, plan, getPeakByCategory(allocations, ranges),
-             *communication, numCommands);
-    replace(function, allocations, plan);
-    numBuffers += allocations.size();
-    numArenaBytes += plan.arenaBytes;
-    numLowerBoundBytes += plan.lowerBound;
+    if (auto mistake = optimus_planning::validate(ranges, plan))
+      return function.emitOpError() << "got a wrong arena plan: " << *mistake;
+    return plan;
   }
 
-private:
   /// Kernels are functions too, but hold no commands.
   static bool isDeviceProgram(func::FuncOp function) {
     return function
@@ -146,7 +169,7 @@ private:
 
   void annotate(func::FuncOp function, const Plan &plan,
                 const std::map<std::string, int64_t> &peak,
-                ArrayAttr communication, int64_t numCommands) {
+                ArrayAttr communication) {
     Builder builder(&getContext());
     auto integer = [&](int64_t value) {
       return builder.getI64IntegerAttr(value);
@@ -162,22 +185,29 @@ private:
     function->setAttr(ExecDialect::kCommands, integer(numCommands));
   }
 
+  /// Makes an arena argument number `number`, and slots of its allocations.
   void replace(func::FuncOp function, ArrayRef<AllocOp> allocations,
-               const Plan &plan) {
+               const Plan &plan, MemorySpace space, unsigned number) {
     OpBuilder builder(function);
-    auto type = MemRefType::get({plan.arenaBytes}, builder.getI8Type());
-    (void)function.insertArgument(0, type, {}, function.getLoc());
+    auto type = MemRefType::get(
+        {plan.arenaBytes}, builder.getI8Type(), MemRefLayoutAttrInterface(),
+        exec::getMemorySpaceAttr(&getContext(), space));
+    (void)function.insertArgument(number, type, {}, function.getLoc());
     for (auto [allocation, offset] :
          llvm::zip_equal(allocations, plan.offsets)) {
       AllocOp op = allocation;
       builder.setInsertionPoint(op);
       Value slot = ArenaSlotOp::create(
           builder, op.getLoc(), op.getBuffer().getType(),
-          function.getArgument(0), builder.getI64IntegerAttr(offset),
+          function.getArgument(number), builder.getI64IntegerAttr(offset),
           op.getCategoryAttr(), op.getNameAttr());
       op.getBuffer().replaceAllUsesWith(slot);
       op.erase();
     }
   }
+
+  /// Of the function that is placed.
+  llvm::MapVector<Value, LiveInterval> intervals;
+  int64_t numCommands = 0;
 };
 } // namespace

@@ -205,11 +205,26 @@ private:
              << expected << " as the first argument, as '"
              << ExecDialect::kArenaBytes << "' says, found "
              << arguments.take_front();
+    // Those of other memory spaces follow, one a space, in order.
+    llvm::SmallDenseSet<Value> arenas;
+    int64_t space = -1;
+    for (BlockArgument argument : function.getArguments()) {
+      auto type = dyn_cast<MemRefType>(argument.getType());
+      if (!type || !type.getElementType().isInteger(8))
+        break;
+      int64_t own = static_cast<int64_t>(getMemorySpace(argument));
+      if (own <= space)
+        break;
+      space = own;
+      arenas.insert(argument);
+    }
     WalkResult result = function.walk([&](ArenaSlotOp slot) {
-      if (slot.getArena() == function.getArgument(0))
+      if (arenas.contains(slot.getArena()))
         return WalkResult::advance();
-      slot.emitOpError(
-          "V6: is not in the arena, the function's first argument");
+      slot.emitOpError("V6: is not in the arena, the function's first argument")
+          << (getMemorySpace(slot.getArena()) == MemorySpace::Device
+                  ? ""
+                  : " of its memory space");
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
@@ -265,6 +280,8 @@ private:
     std::map<int64_t, int64_t> changes;
     for (const Placed &each : placed) {
       ArenaSlotOp slot = each.slot;
+      if (getMemorySpace(slot.getBuffer()) != MemorySpace::Device)
+        continue;
       int64_t bytes = getPlacedBytes(slot.getBuffer());
       changes[each.interval.first] += bytes;
       changes[each.interval.last + 1] -= bytes;
@@ -301,8 +318,7 @@ private:
       std::optional<StringRef> queue = command.getCommandQueue();
       if (!areOrdered)
         areOrdered = queue.has_value();
-      auto start = dyn_cast<CollectiveStartOp>(*command);
-      StringRef expected = start ? start.getAxis() : StringRef(kComputeQueue);
+      StringRef expected = getQueueFor(command);
       bool isRight = *areOrdered ? queue == expected : !queue;
       for (int32_t earlier : command.getCommandsBefore())
         isRight &= queue && earlier >= 0 && command.getCommandId() &&

@@ -62,9 +62,8 @@ LogicalResult DropoutOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  gradients.add(getX(),
-                DropoutOp::create(builder, getLoc(), dy.getType(), dy,
-                                  getRandom(), getRateAttr(), getStreamAttr()));
+  gradients.add(getX(), DropoutOp::create(builder, getLoc(), dy, getRandom(),
+                                          getRateAttr(), getStreamAttr()));
   return success();
 }
 

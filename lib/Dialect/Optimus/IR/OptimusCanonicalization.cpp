@@ -76,8 +76,8 @@ struct DropUnusedSlope : OpRewritePattern<GeluWithSlopeOp> {
                                 PatternRewriter &rewriter) const override {
     if (!op.getSlope().use_empty())
       return rewriter.notifyMatchFailure(op, "the slope is used");
-    auto gelu = GeluOp::create(rewriter, op.getLoc(), op.getResult().getType(),
-                               op.getInput(), op.getExact());
+    auto gelu =
+        GeluOp::create(rewriter, op.getLoc(), op.getInput(), op.getExact());
     copyAnnotations(op, gelu);
     rewriter.replaceAllUsesWith(op.getResult(), gelu.getResult());
     rewriter.eraseOp(op);

@@ -50,8 +50,7 @@ void GradientAccumulator::add(Value value, Value gradient) {
   copyRole(value, gradient);
   Value &known = gradients[value];
   if (known) {
-    gradient = AddOp::create(builder, gradient.getLoc(), known.getType(), known,
-                             gradient);
+    gradient = AddOp::create(builder, gradient.getLoc(), known, gradient);
     copyRole(value, gradient);
   }
   known = gradient;
@@ -115,14 +114,14 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder,
   Value a = getA(), b = getB();
   bool ta = getTransposeA(), tb = getTransposeB();
 
-  Value da = ta ? MatmulOp::create(builder, getLoc(), a.getType(), b, dy, numN,
+  Value da = ta ? MatmulOp::create(builder, getLoc(), b, dy, numN,
                                    /*transposeA=*/tb, /*transposeB=*/true)
-                : MatmulOp::create(builder, getLoc(), a.getType(), dy, b, numN,
+                : MatmulOp::create(builder, getLoc(), dy, b, numN,
                                    /*transposeA=*/false, /*transposeB=*/!tb);
   gradients.add(a, da);
-  Value db = tb ? MatmulOp::create(builder, getLoc(), b.getType(), dy, a, numM,
+  Value db = tb ? MatmulOp::create(builder, getLoc(), dy, a, numM,
                                    /*transposeA=*/true, /*transposeB=*/ta)
-                : MatmulOp::create(builder, getLoc(), b.getType(), a, dy, numM,
+                : MatmulOp::create(builder, getLoc(), a, dy, numM,
                                    /*transposeA=*/!ta, /*transposeB=*/false);
   gradients.add(b, db);
   return success();
@@ -146,8 +145,8 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder,
   if (!dy)
     return success();
   Type type = getResult().getType();
-  gradients.add(getLhs(), MulOp::create(builder, getLoc(), type, dy, getRhs()));
-  Value product = MulOp::create(builder, getLoc(), type, dy, getLhs());
+  gradients.add(getLhs(), MulOp::create(builder, getLoc(), dy, getRhs()));
+  Value product = MulOp::create(builder, getLoc(), dy, getLhs());
   if (getRhs().getType() != type)
     GradientAccumulator::copyRole(getResult(), product);
   gradients.add(getRhs(),
@@ -161,16 +160,14 @@ LogicalResult GeluOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  Type type = getInput().getType();
   OpBuilder forward(getOperation());
   auto withSlope =
-      GeluWithSlopeOp::create(forward, getLoc(), type, type, getInput(),
-                              getExact());
+      GeluWithSlopeOp::create(forward, getLoc(), getInput(), getExact());
   GradientAccumulator::copyRole(getResult(), withSlope.getResult());
   GradientAccumulator::copyRole(getResult(), withSlope.getSlope());
   getResult().replaceAllUsesWith(withSlope.getResult());
-  gradients.add(getInput(), MulOp::create(builder, getLoc(), type, dy,
-                                          withSlope.getSlope()));
+  gradients.add(getInput(),
+                MulOp::create(builder, getLoc(), dy, withSlope.getSlope()));
   return success();
 }
 
@@ -180,9 +177,7 @@ LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  Type type = dy.getType();
-  auto grad = SwigluGradOp::create(builder, getLoc(), type, type, dy, getGate(),
-                                   getUp());
+  auto grad = SwigluGradOp::create(builder, getLoc(), dy, getGate(), getUp());
   gradients.add(getGate(), grad.getDgate());
   gradients.add(getUp(), grad.getDup());
   return success();
@@ -202,10 +197,8 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
     return success();
   // What reaches x around the normalisation is added in the same pass over x.
   Value residual = gradients.take(getX());
-  auto grad = LayerNormGradOp::create(builder, getLoc(), getX().getType(),
-                                      getGamma().getType(), getBeta().getType(),
-                                      dy, getX(), getMean(), getRstd(),
-                                      getGamma(), residual);
+  auto grad = LayerNormGradOp::create(builder, getLoc(), dy, getX(), getMean(),
+                                      getRstd(), getGamma(), residual);
   gradients.add(getX(), grad.getDx());
   gradients.add(getGamma(), grad.getDgamma());
   gradients.add(getBeta(), grad.getDbeta());
@@ -222,8 +215,7 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
     return success();
   // What reaches x around the normalisation is added in the same pass over x.
   Value residual = gradients.take(getX());
-  auto grad = RmsNormGradOp::create(builder, getLoc(), getX().getType(),
-                                    getGamma().getType(), dy, getX(), getRstd(),
+  auto grad = RmsNormGradOp::create(builder, getLoc(), dy, getX(), getRstd(),
                                     getGamma(), /*sums=*/Value(), residual,
                                     /*size=*/IntegerAttr());
   gradients.add(getX(), grad.getDx());
@@ -238,8 +230,8 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  gradients.add(getX(), RotaryOp::create(builder, getLoc(), getX().getType(),
-                                         dy, getTheta(), !getInverse()));
+  gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getTheta(),
+                                         !getInverse()));
   return success();
 }
 
@@ -252,9 +244,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   if (!dy)
     return success();
   auto grad =
-      AttentionGradOp::create(builder, getLoc(), getInputs().getTypes(), dy,
-                              getResult(), getLse(), getInputs(), getLengths(),
-                              getCausal());
+      AttentionGradOp::create(builder, getLoc(), dy, getResult(), getLse(),
+                              getInputs(), getLengths(), getCausal());
   for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
     gradients.add(input, gradient);
   return success();
@@ -292,13 +283,8 @@ LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
                        "function's loss itself; here another operation uses "
                        "it on the way to the loss");
   OpBuilder forward(getOperation());
-  SmallVector<Type> types = {getLossSum().getType(), getRealCount().getType(),
-                             getH().getType(), getTable().getType()};
-  if (getBias())
-    types.push_back(getBias().getType());
-  auto grad =
-      HeadLossGradOp::create(forward, getLoc(), types, getH(), getTable(),
-                             getTargets(), getBias(), getChunkAttr());
+  auto grad = HeadLossGradOp::create(forward, getLoc(), getH(), getTable(),
+                                     getTargets(), getBias(), getChunkAttr());
   getLossSum().replaceAllUsesWith(grad.getLossSum());
   getRealCount().replaceAllUsesWith(grad.getRealCount());
   gradients.add(getH(), grad.getDh());

@@ -130,6 +130,19 @@ void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result,
         transposeB ? builder.getUnitAttr() : UnitAttr());
 }
 
+Type optimus::detail::getProductType(Value a, Value b, int64_t contracting,
+                                     bool transposeA, bool transposeB) {
+  auto withoutK = [&](ArrayRef<int64_t> shape, bool startsWithK) {
+    // One that has no K is for the verifier to refuse.
+    int64_t k = std::clamp<int64_t>(contracting, 0, shape.size());
+    return startsWithK ? shape.drop_front(k) : shape.drop_back(k);
+  };
+  auto type = cast<RankedTensorType>(a.getType());
+  SmallVector<int64_t> shape(withoutK(type.getShape(), transposeA));
+  llvm::append_range(shape, withoutK(shapeOf(b), !transposeB));
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
 static SmallVector<int64_t> range(int64_t begin, int64_t end) {
   return llvm::to_vector(llvm::seq(begin, end));
 }

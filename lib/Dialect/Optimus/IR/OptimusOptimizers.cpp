@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ShapeChecks.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -49,23 +50,13 @@ bool mlir::optimus::isOptimizerState(StringRef name) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 /// C1: every tensor has the shape of the parameter.
 static LogicalResult
 expectShapes(Operation *op, Value param,
              ArrayRef<std::pair<StringRef, Value>> values) {
   for (auto [name, value] : values)
-    if (shapeOf(value) != shapeOf(param)) {
-      InFlightDiagnostic error = op->emitOpError("C1: expected ")
-                                 << name << " of shape [";
-      llvm::interleaveComma(shapeOf(param), error);
-      error << "], found [";
-      llvm::interleaveComma(shapeOf(value), error);
-      return error << ']';
-    }
+    if (failed(expectShape(op, "C1", name, value, shapeOf(param))))
+      return failure();
   return success();
 }
 

@@ -6,22 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ShapeChecks.h"
+
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-/// Prints "[2, 3] and [3]".
-static void printShapes(InFlightDiagnostic &error, Value a, Value b) {
-  error << '[';
-  llvm::interleaveComma(shapeOf(a), error);
-  error << "] and [";
-  llvm::interleaveComma(shapeOf(b), error);
-  error << ']';
+/// "[2, 3] and [3]".
+static std::string shapesOf(Value a, Value b) {
+  return toString(shapeOf(a)) + " and " + toString(shapeOf(b));
 }
 
 //===----------------------------------------------------------------------===//
@@ -30,18 +24,13 @@ static void printShapes(InFlightDiagnostic &error, Value a, Value b) {
 
 LogicalResult LengthsOp::verify() {
   ArrayRef<int64_t> tokens = shapeOf(getTokens());
-  if (tokens.size() != 2 || shapeOf(getResult()) != tokens.take_front(1)) {
-    InFlightDiagnostic error = emitOpError(
-        "C1: expected tokens of shape [b, s] and a result [b], found ");
-    printShapes(error, getTokens(), getResult());
-    return error;
-  }
-  if (getTargets() && shapeOf(getTargets()) != tokens) {
-    InFlightDiagnostic error =
-        emitOpError("C2: expected tokens and targets of one shape, found ");
-    printShapes(error, getTokens(), getTargets());
-    return error;
-  }
+  if (tokens.size() != 2 || shapeOf(getResult()) != tokens.take_front(1))
+    return emitOpError(
+               "C1: expected tokens of shape [b, s] and a result [b], found ")
+           << shapesOf(getTokens(), getResult());
+  if (getTargets() && shapeOf(getTargets()) != tokens)
+    return emitOpError("C2: expected tokens and targets of one shape, found ")
+           << shapesOf(getTokens(), getTargets());
   return success();
 }
 
@@ -60,12 +49,10 @@ ShardingRule LengthsOp::getShardingRule() {
 static LogicalResult verifyRow(Operation *op, Value table, Value row,
                                int64_t index) {
   ArrayRef<int64_t> shape = shapeOf(table);
-  if (shape.size() != 2 || shapeOf(row) != shape.take_back(1)) {
-    InFlightDiagnostic error = op->emitOpError(
-        "C1: expected a table of shape [v, h] and a row [h], found ");
-    printShapes(error, table, row);
-    return error;
-  }
+  if (shape.size() != 2 || shapeOf(row) != shape.take_back(1))
+    return op->emitOpError(
+               "C1: expected a table of shape [v, h] and a row [h], found ")
+           << shapesOf(table, row);
   if (index < 0 || index >= shape[0])
     return op->emitOpError("C2: expected an index from 0 to ")
            << shape[0] - 1 << ", found " << index;

@@ -218,22 +218,20 @@ SmallVector<Value> UpdateBuilder::updateLamb(OpBuilder &builder, int64_t index,
                                              bool decay) {
   Value param = params[index];
   Location loc = param.getLoc();
-  Type type = param.getType(), scalar = scale.getType();
   auto direction = LambDirectionOp::create(
-      builder, loc, type, type, type, param, gradient, states[0][index],
-      states[1][index], scale, getScalar("weight_decay"), getScalar("beta1"),
-      getScalar("beta2"), getScalar("epsilon"), getScalar("beta1_power"),
-      getScalar("beta2_power"), decay);
+      builder, loc, param, gradient, states[0][index], states[1][index], scale,
+      getScalar("weight_decay"), getScalar("beta1"), getScalar("beta2"),
+      getScalar("epsilon"), getScalar("beta1_power"), getScalar("beta2_power"),
+      decay);
   for (Value result : direction.getResults())
     GradientAccumulator::copyRole(states[0][index], result);
   // Vectors, which begin with zeros or ones, move as Adam moves them.
   SmallVector<Value> norms;
   if (decay)
     for (Value tensor : {param, Value(direction.getDirection())})
-      norms.push_back(GlobalNormOp::create(builder, loc, scalar, tensor));
-  Value updated =
-      LambUpdateOp::create(builder, loc, type, param, direction.getDirection(),
-                           getScalar("lr"), norms);
+      norms.push_back(GlobalNormOp::create(builder, loc, tensor));
+  Value updated = LambUpdateOp::create(
+      builder, loc, param, direction.getDirection(), getScalar("lr"), norms);
   GradientAccumulator::copyRole(states[0][index], updated);
   return {updated, direction.getNewExpAvg(), direction.getNewExpAvgSq()};
 }
@@ -241,23 +239,21 @@ SmallVector<Value> UpdateBuilder::updateLamb(OpBuilder &builder, int64_t index,
 SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
                                          Value gradient, Value scale) {
   Value param = params[index];
-  Type type = param.getType();
   bool decay = decays(index);
   numDecayed += decay;
   if (form.name == "lamb")
     return updateLamb(builder, index, gradient, scale, decay);
   Operation *op;
   if (form.name == "sgd")
-    op = SgdOp::create(builder, param.getLoc(), type, type, param, gradient,
+    op = SgdOp::create(builder, param.getLoc(), param, gradient,
                        states[0][index], scale, getScalar("lr"),
                        getScalar("weight_decay"), getScalar("momentum"), decay);
   else
-    op = AdamWOp::create(builder, param.getLoc(), type, type, type, param,
-                         gradient, states[0][index], states[1][index], scale,
-                         getScalar("lr"), getScalar("weight_decay"),
-                         getScalar("beta1"), getScalar("beta2"),
-                         getScalar("epsilon"), getScalar("beta1_power"),
-                         getScalar("beta2_power"), decay);
+    op = AdamWOp::create(
+        builder, param.getLoc(), param, gradient, states[0][index],
+        states[1][index], scale, getScalar("lr"), getScalar("weight_decay"),
+        getScalar("beta1"), getScalar("beta2"), getScalar("epsilon"),
+        getScalar("beta1_power"), getScalar("beta2_power"), decay);
   for (Value result : op->getResults())
     GradientAccumulator::copyRole(states[0][index], result);
   return SmallVector<Value>(op->getResults());
@@ -268,15 +264,13 @@ void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,
   // From here on gradients lie as the optimizer's state does.
   SmallVector<Value> resharded;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
-    resharded.push_back(ReshardOp::create(f.builder, gradient.getLoc(),
-                                          gradient.getType(), gradient));
+    resharded.push_back(
+        ReshardOp::create(f.builder, gradient.getLoc(), gradient));
     GradientAccumulator::copyRole(states[0][index], resharded.back());
   }
   Location loc = grad.getLoc();
-  Type scalarType = count.getType();
-  Value norm = GlobalNormOp::create(f.builder, loc, scalarType, resharded);
-  auto clip = ClipOp::create(f.builder, loc, scalarType, scalarType, norm,
-                             count, getScalar("clip"));
+  Value norm = GlobalNormOp::create(f.builder, loc, resharded);
+  auto clip = ClipOp::create(f.builder, loc, norm, count, getScalar("clip"));
   SmallVector<SmallVector<Value>> updated;
   for (auto [index, gradient] : llvm::enumerate(resharded))
     updated.push_back(update(f.builder, index, gradient, clip.getScale()));
@@ -335,8 +329,7 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad) {
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   for (auto [index, sum, value] : llvm::enumerate(sums, values)) {
-    Value total = AddOp::create(f.builder, value.getLoc(), value.getType(), sum,
-                                value);
+    Value total = AddOp::create(f.builder, value.getLoc(), sum, value);
     GradientAccumulator::copyRole(sum, total);
     if (index < 2)
       f.addResult(total, index ? "real_count" : "loss_sum");

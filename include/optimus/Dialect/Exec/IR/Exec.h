@@ -26,8 +26,14 @@ namespace mlir::exec {
 class WaitOp;
 class CollectiveStartOp;
 
-/// The queue of everything that is no collective.
+/// The queue of everything that is neither a collective nor a copy between
+/// memory spaces, and that of these copies.
 inline constexpr llvm::StringLiteral kComputeQueue = "compute";
+inline constexpr llvm::StringLiteral kCopyQueue = "copies";
+
+/// Whether the memory space of a type is null, the device's, or another that
+/// has a name.
+bool isMemorySpace(Attribute space);
 
 /// How a command touches one of its buffers: all of it, or `rows` rows of
 /// `cols` elements that lie `ld` elements apart from its first element on.
@@ -71,5 +77,17 @@ Value getWrittenBuffer(CollectiveStartOp start);
 
 #define GET_OP_CLASSES
 #include "optimus/Dialect/Exec/IR/ExecOps.h.inc"
+
+namespace mlir::exec {
+
+/// The memory space of a buffer or arena.
+MemorySpace getMemorySpace(Value buffer);
+/// The attribute of a type in a space; null for the device's.
+Attribute getMemorySpaceAttr(MLIRContext *context, MemorySpace space);
+
+/// The queue that a command belongs on.
+llvm::StringRef getQueueFor(CommandOpInterface command);
+
+} // namespace mlir::exec
 
 #endif // OPTIMUS_DIALECT_EXEC_IR_EXEC_H

@@ -24,13 +24,17 @@ def Exec_Dialect : Dialect {
     The program of one rank as the runtime executes it. Every buffer is a flat
     `memref<NxT>` of f32, f64 or i32, with N from 1 (a scalar) to 2^48; the shapes and leading
     dimensions of matrices are attributes of the commands, in elements, and
-    mean what `support/include/optimus-support/model_abi.h` says of the call
+    mean what `support/schema/program.fbs` says of the action
     that a command becomes. One program serves all ranks.
+
+    A buffer lies in the device's memory, or with `#exec<space host>` or
+    `#exec<space file>` in the host's or in a file. Only copies reach these; one
+    between two spaces runs on a queue of its own, beside computation.
 
     A function of this level takes what the manifest lists as its arguments
     and returns nothing. Buffers are `exec.alloc` until
-    `--optimus-place-buffers` gives each an `exec.arena_slot` of the arena, which is then
-    the function's first argument. The result of `exec.slice`, `exec.slice_rank`
+    `--optimus-place-buffers` gives each an `exec.arena_slot` of the arena of its space; arenas are then
+    the function's first arguments, that of the device before others. The result of `exec.slice`, `exec.slice_rank`
     and `exec.select_rank` is a view: it keeps its base alive.
 
     `--optimus-schedule` leaves on a function `exec.schedule`, a dictionary of
@@ -117,15 +121,29 @@ def Exec_Reduction : Exec_I32Enum<"Reduction", "how a collective combines elemen
 ]>;
 def Exec_ReductionAttr : Exec_EnumAttr<Exec_Reduction, "reduction">;
 
+def Exec_MemorySpace : Exec_I32Enum<"MemorySpace", "where the bytes of a buffer lie", [
+  I32EnumAttrCase<"Device", 0, "device">,
+  I32EnumAttrCase<"Host", 1, "host">,
+  I32EnumAttrCase<"File", 2, "file">
+]>;
+/// Of a buffer's type; the device's memory has none.
+def Exec_MemorySpaceAttr : Exec_EnumAttr<Exec_MemorySpace, "space">;
+
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// A flat buffer: one static dimension, the identity layout, no memory space.
-class Exec_BufferOf<list<Type> elements, string what, Pred size> : Type<
+/// Of the device's memory.
+def Exec_OnDevice : CPred<"!::llvm::cast<::mlir::MemRefType>($_self).getMemorySpace()">;
+/// Of a memory that has a name, or of the device's.
+def Exec_InAnySpace : CPred<
+    "::mlir::exec::isMemorySpace(::llvm::cast<::mlir::MemRefType>($_self).getMemorySpace())">;
+
+/// A flat buffer: one static dimension and the identity layout.
+class Exec_BufferOf<list<Type> elements, string what, Pred size, Pred space = Exec_OnDevice> : Type<
     And<[MemRefRankOf<elements, [1]>.predicate, HasStaticShapePred,
          CPred<"::llvm::cast<::mlir::MemRefType>($_self).getLayout().isIdentity()">,
-         CPred<"!::llvm::cast<::mlir::MemRefType>($_self).getMemorySpace()">, size]>,
+         space, size]>,
     "flat buffer of " # what, "::mlir::MemRefType">;
 
 /// Bounds of `optimus-support/Sizes.h`, which keep bytes and sums in 64 bits.
@@ -137,7 +155,10 @@ def Exec_Extent : Exec_ExtentOf<"1", "kMaxElements">;
 def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "1 to 2^48 f32, f64 or i32", Exec_Extent>;
 def Exec_FloatBuffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent>;
 def Exec_IndexBuffer : Exec_BufferOf<[I32], "1 to 2^48 i32", Exec_Extent>;
-def Exec_Arena : Exec_BufferOf<[I8], "at most 2^52 bytes", Exec_ExtentOf<"0", "kMaxBytes">>;
+def Exec_Arena : Exec_BufferOf<[I8], "at most 2^52 bytes", Exec_ExtentOf<"0", "kMaxBytes">, Exec_InAnySpace>;
+/// What may lie in any memory: views, and what is copied.
+def Exec_AnyBuffer : Exec_BufferOf<[F32, F64, I32], "1 to 2^48 f32, f64 or i32", Exec_Extent, Exec_InAnySpace>;
+def Exec_AnyFloatBuffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent, Exec_InAnySpace>;
 def Exec_Scalar : AnyTypeOf<[I64, F32]>;
 
 //===----------------------------------------------------------------------===//
@@ -159,7 +180,7 @@ def Exec_AllocOp : Exec_Op<"alloc", [MemoryEffects<[MemAlloc<DefaultResource>]>]
     ```
   }];
   let arguments = (ins StrAttr:$category, OptionalAttr<StrAttr>:$name);
-  let results = (outs Exec_Buffer:$buffer);
+  let results = (outs Exec_AnyBuffer:$buffer);
   let assemblyFormat = "$category attr-dict `:` type($buffer)";
 }
 
@@ -171,11 +192,11 @@ def Exec_ArenaSlotOp : Exec_Op<"arena_slot", [Pure]> {
     ```
 
     Constraints: (C1) the offset is not negative and a multiple of 64; (C2) the
-    buffer ends inside the arena.
+    buffer ends inside the arena, and lies in its memory space.
   }];
   let arguments = (ins Exec_Arena:$arena, I64Attr:$offset, StrAttr:$category,
                        OptionalAttr<StrAttr>:$name);
-  let results = (outs Exec_Buffer:$buffer);
+  let results = (outs Exec_AnyBuffer:$buffer);
   let assemblyFormat = [{
     $arena `[` $offset `]` $category attr-dict `:` type($arena) `to` type($buffer)
   }];
@@ -189,11 +210,11 @@ def Exec_SliceOp : Exec_Op<"slice", [Pure]> {
     %panel = exec.slice %buffer[4096] : memref<8192xf32> to memref<4096xf32>
     ```
 
-    Constraints: (C1) the part lies inside the buffer; (C2) elements have one type;
+    Constraints: (C1) the part lies inside the buffer; (C2) elements have one type, and both one memory space;
     (C3) there are at most 8 views on the way to the buffer that is none.
   }];
-  let arguments = (ins Exec_Buffer:$buffer, I64Attr:$offset);
-  let results = (outs Exec_Buffer:$result);
+  let arguments = (ins Exec_AnyBuffer:$buffer, I64Attr:$offset);
+  let results = (outs Exec_AnyBuffer:$result);
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer) `to` type($result)";
   let hasVerifier = 1;
 }
@@ -210,10 +231,10 @@ def Exec_SliceRankOp : Exec_Op<"slice_rank", [Pure]> {
 
     Constraints: (C1) the mesh has the axes, which are distinct; (C2) every
     rank's part lies inside the buffer, and the stride is from 0 to 2^48; (C3)
-    elements have one type; (C4) is C3 of `exec.slice`.
+    is C2 and (C4) C3 of `exec.slice`.
   }];
-  let arguments = (ins Exec_Buffer:$buffer, StrArrayAttr:$axes, I64Attr:$stride);
-  let results = (outs Exec_Buffer:$result);
+  let arguments = (ins Exec_AnyBuffer:$buffer, StrArrayAttr:$axes, I64Attr:$stride);
+  let results = (outs Exec_AnyBuffer:$result);
   let assemblyFormat = [{
     $buffer `over` $axes `stride` $stride attr-dict `:` type($buffer) `to` type($result)
   }];
@@ -233,8 +254,8 @@ def Exec_SelectRankOp : Exec_Op<"select_rank", [Pure, AllTypesMatch<["mine", "ot
     Constraints: (C1) the mesh has the axis and the index lies on it; (C2) is C3
     of `exec.slice`.
   }];
-  let arguments = (ins StrAttr:$axis, I64Attr:$index, Exec_Buffer:$mine, Exec_Buffer:$other);
-  let results = (outs Exec_Buffer:$result);
+  let arguments = (ins StrAttr:$axis, I64Attr:$index, Exec_AnyBuffer:$mine, Exec_AnyBuffer:$other);
+  let results = (outs Exec_AnyBuffer:$result);
   let assemblyFormat = "$axis `is` $index `,` $mine `,` $other attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
@@ -296,8 +317,9 @@ class Exec_Command<string mnemonic, list<Trait> traits = []>
 
 /// The number of a command: the same on every rank, stable between steps.
 def Exec_CommandId : OptionalAttr<I32Attr>;
-/// Where a command runs: "compute", or the mesh axis that a collective moves on.
-/// Commands of a queue begin in order; those of "compute" are done in order.
+/// Where a command runs: "compute", "copies" between memory spaces, or the mesh
+/// axis that a collective moves on. Commands of a queue begin in order; those of
+/// "compute" and "copies" are done in order.
 def Exec_Queue : OptionalAttr<StrAttr>;
 /// Numbers of earlier commands that must be done first, besides those of its
 /// queue.
@@ -388,10 +410,13 @@ def Exec_CopyOp : Exec_Command<"copy"> {
     exec.copy %dst {rows = 1, cols = 128, src_ld = 0, dst_ld = 128} : memref<128xf32>
     ```
 
+    From one memory space to another it is asynchronous: it runs on the queue
+    `copies`, and what touches its buffers waits for it.
+
     Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
     matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ.
   }];
-  let arguments = (ins Optional<Exec_FloatBuffer>:$src, Exec_FloatBuffer:$dst,
+  let arguments = (ins Optional<Exec_AnyFloatBuffer>:$src, Exec_AnyFloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{

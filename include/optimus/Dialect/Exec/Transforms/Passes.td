@@ -70,8 +70,8 @@ def PlaceBuffersPass : Pass<"optimus-place-buffers", "::mlir::func::FuncOp"> {
     A buffer lives from the first to the last command that touches it or a
     view of it; one that a collective touches lives until its `exec.wait`. The
     planner gives offsets to these live ranges, and each `exec.alloc` becomes an
-    `exec.arena_slot` of the arena, a new first argument of the function. An allocation
-    that nothing uses goes.
+    `exec.arena_slot` of the arena of its memory space, a new first argument of the function. An allocation
+    that nothing uses goes. What the function says of its arena is about that of the device.
 
     On the function it leaves `exec.arena_bytes`, `exec.lower_bound_bytes` (the most bytes
     alive at once), `exec.peak_bytes` (these, by category), `exec.communication` (counted
@@ -103,9 +103,11 @@ def OrderCommandsPass : Pass<"optimus-order-commands", "::mlir::func::FuncOp"> {
   let description = [{
     The last word on order: what executes, simulates or checks a program goes by
     queues and edges and derives neither again. Collectives run on the queue of
-    their mesh axis, everything else on `compute`, whose commands are done one
-    after the other. A collective's start comes after the last command of `compute`
-    that touches the same memory, a reuse of the arena included; what needs its
+    their mesh axis, copies between memory spaces on `copies`, everything else on
+    `compute`; commands of the last two are done one after the other. A command
+    comes after the last one of another queue
+    that touches the same memory, a reuse of the arena included, unless other edges
+    say so already; what needs a collective's
     result comes after its `exec.wait`, which is a command of `compute`.
 
     ```mlir
@@ -136,13 +138,13 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
     * (V5) when a collective starts, the one that started 64 before it on the same
       axis was waited for (`OPTRT_MAX_IN_FLIGHT`);
     * (V6) the first argument of a function with `exec.arena_bytes` is an arena of so
-      many bytes, and all slots are in it;
+      many bytes of the device's memory, those of other memory spaces follow, one a space, and all slots are in them;
     * (V7) `exec.commands` and `exec.communication` are what the function has,
       `exec.lower_bound_bytes` is at least what is alive at once and at most the
       arena, and `exec.peak_bytes` adds up to it;
     * (V8) a product or copy writes nothing that it reads as another operand;
-    * (V9) all commands have a queue, or none has: that of its axis for a collective, else
-      `compute`; and commands come after numbers of earlier ones.
+    * (V9) all commands have a queue, or none has: that of its axis for a collective, `copies` for
+      a copy between memory spaces, else `compute`; and commands come after numbers of earlier ones.
   }];
 }
 

@@ -23,6 +23,7 @@
 #include "optimus-support/Sizes.h"
 
 #include "optimus/Dialect/Optimus/IR/GradientAccumulator.h"
+#include "optimus/Dialect/Optimus/IR/ResultTypes.h"
 #include "optimus/Dialect/Optimus/IR/ShardingRule.h"
 
 namespace mlir::optimus {

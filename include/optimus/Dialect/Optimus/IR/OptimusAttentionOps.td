@@ -48,7 +48,8 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperan
   }];
 }
 
-def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [AttrSizedOperandSegments]> {
+def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
+    AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getInputs()"]>]> {
   let summary = "The gradient of attention";
   let description = [{
     The gradients of the operands of `optimus.attention`, which follow its

@@ -33,7 +33,8 @@ def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
   let assemblyFormat = "$x `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad"> {
+def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
+    Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of layer normalisation";
   let description = [{
     With x̂ = (x − mean)·rstd and dŷ = dy·gamma, over a row of n elements:
@@ -105,7 +106,7 @@ def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments"> {
   let assemblyFormat = "$moments attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_NormalizeOp : Optimus_TensorOp<"normalize"> {
+def Optimus_NormalizeOp : Optimus_TensorOp<"normalize", [Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "(x − mean)·rstd·gamma + beta";
   let description = [{
     The elementwise part of a layer normalisation, once the statistics of whole
@@ -147,7 +148,7 @@ def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
   let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply"> {
+def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply", [Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "A normalisation's dx from its row sums";
   let description = [{
     `dx = rstd·(dŷ − sums₀/size − x̂·sums₁/size) + residual`, zero at padded
@@ -214,7 +215,8 @@ def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
   let assemblyFormat = "$x `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [AttrSizedOperandSegments]> {
+def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
+    AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of normalisation by the root mean square";
   let description = [{
     With dŷ = dy·gamma, over a row of n elements:
@@ -289,7 +291,7 @@ def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [SameOperandsAndResultType]
   let assemblyFormat = "$squares attr-dict `:` type($squares)";
 }
 
-def Optimus_RmsScaleOp : Optimus_TensorOp<"rms_scale"> {
+def Optimus_RmsScaleOp : Optimus_TensorOp<"rms_scale", [Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "x·rstd·gamma";
   let description = [{
     The elementwise part of a normalisation by the root mean square, once that

@@ -34,4 +34,26 @@ class Optimus_DifferentiableOp<string mnemonic, list<Trait> traits = []>
     : Optimus_TensorOp<mnemonic, !listconcat([
         DeclareOpInterfaceMethods<DifferentiableOpInterface>], traits)>;
 
+/// The types of the results, where they follow from the operands: C++ expressions
+/// in order, each an operand whose type it is (`adaptor.getX()`, nothing where an
+/// optional one is absent, several of a variadic one) or a type. So builders need
+/// not name them. What a rank has may carry another layout than its operands, so
+/// what does not fit is for the operation's verifier to say, by its constraints.
+class Optimus_ResultTypes<list<string> types> : TraitList<[
+    DeclareOpInterfaceMethods<InferTypeOpInterface>,
+    NativeOpTrait<"InferTypeOpAdaptor", [], [{
+      static bool isCompatibleReturnTypes(::mlir::TypeRange, ::mlir::TypeRange) { return true; }
+    }], [{
+      ::llvm::LogicalResult $cppClass::inferReturnTypes(
+          ::mlir::MLIRContext *context, std::optional<::mlir::Location>,
+          ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes,
+          ::mlir::OpaqueProperties properties, ::mlir::RegionRange regions,
+          ::llvm::SmallVectorImpl<::mlir::Type> &types) {
+        $cppClass::Adaptor adaptor(operands, attributes, properties, regions);
+    }] # !foldl("", types, text, type, text # "    detail::addResultType(types, " # type # ");\n") # [{
+        return ::mlir::success();
+      }
+    }]>]>;
+def Optimus_ScalarType { string type = "detail::getScalarType(context)"; }
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_OPBASE

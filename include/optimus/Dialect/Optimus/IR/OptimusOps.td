@@ -54,7 +54,9 @@ def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]>
 // Products and elementwise operations
 //===----------------------------------------------------------------------===//
 
-def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegments]> {
+def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegments, Optimus_ResultTypes<[[{
+    detail::getProductType(adaptor.getA(), adaptor.getB(), adaptor.getContracting(),
+                           adaptor.getTransposeA(), adaptor.getTransposeB())}]]>]> {
   let summary = "A product of matrices whose rows and columns are groups of dimensions";
   let description = [{
     `A` has dimensions [M…, K…] and `B` [K…, N…] with `contracting` dimensions
@@ -91,7 +93,12 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegme
     OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$a, "::mlir::Value":$b,
                    CArg<"int64_t", "1">:$contracting,
                    CArg<"bool", "false">:$transposeA,
-                   CArg<"bool", "false">:$transposeB)>
+                   CArg<"bool", "false">:$transposeB)>,
+    OpBuilder<(ins "::mlir::Value":$a, "::mlir::Value":$b, "int64_t":$contracting,
+                   "bool":$transposeA, "bool":$transposeB), [{
+      build($_builder, $_state, detail::getProductType(a, b, contracting, transposeA, transposeB),
+            a, b, contracting, transposeA, transposeB);
+    }]>
   ];
   let extraClassDeclaration = [{
     /// The number of dimensions in each group.
@@ -106,7 +113,8 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegme
   }];
 }
 
-class Optimus_BroadcastingOp<string mnemonic> : Optimus_DifferentiableOp<mnemonic> {
+class Optimus_BroadcastingOp<string mnemonic>
+    : Optimus_DifferentiableOp<mnemonic, [Optimus_ResultTypes<["adaptor.getLhs()"]>]> {
   let arguments = (ins Optimus_FloatTensor:$lhs, Optimus_FloatTensor:$rhs);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
@@ -333,7 +341,8 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
   let assemblyFormat = "$dy attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
+def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
+    Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "Output head and cross-entropy, summed over real tokens";
   let description = [{
     With logits = h·tableᵀ + bias, `loss_sum = Σ (log Σ exp(logits) − logits[target])`
@@ -360,7 +369,9 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss"> {
   }];
 }
 
-def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad"> {
+def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
+    Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type, "adaptor.getH()",
+                         "adaptor.getTable()", "adaptor.getBias()"]>]> {
   let summary = "Head and loss with the gradient of loss_sum, in one pass";
   let description = [{
     As `optimus.head_loss`, with `dh = dlogits·table`, `dtable = dlogitsᵀ·h` and,

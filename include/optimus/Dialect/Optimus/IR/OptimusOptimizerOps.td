@@ -11,7 +11,7 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
-def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm"> {
+def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm", [Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
   let summary = "The Euclidean norm of many tensors taken as one vector";
   let description = [{
     `norm = √(Σ x²)` over all elements of all inputs, the squares summed in f64
@@ -47,7 +47,7 @@ def Optimus_ReshardOp : Optimus_TensorOp<"reshard", [SameOperandsAndResultType]>
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares"> {
+def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares", [Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
   let summary = "The sum of the squares of all elements of some tensors";
   let description = [{
     `sum = Σ x²`, accumulated in f64 and rounded once. Padded elements are
@@ -80,7 +80,8 @@ def Optimus_SqrtOp : Optimus_TensorOp<"sqrt", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Optimus_ClipOp : Optimus_TensorOp<"clip"> {
+def Optimus_ClipOp : Optimus_TensorOp<"clip", [
+    Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "The factor that averages and clips a gradient";
   let description = [{
     The gradient of a sum over `count` real tokens has norm `norm`. The mean's
@@ -98,7 +99,8 @@ def Optimus_ClipOp : Optimus_TensorOp<"clip"> {
   let assemblyFormat = "$norm `,` $count `,` $limit attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_AdamWOp : Optimus_TensorOp<"adamw"> {
+def Optimus_AdamWOp : Optimus_TensorOp<"adamw", [
+    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getExpAvg()", "adaptor.getExpAvgSq()"]>]> {
   let summary = "One AdamW update";
   let description = [{
     With g' = g·scale:
@@ -130,7 +132,8 @@ def Optimus_AdamWOp : Optimus_TensorOp<"adamw"> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_SgdOp : Optimus_TensorOp<"sgd"> {
+def Optimus_SgdOp : Optimus_TensorOp<"sgd", [
+    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getMomentumBuffer()"]>]> {
   let summary = "One update of gradient descent with momentum";
   let description = [{
     With g' = g·scale: `b' = momentum·b + g' + d·p` and `p' = p − lr·b'`, where
@@ -155,7 +158,8 @@ def Optimus_SgdOp : Optimus_TensorOp<"sgd"> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction"> {
+def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction", [
+    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getExpAvg()", "adaptor.getExpAvgSq()"]>]> {
   let summary = "The direction of a LAMB update, before its length is chosen";
   let description = [{
     As `optimus.adamw`, m' and v' and
@@ -183,7 +187,7 @@ def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction"> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update"> {
+def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update", [Optimus_ResultTypes<["adaptor.getParam()"]>]> {
   let summary = "A LAMB update along a direction";
   let description = [{
     `p' = p − lr·r·direction` with the trust ratio r = param_norm/direction_norm

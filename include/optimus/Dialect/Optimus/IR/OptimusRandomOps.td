@@ -12,7 +12,7 @@
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_DropoutOp : Optimus_DifferentiableOp<"dropout", [
-    DeclareOpInterfaceMethods<StochasticOpInterface>]> {
+    DeclareOpInterfaceMethods<StochasticOpInterface>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "Zeroes elements at random and enlarges the others";
   let description = [{
     An element is kept and divided by 1 − `rate`, or becomes 0 with probability

@@ -1,0 +1,47 @@
+//===- PhaseFlags.h - The phases as a user asks for them --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PIPELINES_PHASEFLAGS_H
+#define OPTIMUS_PIPELINES_PHASEFLAGS_H
+
+#include "optimus/Pipelines/Phases.h"
+
+#include "optimus-support/Status.h"
+
+#include <optional>
+
+namespace mlir::optimus {
+
+/// What a user says of the phases, as text: the flags of optimus-compile, or
+/// the options of --optimus-pipeline. A name is empty where it is not given.
+struct PhaseFlags {
+  /// Before the names of flags in messages.
+  StringRef dashes;
+  /// Whether `strategy` and `recompute` may be "auto", and are chosen later.
+  bool mayChoose = false;
+
+  std::string mesh, strategy, optimizer, schedule, extraWorkspace;
+  std::string machineProfile, move, panels, recompute, cpu;
+  /// Entries joined by semicolons.
+  std::string layouts;
+  bool accumulate = false, noPad = false;
+  std::optional<bool> tuneProducts;
+};
+
+/// Reads them, each by itself and those that exclude each other. What is not
+/// given has the default of PhaseOptions; so has `recompute` if it is "auto".
+optimus_support::StatusOr<PhaseOptions>
+readPhaseOptions(const PhaseFlags &flags);
+
+/// Fills in the strategy if none is given, and says what does not fit the mesh.
+optimus_support::Status completePhaseOptions(PhaseOptions &options,
+                                             StringRef dashes);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_PIPELINES_PHASEFLAGS_H

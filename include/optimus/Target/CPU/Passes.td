@@ -1,0 +1,49 @@
+//===- Passes.td - What model libraries say of themselves --*- tablegen -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TARGET_CPU_PASSES
+#define OPTIMUS_TARGET_CPU_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def RecordLayoutsPass : Pass<"optimus-record-layouts", "::mlir::ModuleOp"> {
+  let summary = "Keeps for the manifest what buffers do not show";
+  let description = [{
+    Runs on local tensors, just before `--optimus-to-exec`. Every argument gets
+    the type of its tensor (`exec.local_type`), and the module the hash of the
+    program (`exec.source_hash`) and what rounding does to each gradient
+    (`exec.rounding`).
+
+    ```mlir
+    func.func @f(%w: tensor<4x8xf32, #local>)
+    // becomes
+    func.func @f(%w: tensor<4x8xf32, #local> {exec.local_type = tensor<4x8xf32, #local>})
+    ```
+  }];
+}
+
+def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
+  let summary = "Writes the manifest of a model library into the module";
+  let description = [{
+    Runs on placed device programs that went through `--optimus-record-layouts`.
+    The module gets the text of its manifest (docs/manifest.md) as the attribute
+    `exec.manifest`, which `--optimus-exec-to-llvm` puts into the library.
+
+    Fails where the module does not say what every manifest needs.
+  }];
+  let options = [
+    Option<"strategy", "strategy", "std::string", "\"serial\"",
+           "The strategy that the program was sharded with">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
+           "The optimizer: adamw, lamb or sgd">,
+    Option<"cpu", "mcpu", "std::string", "\"native\"",
+           "The processor that the library is for">
+  ];
+}
+
+#endif // OPTIMUS_TARGET_CPU_PASSES

@@ -1,0 +1,165 @@
+//===- PhaseFlags.cpp - The phases as a user asks for them ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Pipelines/PhaseFlags.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+#include "optimus/Tool/CommandLine.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+static constexpr StringLiteral kAuto = "auto";
+
+namespace {
+/// Reads the flags of a user into the options of the phases.
+class Reader {
+public:
+  explicit Reader(const PhaseFlags &flags) : flags(flags) {}
+
+  StatusOr<PhaseOptions> read();
+
+private:
+  std::string name(StringRef flag) const {
+    return (flags.dashes + flag).str();
+  }
+  Status fail(StringRef flag, llvm::Error error) const {
+    return invalidArgument(name(flag) + ": " +
+                           llvm::toString(std::move(error)));
+  }
+  /// Takes one of the names that are known, if one is given.
+  Status take(StringRef flag, StringRef what, const std::string &given,
+              ArrayRef<StringRef> known, std::string &option) const;
+  Status readLayout();
+  Status readProducts();
+  Status readSchedule();
+  Status readRecompute();
+
+  const PhaseFlags &flags;
+  PhaseOptions options;
+};
+} // namespace
+
+Status Reader::take(StringRef flag, StringRef what, const std::string &given,
+                    ArrayRef<StringRef> known, std::string &option) const {
+  if (given.empty())
+    return okStatus();
+  if (!llvm::is_contained(known, StringRef(given)))
+    return invalidArgument(unknownName(name(flag), what, given, known));
+  option = given;
+  return okStatus();
+}
+
+/// Where tensors lie.
+Status Reader::readLayout() {
+  auto mesh = MeshOption::parse(flags.mesh.empty() ? "row:1,col:1"
+                                                   : StringRef(flags.mesh));
+  if (!mesh)
+    return fail("mesh", mesh.takeError());
+  options.mesh = *mesh;
+  SmallVector<StringRef> strategies;
+  if (flags.mayChoose)
+    strategies.push_back(kAuto);
+  llvm::append_range(strategies, getKnownStrategies());
+  OPTRT_RETURN_IF_ERROR(take("strategy", "strategy", flags.strategy, strategies,
+                             options.strategy));
+  options.pad = !flags.noPad;
+  options.layouts = flags.layouts;
+  if (auto parsed = parseChosenLayouts(options.layouts); !parsed)
+    return fail("layout", parsed.takeError());
+  return okStatus();
+}
+
+/// What the user says of distributed products.
+Status Reader::readProducts() {
+  if (flags.tuneProducts.value_or(!flags.machineProfile.empty()))
+    options.move = kAuto;
+  OPTRT_RETURN_IF_ERROR(take("move", "way", flags.move,
+                             {"auto", "panels", "whole"}, options.move));
+  if (!flags.move.empty() && flags.tuneProducts)
+    return invalidArgument(name("move") + " and " + name("tune-products") +
+                           " both say how products move; give one");
+  if (flags.panels.empty())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(
+      options.panels,
+      readCount(name("panels"), flags.panels, 1, ccl::kMostPanels));
+  if (flags.move == "whole")
+    return invalidArgument(name("panels") + ": with " + name("move") +
+                           " whole nothing moves in panels");
+  // A number of panels that is given is not weighed against moving whole.
+  if (flags.move.empty())
+    options.move = "panels";
+  return okStatus();
+}
+
+Status Reader::readSchedule() {
+  OPTRT_RETURN_IF_ERROR(take("schedule", "schedule", flags.schedule,
+                             {"none", "overlap"}, options.schedule));
+  if (!flags.extraWorkspace.empty())
+    options.extraWorkspace = flags.extraWorkspace;
+  if (auto extra = exec::ExtraWorkspace::parse(options.extraWorkspace); !extra)
+    return fail("extra-workspace", extra.takeError());
+  return okStatus();
+}
+
+Status Reader::readRecompute() {
+  SmallVector<StringRef> policies(ccl::getRecomputePolicies());
+  if (flags.mayChoose)
+    policies.push_back(kAuto);
+  std::string policy;
+  OPTRT_RETURN_IF_ERROR(
+      take("recompute", "policy", flags.recompute, policies, policy));
+  if (!policy.empty() && policy != kAuto)
+    options.recompute = policy;
+  return okStatus();
+}
+
+StatusOr<PhaseOptions> Reader::read() {
+  OPTRT_RETURN_IF_ERROR(readLayout());
+  OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
+                             getKnownOptimizers(), options.optimizer));
+  options.accumulate = flags.accumulate;
+  OPTRT_RETURN_IF_ERROR(readSchedule());
+  options.machineProfile = flags.machineProfile;
+  OPTRT_RETURN_IF_ERROR(readProducts());
+  OPTRT_RETURN_IF_ERROR(readRecompute());
+  if (!flags.cpu.empty())
+    options.cpu = flags.cpu;
+  return options;
+}
+
+StatusOr<PhaseOptions>
+mlir::optimus::readPhaseOptions(const PhaseFlags &flags) {
+  return Reader(flags).read();
+}
+
+Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
+                                           StringRef dashes) {
+  int64_t numRanks = options.mesh.getNumRanks();
+  if (options.strategy.empty())
+    options.strategy = numRanks == 1 ? "serial" : "summa";
+  if (options.strategy == "serial" && numRanks > 1)
+    return invalidArgument(
+        llvm::formatv("{0}strategy: 'serial' is for one rank, but the mesh {1} "
+                      "has {2}; choose another strategy or {0}mesh row:1,col:1",
+                      dashes, options.mesh.toString(), numRanks)
+            .str());
+  return okStatus();
+}

@@ -1,0 +1,49 @@
+//===- Passes.cpp - What model libraries say of themselves ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/CPU/Passes.h"
+
+#include "optimus/Target/CPU/Manifest.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_RECORDLAYOUTSPASS
+#define GEN_PASS_DEF_BUILDMANIFESTPASS
+#include "optimus/Target/CPU/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+
+namespace {
+class RecordLayoutsPass
+    : public optimus::impl::RecordLayoutsPassBase<RecordLayoutsPass> {
+  void runOnOperation() override { optimus::recordLayouts(getOperation()); }
+};
+
+class BuildManifestPass
+    : public optimus::impl::BuildManifestPassBase<BuildManifestPass> {
+public:
+  using BuildManifestPassBase::BuildManifestPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto target = optimus::CpuTarget::get(cpu);
+    if (!target) {
+      module.emitError("mcpu: ") << llvm::toString(target.takeError());
+      return signalPassFailure();
+    }
+    FailureOr<std::string> manifest =
+        optimus::buildManifest(module, *target, {strategy, optimizer});
+    if (failed(manifest)) {
+      module.emitError("the manifest cannot be written");
+      return signalPassFailure();
+    }
+    module->setAttr(exec::ExecDialect::kManifest,
+                    StringAttr::get(&getContext(), *manifest));
+  }
+};
+} // namespace

@@ -1,0 +1,132 @@
+//===- MlirFlags.cpp - MLIR's own flags in our tools ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Tool/MlirFlags.h"
+
+#include "optimus/Tool/Files.h"
+#include "optimus/Tool/Tool.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Reproducers
+//===----------------------------------------------------------------------===//
+
+static constexpr char kReproducer[] = "mlir-pass-pipeline-crash-reproducer";
+static constexpr char kLocalReproducer[] =
+    "mlir-pass-pipeline-local-reproducer";
+
+namespace {
+struct ReproducerFlags {
+  cl::opt<std::string> path{
+      kReproducer, cl::value_desc("file"),
+      cl::desc("Write the IR and the pipeline there if passes crash or fail; "
+               "optimus-opt --run-reproducer runs it again")};
+  cl::opt<bool> isLocal{
+      kLocalReproducer,
+      cl::desc("Write only the pass that failed and the IR before it; needs "
+               "--mlir-disable-threading")};
+};
+
+/// As MLIR's, but whole or not there.
+class ReproducerFile : public ReproducerStream {
+public:
+  ReproducerFile(std::string path, std::unique_ptr<OutputStream> stream)
+      : path(std::move(path)), stream(std::move(stream)) {}
+  ~ReproducerFile() override {
+    if (optimus_support::Status written = stream->commit(); !written.ok())
+      fail(written);
+  }
+
+  StringRef description() override { return path; }
+  raw_ostream &os() override { return *stream; }
+
+private:
+  std::string path;
+  std::unique_ptr<OutputStream> stream;
+};
+} // namespace
+
+static ReproducerFlags &getReproducerFlags() {
+  static ReproducerFlags flags;
+  return flags;
+}
+
+void mlir::optimus::declareReproducerFlags() {
+  // MLIR writes the file in place; ours take the names of its flags.
+  for (const char *name : {kReproducer, kLocalReproducer})
+    if (cl::Option *theirs = cl::getRegisteredOptions().lookup(name))
+      theirs->removeArgument();
+  getReproducerFlags();
+}
+
+std::string mlir::optimus::getReproducerPath() {
+  return getReproducerFlags().path;
+}
+
+LogicalResult mlir::optimus::enableReproducer(PassManager &passes) {
+  std::string path = getReproducerPath();
+  if (path.empty())
+    return success();
+  bool isLocal = getReproducerFlags().isLocal;
+  if (isLocal && passes.getContext()->isMultithreadingEnabled())
+    return emitError(UnknownLoc::get(passes.getContext()))
+           << "--" << kLocalReproducer << " needs --mlir-disable-threading";
+  passes.enableCrashReproducerGeneration(
+      [path](std::string &error) -> std::unique_ptr<ReproducerStream> {
+        auto stream = OutputStream::open(path);
+        if (stream.ok())
+          return std::make_unique<ReproducerFile>(path, *std::move(stream));
+        error = stream.status().message();
+        return nullptr;
+      },
+      isLocal);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+void mlir::optimus::declareMlirFlags() {
+  registerMLIRContextCLOptions();
+  registerAsmPrinterCLOptions();
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
+  declareReproducerFlags();
+}
+
+/// Sets a flag of MLIR's that the user has not given.
+static void setFlag(StringRef name, StringRef value) {
+  cl::Option *flag = cl::getRegisteredOptions().lookup(name);
+  if (flag && flag->getNumOccurrences() == 0)
+    flag->addOccurrence(0, name, value, /*MultiArg=*/true);
+}
+
+void mlir::optimus::setContextFlags() {
+  if (chooseThreading() == MLIRContext::Threading::DISABLED)
+    setFlag("mlir-disable-threading", "true");
+  setFlag("mlir-print-op-on-diagnostic", "false");
+}
+
+LogicalResult mlir::optimus::applyMlirFlags(PassManager &passes,
+                                            TimingScope &timing) {
+  if (failed(applyPassManagerCLOptions(passes)) ||
+      failed(enableReproducer(passes)))
+    return failure();
+  // Last, so that it does not count what other instrumentations take.
+  passes.enableTiming(timing);
+  return success();
+}
