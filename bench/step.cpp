@@ -8,8 +8,8 @@
 
 //
 // Runs a model library's train_step on ranks that are threads, with a clock
-// around every function of the runtime that the library calls. `bench/step`
-// drives it; every line of its output is a JSON object.
+// around every command. `bench/step` drives it; every line of its output is a
+// JSON object.
 //
 //   optimus-bench-step MODEL.so --threads-per-rank T [--gemm] [--lr X]
 //                      [--data FILE] [--load DIR]
@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Hyperparameters.h"
+#include "core/BoundProgram.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/ModelLibrary.h"
@@ -35,11 +36,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
-#include <filesystem>
 #include <iostream>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <random>
@@ -49,6 +47,7 @@
 #include <vector>
 
 using namespace optrt;
+using namespace optimus_support::program;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -76,7 +75,7 @@ void must(const Status &status) {
 // The clocks
 //===----------------------------------------------------------------------===//
 
-/// What one rank spent, by what was called.
+/// What one rank spent, by what was done.
 struct Spent {
   double ms = 0;
   double gflop = 0;
@@ -84,127 +83,81 @@ struct Spent {
 };
 using Profile = std::map<std::string, Spent>;
 
-struct RankProfile {
-  Profile spent;
-  std::vector<optrt_gemm_desc> products;
-};
-std::mutex profilesMutex;
-std::map<optrt_rank *, RankProfile> profiles;
-
-RankProfile &profileOf(optrt_rank *rank) {
-  thread_local optrt_rank *last = nullptr;
-  thread_local RankProfile *found = nullptr;
-  if (last != rank) {
-    std::lock_guard lock(profilesMutex);
-    found = &profiles[rank];
-    last = rank;
-  }
-  return *found;
+std::string nameOf(const CommandT &command, const GemmT &gemm) {
+  const bool hasBias =
+      command.operands.size() > 3 && command.operands[3]->address != kNone;
+  return concat("gemm ", gemm.m, "x", gemm.n, "x", gemm.k,
+                gemm.trans_a ? " T" : " N", gemm.trans_b ? "T" : "N",
+                gemm.weight != Weight::None ? " weight" : "",
+                gemm.accumulate ? " +=" : "", hasBias ? " bias" : "",
+                gemm.epilogue == Epilogue::Add   ? " add"
+                : gemm.epilogue == Epilogue::Mul ? " mul"
+                                                 : "");
 }
 
-/// Charges its lifetime to a name.
-class Charge {
+std::string nameOf(const TargetT &target, const CommandT &command) {
+  switch (command.action.type) {
+  case Action::Gemm:
+    return nameOf(command, *command.action.AsGemm());
+  case Action::Launch:
+    return "launch " + describeAction(target, command);
+  case Action::Collective:
+    return "collective " + describeAction(target, command);
+  case Action::Wait:
+    return "collective wait";
+  case Action::Fill:
+    return "copy zeros";
+  default:
+    return describeAction(target, command);
+  }
+}
+
+/// Charges the time of every command of a rank's step to its name.
+class RankProfile final : public CommandObserver {
 public:
-  Charge(optrt_rank *rank, std::string name, double gflop = 0)
-      : spent(profileOf(rank).spent[std::move(name)]), start(Clock::now()) {
-    spent.gflop += gflop;
+  explicit RankProfile(const TargetT &target) : target(target) {}
+
+  void begin(const BoundProgram &program, uint32_t) override {
+    if (&program.function() != function)
+      prepare(program.function());
+    start = Clock::now();
+  }
+  void end(const BoundProgram &, uint32_t command) override {
+    Spent &spent = *slots[command];
+    spent.ms += since(start);
+    spent.gflop += gflop[command];
     ++spent.calls;
   }
-  ~Charge() { spent.ms += since(start); }
+  void clear() {
+    for (auto &[name, one] : spent)
+      one = Spent();
+  }
+
+  Profile spent;
+  std::vector<GemmT> products;
 
 private:
-  Spent &spent;
+  void prepare(const FunctionT &step) {
+    function = &step;
+    for (const auto &command : step.commands) {
+      slots.push_back(&spent[nameOf(target, *command)]);
+      const GemmT *gemm = command->action.AsGemm();
+      gflop.push_back(gemm ? 1e-9 * countFlops(*command) : 0);
+      if (gemm)
+        products.push_back(*gemm);
+    }
+  }
+
+  const TargetT &target;
+  const FunctionT *function = nullptr;
+  /// Where each command's time goes, and the work of products.
+  std::vector<Spent *> slots;
+  std::vector<double> gflop;
   Clock::time_point start;
 };
 
-double gflopOf(const optrt_gemm_desc &d) {
-  return 2e-9 * double(d.m) * double(d.n) * double(d.k);
-}
-
-std::string nameOf(const optrt_gemm_desc &d) {
-  return concat("gemm ", d.m, "x", d.n, "x", d.k, d.trans_a ? " T" : " N",
-                d.trans_b ? "T" : "N", d.weight ? " weight" : "",
-                d.accumulate ? " +=" : "", d.has_bias ? " bias" : "",
-                d.epilogue == OPTRT_EPILOGUE_ADD   ? " add"
-                : d.epilogue == OPTRT_EPILOGUE_MUL ? " mul"
-                                                   : "");
-}
-
-const optrt_api &real = runtimeApi();
-
-int32_t gemm(optrt_rank *rank, uint32_t command, const optrt_gemm_desc *desc,
-             const float *a, const float *b, float *c, const float *bias,
-             const float *extra) {
-  profileOf(rank).products.push_back(*desc);
-  Charge charge(rank, nameOf(*desc), gflopOf(*desc));
-  return real.gemm(rank, command, desc, a, b, c, bias, extra);
-}
-
-int32_t launch(optrt_rank *rank, uint32_t command,
-               const optrt_launch_desc *desc, optrt_kernel kernel,
-               void *const *args) {
-  Charge charge(rank, concat("launch ", desc->name));
-  return real.launch(rank, command, desc, kernel, args);
-}
-
-const char *nameOf(const optrt_collective_desc &desc) {
-  static constexpr const char *names[] = {
-      "collective broadcast", "collective reduce", "collective all_reduce",
-      "collective all_gather", "collective reduce_scatter"};
-  return names[desc.kind];
-}
-
-int32_t collectiveStart(optrt_rank *rank, uint32_t command,
-                        const optrt_collective_desc *desc, const float *src,
-                        float *dst) {
-  Charge charge(rank, nameOf(*desc));
-  return real.collective_start(rank, command, desc, src, dst);
-}
-
-int32_t collectiveWait(optrt_rank *rank, uint32_t command) {
-  Charge charge(rank, "collective wait");
-  return real.collective_wait(rank, command);
-}
-
-int32_t copy(optrt_rank *rank, uint32_t command, const optrt_copy_desc *desc,
-             const float *src, float *dst) {
-  Charge charge(rank, src ? "copy" : "copy zeros");
-  return real.copy(rank, command, desc, src, dst);
-}
-
-int32_t attention(optrt_rank *rank, uint32_t command,
-                  const optrt_attention_desc *desc, const float *q,
-                  const float *k, const float *v, const int32_t *lengths,
-                  float *out, float *lse) {
-  Charge charge(rank, "attention");
-  return real.attention(rank, command, desc, q, k, v, lengths, out, lse);
-}
-
-int32_t attentionGrad(optrt_rank *rank, uint32_t command,
-                      const optrt_attention_desc *desc, const float *dout,
-                      const float *q, const float *k, const float *v,
-                      const int32_t *lengths, const float *out,
-                      const float *lse, float *dq, float *dk, float *dv) {
-  Charge charge(rank, "attention_grad");
-  return real.attention_grad(rank, command, desc, dout, q, k, v, lengths, out,
-                             lse, dq, dk, dv);
-}
-
-const optrt_api clocked = {OPTRT_ABI_VERSION, gemm,           launch,
-                           collectiveStart,   collectiveWait, copy,
-                           attention,         attentionGrad,  real.axis_index};
-
-/// Gives an opened library the functions with clocks: it asks for the table
-/// once more, and a second opening of the file is the same library.
-void wind(const ModelLibrary &library) {
-  void *handle = dlopen(std::filesystem::absolute(library.path()).c_str(),
-                        RTLD_NOW | RTLD_NOLOAD);
-  auto query = handle ? reinterpret_cast<optimus_model_query_fn>(
-                            dlsym(handle, "optimus_model_query"))
-                      : nullptr;
-  if (!query || !query(OPTRT_ABI_VERSION, &clocked))
-    fail("the library does not take another table of functions");
-}
+/// By rank.
+using Profiles = std::map<int, std::unique_ptr<RankProfile>>;
 
 //===----------------------------------------------------------------------===//
 // The plain products
@@ -234,7 +187,7 @@ private:
 /// One of the step's products, to be repeated without the step.
 class PlainProduct {
 public:
-  PlainProduct(const optrt_gemm_desc &d, const dnnl::engine &engine)
+  PlainProduct(const GemmT &d, const dnnl::engine &engine)
       : d(d), a(d.m * d.k * sizeof(float)), b(d.k * d.n * sizeof(float)),
         c(d.m * d.n * sizeof(float)) {
     using Desc = dnnl::memory::desc;
@@ -269,7 +222,7 @@ public:
   int64_t times = 0; ///< in the step
 
 private:
-  optrt_gemm_desc d;
+  GemmT d;
   Memory a, b, c;
   std::unique_ptr<Memory> aPacked, bPacked;
   dnnl::matmul matmul;
@@ -281,9 +234,9 @@ public:
   PlainProducts() : engine(dnnl::engine::kind::cpu, 0), stream(engine) {}
 
   /// Milliseconds that the products of a step take by themselves.
-  nlohmann::json run(const std::vector<optrt_gemm_desc> &step) {
+  nlohmann::json run(const std::vector<GemmT> &step) {
     std::map<std::string, PlainProduct *> now;
-    for (const optrt_gemm_desc &d : step) {
+    for (const GemmT &d : step) {
       std::string key =
           concat(d.m, " ", d.n, " ", d.k, " ", d.trans_a, " ", d.trans_b);
       auto [entry, isNew] = products.try_emplace(key);
@@ -344,14 +297,15 @@ void initialize(Session &session, const std::string &folder) {
   must(session.load(*checkpoint));
 }
 
-nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs) {
+nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs,
+                      const Profiles &profiles) {
   nlohmann::json line = {{"step", step},
                          {"ms", ms},
                          {"loss", outputs.lossSum() / outputs.realCount()}};
   // The mean over ranks; they run the same commands.
   Profile mean;
   for (auto &[rank, profile] : profiles)
-    for (auto &[name, spent] : profile.spent) {
+    for (auto &[name, spent] : profile->spent) {
       Spent &sum = mean[name];
       sum.ms += spent.ms / double(profiles.size());
       sum.gflop += spent.gflop / double(profiles.size());
@@ -392,7 +346,11 @@ int main(int argc, char **argv) {
     fail("expected a model library");
 
   std::unique_ptr<ModelLibrary> library = must(ModelLibrary::open(path));
-  wind(*library);
+  // Made before their ranks, which are threads.
+  Profiles profiles;
+  for (int rank = 0; rank != library->manifest().mesh.numRanks(); ++rank)
+    profiles[rank] = std::make_unique<RankProfile>(library->target());
+  options.observe = [&](int rank) { return profiles.at(rank).get(); };
   const Manifest &manifest = library->manifest();
   std::unique_ptr<World> world = createLocalWorld();
   std::unique_ptr<Session> session =
@@ -413,7 +371,7 @@ int main(int argc, char **argv) {
   for (std::string line; std::getline(std::cin, line);)
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
-        profile = RankProfile();
+        profile->clear();
       optimus_run::setScalars(*session, Hyperparameters(), ++step, lr);
       auto start = Clock::now();
       must(session->fill([&](int64_t rowsBegin, int64_t rows, int32_t *tokens,
@@ -426,9 +384,9 @@ int main(int argc, char **argv) {
         return okStatus();
       }));
       StepOutputs outputs = must(session->run("train_step"));
-      nlohmann::json result = toJson(step, since(start), outputs);
+      nlohmann::json result = toJson(step, since(start), outputs, profiles);
       if (withGemm)
-        result["plain"] = plain.run(profiles.begin()->second.products);
+        result["plain"] = plain.run(profiles.at(0)->products);
       std::cout << result << std::endl;
     }
   return 0;

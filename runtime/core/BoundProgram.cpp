@@ -21,10 +21,10 @@ namespace optrt {
 /// Fills in what one rank decides about a function.
 class ProgramBinder {
 public:
-  ProgramBinder(BoundProgram &result, const ModelLibrary &library,
+  ProgramBinder(BoundProgram &result, const KernelTable &kernels,
                 std::vector<int64_t> coordinates, Device &device,
                 std::span<char *const> arenas, std::span<void *const> arguments)
-      : result(result), library(library), coordinates(std::move(coordinates)),
+      : result(result), kernels(kernels), coordinates(std::move(coordinates)),
         device(device), arenas(arenas), arguments(arguments),
         function(*result.described) {}
 
@@ -58,7 +58,7 @@ private:
   }
 
   BoundProgram &result;
-  const ModelLibrary &library;
+  const KernelTable &kernels;
   const std::vector<int64_t> coordinates;
   Device &device;
   std::span<char *const> arenas;
@@ -312,7 +312,7 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
       append(result.launches, {{name.c_str(), launch.extent, launch.grain,
                                 static_cast<int32_t>(command.operands.size()),
                                 static_cast<int32_t>(launch.scalars.size())},
-                               library.findKernel(name)});
+                               kernels.find(name)->second});
   for (uint32_t scalar : launch.scalars) {
     const NumberUnion &number = function.scalars[scalar]->number;
     void *cell = number.AsReal()
@@ -361,17 +361,16 @@ Status ProgramBinder::bind(const AttentionShapeT &shape) {
   return okStatus();
 }
 
-StatusOr<BoundProgram> BoundProgram::bind(const ModelLibrary &library,
-                                          std::string_view function,
-                                          const Mesh &mesh, int64_t rank,
-                                          Device &device,
-                                          std::span<char *const> arenas,
-                                          std::span<void *const> arguments) {
+StatusOr<BoundProgram>
+BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
+                   std::string_view function, const Mesh &mesh, int64_t rank,
+                   Device &device, std::span<char *const> arenas,
+                   std::span<void *const> arguments) {
   BoundProgram program;
-  program.target = &library.target();
-  program.table = &tableOf(library.target(), rank);
+  program.target = &target;
+  program.table = &tableOf(target, rank);
   program.described = findFunction(*program.table, function);
-  OPTRT_RETURN_IF_ERROR(ProgramBinder(program, library, mesh.coordinates(rank),
+  OPTRT_RETURN_IF_ERROR(ProgramBinder(program, kernels, mesh.coordinates(rank),
                                       device, arenas, arguments)
                             .bind());
   return program;

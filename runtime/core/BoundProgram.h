@@ -23,12 +23,14 @@ namespace optrt {
 /// argument when a command is executed is left to be computed then.
 class BoundProgram {
 public:
-  /// `arenas` and `arguments` point to memory of the function's sizes, in its
-  /// order; they and the library must outlive the program.
+  /// `kernels` has all that the target names. `arenas` and `arguments` point to
+  /// memory of the function's sizes, in its order; they and the target, which
+  /// was checked, must outlive the program.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
-  bind(const ModelLibrary &library, std::string_view function, const Mesh &mesh,
+  bind(const optimus_support::program::TargetT &target,
+       const KernelTable &kernels, std::string_view function, const Mesh &mesh,
        int64_t rank, Device &device, std::span<char *const> arenas,
        std::span<void *const> arguments);
 

@@ -26,11 +26,6 @@ ModelLibrary::~ModelLibrary() {
 /// More than any program: 2^20 commands have about 300 MB.
 static constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 30;
 
-optrt_kernel ModelLibrary::findKernel(const std::string &name) const {
-  auto found = kernels.find(name);
-  return found == kernels.end() ? nullptr : found->second;
-}
-
 StatusOr<std::unique_ptr<ModelLibrary>>
 ModelLibrary::open(const std::string &path, Use use) {
   std::error_code error;
@@ -88,7 +83,7 @@ Status ModelLibrary::openCode() {
                                   " of the interface, the runtime ",
                                   OPTRT_ABI_VERSION, ". Compile it again"));
   for (uint32_t i = 0; i != model->num_kernels; ++i)
-    kernels[model->kernels[i].name] = model->kernels[i].run;
+    code[model->kernels[i].name] = model->kernels[i].run;
   return okStatus();
 }
 
@@ -113,7 +108,7 @@ Status ModelLibrary::readData() {
   OPTRT_RETURN_IF_ERROR(
       checkAgreement(parsed, tables, *cpu).withContext(programsOf));
   for (const std::string &kernel : cpu->kernels)
-    if (model && !findKernel(kernel))
+    if (model && !code.contains(kernel))
       return invalidArgument(concat(programsOf, ": there is no code for the "
                                                 "kernel ",
                                     kernel));

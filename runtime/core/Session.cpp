@@ -100,6 +100,8 @@ Status Session::build(SessionOptions options) {
                            devices.create(threads));
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, world.firstRank() + i, std::move(device));
+    if (options.observe)
+      ranks[i]->context.observer = options.observe(ranks[i]->context.rank);
     return buildRank(*ranks[i], options);
   });
 }
@@ -163,7 +165,8 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     char *const arenas[] = {rank.arena.data()};
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
-        BoundProgram::bind(library, name, manifest.mesh, rank.context.rank,
+        BoundProgram::bind(library.target(), library.kernels(), name,
+                           manifest.mesh, rank.context.rank,
                            *rank.context.device, arenas, args));
     rank.programs.emplace(name, std::move(program));
   }

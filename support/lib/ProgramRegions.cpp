@@ -84,6 +84,19 @@ bool Region::contains(const Region &other) const {
          rowBytes >= other.rowBytes && rows >= other.rows && other.rows > 1;
 }
 
+void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
+  std::vector<unsigned> accesses(function.arguments.size());
+  for (const std::unique_ptr<CommandT> &command : function.commands)
+    for (const std::unique_ptr<OperandT> &operand : command->operands)
+      if (operand->address != kNone)
+        for (const Span &span : spansOf(function, operand->address, mesh))
+          if (span.base == Base::Argument)
+            accesses[span.index] |= static_cast<unsigned>(operand->access);
+  for (size_t i = 0; i != accesses.size(); ++i)
+    function.arguments[i]->access =
+        accesses[i] == 0 ? Access::Read : static_cast<Access>(accesses[i]);
+}
+
 bool isAsynchronous(const CommandT &command) {
   switch (command.action.type) {
   case Action::Collective:

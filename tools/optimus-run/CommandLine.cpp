@@ -9,6 +9,7 @@
 #include "CommandLine.h"
 
 #include "Suggestion.h"
+#include "optimus-support/Sizes.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -205,7 +206,24 @@ void addInspect(CLI::App &app, InspectOptions &options) {
   CLI::App *inspect =
       app.add_subcommand("inspect", "What a model library contains");
   addLibrary(inspect, "library", options.library);
-  inspect->add_flag("--json", options.json, "Print the manifest");
+  CLI::Option *json =
+      inspect->add_flag("--json", options.json, "Print the manifest");
+  CLI::Option *commands =
+      inspect
+          ->add_flag("--commands", options.commands,
+                     "Print what ranks execute: the commands of every "
+                     "function, with queues, edges, buffers, flops and bytes")
+          ->excludes(json);
+  inspect
+      ->add_option("--function", options.function,
+                   "With --commands: of this function only")
+      ->needs(commands);
+  inspect
+      ->add_option("--rank", options.rank,
+                   "With --commands: addresses and numbers of this rank "
+                   "(default: for all ranks)")
+      ->needs(commands)
+      ->check(count(0, optimus_support::kMaxRanks - 1));
 }
 
 void addVerify(CLI::App &app, VerifyOptions &options) {

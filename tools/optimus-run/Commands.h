@@ -59,6 +59,9 @@ struct EvalOptions {
 struct InspectOptions {
   std::string library;
   bool json = false;
+  bool commands = false;
+  std::string function;        ///< of the commands; empty: all
+  std::optional<int64_t> rank; ///< whose addresses and numbers; none: all
 };
 
 struct VerifyOptions {

@@ -8,7 +8,9 @@
 
 #include "Commands.h"
 #include "Format.h"
+#include "Suggestion.h"
 #include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/ProgramPrinter.h"
 
 #include <algorithm>
 #include <charconv>
@@ -323,6 +325,56 @@ void printFunctions(const Manifest &manifest) {
   }
 }
 
+/// Functions by what they were called, or all.
+Status checkFunction(const ModelLibrary &library, const std::string &name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &function : library.target().tables.front()->functions) {
+    names.push_back(function->name);
+    list += (list.empty() ? "" : ", ") + function->name;
+  }
+  if (name.empty() ||
+      std::find(names.begin(), names.end(), name) != names.end())
+    return okStatus();
+  return invalidArgument(concat("--function: `", library.path(),
+                                "` has no function `", name, "`",
+                                didYouMean(name, names), "; there are ", list));
+}
+
+/// What one rank executes, or all do; ranks whose tables differ one set after
+/// the other.
+Status printCommands(const ModelLibrary &library,
+                     const InspectOptions &options) {
+  namespace program = optimus_support::program;
+  const program::TargetT &target = library.target();
+  const Mesh &mesh = library.manifest().mesh;
+  OPTRT_RETURN_IF_ERROR(checkFunction(library, options.function));
+  if (options.rank && *options.rank >= mesh.numRanks())
+    return invalidArgument(concat("--rank: expected 0 to ", mesh.numRanks() - 1,
+                                  " on the mesh ", mesh.toString(), ", found ",
+                                  *options.rank));
+  bool isFirst = true;
+  for (const program::RankRange &ranks : target.ranks) {
+    if (options.rank && *options.rank - ranks.first() >= ranks.count())
+      continue;
+    if (target.ranks.size() > 1 && !options.rank) {
+      std::cout << (isFirst ? "" : "\n") << "ranks " << ranks.first() << " to "
+                << ranks.first() + ranks.count() - 1 << "\n";
+      isFirst = true;
+    }
+    const program::ProgramTableT &table = *target.tables[ranks.table()];
+    for (const auto &function : table.functions) {
+      if (!options.function.empty() && function->name != options.function)
+        continue;
+      std::cout << (isFirst ? "" : "\n")
+                << program::print(library.programs(), target, table, *function,
+                                  {.rank = options.rank});
+      isFirst = false;
+    }
+  }
+  return okStatus();
+}
+
 } // namespace
 
 Status inspect(const InspectOptions &options) {
@@ -334,6 +386,8 @@ Status inspect(const InspectOptions &options) {
               << '\n';
     return okStatus();
   }
+  if (options.commands)
+    return printCommands(*library, options);
   printModel(*library);
   printDimensions(library->manifest());
   printParams(library->manifest());

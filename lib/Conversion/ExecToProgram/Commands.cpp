@@ -41,7 +41,7 @@ LogicalResult FunctionBuilder::build() {
   for (Operation &op : function.getBody().front())
     if (failed(addCommand(&op)))
       return failure();
-  describeArguments();
+  program::setArgumentAccess(result, ranks);
   return success();
 }
 
@@ -83,21 +83,6 @@ LogicalResult FunctionBuilder::addMemory() {
     result.buffers.push_back(std::move(buffer));
   });
   return success();
-}
-
-/// How a function touches its arguments is what its commands do together.
-void FunctionBuilder::describeArguments() {
-  std::vector<unsigned> accesses(result.arguments.size());
-  for (const std::unique_ptr<program::CommandT> &command : result.commands)
-    for (const std::unique_ptr<program::OperandT> &operand : command->operands)
-      if (operand->address != program::kNone)
-        for (const program::Span &span :
-             program::spansOf(result, operand->address, ranks))
-          if (span.base == program::Base::Argument)
-            accesses[span.index] |= static_cast<unsigned>(operand->access);
-  for (auto [argument, access] : llvm::zip_equal(result.arguments, accesses))
-    if (access != 0)
-      argument->access = static_cast<program::Access>(access);
 }
 
 FailureOr<uint32_t>

@@ -103,7 +103,6 @@ private:
                           ArrayRef<Value> buffers);
   FailureOr<uint32_t> getQueue(exec::CommandOpInterface command);
   void addSource(Location location, program::CommandT &command);
-  void describeArguments();
 
   func::FuncOp function;
   const optimus_support::Mesh &ranks;

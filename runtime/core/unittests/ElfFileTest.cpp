@@ -8,11 +8,13 @@
 
 #include "core/ElfFile.h"
 
+#include <cstdio>
 #include <elf.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <unistd.h>
 #include <vector>
 
 using namespace optrt;
@@ -89,6 +91,68 @@ TEST_F(ElfFileTest, RefusesHugeSegments) {
 TEST_F(ElfFileTest, RefusesHeadersOfAnotherSize) {
   header().e_phentsize = 7;
   expect("segment headers have 7 bytes");
+}
+
+/// Sections of a file that is made of `bytes`.
+class SectionTest : public ElfFileTest {
+protected:
+  void TearDown() override { std::remove(path.c_str()); }
+  StatusOr<std::string> section(const std::string &name,
+                                uint64_t most = 1 << 20) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    return readSection(path, name, most);
+  }
+  void expectNone(const char *message, uint64_t most = 1 << 20) {
+    auto found = section(".optimus.programs", most);
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.status().code(), StatusCode::InvalidArgument);
+    EXPECT_THAT(found.status().message(), HasSubstr("`" + path + "`"));
+    EXPECT_THAT(found.status().message(), HasSubstr(message));
+  }
+
+  const std::string path =
+      testing::TempDir() + "optimus-section-" + std::to_string(getpid());
+};
+
+TEST_F(SectionTest, AreReadByTheirNames) {
+  auto manifest = section(".optimus.manifest");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_THAT(*manifest, testing::StartsWith("{\"format\":"));
+  EXPECT_EQ(manifest->back(), '}');
+  auto programs = section(".optimus.programs");
+  ASSERT_TRUE(programs.ok()) << programs.status().message();
+  EXPECT_EQ(programs->substr(4, 4), "OPTP");
+  EXPECT_FALSE(section(".optimus.manifes").ok());
+  EXPECT_FALSE(section("optimus.manifest").ok());
+}
+
+TEST_F(SectionTest, ThatAreTooLongAreRefused) {
+  uint64_t size = section(".optimus.programs")->size();
+  EXPECT_TRUE(section(".optimus.programs", size).ok());
+  expectNone("its section .optimus.programs has ", size - 1);
+}
+
+TEST_F(SectionTest, HaveNoNamesWithoutATableOfThem) {
+  header().e_shstrndx = 0;
+  expectNone("it has no section .optimus.programs");
+  header().e_shstrndx = UINT16_MAX;
+  expectNone("it has no section .optimus.programs");
+  header().e_shnum = 0;
+  expectNone("it has no section .optimus.programs");
+}
+
+TEST_F(SectionTest, NamesDoNotLeaveTheirTable) {
+  auto *sections =
+      reinterpret_cast<Elf64_Shdr *>(bytes.data() + header().e_shoff);
+  for (int i = 0; i != header().e_shnum; ++i)
+    sections[i].sh_name = UINT32_MAX - i;
+  expectNone("it has no section .optimus.programs");
+}
+
+TEST_F(SectionTest, OfHalfAFileAreRefused) {
+  bytes.resize(bytes.size() / 2);
+  expectNone("it is cut short");
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- RankTest.cpp - The functions that a model library calls ------------===//
+//===- RankTest.cpp - What a rank does for each kind of command -----------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus-runtime/Rank.h"
-#include "optimus-runtime/ModelLibrary.h"
+
+#include "RecordingDevice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,57 +37,31 @@ TEST(CollectiveBytes, FollowTheRule) {
   EXPECT_EQ(collectiveBytes(desc, 1), 0);
 }
 
-/// Does nothing but fail.
-class BrokenDevice final : public Device {
-public:
-  void setParameterVersion(uint64_t) override {}
-  Status gemm(const optrt_gemm_desc &, const float *, const float *, float *,
-              const float *, const float *) override {
-    return invalidArgument("broken");
-  }
-  Status launch(const optrt_launch_desc &, optrt_kernel,
-                void *const *) override {
-    return unavailable("broken");
-  }
-  Status copy(const optrt_copy_desc &, const float *, float *) override {
-    return invalidArgument("broken");
-  }
-  Status attention(const optrt_attention_desc &, const float *, const float *,
-                   const float *, const int32_t *, float *, float *) override {
-    return invalidArgument("broken");
-  }
-  Status attentionGrad(const optrt_attention_desc &, const float *,
-                       const float *, const float *, const float *,
-                       const int32_t *, const float *, const float *, float *,
-                       float *, float *) override {
-    return invalidArgument("broken");
-  }
-  size_t scratchBytes() const override { return 0; }
-};
-
 /// One rank of a mesh row:1,col:1.
 class RankTest : public testing::Test {
 protected:
   RankTest() : mesh({{"row", 1}, {"col", 1}}), world(createLocalWorld()) {
     EXPECT_TRUE(world->configure(std::vector<int64_t>{1, 1}).ok());
-    rank = std::make_unique<optrt_rank>(mesh, *world, 0,
-                                        std::make_unique<BrokenDevice>());
+    auto recording = std::make_unique<RecordingDevice>();
+    device = recording.get();
+    rank = std::make_unique<Rank>(mesh, *world, 0, std::move(recording));
   }
 
-  int32_t start(optrt_collective_desc desc) {
-    return api.collective_start(rank.get(), 5, &desc, values, values + 8);
+  Status start(optrt_collective_desc desc) {
+    return rank->startCollective(5, desc, values, values + 8);
   }
+  Status wait(uint32_t started) { return rank->waitForCollective(6, started); }
 
   Mesh mesh;
   std::unique_ptr<World> world;
-  std::unique_ptr<optrt_rank> rank;
-  const optrt_api &api = runtimeApi();
+  RecordingDevice *device;
+  std::unique_ptr<Rank> rank;
   float values[16] = {1, 2, 3};
 };
 
 TEST_F(RankTest, CountsByAxis) {
-  ASSERT_EQ(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 1, 0, 1, 4, 4, 4}), 0);
-  ASSERT_EQ(api.collective_wait(rank.get(), 5), 0);
+  ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 1, 0, 1, 4, 4, 4}).ok());
+  ASSERT_TRUE(wait(5).ok());
   EXPECT_EQ(values[8 + 2], 3);
   EXPECT_EQ(rank->traffic[0].messages, 0);
   EXPECT_EQ(rank->traffic[1].messages, 1);
@@ -121,20 +96,24 @@ TEST_F(RankTest, OverlappingFlightsCountOnce) {
 TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
   for (int i = 0; i != 20; ++i) {
     // Small: it is complete before its start returns, and the wait comes after.
-    ASSERT_EQ(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
-    ASSERT_EQ(api.collective_wait(rank.get(), 5), 0);
+    ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}).ok());
+    ASSERT_TRUE(wait(5).ok());
   }
   for (const CommunicationTime &time : rank->communicationTimes())
     EXPECT_LE(time.exposed, time.inFlight);
   EXPECT_GT(rank->communicationTimes()[0].exposed, 0);
 }
 
-TEST_F(RankTest, TheFirstFailureStays) {
-  EXPECT_NE(start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4}), 0);
-  EXPECT_NE(api.collective_wait(rank.get(), 6), 0);
-  EXPECT_EQ(rank->status.code(), StatusCode::Internal);
-  EXPECT_THAT(rank->status.message(),
+TEST_F(RankTest, AFailedCollectiveIsNamed) {
+  Status status = start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4});
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_THAT(status.message(),
               HasSubstr("rank 0, command 5 (collective start): unknown kind"));
+  status = wait(5);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_THAT(status.message(),
+              HasSubstr("rank 0, command 5 (collective wait): "
+                        "no collective was started"));
 }
 
 struct BadDescriptor {
@@ -146,8 +125,9 @@ class RankDescriptors : public RankTest,
                         public testing::WithParamInterface<BadDescriptor> {};
 
 TEST_P(RankDescriptors, AreChecked) {
-  EXPECT_NE(start(GetParam().desc), 0);
-  EXPECT_THAT(rank->status.message(), HasSubstr(GetParam().message));
+  Status status = start(GetParam().desc);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_THAT(status.message(), HasSubstr(GetParam().message));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -174,20 +154,21 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A descriptor comes from the compiler: that it is wrong is our fault.
 TEST_F(RankTest, AFailingKernelCallNamesItsCommand) {
+  device->failsAt = "gemm";
   optrt_gemm_desc desc{};
-  EXPECT_NE(
-      api.gemm(rank.get(), 12, &desc, values, values, values, nullptr, nullptr),
-      0);
-  EXPECT_EQ(rank->status.code(), StatusCode::Internal);
-  EXPECT_THAT(rank->status.message(),
-              HasSubstr("rank 0, command 12 (gemm): broken"));
+  Status status =
+      rank->gemm(12, desc, values, values, values, nullptr, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_THAT(status.message(), HasSubstr("rank 0, command 12 (gemm): broken"));
 }
 
 TEST_F(RankTest, AFailingKernelIsNamed) {
+  device->failsAt = "layer_norm";
+  device->failure = unavailable("broken");
   optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
-  EXPECT_NE(api.launch(rank.get(), 7, &desc, nullptr, nullptr), 0);
-  EXPECT_EQ(rank->status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(rank->status.message(), HasSubstr("command 7 (layer_norm)"));
+  Status status = rank->launch(7, desc, nullptr, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_THAT(status.message(), HasSubstr("command 7 (layer_norm)"));
 }
 
 } // namespace

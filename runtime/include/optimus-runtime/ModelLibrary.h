@@ -21,6 +21,9 @@
 
 namespace optrt {
 
+/// Code by the names that tables launch it by.
+using KernelTable = std::map<std::string, optrt_kernel, std::less<>>;
+
 /// A model library that was opened and checked. Kernels are code, which dlopen
 /// runs and nobody checks: a library that is to be run is trusted like a program.
 /// Its manifest and its tables are not trusted.
@@ -53,8 +56,9 @@ public:
   /// The tables for processors.
   const optimus_support::program::TargetT &target() const { return *cpu; }
 
-  /// The kernel that tables call `name`; null in a library that is not run.
-  optrt_kernel findKernel(const std::string &name) const;
+  /// All kernels of the target and perhaps more; none in a library that is not
+  /// run.
+  const KernelTable &kernels() const { return code; }
 
 private:
   ModelLibrary() = default;
@@ -72,7 +76,7 @@ private:
   Manifest parsed;
   optimus_support::program::ProgramsT tables;
   const optimus_support::program::TargetT *cpu = nullptr;
-  std::map<std::string, optrt_kernel, std::less<>> kernels;
+  KernelTable code;
 };
 
 } // namespace optrt

@@ -45,6 +45,9 @@ struct SessionOptions {
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
+  /// Gives a rank of this process its observer, which outlives the session, or
+  /// null. Called on the rank's thread.
+  std::function<CommandObserver *(int rank)> observe;
 };
 
 /// The numbers that functions have written, of the global batch, by role:

@@ -68,6 +68,10 @@ struct Touch {
 std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
                              const Mesh &mesh);
 
+/// How a function touches its arguments is what its commands do together. One
+/// that none touches counts as read.
+void setArgumentAccess(FunctionT &function, const Mesh &mesh);
+
 /// Whether the command is under way until a Wait for it is done.
 bool isAsynchronous(const CommandT &command);
 

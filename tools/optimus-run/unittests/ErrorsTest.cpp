@@ -65,6 +65,8 @@ TEST_F(Errors, SharedObjectThatIsNoModel) {
       break;
     }
   expect(1, "inspect " + libm,
+         {"no model library", "no section .optimus.manifest"});
+  expect(1, "train " + libm + data(),
          {"no model library", "no symbol optimus_model_query"});
 }
 
@@ -264,8 +266,48 @@ TEST_F(Errors, ManifestThatPredictsOtherTraffic) {
 
 TEST_F(Errors, OneRankThatFailsEndsTheJob) {
   expect(2, train("toy-rank"),
-         {"internal error", "rank 1, command 41",
-          "unknown kind of collective 99"});
+         {"internal error", "rank 1, clock (watch_step)",
+          "reads 3 from argument 19; expected 0 to 2"});
+}
+
+// A library whose programs are not there, are damaged, or say otherwise than
+// its manifest.
+TEST_F(Errors, LibraryWithoutPrograms) {
+  expect(1, train("toy-no-programs"),
+         {"toy-no-programs.so", "there are no programs"});
+  expect(1, "inspect " + toy("toy-no-programs"),
+         {"toy-no-programs.so", "no section .optimus.programs"});
+}
+
+TEST_F(Errors, ProgramsThatWereCutShort) {
+  for (std::string command :
+       {train("toy-truncated"), "inspect --commands " + toy("toy-truncated")})
+    expect(1, command,
+           {"programs of `", "toy-truncated.so", "are no flatbuffer",
+            "Compile it again"});
+}
+
+TEST_F(Errors, ProgramsThatTheManifestContradicts) {
+  for (std::string command :
+       {train("toy-arena"), "inspect " + toy("toy-arena")})
+    expect(1, command,
+           {"programs of `", "toy-arena.so", "train_step: the table has ",
+            " bytes of arena, the manifest says "});
+}
+
+TEST_F(Errors, KernelWithoutCode) {
+  expect(1, train("toy-kernel"),
+         {"toy-kernel.so", "there is no code for the kernel forgotten"});
+  // What is not run needs no code.
+  expect(0, "inspect " + toy("toy-kernel"), {"written by hand"});
+}
+
+TEST_F(Errors, CommandsThatNothingOrders) {
+  expect(1, train("toy-race"),
+         {"toy-race.so", "function train_step: ",
+          "table (reduce_scatter) reads "
+          "what ",
+          "table (gemm) writes, and nothing orders the two"});
 }
 
 TEST_F(Errors, LocalRanksUnderMpirun) {

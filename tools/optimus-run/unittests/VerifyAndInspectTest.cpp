@@ -62,6 +62,62 @@ TEST_F(Inspect, PrintsTheManifest) {
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["mesh"][0]["size"], 2);
 }
 
+TEST_F(Inspect, PrintsCommands) {
+  Outcome outcome = runProgram("inspect --commands " + toy("toy3"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("function train_step: arena0 of "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n\nfunction eval_step: "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n\nfunction grad_step: "));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\n0 row: all_gather read src=arg0[0]:22016f32 write "
+                        "dst=arena0[0]:66048f32 bytes=352256 table\n"
+                        "1 compute: wait for 0 table\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(": gemm 16x256x258 weight=b read "));
+  EXPECT_THAT(outcome.out, HasSubstr(": sum_squares extent=1 grain=1 "
+                                     "scalar=22016 scalar=1*row read "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ranks ")));
+}
+
+TEST_F(Inspect, PrintsTheCommandsOfAFunctionOnARank) {
+  Outcome outcome = runProgram(
+      "inspect --commands --function train_step --rank 2 " + toy("toy3"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, testing::StartsWith("function train_step: "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("eval_step")));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(": sum_squares extent=1 grain=1 scalar=22016 scalar=2 "));
+}
+
+TEST_F(Inspect, PrintsTheTableOfEverySetOfRanks) {
+  std::string inspect = "inspect --commands --function train_step ";
+  Outcome outcome = runProgram(inspect + toy("toy-rank"));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, testing::StartsWith("ranks 0 to 0\nfunction "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n\nranks 1 to 1\nfunction "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n0 compute: watch_step extent=1 grain=1 "
+                                     "scalar=1*arg19[8] clock\n"));
+  outcome = runProgram(inspect + "--rank 1 " + toy("toy-rank"));
+  EXPECT_THAT(outcome.out, testing::StartsWith("function train_step"));
+}
+
+TEST_F(Inspect, NamesWhatThereIsNot) {
+  Outcome outcome =
+      runProgram("inspect --commands --function train_stp " + toy("toy3"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("has no function `train_stp`; did you mean "
+                        "`train_step`?; there are train_step, eval_step, "
+                        "grad_step"));
+  outcome = runProgram("inspect --commands --rank 3 " + toy("toy3"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("--rank: expected 0 to 2 on the mesh "
+                                     "row:3, found 3"));
+  outcome = runProgram("inspect --rank 1 " + toy("toy3"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("--rank requires --commands"));
+}
+
 TEST_F(Inspect, WorksForAnotherProcessor) {
   EXPECT_EQ(runProgram("inspect " + toy("toy-feature")).code, 0);
 }

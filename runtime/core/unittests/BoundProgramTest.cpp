@@ -1,0 +1,375 @@
+//===- BoundProgramTest.cpp - A function's commands on one rank -----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/BoundProgram.h"
+
+#include "RecordingDevice.h"
+#include "optimus-support/ProgramWriter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optrt;
+using namespace optimus_support::program;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace {
+
+/// What the kernels were given by the latest run.
+std::vector<std::vector<void *>> given;
+
+/// A kernel with that many buffers and scalars.
+template <int count>
+void note(int64_t, int64_t, void *const *args) {
+  given.emplace_back(args, args + count);
+}
+int64_t integerAt(void *cell) { return *static_cast<int64_t *>(cell); }
+
+/// One function "f" on a mesh row:2,col:3, with an arena of 64 floats.
+class BoundProgramTest : public testing::Test {
+protected:
+  BoundProgramTest() {
+    EXPECT_TRUE(world->configure(std::vector<int64_t>{2, 3}).ok());
+    given.clear();
+  }
+
+  /// The function on a rank. Nothing more can be written.
+  StatusOr<BoundProgram> bind(int rank) {
+    if (!isFinished) {
+      all = programs.finish();
+      isFinished = true;
+      Status status = check(all);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    auto owned = std::make_unique<RecordingDevice>();
+    device = owned.get();
+    context = std::make_unique<Rank>(mesh, *world, rank, std::move(owned));
+    char *const arenas[] = {reinterpret_cast<char *>(arena)};
+    void *const arguments[] = {numbers, longNumbers};
+    return BoundProgram::bind(*all.targets.front(), kernels, "f", mesh, rank,
+                              *device, arenas, arguments);
+  }
+  Status run(int rank) {
+    auto program = bind(rank);
+    EXPECT_TRUE(program.ok()) << program.status().message();
+    return program.ok() ? program->run(*context) : program.status();
+  }
+
+  const Mesh mesh{{{"row", 2}, {"col", 3}}};
+  ProgramWriter programs{mesh};
+  FunctionWriter f = programs.function("f");
+  View memory = f.arena(ElementType::F32, 64);
+  View ints = f.argument(ElementType::I32, 8),
+       longs = f.argument(ElementType::I64, 2);
+  bool isFinished = false;
+  ProgramsT all;
+
+  KernelTable kernels = {{"one", note<1>},
+                         {"two", note<2>},
+                         {"three", note<3>},
+                         {"none", nullptr}};
+  std::unique_ptr<World> world = createLocalWorld();
+  RecordingDevice *device = nullptr;
+  std::unique_ptr<Rank> context;
+  float arena[64] = {};
+  int32_t numbers[8] = {};
+  int64_t longNumbers[2] = {};
+};
+
+TEST_F(BoundProgramTest, AddressesAreThoseOfTheRank) {
+  View mine = f.at(memory, {.terms = {Term(8, 0), Term(2, 1)}}, 2);
+  View other = f.at(memory, 40, 2);
+  View chosen = f.choose(0, 1, mine, other);
+  f.launch("three", {},
+           {update(mine), update(chosen), read(f.choose(1, 2, ints, chosen))});
+  for (int rank = 0; rank != 6; ++rank) {
+    given.clear();
+    ASSERT_TRUE(run(rank).ok());
+    const int row = rank / 3, col = rank % 3;
+    float *here = arena + 8 * row + 2 * col;
+    float *second = row == 1 ? here : arena + 40;
+    void *third = col == 2 ? static_cast<void *>(numbers) : second;
+    ASSERT_EQ(given.size(), 1u);
+    EXPECT_THAT(given[0], ElementsAre(here, second, third)) << rank;
+  }
+}
+
+TEST_F(BoundProgramTest, ScalarsAreThoseOfTheRank) {
+  f.launch("three", {}, {},
+           {f.integer({.constant = 5, .terms = {Term(-3, 0), Term(2, 1)}}),
+            f.integer({.terms = {Term(4, 1)}, .least = 1, .most = 6}),
+            f.real(0.25f)});
+  const int64_t clamped[] = {1, 4, 6};
+  for (int rank = 0; rank != 6; ++rank) {
+    given.clear();
+    auto program = bind(rank);
+    ASSERT_TRUE(program.ok() && program->run(*context).ok());
+    ASSERT_EQ(given.size(), 1u);
+    EXPECT_EQ(integerAt(given[0][0]), 5 - 3 * (rank / 3) + 2 * (rank % 3));
+    EXPECT_EQ(integerAt(given[0][1]), clamped[rank % 3]);
+    EXPECT_EQ(*static_cast<float *>(given[0][2]), 0.25f);
+  }
+}
+
+TEST_F(BoundProgramTest, ATableOfItsOwnIsTheRanks) {
+  ProgramWriter several(mesh);
+  for (int64_t ranks : {4, 2}) {
+    several.beginTable(ranks);
+    several.function("f").launch("none", {.extent = ranks}, {});
+  }
+  all = several.finish();
+  isFinished = true;
+  for (int rank = 0; rank != 6; ++rank) {
+    ASSERT_TRUE(run(rank).ok());
+    EXPECT_THAT(device->calls, ElementsAre(rank < 4 ? "none [0, 4) on 0"
+                                                    : "none [0, 2) on 0"));
+  }
+}
+
+TEST_F(BoundProgramTest, AFailureEndsTheRun) {
+  f.from("h.0.attn", "gpt2.py:7");
+  f.launch("none", {}, {});
+  GemmT gemm;
+  gemm.m = gemm.n = gemm.k = 2;
+  f.gemm(gemm, {.a = memory, .b = memory, .c = f.at(memory, 8, 4)});
+  f.launch("none", {}, {});
+  auto program = bind(4);
+  ASSERT_TRUE(program.ok());
+  device->failsAt = "gemm";
+  Status status = program->run(*context);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_EQ(status.message(), "rank 4, h.0.attn (gemm, gpt2.py:7): broken");
+  EXPECT_THAT(device->calls,
+              ElementsAre("none [0, 1) on 0", "gemm 2x2x2 on 0"));
+  // Of what a machine lacks, the user is told as such.
+  device->failure = unavailable("no memory");
+  EXPECT_EQ(program->run(*context).code(), StatusCode::Unavailable);
+}
+
+TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
+  Lookup third = {.from = f.at(ints, 2, 1), .most = 4};
+  Lookup second = {
+      .from = f.at(longs, 1, 1), .least = -1, .most = 1, .scale = 10};
+  View moving = f.at(memory, {.constant = 16, .readings = {third}}, 4);
+  f.launch("two", {}, {read(moving)},
+           {f.integer({.constant = 3,
+                       .terms = {Term(100, 1)},
+                       .readings = {third, second}})});
+  auto program = bind(1);
+  ASSERT_TRUE(program.ok());
+  for (int32_t value : {0, 4, 2}) {
+    numbers[2] = value;
+    longNumbers[1] = value / 2 - 1;
+    given.clear();
+    ASSERT_TRUE(program->run(*context).ok());
+    EXPECT_EQ(given[0][0], arena + 16 + value);
+    EXPECT_EQ(integerAt(given[0][1]), 103 + value + 10 * (value / 2 - 1));
+  }
+}
+
+TEST_F(BoundProgramTest, ExtentsAreReadWhenTheyAreExecuted) {
+  uint32_t count =
+      f.integer({.readings = {{.from = ints, .most = 100}}, .most = 4});
+  f.launch("none", {.extent = 4, .count = count}, {});
+  GemmT gemm;
+  gemm.m = 4;
+  gemm.n = gemm.k = 2;
+  gemm.rows = count;
+  f.gemm(gemm, {.a = memory, .b = memory, .c = f.at(memory, 16, 8)});
+  CopyT copy;
+  copy.rows = 4;
+  copy.cols = 2;
+  copy.count = count;
+  f.copy(std::move(copy), memory, f.at(memory, 32, 8));
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  numbers[0] = 3;
+  ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls, ElementsAre("none [0, 3) on 0", "gemm 3x2x2 on 0",
+                                         "copy 3x2 on 0"));
+  // 77 is clamped.
+  device->calls.clear();
+  numbers[0] = 77;
+  ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls, ElementsAre("none [0, 4) on 0", "gemm 4x2x2 on 0",
+                                         "copy 4x2 on 0"));
+}
+
+TEST_F(BoundProgramTest, NumbersOutOfBoundsAreRefused) {
+  f.launch(
+      "one", {}, {},
+      {f.integer(
+          {.readings = {{.from = f.at(ints, 1, 1), .least = 2, .most = 5}}})});
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  for (int32_t value : {1, 6}) {
+    numbers[1] = value;
+    Status status = program->run(*context);
+    EXPECT_EQ(status.code(), StatusCode::Internal);
+    EXPECT_EQ(status.message(), concat("rank 0, command 0 (one): reads ", value,
+                                       " from argument 0; expected 2 to 5"));
+  }
+  EXPECT_THAT(device->calls, IsEmpty());
+}
+
+TEST_F(BoundProgramTest, QueuesWaitForOneAnother) {
+  f.fill(memory);
+  f.wait(f.collective(CollectiveKind::AllReduce, {1}, memory, memory));
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  EXPECT_THAT(device->queues, ElementsAre("compute", "axis 1"));
+  // The others of the axis are not there, so that nothing is moved.
+  device->failsAt = "call";
+  EXPECT_FALSE(program->run(*context).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("zeros 1x64 on 0", "record on 0", "await 1 on 1",
+                          "call on 1", "record on 1"));
+}
+
+class Observer final : public CommandObserver {
+public:
+  void begin(const BoundProgram &program, uint32_t command) override {
+    seen.push_back("begin " + program.describe(command));
+  }
+  void end(const BoundProgram &program, uint32_t command) override {
+    seen.push_back("end " + program.describe(command));
+  }
+  std::vector<std::string> seen;
+};
+
+TEST_F(BoundProgramTest, AnObserverSeesEveryCommand) {
+  f.fill(memory);
+  f.from("h.0");
+  f.launch("none", {}, {});
+  f.copy(f.at(memory, 0, 8), f.at(memory, 8, 8));
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  Observer observer;
+  context->observer = &observer;
+  device->failsAt = "copy";
+  EXPECT_FALSE(program->run(*context).ok());
+  EXPECT_THAT(observer.seen,
+              ElementsAre("begin command 0 (fill)", "end command 0 (fill)",
+                          "begin h.0 (none)", "end h.0 (none)",
+                          "begin h.0 (copy)", "end h.0 (copy)"));
+}
+
+/// A command that no processor runs, and what it is called then.
+struct Foreign {
+  const char *name;
+  const char *message;
+  void (*write)(FunctionWriter &f, View memory);
+};
+class ForeignCommands : public BoundProgramTest,
+                        public testing::WithParamInterface<Foreign> {};
+
+TEST_P(ForeignCommands, AreRefusedByName) {
+  GetParam().write(f, memory);
+  auto program = bind(0);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
+  EXPECT_THAT(program.status().message(), HasSubstr("command 0 ("));
+  EXPECT_THAT(program.status().message(), HasSubstr(GetParam().message));
+}
+
+View bytesOf(FunctionWriter &f, View memory, ElementType type, int64_t at) {
+  View view = f.at(memory, at, 16);
+  view.type = type;
+  return view;
+}
+void reduce(FunctionWriter &f, View memory, CollectiveT all) {
+  all.kind = CollectiveKind::AllReduce;
+  all.axes = {1};
+  all.outer = 1;
+  all.inner = 16;
+  View data = f.at(memory, 0, 16);
+  f.wait(f.collective(std::move(all), data, data));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ForeignCommands,
+    testing::Values(
+        Foreign{"Value", "no fill with anything but zeros",
+                [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
+        Foreign{"Type", "no copy of bf16",
+                [](FunctionWriter &f, View memory) {
+                  f.copy(bytesOf(f, memory, ElementType::BF16, 0),
+                         bytesOf(f, memory, ElementType::BF16, 32));
+                }},
+        Foreign{"Product", "no product of f16",
+                [](FunctionWriter &f, View memory) {
+                  GemmT gemm;
+                  gemm.m = gemm.n = gemm.k = 4;
+                  View a = bytesOf(f, memory, ElementType::F16, 0);
+                  f.gemm(gemm, {.a = a,
+                                .b = a,
+                                .c = bytesOf(f, memory, ElementType::F16, 32)});
+                }},
+        Foreign{"Batch", "no batched product",
+                [](FunctionWriter &f, View memory) {
+                  GemmT gemm;
+                  gemm.m = gemm.n = gemm.k = 2;
+                  gemm.batch = 2;
+                  gemm.batch_stride_a = gemm.batch_stride_b =
+                      gemm.batch_stride_c = 4;
+                  View a = f.at(memory, 0, 8);
+                  f.gemm(gemm, {.a = a, .b = a, .c = f.at(memory, 8, 8)});
+                }},
+        Foreign{"Exchange", "no all_to_all",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT exchange;
+                  exchange.kind = CollectiveKind::AllToAll;
+                  exchange.axes = {1};
+                  exchange.outer = 1;
+                  exchange.inner = 2;
+                  f.wait(f.collective(std::move(exchange), f.at(memory, 0, 6),
+                                      f.at(memory, 8, 6)));
+                }},
+        Foreign{"Axes", "no collective over several mesh axes",
+                [](FunctionWriter &f, View memory) {
+                  f.wait(f.collective(CollectiveKind::AllReduce, {0, 1}, memory,
+                                      memory));
+                }},
+        Foreign{"Wire", "no collective that packs what it sends",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT all;
+                  all.wire = ElementType::BF16;
+                  reduce(f, memory, std::move(all));
+                }},
+        Foreign{"Send", "no send",
+                [](FunctionWriter &f, View memory) {
+                  SendT send;
+                  send.axis = 0;
+                  send.peer = std::make_unique<IntegerT>();
+                  send.rows = 1;
+                  send.cols = 4;
+                  ActionUnion action;
+                  action.Set(std::move(send));
+                  f.wait(f.add(std::move(action), {f.at(memory, 0, 4)}));
+                }},
+        Foreign{"Positions", "no attention with positions",
+                [](FunctionWriter &f, View memory) {
+                  AttentionShapeT shape;
+                  shape.batch = shape.seq = shape.heads = shape.kv_heads = 1;
+                  shape.head_dim = 4;
+                  shape.key_capacity = 2;
+                  View q = f.at(memory, 0, 8);
+                  f.attention(shape, {.q = q,
+                                      .k = q,
+                                      .v = q,
+                                      .out = f.at(memory, 8, 4),
+                                      .lse = f.at(memory, 16, 1)});
+                }}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace

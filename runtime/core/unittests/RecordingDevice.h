@@ -1,0 +1,115 @@
+//===- RecordingDevice.h - A device that notes its calls --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H
+#define OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H
+
+#include "optimus-runtime/Device.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+/// Runs kernels and host code at once, notes everything else, and fails where
+/// it is told to.
+class RecordingDevice final : public optrt::Device {
+public:
+  using Queue = optrt::Queue;
+  using Event = optrt::Event;
+  using Status = optrt::Status;
+
+  /// "gemm 2x3x4 on 0", "norm [0, 8) on 0", "await 1 on 2".
+  std::vector<std::string> calls;
+  /// What calls that begin so end with; all others are fine.
+  std::string failsAt;
+  Status failure = optrt::invalidArgument("broken");
+  std::vector<std::string> queues{"compute"};
+
+  Queue queue(std::string_view name) override {
+    for (uint32_t i = 0; i != queues.size(); ++i)
+      if (queues[i] == name)
+        return {i};
+    queues.emplace_back(name);
+    return {uint32_t(queues.size() - 1)};
+  }
+  Event record(Queue queue) override {
+    (void)note("record", queue);
+    return {++numEvents};
+  }
+  Status await(Queue queue, Event event) override {
+    return note(optrt::concat("await ", event.number), queue);
+  }
+  Status synchronize() override { return optrt::okStatus(); }
+  Status call(Queue queue, std::function<Status()> work) override {
+    OPTRT_RETURN_IF_ERROR(note("call", queue));
+    return work();
+  }
+
+  optrt::StatusOr<optrt::DeviceMemory> allocate(int64_t bytes,
+                                                const char *) override {
+    return optrt::DeviceMemory(*this, std::malloc(bytes), bytes);
+  }
+  Status clear(Queue queue, void *, int64_t) override {
+    return note("clear", queue);
+  }
+  Status write(Queue queue, void *, const void *, int64_t) override {
+    return note("write", queue);
+  }
+  Status read(Queue queue, void *, const void *, int64_t) override {
+    return note("read", queue);
+  }
+  void *hostAddress(void *address) override { return address; }
+  void *addressInCall(void *address) override { return address; }
+
+  void setParameterVersion(uint64_t) override {}
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *,
+              const float *, float *, const float *, const float *) override {
+    return note(optrt::concat("gemm ", desc.m, "x", desc.n, "x", desc.k),
+                queue);
+  }
+  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
+                void *const *args) override {
+    OPTRT_RETURN_IF_ERROR(
+        note(optrt::concat(desc.name, " [0, ", desc.extent, ")"), queue));
+    if (kernel)
+      kernel(0, desc.extent, args);
+    return optrt::okStatus();
+  }
+  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
+              float *) override {
+    return note(
+        optrt::concat(src ? "copy " : "zeros ", desc.rows, "x", desc.cols),
+        queue);
+  }
+  Status attention(Queue queue, const optrt_attention_desc &, const float *,
+                   const float *, const float *, const int32_t *, float *,
+                   float *) override {
+    return note("attention", queue);
+  }
+  Status attentionGrad(Queue queue, const optrt_attention_desc &, const float *,
+                       const float *, const float *, const float *,
+                       const int32_t *, const float *, const float *, float *,
+                       float *, float *) override {
+    return note("attention_grad", queue);
+  }
+  size_t scratchBytes() const override { return 0; }
+
+protected:
+  void release(void *start) override { std::free(start); }
+
+private:
+  Status note(const std::string &what, Queue queue) {
+    calls.push_back(optrt::concat(what, " on ", queue.number));
+    return !failsAt.empty() && what.starts_with(failsAt) ? failure
+                                                         : optrt::okStatus();
+  }
+
+  uint64_t numEvents = 0;
+};
+
+#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H

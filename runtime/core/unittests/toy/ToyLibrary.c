@@ -1,0 +1,32 @@
+//===- ToyLibrary.c - The entry of the model written by hand ------*- C -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ToyKernels.h"
+
+#include <stddef.h>
+
+// What optimus-toy-writer wrote.
+extern const unsigned char toyManifest[], toyPrograms[];
+extern const uint64_t toyManifestSize, toyProgramsSize;
+extern const uint32_t toyVersion;
+
+static optimus_model model;
+
+__attribute__((visibility("default"))) const optimus_model *
+optimus_model_query(uint32_t version) {
+  if (version != toyVersion)
+    return NULL;
+  model.version = toyVersion;
+  model.manifest = (const char *)toyManifest;
+  model.manifest_size = toyManifestSize;
+  model.programs = (const char *)toyPrograms;
+  model.programs_size = toyProgramsSize;
+  model.num_kernels = toyNumKernels;
+  model.kernels = toyKernels;
+  return &model;
+}

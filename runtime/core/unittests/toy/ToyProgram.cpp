@@ -1,0 +1,233 @@
+//===- ToyProgram.cpp - The tables of the model written by hand -----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ToyModel.h"
+
+#include "optimus-support/Dropout.h"
+#include "optimus-support/ProgramWriter.h"
+
+using namespace optimus_support::program;
+
+namespace optimus_toy {
+
+namespace {
+
+constexpr auto F32 = ElementType::F32;
+constexpr auto I32 = ElementType::I32;
+/// The mesh's only axis.
+constexpr uint32_t kRow = 0;
+
+/// The buffers of the arena, in floats. Everything is a multiple of 16 floats.
+struct Arena {
+  Arena(FunctionWriter &f, const Sizes &s)
+      : f(f), all(f.arena(F32, floats(s))),
+        table(take(s.paddedRows * kVocabulary)),
+        oneHot(take(s.tokens * s.paddedRows)),
+        logits(take(s.tokens * kVocabulary)), losses(take(s.tokens)),
+        tableGrad(take(s.paddedRows * kVocabulary)),
+        shardGrad(take(s.rows * kVocabulary)), biasGrad(take(kVocabulary)),
+        sums(take(16)) {}
+
+  static int64_t floats(const Sizes &s) {
+    return 2 * s.paddedRows * kVocabulary + s.tokens * s.paddedRows +
+           s.tokens * kVocabulary + (s.tokens + 15) / 16 * 16 +
+           s.rows * kVocabulary + kVocabulary + 16;
+  }
+  View take(int64_t elements) {
+    View view = f.at(all, next, elements);
+    next += (elements + 15) / 16 * 16;
+    return view;
+  }
+
+  FunctionWriter &f;
+  int64_t next = 0;
+  View all;
+  View table;     // [padded, V]
+  View oneHot;    // [tokens, padded]
+  View logits;    // [tokens, V], then their gradient
+  View losses;    // [tokens]
+  View tableGrad; // [padded, V]
+  View shardGrad; // [local, V]
+  View biasGrad;  // [V]
+  View sums;      // loss, count, norm^2, scale of the gradient
+};
+
+/// Writes the parts that the functions share.
+class Writer {
+public:
+  Writer(FunctionWriter f, const Sizes &sizes, Fault fault)
+      : f(f), s(sizes), fault(fault), arena(this->f, sizes) {}
+
+  void trainStep(bool isLast);
+  void evalStep();
+  void gradStep();
+
+private:
+  void collective(CollectiveKind kind, View src, View dst) {
+    f.wait(f.collective(kind, {kRow}, src, dst));
+  }
+  void addModel() {
+    shard = f.argument(F32, s.rows * kVocabulary);
+    bias = f.argument(F32, kVocabulary);
+  }
+  void addInputs() {
+    tokens = f.argument(I32, s.tokens);
+    targets = f.argument(I32, s.tokens);
+  }
+  void addLoss() {
+    lossSum = f.argument(F32, 1);
+    realCount = f.argument(F32, 1);
+  }
+  /// Loss, count and logits' gradient of the batch.
+  void forward();
+  /// The complete gradients, of W's shard and of b.
+  void backward(View shardGrad, View biasGrad);
+
+  FunctionWriter f;
+  const Sizes &s;
+  const Fault fault;
+  Arena arena;
+  View shard, bias, tokens, targets, lossSum, realCount;
+};
+
+void Writer::forward() {
+  f.from("table");
+  collective(CollectiveKind::AllGather, shard, arena.table);
+  f.fill(arena.oneHot);
+  f.launch("one_hot", {.extent = s.tokens, .grain = 8},
+           {read(tokens), update(arena.oneHot)},
+           {f.integer({.constant = s.paddedRows})});
+  GemmT gemm;
+  gemm.m = s.tokens;
+  gemm.n = kVocabulary;
+  gemm.k = s.paddedRows;
+  gemm.weight = Weight::B;
+  f.gemm(
+      gemm,
+      {.a = arena.oneHot, .b = arena.table, .c = arena.logits, .bias = bias});
+  f.from("loss");
+  f.launch("cross_entropy", {.extent = s.tokens, .grain = 8},
+           {read(targets), update(arena.logits), write(arena.losses)});
+  View sums = f.at(arena.sums, 0, 2);
+  f.launch("sum_losses", {}, {read(targets), read(arena.losses), write(sums)},
+           {f.integer({.constant = s.tokens})});
+  collective(CollectiveKind::AllReduce, sums, sums);
+  f.copy(f.at(arena.sums, 0, 1), lossSum);
+  f.copy(f.at(arena.sums, 1, 1), realCount);
+}
+
+void Writer::backward(View shardGrad, View biasGrad) {
+  f.from("table");
+  GemmT gemm;
+  gemm.m = s.paddedRows;
+  gemm.n = kVocabulary;
+  gemm.k = s.tokens;
+  gemm.trans_a = true;
+  f.gemm(gemm, {.a = arena.oneHot, .b = arena.logits, .c = arena.tableGrad});
+  uint32_t start = f.collective(CollectiveKind::ReduceScatter, {kRow},
+                                arena.tableGrad, shardGrad);
+  if (fault == Fault::Race)
+    f.command(start).after.clear();
+  f.wait(start);
+  f.launch("sum_columns", {.extent = kVocabulary, .grain = 64},
+           {read(arena.logits), write(biasGrad)},
+           {f.integer({.constant = s.tokens})});
+  if (fault == Fault::Gradient)
+    f.launch("spoil", {}, {update(f.at(biasGrad, 7, 1))}, {f.real(0.5f)});
+  collective(CollectiveKind::AllReduce, biasGrad, biasGrad);
+}
+
+void Writer::trainStep(bool isLast) {
+  addModel();
+  View firstMoments[] = {f.argument(F32, s.rows * kVocabulary),
+                         f.argument(F32, kVocabulary)};
+  View secondMoments[] = {f.argument(F32, s.rows * kVocabulary),
+                          f.argument(F32, kVocabulary)};
+  addInputs();
+  View lr = f.argument(F32, 1), decay = f.argument(F32, 1),
+       clip = f.argument(F32, 1), beta1 = f.argument(F32, 1),
+       beta2 = f.argument(F32, 1), epsilon = f.argument(F32, 1),
+       beta1Power = f.argument(F32, 1), beta2Power = f.argument(F32, 1);
+  addLoss();
+  View gradNorm = f.argument(F32, 1);
+
+  if (fault == Fault::Rank) {
+    View random = f.argument(I32, optimus_support::kNumRandomWords);
+    // Its third word is the step's number, from 1.
+    Lookup step = {.from = f.at(random, 2, 1), .most = isLast ? 2 : INT32_MAX};
+    f.from("clock");
+    f.launch("watch_step", {}, {}, {f.integer({.readings = {step}})});
+  }
+  if (fault == Fault::Stall)
+    f.launch("stall", {}, {},
+             {f.integer({.constant = 1 - s.ranks, .terms = {Term(1, kRow)}})});
+  forward();
+  backward(arena.shardGrad, arena.biasGrad);
+
+  f.from("optimizer");
+  View squares = f.at(arena.sums, 2, 1), scale = f.at(arena.sums, 3, 1);
+  // b is on every rank and counts once.
+  f.launch("sum_squares", {},
+           {read(arena.shardGrad), read(arena.biasGrad), write(squares)},
+           {f.integer({.constant = s.rows * kVocabulary}),
+            f.integer({.terms = {Term(1, kRow)}})});
+  collective(CollectiveKind::AllReduce, squares, squares);
+  f.launch("norm", {},
+           {read(squares), read(realCount), read(clip), write(gradNorm),
+            write(scale)});
+  View params[] = {shard, bias};
+  View grads[] = {arena.shardGrad, arena.biasGrad};
+  for (int i = 0; i != 2; ++i)
+    f.launch("adamw", {.extent = params[i].elements, .grain = 4096},
+             {update(params[i]), update(firstMoments[i]),
+              update(secondMoments[i]), read(grads[i]), read(scale), read(lr),
+              read(decay), read(beta1), read(beta2), read(epsilon),
+              read(beta1Power), read(beta2Power)},
+             {f.integer({.constant = i == 0})});
+}
+
+void Writer::evalStep() {
+  addModel();
+  addInputs();
+  addLoss();
+  forward();
+}
+
+void Writer::gradStep() {
+  addModel();
+  addInputs();
+  View shardGrad = f.argument(F32, s.rows * kVocabulary),
+       biasGrad = f.argument(F32, kVocabulary);
+  addLoss();
+  forward();
+  backward(shardGrad, biasGrad);
+}
+
+void writeTable(ProgramWriter &programs, const Sizes &sizes, Fault fault,
+                bool isLast) {
+  Writer(programs.function("train_step"), sizes, fault).trainStep(isLast);
+  Writer(programs.function("eval_step"), sizes, fault).evalStep();
+  Writer(programs.function("grad_step"), sizes, fault).gradStep();
+}
+
+} // namespace
+
+ProgramsT writePrograms(const Sizes &sizes, Fault fault) {
+  ProgramWriter programs(optimus_support::Mesh({{"row", sizes.ranks}}));
+  if (fault == Fault::Rank) {
+    programs.beginTable(sizes.ranks - 1);
+    writeTable(programs, sizes, fault, /*isLast=*/false);
+    programs.beginTable(1);
+  }
+  writeTable(programs, sizes, fault, /*isLast=*/true);
+  if (fault == Fault::Kernel)
+    programs.kernel("forgotten");
+  return programs.finish();
+}
+
+} // namespace optimus_toy
