@@ -128,7 +128,7 @@ void mlir::optimus::registerPipelines() {
         return status.ok() ? success()
                            : fail("--optimus-pipeline: " + status.message());
       },
-      [](function_ref<void(const detail::PassOptions &)> handle) {
+      [](function_ref<void(const ::mlir::detail::PassOptions &)> handle) {
         handle(PipelineOptions());
       });
 }

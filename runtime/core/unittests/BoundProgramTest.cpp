@@ -16,6 +16,7 @@
 
 using namespace optrt;
 using namespace optimus_support::program;
+namespace program = optimus_support::program;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -65,9 +66,9 @@ protected:
   const Mesh mesh{{{"row", 2}, {"col", 3}}};
   ProgramWriter programs{mesh};
   FunctionWriter f = programs.function("f");
-  View memory = f.arena(ElementType::F32, 64);
-  View ints = f.argument(ElementType::I32, 8),
-       longs = f.argument(ElementType::I64, 2);
+  View memory = f.arena(program::ElementType::F32, 64);
+  View ints = f.argument(program::ElementType::I32, 8),
+       longs = f.argument(program::ElementType::I64, 2);
   bool isFinished = false;
   ProgramsT all;
 
@@ -282,7 +283,7 @@ TEST_P(ForeignCommands, AreRefusedByName) {
   EXPECT_THAT(program.status().message(), HasSubstr(GetParam().message));
 }
 
-View bytesOf(FunctionWriter &f, View memory, ElementType type, int64_t at) {
+View bytesOf(FunctionWriter &f, View memory, program::ElementType type, int64_t at) {
   View view = f.at(memory, at, 16);
   view.type = type;
   return view;
@@ -303,17 +304,17 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
         Foreign{"Type", "no copy of bf16",
                 [](FunctionWriter &f, View memory) {
-                  f.copy(bytesOf(f, memory, ElementType::BF16, 0),
-                         bytesOf(f, memory, ElementType::BF16, 32));
+                  f.copy(bytesOf(f, memory, program::ElementType::BF16, 0),
+                         bytesOf(f, memory, program::ElementType::BF16, 32));
                 }},
         Foreign{"Product", "no product of f16",
                 [](FunctionWriter &f, View memory) {
                   GemmT gemm;
                   gemm.m = gemm.n = gemm.k = 4;
-                  View a = bytesOf(f, memory, ElementType::F16, 0);
+                  View a = bytesOf(f, memory, program::ElementType::F16, 0);
                   f.gemm(gemm, {.a = a,
                                 .b = a,
-                                .c = bytesOf(f, memory, ElementType::F16, 32)});
+                                .c = bytesOf(f, memory, program::ElementType::F16, 32)});
                 }},
         Foreign{"Batch", "no batched product",
                 [](FunctionWriter &f, View memory) {
@@ -343,7 +344,7 @@ INSTANTIATE_TEST_SUITE_P(
         Foreign{"Wire", "no collective that packs what it sends",
                 [](FunctionWriter &f, View memory) {
                   CollectiveT all;
-                  all.wire = ElementType::BF16;
+                  all.wire = program::ElementType::BF16;
                   reduce(f, memory, std::move(all));
                 }},
         Foreign{"Send", "no send",

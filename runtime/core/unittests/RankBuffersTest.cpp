@@ -8,6 +8,8 @@
 
 #include "core/RankBuffers.h"
 
+#include "optimus-runtime/Device.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -35,35 +37,46 @@ protected:
     add(ElementType::F32, {{}, {}, {}});
     add(ElementType::F32, {{3}, {2}, {{0}}}).init =
         Initializer{InitKind::Constant, 0.5, 0};
-    auto made = RankBuffers::create(manifest, /*rank=*/1, held);
+    auto devices = DeviceFactory::open("cpu");
+    ASSERT_TRUE(devices.ok());
+    auto opened = devices->create(/*threads=*/1);
+    ASSERT_TRUE(opened.ok());
+    device = std::move(opened).value();
+    auto made = RankBuffers::create(manifest, /*rank=*/1, held, *device);
     ASSERT_TRUE(made.ok());
     buffers = std::move(made).value();
   }
 
+  float elementOf(int64_t buffer, int64_t element) {
+    std::vector<float> copy;
+    return buffers.shard(buffer, copy).value()[element];
+  }
+
   Manifest manifest;
   std::vector<int64_t> held = {kCache, kPosition, kTokens, kScale, kLogits};
+  std::unique_ptr<Device> device;
   RankBuffers buffers;
 };
 
 TEST_F(RankBuffersTest, SetsInitialValuesOfAnyType) {
   std::memset(buffers.argument(kCache), 0xFF, 4 * 2 * 2);
-  buffers.initialize(kCache, /*seed=*/1);
+  ASSERT_TRUE(buffers.initialize(kCache, /*seed=*/1).ok());
   const char *bytes = static_cast<const char *>(buffers.argument(kCache));
   EXPECT_EQ(std::count(bytes, bytes + 4 * 2 * 2, 0), 4 * 2 * 2);
   // The last rank's second element is padding.
-  buffers.initialize(kLogits, /*seed=*/1);
-  EXPECT_EQ(buffers.shard(kLogits)[0], 0.5f);
-  EXPECT_EQ(buffers.shard(kLogits)[1], 0.0f);
+  ASSERT_TRUE(buffers.initialize(kLogits, /*seed=*/1).ok());
+  EXPECT_EQ(elementOf(kLogits, 0), 0.5f);
+  EXPECT_EQ(elementOf(kLogits, 1), 0.0f);
 }
 
 TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {
-  buffers.setNumber(kScale, 2.5f);
-  EXPECT_EQ(buffers.number(kScale), 2.5f);
+  ASSERT_TRUE(buffers.setNumber(kScale, 2.5f).ok());
+  EXPECT_EQ(buffers.number(kScale).value(), 2.5f);
   const int32_t position[] = {7, 9};
-  buffers.setWords(kPosition, position);
+  ASSERT_TRUE(buffers.setWords(kPosition, position).ok());
   EXPECT_EQ(static_cast<int32_t *>(buffers.argument(kPosition))[1], 9);
   const int32_t rows[] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
-  buffers.setRows(kTokens, rows, /*padding=*/-1);
+  ASSERT_TRUE(buffers.setRows(kTokens, rows, /*padding=*/-1).ok());
   const int32_t expected[] = {2, -1, 12, -1, 22, -1, 32, -1};
   EXPECT_EQ(std::memcmp(buffers.argument(kTokens), expected, sizeof(expected)),
             0);
@@ -71,7 +84,7 @@ TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {
 
 TEST_F(RankBuffersTest, HoldsNothingElse) {
   held = {kScale};
-  auto made = RankBuffers::create(manifest, /*rank=*/0, held);
+  auto made = RankBuffers::create(manifest, /*rank=*/0, held, *device);
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(made->argument(kCache), nullptr);
   EXPECT_NE(made->argument(kScale), nullptr);

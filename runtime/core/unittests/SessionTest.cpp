@@ -13,7 +13,7 @@
 using namespace optrt;
 using testing::HasSubstr;
 
-/// A session of a hand-written model (ToyModel.c), on a mesh of two ranks.
+/// A session of a model written by hand, on a mesh of two ranks.
 class SessionTest : public testing::Test {
 protected:
   void open(std::vector<std::string> functions) {

@@ -20,8 +20,8 @@ namespace optimus_support::program {
 /// so: the compiler writes operands by it, check() holds them against it, and
 /// a device may touch nothing else.
 struct OperandShape {
-  const char *name;
-  Access access;
+  const char *name = "";
+  Access access = Access::Read;
   enum Need : uint8_t { Required, Optional, Absent } need = Required;
   /// i32 instead of a floating-point type.
   bool isIndex = false;

@@ -22,32 +22,7 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
-
-/// What `optrt_rank` is here: how many tasks a launch is split into.
-struct optrt_rank {
-  int parts;
-};
-
-/// The status of a launch that was asked for no task.
-static constexpr int32_t kRefused = 77;
-
-static int32_t launch(optrt_rank *rank, uint32_t, const optrt_launch_desc *desc,
-                      optrt_kernel kernel, void *const *args) {
-  if (rank->parts == 0)
-    return kRefused;
-  int64_t parts = std::min<int64_t>(rank->parts, desc->extent);
-  for (int64_t part = parts - 1; part >= 0; --part)
-    kernel(desc->extent * part / parts, desc->extent * (part + 1) / parts,
-           args);
-  return 0;
-}
-
-static const optrt_api api = [] {
-  optrt_api table{};
-  table.version = OPTRT_ABI_VERSION;
-  table.launch = launch;
-  return table;
-}();
+namespace program = optimus_support::program;
 
 static MLIRContext *load(MLIRContext &context) {
   DialectRegistry registry;
@@ -86,7 +61,8 @@ size_t CompiledKernels::add(KernelLaunch launch, std::vector<int64_t> scalars) {
   exec::LaunchOp::create(
       b, loc, launch.kernel, b.getI64IntegerAttr(launch.extent),
       b.getI64IntegerAttr(launch.grain), ValueRange(function.getArguments()),
-      constants, b.getDenseI32ArrayAttr(access), b.getI32IntegerAttr(0));
+      constants, b.getDenseI32ArrayAttr(access), b.getI32IntegerAttr(0),
+      b.getStringAttr(exec::kComputeQueue), /*after=*/DenseI32ArrayAttr());
   func::ReturnOp::create(b, loc);
   return count++;
 }
@@ -115,14 +91,43 @@ std::string CompiledKernels::compile() {
       dlsym(handle, "optimus_model_query"));
   if (!query)
     return "no optimus_model_query";
-  if (query(OPTRT_ABI_VERSION + 1, &api))
+  if (query(OPTRT_ABI_VERSION + 1))
     return "another version was not refused";
-  model = query(OPTRT_ABI_VERSION, &api);
-  return model ? "" : "the version was refused";
+  model = query(OPTRT_ABI_VERSION);
+  if (!model)
+    return "the version was refused";
+  auto read =
+      program::unpack(std::span(model->programs, size_t(model->programs_size)));
+  if (!read.ok())
+    return read.status().message();
+  programs = std::move(read).value();
+  return getTable().functions.size() == count ? "" : "a function has no table";
 }
 
-int32_t CompiledKernels::run(size_t number, std::vector<void *> buffers,
-                             int parts) {
-  optrt_rank rank{parts};
-  return model->functions[number].run(&rank, nullptr, buffers.data());
+static optrt_kernel findKernel(const optimus_model &model, StringRef name) {
+  for (const optimus_kernel &kernel :
+       ArrayRef(model.kernels, model.num_kernels))
+    if (name == kernel.name)
+      return kernel.run;
+  return nullptr;
+}
+
+void CompiledKernels::run(size_t number, std::vector<void *> buffers,
+                          int parts) {
+  const program::FunctionT &function = *getTable().functions[number];
+  const program::CommandT &command = *function.commands.front();
+  const program::LaunchT &launch = *command.action.AsLaunch();
+  std::vector<void *> args;
+  for (const auto &operand : command.operands)
+    args.push_back(
+        buffers
+            [function.addresses[operand->address]->location.AsPlace()->index]);
+  // These are constants.
+  for (uint32_t scalar : launch.scalars)
+    args.push_back(&function.scalars[scalar]->number.AsInteger()->constant);
+  optrt_kernel kernel = findKernel(*model, getTarget().kernels[launch.kernel]);
+  const int64_t tasks = std::min<int64_t>(parts, launch.extent);
+  for (int64_t task = tasks - 1; task >= 0; --task)
+    kernel(launch.extent * task / tasks, launch.extent * (task + 1) / tasks,
+           args.data());
 }

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Takes kernels all the way that a model takes: a function with one launch
-// each, --optimus-exec-to-llvm, a shared library, its query, a call through a table of
-// the runtime's functions that this class stands in for.
+// each, --optimus-exec-to-llvm, a shared library, its query, the table of the
+// function, and a call of the kernel that it names, as a runtime would.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 
 #include "optimus/Target/CPU/KernelLibrary.h"
 
+#include "optimus-support/Program.h"
 #include "optimus-support/model_abi.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -38,11 +39,16 @@ public:
   /// Compiles and loads all that was added; returns an error, or nothing.
   std::string compile();
   /// Runs a launch on these buffers, its iterations split into `parts` tasks
-  /// that run last to first; returns the status. With 0 parts the launch fails
-  /// with status 77.
-  int32_t run(size_t number, std::vector<void *> buffers, int parts);
+  /// that run last to first.
+  void run(size_t number, std::vector<void *> buffers, int parts);
 
   const optimus_model *getModel() const { return model; }
+  const optimus_support::program::TargetT &getTarget() const {
+    return *programs.targets.front();
+  }
+  const optimus_support::program::ProgramTableT &getTable() const {
+    return *getTarget().tables.front();
+  }
 
 private:
   mlir::MLIRContext context;
@@ -52,6 +58,7 @@ private:
   std::string path;
   void *handle = nullptr;
   const optimus_model *model = nullptr;
+  optimus_support::program::ProgramsT programs;
 };
 
 #endif // OPTIMUS_UNITTESTS_TARGET_CPU_COMPILEDKERNELS_H

