@@ -42,9 +42,9 @@ public:
     for (size_t i = 0; i != command.operands.size(); ++i)
       OPTRT_RETURN_IF_ERROR(checkOperand(*command.operands[i])
                                 .withContext(concat("operand ", i)));
-    if (command.action.type == Action::Launch)
-      return okStatus();
-    return checkShapes();
+    if (command.action.type != Action::Launch)
+      OPTRT_RETURN_IF_ERROR(checkShapes());
+    return checkWrites();
   }
 
 private:
@@ -212,7 +212,6 @@ private:
 
   Status checkSpans(const OperandT &operand, CheckedSize extent) {
     const int64_t size = elementBytes(operand.type);
-    const bool writes = uint8_t(operand.access) & uint8_t(Access::Write);
     OPTRT_RETURN_IF_ERROR(checkAlignment(operand.address, size));
     for (const Span &span : spansOf(function, operand.address, mesh)) {
       int64_t bytes = 0;
@@ -220,20 +219,28 @@ private:
         bytes = function.arenas[span.index]->bytes;
       } else if (span.base == Base::Constant) {
         bytes = int64_t(table.constants[span.index]->data.size());
-        if (writes)
-          return wrong("writes a constant");
       } else {
-        const ArgumentT &argument = *function.arguments[span.index];
-        bytes = argument.bytes;
-        if (writes && argument.access == Access::Read)
-          return wrong(concat("writes argument ", span.index,
-                              ", which the function only reads"));
+        bytes = function.arguments[span.index]->bytes;
       }
       if (span.begin.least < 0 ||
           !(extent + span.begin.most).isAtMost(bytes))
         return wrong(concat("touches bytes [", span.begin.least, ", ",
                             (extent + span.begin.most).toString(),
                             ") of a base of ", bytes));
+    }
+    return okStatus();
+  }
+
+  /// That what is written may be.
+  Status checkWrites() const {
+    for (const Touch &touch : touchesOf(function, command, mesh)) {
+      const Region &region = touch.region;
+      if (touch.writes && region.base == Base::Constant)
+        return wrong("writes a constant");
+      if (touch.writes && region.base == Base::Argument &&
+          function.arguments[region.index]->access == Access::Read)
+        return wrong(concat("writes argument ", region.index,
+                            ", which the function only reads"));
     }
     return okStatus();
   }

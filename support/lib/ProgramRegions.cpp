@@ -87,11 +87,13 @@ bool Region::contains(const Region &other) const {
 void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
   std::vector<unsigned> accesses(function.arguments.size());
   for (const std::unique_ptr<CommandT> &command : function.commands)
-    for (const std::unique_ptr<OperandT> &operand : command->operands)
-      if (operand->address != kNone)
-        for (const Span &span : spansOf(function, operand->address, mesh))
+    for (size_t i = 0; i != command->operands.size(); ++i)
+      if (command->operands[i]->address != kNone)
+        for (const Span &span :
+             spansOf(function, writtenAddress(function, *command, i), mesh))
           if (span.base == Base::Argument)
-            accesses[span.index] |= static_cast<unsigned>(operand->access);
+            accesses[span.index] |=
+                static_cast<unsigned>(command->operands[i]->access);
   for (size_t i = 0; i != accesses.size(); ++i)
     function.arguments[i]->access =
         accesses[i] == 0 ? Access::Read : static_cast<Access>(accesses[i]);
@@ -108,9 +110,7 @@ bool isAsynchronous(const CommandT &command) {
   }
 }
 
-/// The address that is written where a broadcast's root receives its own panel
-/// in place.
-static uint32_t writtenAddress(const FunctionT &function,
+uint32_t writtenAddress(const FunctionT &function,
                                const CommandT &command, size_t operand) {
   const uint32_t address = command.operands[operand]->address;
   const CollectiveT *collective = command.action.AsCollective();

@@ -26,7 +26,7 @@
 // RUN: %{compare}
 
 // It goes on from what it made.
-// RUN: optimus-opt %t.mlir --optimus-pipeline='mesh=row:2,col:2 to=tune' -o %t.tuned.mlir
+// RUN: optimus-opt %t.mlir --optimus-pipeline='mesh=row:2,col:2 to=tune' --mlir-print-debuginfo -o %t.tuned.mlir
 // RUN: optimus-opt %t.tuned.mlir --optimus-pipeline='mesh=row:2,col:2 from=tune to=place' -o %t.two.mlir
 // RUN: optimus-opt %t.mlir --optimus-pipeline='mesh=row:2,col:2 to=place' -o %t.one.mlir
 // RUN: diff %t.one.mlir %t.two.mlir

@@ -63,6 +63,12 @@ struct Touch {
   bool writes;
 };
 
+/// Where an operand that is written lies: its address or, where a broadcast's
+/// root receives its own panel in place, that of the other ranks. The root
+/// writes nothing there.
+uint32_t writtenAddress(const FunctionT &function, const CommandT &command,
+                        size_t operand);
+
 /// What a command touches while it is under way. The root of a broadcast that
 /// receives where its panel lies writes nothing there.
 std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,

@@ -26,7 +26,7 @@ func.func @products(%x: tensor<32x32xf32, #x>, %y: tensor<32x32xf32, #x>) -> (te
 // AGAIN: optimus.gelu_with_slope {{.*}} {optimus.recomputed} {{.*}} loc(fused<#optimus.origin<phase = recomputed>>["gelu"("m.py":5:0)])
 // AGAIN: optimus.mul {{.*}} loc(fused<#optimus.origin<phase = backward>>["gelu"("m.py":5:0)])
 func.func @grad_step(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: tensor<64x16xf32>, %tokens: tensor<8xi32>, %targets: tensor<8xi32>)
-    -> (tensor<f32> {optimus.binding = "loss_sum"}, tensor<64x16xf32>, tensor<16x64xf32>) {
+    -> (tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = call>}, tensor<64x16xf32>, tensor<16x64xf32>) {
   %x0 = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
   %0 = optimus.matmul %x0, %up : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32> loc("up"("m.py":4:0))
   %1, %slope = optimus.gelu_with_slope %0 : tensor<8x64xf32> loc("gelu"("m.py":5:0))
