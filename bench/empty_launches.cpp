@@ -23,6 +23,7 @@
 
 using namespace optrt;
 using namespace optimus_support::program;
+namespace program = optimus_support::program;
 
 static void doNothing(int64_t, int64_t, void *const *) {}
 
@@ -39,7 +40,7 @@ int main() {
   const Mesh mesh({{"row", 1}});
   ProgramWriter programs(mesh);
   FunctionWriter f = programs.function("empty");
-  View arena = f.arena(ElementType::F32, 1024);
+  View arena = f.arena(program::ElementType::F32, 1024);
   for (int i = 0; i != kCommands; ++i)
     f.launch("nothing", {}, {update(f.at(arena, i % 1024, 1))});
   ProgramsT written = programs.finish();
@@ -51,13 +52,13 @@ int main() {
   Rank rank(mesh, *world, 0, std::make_unique<CpuDevice>(1));
   std::vector<float> memory(1024);
   char *const arenas[] = {reinterpret_cast<char *>(memory.data())};
-  BoundProgram program =
+  BoundProgram launches =
       must(BoundProgram::bind(*all.targets.front(), {{"nothing", doNothing}},
                               "empty", mesh, 0, *rank.device, arenas, {}));
   std::vector<double> nanoseconds;
   for (int round = 0; round != kRounds; ++round) {
     auto start = std::chrono::steady_clock::now();
-    if (!program.run(rank).ok())
+    if (!launches.run(rank).ok())
       return 1;
     nanoseconds.push_back(std::chrono::duration<double, std::nano>(
                               std::chrono::steady_clock::now() - start)

@@ -283,7 +283,8 @@ TEST_P(ForeignCommands, AreRefusedByName) {
   EXPECT_THAT(program.status().message(), HasSubstr(GetParam().message));
 }
 
-View bytesOf(FunctionWriter &f, View memory, program::ElementType type, int64_t at) {
+View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
+             int64_t at) {
   View view = f.at(memory, at, 16);
   view.type = type;
   return view;
@@ -314,7 +315,8 @@ INSTANTIATE_TEST_SUITE_P(
                   View a = bytesOf(f, memory, program::ElementType::F16, 0);
                   f.gemm(gemm, {.a = a,
                                 .b = a,
-                                .c = bytesOf(f, memory, program::ElementType::F16, 32)});
+                                .c = bytesOf(f, memory,
+                                             program::ElementType::F16, 32)});
                 }},
         Foreign{"Batch", "no batched product",
                 [](FunctionWriter &f, View memory) {
