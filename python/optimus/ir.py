@@ -386,8 +386,7 @@ class LossFunction:
         type = operands[0].type
         path = self._locations.path(name)
         result = self._define(path, type)
-        attributes = dict(attributes or {})
-        attributes["optimus.role"] = role
+        attributes = {**(attributes or {}), "optimus.role": role}
         self._body.append(
             "%s = optimus.%s %s %s : %s %s"
             % (

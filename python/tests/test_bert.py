@@ -98,7 +98,7 @@ def test_parameters_have_hugging_face_names_and_shapes():
     text = bert.build(bert.Config(2, 12, 3, 8, 50, 4)).text()
     found = []
     for name, type, attributes in re.findall(
-        r'tensor<()(\S+)xf32> \{optimus.param = (.*)\},?$', text, re.M
+        r'tensor<()(\S+)xf32> \{optimus.param = (.*)\} loc\(#loc\d+\),?$', text, re.M
     ):
         shape = tuple(map(int, type.split("x")))
         hf = re.search(r"hf_shape = array<i64: ([\d, ]+)>", attributes)

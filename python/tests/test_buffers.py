@@ -43,7 +43,7 @@ def decoding(tools, tmp_path_factory):
     tools.run("optimus-compile", source, *layout, "--compile-to", "step", "-o", step)
     text = step.read_text()
     (table,) = re.findall(
-        r"@eval_step\(%arg0: tensor<256x16xf32> (\{.*?\}), %arg1", text
+        r"@eval_step\(%arg0: tensor<256x16xf32> (\{.*?\}) loc\([^,]*\), %arg1", text
     )
     step.write_text(text.rstrip().removesuffix("}") + DECODE % table)
     tools.run("optimus-compile", step, "--compile-from", "step", "-o", library)

@@ -150,6 +150,20 @@ def test_errors_name_the_path(tools, tmp_path):
     ), result.stderr
 
 
+def test_files_that_locations_name_are_not_opened(tools, tmp_path):
+    # Reading this one would never end.
+    program = tmp_path / "far.mlir"
+    program.write_text(
+        "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %y = optimus.gelu %x : tensor<4xf32>\n"
+        '  return %y : tensor<4xf32> loc("/dev/zero":1:1)\n} loc("/dev/zero":1:1)\n'
+    )
+    command = [program, "--compile-to=step", "-o", tmp_path / "out.mlir"]
+    result = tools.call("optimus-compile", *command)
+    assert result.returncode == 1
+    assert "error: " in result.stderr and "fault of ours" not in result.stderr
+
+
 def test_debuggers_see_kernels_by_name(tools):
     library = tools.library(MODELS["gpt2"], "row:2,col:2", "summa")
     names = subprocess.run(["nm", library], capture_output=True, text=True).stdout
