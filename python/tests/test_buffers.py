@@ -45,7 +45,10 @@ def decoding(tools, tmp_path_factory):
     (table,) = re.findall(
         r"@eval_step\(%arg0: tensor<256x16xf32> (\{.*?\}) loc\([^,]*\), %arg1", text
     )
-    step.write_text(text.rstrip().removesuffix("}") + DECODE % table)
+    # Into the module, behind which are the aliases of locations.
+    end = text.rindex("\n}") + 1
+    function = (DECODE % table).rstrip().removesuffix("}")
+    step.write_text(text[:end] + function + text[end:])
     tools.run("optimus-compile", step, "--compile-from", "step", "-o", library)
     return library
 
