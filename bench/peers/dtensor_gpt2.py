@@ -11,7 +11,7 @@ the CPU, with processes that communicate by gloo.
 
 `parallelize_module` with the plan that PyTorch's own tutorial gives: q, k, v and
 up projections column-wise, output and down projections row-wise, embedding and
-tied head cut by vocabulary, and the loss with `loss_parallel`. See work.py for
+tied head sharded by vocabulary, and the loss with `loss_parallel`. See work.py for
 the work. It starts its own processes; --ranks says how many.
 """
 
@@ -130,7 +130,7 @@ class Trainer:
         self._windows = work.Windows(options, sequence)
         self._model = build(options, tensors, sequence)
         parallelize(self._model, mesh)
-        # Whole and cut tensors do not mix in one call of the optimizer.
+        # Whole and sharded tensors do not mix in one call of the optimizer.
         groups = [[], []]
         for parameter in self._model.parameters():
             groups[isinstance(parameter, DTensor)].append(parameter)

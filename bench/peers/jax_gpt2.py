@@ -10,7 +10,7 @@
 
 The layout is that of our strategy summa: activations [batch, sequence, hidden]
 at [row, -, col], weights [in, out] at [row, col], the down projection at
-[col, row], heads cut by col. `jit` with these shardings for its arguments and
+[col, row], heads sharded by col. `jit` with these shardings for its arguments and
 the residual stream; XLA's partitioner does the rest. See work.py for the work.
 """
 

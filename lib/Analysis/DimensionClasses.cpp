@@ -1,4 +1,4 @@
-//===- DimensionClasses.cpp - Dimensions that are padded alike -*- C++ -*-===//
+//===- DimensionClasses.cpp - Dimensions that are padded alike --*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -39,8 +39,8 @@ DimensionClasses::DimensionClasses(ModuleOp module) : mesh(getMesh(module)) {
     function.walk([&](Operation *op) {
       for (Value result : op->getResults())
         addCuts(result);
-      if (std::optional<HeadCut> cut = getHeadCut(op))
-        addCut(cut->table, 0, cut->axes);
+      if (std::optional<HeadSharding> sharded = getHeadSharding(op))
+        addSharding(sharded->table, 0, sharded->axes);
     });
   }
 }
@@ -112,11 +112,11 @@ void DimensionClasses::addCuts(Value value) {
   if (!sharding)
     return;
   for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
-    addCut(value, dim, sharding.getDimAxes(dim));
+    addSharding(value, dim, sharding.getDimAxes(dim));
 }
 
-void DimensionClasses::addCut(Value value, int64_t dim,
-                              ArrayRef<StringRef> axes) {
+void DimensionClasses::addSharding(Value value, int64_t dim,
+                                   ArrayRef<StringRef> axes) {
   if (axes.empty())
     return;
   Class &known = classes[find(getNode(value, dim))];
@@ -156,7 +156,7 @@ void DimensionClasses::unite(int64_t a, int64_t b) {
   parents[std::max(first, second)] = std::min(first, second);
 }
 
-std::optional<HeadCut> mlir::optimus::getHeadCut(Operation *op) {
+std::optional<HeadSharding> mlir::optimus::getHeadSharding(Operation *op) {
   Value h, table, targets;
   if (auto head = dyn_cast<HeadLossOp>(op)) {
     h = head.getH(), table = head.getTable(), targets = head.getTargets();
@@ -175,12 +175,12 @@ std::optional<HeadCut> mlir::optimus::getHeadCut(Operation *op) {
         return false;
     return true;
   };
-  // One axis at most: where it cuts the table's rows already, or where h would
-  // be held once for each of its ranks otherwise.
+  // One axis at most: where it shards the table's rows already, or where h
+  // would be held once for each of its ranks otherwise.
   for (const SmallVector<StringRef> &candidates :
        {rows.getDimAxes(0), hidden.getDimAxes(hidden.getRank() - 1)})
     for (StringRef axis : candidates)
       if (isFree(axis))
-        return HeadCut{table, {axis}};
-  return HeadCut{table, {}};
+        return HeadSharding{table, {axis}};
+  return HeadSharding{table, {}};
 }

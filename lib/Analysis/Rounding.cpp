@@ -41,8 +41,8 @@ static double getContractedExtent(ccl::MatmulOp op) {
   return extent;
 }
 
-/// What the chunks of a cut head add up: the hidden dimension for logits, the
-/// vocabulary for the softmax and the gradient of h, tokens for the rest.
+/// What the chunks of a sharded head add up: the hidden dimension for logits,
+/// the vocabulary for the softmax and the gradient of h, tokens for the rest.
 static double countHeadRoundings(Operation *op) {
   Value h = op->getOperand(0), table = op->getOperand(1);
   int64_t rank = cast<RankedTensorType>(h.getType()).getRank();

@@ -53,8 +53,8 @@ LogicalResult mlir::optimus::checkPadding(Operation *op, StringRef name,
 
 // The parts add up in another order than the whole. That changes a sum of n
 // terms by at most n·2^-53 of Σ|terms|; with n up to 10^4 and terms that
-// cancel to a thousandth it is 1e-9 of the sum. A wrong part or an addend that
-// counts twice is off by far more.
+// cancel to a thousandth it is 1e-9 of the sum. A wrong part or a partial sum
+// that counts twice is off by far more.
 static constexpr double kReordering = 1e-9;
 
 static LogicalResult expectClose(Operation *op, const Twine &name,

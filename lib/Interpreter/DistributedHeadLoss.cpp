@@ -1,4 +1,5 @@
-//===- DistributedHeadLoss.cpp - Head and loss, cut vocabulary --*- C++ -*-===//
+//===- DistributedHeadLoss.cpp - Head and loss, sharded vocabulary *- C++
+//-*-===//
 //-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
@@ -40,15 +41,15 @@ public:
 private:
   static constexpr bool kHasGradient = std::is_same_v<Op, ccl::HeadLossGradOp>;
 
-  bool isHiddenCut() {
+  bool isHiddenSharded() {
     Tensor h = ranks.get(op.getH(), 0), table = ranks.get(op.getTable(), 0);
     return h.getNumCols() != table.getNumCols();
   }
 
-  /// The rows of h of a group, its parts side by side where they are cut.
+  /// The rows of h of a group, its parts side by side where they are sharded.
   FailureOr<Tensor> gatherHidden(ArrayRef<int64_t> group) {
     Tensor first = ranks.get(op.getH(), group.front());
-    if (!isHiddenCut())
+    if (!isHiddenSharded())
       return first;
     int64_t local = first.getNumCols(), rows = first.getNumRows();
     int64_t whole = local * group.size();
@@ -78,7 +79,8 @@ private:
       Frame frame(op, ranks, rank);
       heads.push_back(
           {*h, ranks.get(op.getTable(), rank), ranks.get(op.getTargets(), rank),
-           op.getBias() ? ranks.get(op.getBias(), rank) : Tensor(), frame.getExtent(op.getTable(), 0),
+           op.getBias() ? ranks.get(op.getBias(), rank) : Tensor(),
+           frame.getExtent(op.getTable(), 0),
            frame.getPadding(op.getTargets(), 0,
                             ranks.get(op.getTargets(), rank).shape.size()),
            frame.getPadding(op.getTable(), 1, 2)});
@@ -112,7 +114,7 @@ private:
     for (auto [index, rank] : llvm::enumerate(group)) {
       Tensor &part = parts[2][rank];
       int64_t local = part.getNumCols(), whole = dh.getNumCols();
-      int64_t first = isHiddenCut() ? index * local : 0;
+      int64_t first = isHiddenSharded() ? index * local : 0;
       for (int64_t row = 0; row < part.getNumRows(); ++row)
         std::copy_n(dh.elements.begin() + row * whole + first, local,
                     part.elements.begin() + row * local);

@@ -1,4 +1,4 @@
-//===- DistributedProducts.cpp - Products of cut matrices -------*- C++ -*-===//
+//===- DistributedProducts.cpp - Products of sharded matrices ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -9,7 +9,7 @@
 // A distributed product is executed by its meaning: the whole, padded operands
 // are multiplied and each rank gets its part. That the panels of the
 // stationary form would give the same follows from where the three tensors are
-// cut, which the operation's verifier checks.
+// sharded, which the operation's verifier checks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,7 +101,7 @@ private:
     SmallVector<Tensor> parts;
     for (int64_t rank = 0; rank < ranks.getNumRanks(); ++rank) {
       Tensor &part = parts.emplace_back(Tensor::zeros(layout.localShape));
-      // Of addends, the first is the sum and the others are zero.
+      // Of partial sums, the first is the sum and the others are zero.
       if (llvm::all_of(unreduced, [&](int axis) {
             return mesh.coordinate(rank, axis) == 0;
           }))

@@ -19,13 +19,13 @@ struct HeadPart {
   Tensor h;     ///< [tokens…, hidden]
   Tensor table; ///< [rows, hidden]
   Tensor targets;
-  Tensor bias; ///< [rows], or no elements
+  Tensor bias;       ///< [rows], or no elements
   Extent vocabulary; ///< of the table's rows
   /// For each token, whether it is padding; for each hidden element too.
   std::vector<bool> paddedTokens, paddedHidden;
 };
 
-/// What it gets. dh is an addend over the ranks.
+/// What it gets. dh is a partial sum over the ranks.
 struct HeadResult {
   double lossSum = 0, realCount = 0;
   Tensor dh, dtable, dbias;

@@ -121,7 +121,8 @@ static LogicalResult setArguments(func::FuncOp function,
              << "], found [" << arguments[number].shape << ']';
     BufferAttr buffer = getArgumentBuffer(function, number);
     bool isTargets = buffer && buffer.getRole() == "targets";
-    ranks.set(argument, ranks.cut(arguments[number], type, isTargets ? -1 : 0));
+    ranks.set(argument,
+              ranks.shard(arguments[number], type, isTargets ? -1 : 0));
   }
   return success();
 }

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Sums over a row are over its real elements, and what is written to padded
-// elements is zero, whether the row is whole or cut.
+// elements is zero, whether the row is whole or sharded.
 //
 //===----------------------------------------------------------------------===//
 

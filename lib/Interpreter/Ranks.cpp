@@ -140,16 +140,16 @@ int64_t Ranks::getFirstReplica(Type type, int64_t rank) const {
   return mesh.rank(coordinates);
 }
 
-SmallVector<Tensor> Ranks::cut(const Tensor &whole, Type type,
-                               double padding) const {
+SmallVector<Tensor> Ranks::shard(const Tensor &whole, Type type,
+                                 double padding) const {
   ShardLayout layout = getLayout(type);
-  SmallVector<int> addends = getUnreducedAxes(type);
+  SmallVector<int> partial = getUnreducedAxes(type);
   SmallVector<Tensor> parts;
   for (int64_t rank = 0; rank < getNumRanks(); ++rank) {
     Tensor part = Tensor::filled(layout.localShape, padding);
-    // Of addends, the first rank holds the value and the others zeros.
+    // Of partial sums, the first rank holds the value and the others zeros.
     std::vector<int64_t> coordinates = mesh.coordinates(rank);
-    if (llvm::any_of(addends,
+    if (llvm::any_of(partial,
                      [&](int axis) { return coordinates[axis] != 0; })) {
       parts.push_back(std::move(part));
       continue;

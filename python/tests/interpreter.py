@@ -138,7 +138,7 @@ MESHES: List[str] = [
     "row:%d,col:%d" % shape
     for shape in [(1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2)]
 ]
-# With replicas, over which the optimizer's state is cut.
+# With replicas, over which the optimizer's state is sharded.
 DATA_MESHES: List[str] = ["data:2,row:2,col:2", "data:3,row:1,col:2"]
 LAYOUTS: List[Tuple[str, str]] = [
     *itertools.product(

@@ -126,7 +126,7 @@ def test_every_mesh_means_the_serial_program(
 
 
 def test_a_strategy_cuts_what_it_should(tools, tmp_path):
-    """Guards the test above: it would also pass where nothing is cut."""
+    """Guards the test above: it would also pass where nothing is sharded."""
     interpreter = Interpreter(tools, tmp_path)
     shard = "--optimus-shard=mesh=row:2,col:2 strategy=summa"
     program = interpreter.lower(GROUPED, *STEP, shard, "--optimus-partition")

@@ -116,11 +116,11 @@ def example(tools, text, tmp_path_factory):
 
 def test_the_example_lays_one_layer_out_otherwise(tools, example):
     parameters = tools.buffers(example / "mixed.so", "parameter")
-    cuts = {param["name"]: param["sharding"] for param in parameters}
-    assert cuts["h.0.mlp.c_fc.weight"] == [["row"], ["col"]]
-    assert cuts["h.1.mlp.c_fc.weight"] == [[], ["col"]]
-    assert cuts["h.0.mlp.c_proj.weight"] == [["col"], ["row"]]
-    assert cuts["h.1.mlp.c_proj.weight"] == [["col"], []]
+    shards = {param["name"]: param["sharding"] for param in parameters}
+    assert shards["h.0.mlp.c_fc.weight"] == [["row"], ["col"]]
+    assert shards["h.1.mlp.c_fc.weight"] == [[], ["col"]]
+    assert shards["h.0.mlp.c_proj.weight"] == [["col"], ["row"]]
+    assert shards["h.1.mlp.c_proj.weight"] == [["col"], []]
     # To the reader, layers that are alike are one row.
     table = tools.run("optimus-run", "inspect", example / "mixed.so")
     for name in ("h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight", "h.{0..1}.mlp.c_fc.bias"):

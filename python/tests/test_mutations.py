@@ -8,7 +8,7 @@
 """Bugs that a partitioner may have, planted one at a time in what ours writes.
 
 Two nets are held under them. `--optimus-verify-partition` refuses what reads an
-addend as a sum, sums twice, or joins parts that do not belong together. What is
+partial sum as a sum, sums twice, or joins parts that do not belong together. What is
 a sound partition of a *wrong* program passes it; that is compiled on, past the
 check, and `optimus-run verify` compares its gradients with the serial program's.
 Each bug has the net that must catch it; `STATIC` ones whose program compiles are
@@ -52,17 +52,17 @@ COLLECTIVE = re.compile(r"\s*(%\w+) = ccl.all_reduce (%\w+) .* : \((.*)\) -> (.*
 
 
 def drop_all_reduce(lines: Lines, of: str) -> None:
-    """Each rank's addend is taken for the sum."""
+    """Each rank's partial sum is taken for the sum."""
     for i, line in enumerate(lines):
         found = COLLECTIVE.match(line)
         if found and re.search(of, lines[lines.producer(found[2])]):
-            result, addend, partial, whole = found.groups()
-            source = lines.producer(addend)
+            result, term, partial, whole = found.groups()
+            source = lines.producer(term)
             # The last such type: operands come before results.
             head, _, tail = lines[source].rpartition(partial)
             lines[source] = head + whole + tail
             del lines[i]
-            lines.rename(result, addend)
+            lines.rename(result, term)
             return
     raise AssertionError("no all-reduce of " + of)
 
@@ -74,14 +74,14 @@ def unreduced_bias_gradient(lines: Lines) -> None:
 def gradient_summed_twice(lines: Lines) -> None:
     """What every rank of `col` has whole is summed over `col` besides."""
     one = lines.find(r"ccl.all_reduce .*tensor<32xf32.*\[\{\}\], unreduced = \{\"row\"\}")
-    result, addend, partial, whole = COLLECTIVE.match(lines[one]).groups()
+    result, term, partial, whole = COLLECTIVE.match(lines[one]).groups()
     both = partial.replace('{"row"}>', '{"col", "row"}>')
     over_col = partial.replace('unreduced = {"row"}>', 'unreduced = {"col"}>')
-    source = lines.producer(addend)
+    source = lines.producer(term)
     head, _, tail = lines[source].rpartition(partial)
     lines[source] = head + both + tail
     lines[one] = '    %%part = ccl.all_reduce %s {axis = "row"} : (%s) -> %s' % (
-        *(addend, both, over_col),
+        *(term, both, over_col),
     )
     lines.insert(
         one + 1,
@@ -98,12 +98,12 @@ def loss_of_a_part_of_the_batch(lines: Lines) -> None:
 def bias_on_every_rank(lines: Lines) -> None:
     """A bias is added before the reduction instead of after it."""
     at = lines.find(r"ccl.all_reduce .*\{axis = \"col\"\}", 1)
-    result, addend, partial, whole = COLLECTIVE.match(lines[at]).groups()
+    result, term, partial, whole = COLLECTIVE.match(lines[at]).groups()
     assert ("optimus.add %s," % result) in lines[at + 1]
     total = lines[at + 1].split("=")[0].strip()
     bias = re.search(r"optimus.add %\w+, (%\w+)", lines[at + 1])[1]
     lines[at] = "    %%early = optimus.add %s, %s : (%s, tensor<32xf32>) -> %s" % (
-        *(addend, bias, partial, partial),
+        *(term, bias, partial, partial),
     )
     lines[at + 1] = '    %s = ccl.all_reduce %%early {axis = "col"} : (%s) -> %s' % (
         *(total, partial, whole),

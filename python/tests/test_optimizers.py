@@ -83,7 +83,7 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
 @pytest.mark.parametrize("strategy", ["summa", "megatron"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh):
-    """What LAMB needs of a tensor that is cut and padded, and SGD's update."""
+    """What LAMB needs of a tensor that is sharded and padded, and SGD's update."""
     interpreter = Interpreter(tools, tmp_path)
     state = draw_parameters(PADDED)
     kept = {
@@ -172,8 +172,8 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     assert losses(log)[-1] < losses(log)[0]
     # On a mesh, and going on from a checkpoint of the serial run.
     other = tools.library(COMPILED, "row:2,col:3", "summa", *flags)
-    cut = tools.train(other, text, 8, *train[:6], log=tmp_path / "mesh-log")
-    np.testing.assert_allclose(losses(cut), losses(log), rtol=1e-4)
+    sharded = tools.train(other, text, 8, *train[:6], log=tmp_path / "mesh-log")
+    np.testing.assert_allclose(losses(sharded), losses(log), rtol=1e-4)
     load = ["--lr", lr, "--momentum", 0.8, "--load", folder]
     on = tools.train(other, text, 10, *load, log=tmp_path / "on-log")
     straight = tools.train(library, text, 10, *train[:6], log=tmp_path / "long-log")

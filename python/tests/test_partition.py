@@ -103,7 +103,7 @@ def test_what_is_made_again_is_the_same(
 
 
 def test_a_strategy_cuts_what_it_should(tools, tmp_path):
-    """Guards the test above: it would also pass where nothing is cut."""
+    """Guards the test above: it would also pass where nothing is sharded."""
     interpreter = Interpreter(tools, tmp_path)
     shard = "--optimus-shard=mesh=row:2,col:2 strategy=summa"
     program = interpreter.lower(MODELS["padded"], *SerialResults.PASSES, shard, "--optimus-partition")

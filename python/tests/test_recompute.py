@@ -1,11 +1,11 @@
-# ===- test_recompute.py - Activations made again -------------------------===#
+# ===- test_recompute.py - Activations recomputed -------------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What is made again in the backward is the same and saves memory."""
+"""What is recomputed in the backward is the same and saves memory."""
 
 import json
 

@@ -19,7 +19,7 @@ MODEL = Model(layers=2, hidden=512, heads=8, sequence=16, vocabulary=4096, batch
 FILES = ["model.safetensors", "optimizer.safetensors"]
 MIB = 1 << 20
 
-# Parameters and moments are cut alike, cut by `data` besides, and unevenly.
+# Parameters and moments are sharded alike, sharded by `data` besides, and unevenly.
 LAYOUTS = [
     ("row:2,col:2", "summa", 4),
     ("row:2,col:3", "summa", 6),

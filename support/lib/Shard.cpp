@@ -51,12 +51,12 @@ bool ShardLayout::hasPadding(const Mesh &mesh) const {
 }
 
 bool ShardLayout::isCanonicalOwner(const Mesh &mesh, int64_t rank) const {
-  std::vector<bool> cuts(mesh.numAxes(), false);
+  std::vector<bool> sharding(mesh.numAxes(), false);
   for (const std::vector<int> &dimension : axes)
     for (int axis : dimension)
-      cuts[axis] = true;
+      sharding[axis] = true;
   for (int axis = 0; axis < mesh.numAxes(); ++axis)
-    if (!cuts[axis] && mesh.coordinate(rank, axis) != 0)
+    if (!sharding[axis] && mesh.coordinate(rank, axis) != 0)
       return false;
   return true;
 }

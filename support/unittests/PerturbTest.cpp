@@ -35,12 +35,12 @@ TEST(Perturb, IsTheSameOnEveryMesh) {
   Mesh one({{"row", 1}, {"col", 1}});
   std::vector<float> expected(60, 1.0f);
   perturbShard(1, 2, whole, one, 0, expected.data());
-  // Padded to 6 x 12, and cut in four.
+  // Padded to 6 x 12, and sharded in four.
   Mesh mesh({{"row", 1}, {"col", 4}});
-  ShardLayout cut{{6, 10}, {6, 3}, {{}, {1}}};
+  ShardLayout sharded{{6, 10}, {6, 3}, {{}, {1}}};
   for (int64_t rank = 0; rank != 4; ++rank) {
     std::vector<float> local(18, 1.0f);
-    perturbShard(1, 2, cut, mesh, rank, local.data());
+    perturbShard(1, 2, sharded, mesh, rank, local.data());
     for (int64_t i = 0; i != 6; ++i)
       for (int64_t j = 0; j != 3; ++j) {
         int64_t column = 3 * rank + j;

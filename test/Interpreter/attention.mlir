@@ -1,10 +1,10 @@
-// RUN: optimus-interpret %s --function cut --compare-with serial --draw 1 | FileCheck %s
-// RUN: optimus-interpret %s --function cut_grad --compare-with serial_grad --draw 1 | FileCheck %s --check-prefixes=CHECK,GRAD
+// RUN: optimus-interpret %s --function sharded --compare-with serial --draw 1 | FileCheck %s
+// RUN: optimus-interpret %s --function sharded_grad --compare-with serial_grad --draw 1 | FileCheck %s --check-prefixes=CHECK,GRAD
 // RUN: optimus-opt %s --optimus-verify-partition
 
 // Three groups of two heads of queries on ranks of two groups each, one of them
 // padding, and then each group's heads of queries on two ranks: the
-// gradients of the keys and values that they share are addends.
+// gradients of the keys and values that they share are partial sums.
 // CHECK: result0: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial
 // CHECK: result1: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial
 // GRAD: result2: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial_grad
@@ -19,7 +19,7 @@ func.func @serial(%q: tensor<1x3x3x2x2xf32>, %k: tensor<1x3x3x2xf32>, %v: tensor
   %y, %lse = optimus.attention %q, %k, %v {causal} : (tensor<1x3x3x2x2xf32>, tensor<1x3x3x2xf32>, tensor<1x3x3x2xf32>) -> (tensor<1x3x3x2x2xf32>, tensor<1x3x2x3xf32>)
   return %y, %lse : tensor<1x3x3x2x2xf32>, tensor<1x3x2x3xf32>
 }
-func.func @cut(%q: tensor<1x3x2x1x2xf32, #q>, %k: tensor<1x3x2x2xf32, #kv>, %v: tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>) {
+func.func @sharded(%q: tensor<1x3x2x1x2xf32, #q>, %k: tensor<1x3x2x2xf32, #kv>, %v: tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>) {
   %y, %lse = optimus.attention %q, %k, %v {causal} : (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>)
   return %y, %lse : tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>
 }
@@ -29,7 +29,7 @@ func.func @serial_grad(%dy: tensor<1x3x3x2x2xf32>, %q: tensor<1x3x3x2x2xf32>, %k
   %dq, %dk, %dv = optimus.attention_grad %dy, %y, %lse, %q, %k, %v {causal} : (tensor<1x3x3x2x2xf32>, tensor<1x3x3x2x2xf32>, tensor<1x3x2x3xf32>, tensor<1x3x3x2x2xf32>, tensor<1x3x3x2xf32>, tensor<1x3x3x2xf32>) -> (tensor<1x3x3x2x2xf32>, tensor<1x3x3x2xf32>, tensor<1x3x3x2xf32>)
   return %dq, %dk, %dv : tensor<1x3x3x2x2xf32>, tensor<1x3x3x2xf32>, tensor<1x3x3x2xf32>
 }
-func.func @cut_grad(%dy: tensor<1x3x2x1x2xf32, #q>, %q: tensor<1x3x2x1x2xf32, #q>, %k: tensor<1x3x2x2xf32, #kv>, %v: tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) {
+func.func @sharded_grad(%dy: tensor<1x3x2x1x2xf32, #q>, %q: tensor<1x3x2x1x2xf32, #q>, %k: tensor<1x3x2x2xf32, #kv>, %v: tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) {
   %y, %lse = optimus.attention %q, %k, %v {causal} : (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>)
   %dq, %dku, %dvu = optimus.attention_grad %dy, %y, %lse, %q, %k, %v {causal} : (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x1x2xf32, #q>, tensor<1x2x1x3xf32, #lse>, tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #kv>, tensor<1x3x2x2xf32, #kv>) -> (tensor<1x3x2x1x2xf32, #q>, tensor<1x3x2x2xf32, #dkv>, tensor<1x3x2x2xf32, #dkv>)
   %dk = ccl.all_reduce %dku {axis = "col"} : (tensor<1x3x2x2xf32, #dkv>) -> tensor<1x3x2x2xf32, #kv>

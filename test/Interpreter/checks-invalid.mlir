@@ -14,7 +14,7 @@
 // Programs that verify but do not mean what they should.
 
 //--- replicas.mlir
-// A contracted dimension is cut, and the addends are taken for the sum.
+// A contracted dimension is sharded, and the partial sums are taken for the sum.
 // REPLICAS: replicas.mlir:7:8: error: 'optimus.matmul' op result 0 does not mean on parts what it means on whole tensors: put together, element {{[0-9]}} of [2, 2] is {{.*}}; expected
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 #a = #ccl.local<[2, 4], #optimus.sharding<@mesh, [{}, {"col"}]>>
@@ -25,7 +25,7 @@ func.func @f(%a: tensor<2x2xf32, #a>, %b: tensor<2x2xf32, #b>) -> tensor<2x2xf32
 }
 
 //--- counted-twice.mlir
-// A bias that every rank adds to its addend.
+// A bias that every rank adds to its partial sum.
 // TWICE: error: 'optimus.add' op result 0 does not mean on parts what it means on whole tensors
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 #u = #ccl.local<[2, 2], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
@@ -50,7 +50,7 @@ func.func @f(%x: tensor<2x2xf32, #x>) -> tensor<2xf32> {
 }
 
 //--- other-part.mlir
-// Two operands that are cut by different axes into parts of one size.
+// Two operands that are sharded by different axes into parts of one size.
 // PART: error: 'optimus.mul' op result 0 does not mean on parts what it means on whole tensors
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>

@@ -1,7 +1,7 @@
 // RUN: optimus-interpret %s --function round --compare-with identity --draw 1 | FileCheck %s
 // RUN: optimus-interpret %s --function rank_order --print | FileCheck %s --check-prefix=ORDER
 
-// A dimension of 11 elements cut by both axes, 12 with its padding; there and
+// A dimension of 11 elements sharded by both axes, 12 with its padding; there and
 // back. Every collective is the identity on the global value.
 // CHECK: result0: 0.0e+00 from @identity
 // CHECK: result1: 0.0e+00 from @identity
@@ -22,7 +22,7 @@ func.func @round(%x: tensor<2x2xf32, #both>) -> (tensor<2x2xf32, #both>, tensor<
   return %3, %1 : tensor<2x2xf32, #both>, tensor<12x2xf32, #none>
 }
 
-// Each rank's sum of squares is an addend: 3² + 4² + 12² on the ranks of "col",
+// Each rank's sum of squares is a partial sum: 3² + 4² + 12² on the ranks of "col",
 // and the same on both of "row".
 // ORDER: result0 = 169
 // ORDER: result1 = 13

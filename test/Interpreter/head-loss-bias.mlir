@@ -1,7 +1,7 @@
-// RUN: optimus-interpret %s --function cut --compare-with serial --draw 7 | FileCheck %s
+// RUN: optimus-interpret %s --function sharded --compare-with serial --draw 7 | FileCheck %s
 // RUN: optimus-interpret %s --function lengths --print | FileCheck %s --check-prefix=LENGTHS
 
-// The bias of a vocabulary of 7 in three parts of 3 is cut as the table's rows.
+// The bias of a vocabulary of 7 in three parts of 3 is sharded as the table's rows.
 // CHECK: result0: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial
 // CHECK: result1: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial
 // CHECK: result2: {{0\.0e\+00|[0-9.]+e-1[4-9]}} from @serial
@@ -20,7 +20,7 @@ func.func @serial(%h: tensor<3x2x5xf32>, %table: tensor<7x5xf32>, %bias: tensor<
   %l, %c, %dh, %dt, %db = optimus.head_loss_grad %h, %table, %targets bias(%bias) : (tensor<3x2x5xf32>, tensor<7x5xf32>, tensor<3x2xi32>, tensor<7xf32>) -> (tensor<f32>, tensor<f32>, tensor<3x2x5xf32>, tensor<7x5xf32>, tensor<7xf32>)
   return %l, %dh, %dt, %db : tensor<f32>, tensor<3x2x5xf32>, tensor<7x5xf32>, tensor<7xf32>
 }
-func.func @cut(%h: tensor<2x2x2xf32, #h>, %table: tensor<3x6xf32, #t>, %bias: tensor<3xf32, #b>, %targets: tensor<2x2xi32, #tok> {optimus.binding = "targets"}) -> (tensor<f32>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<3xf32, #b>) {
+func.func @sharded(%h: tensor<2x2x2xf32, #h>, %table: tensor<3x6xf32, #t>, %bias: tensor<3xf32, #b>, %targets: tensor<2x2xi32, #tok> {optimus.binding = "targets"}) -> (tensor<f32>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<3xf32, #b>) {
   %l, %c, %dh, %dt, %db = ccl.head_loss_grad %h, %table, %targets bias(%bias) {axis = "col", chunk = 2 : i64} : (tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<2x2xi32, #tok>, tensor<3xf32, #b>) -> (tensor<f32, #s>, tensor<f32, #s>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #tu>, tensor<3xf32, #bu>)
   %lr = ccl.all_reduce %l {axis = "row"} : (tensor<f32, #s>) -> tensor<f32>
   %dtr = ccl.all_reduce %dt {axis = "row"} : (tensor<3x6xf32, #tu>) -> tensor<3x6xf32, #t>

@@ -1,4 +1,4 @@
-// RUN: optimus-interpret %s --function cut --compare-with serial --draw 7 | FileCheck %s
+// RUN: optimus-interpret %s --function sharded --compare-with serial --draw 7 | FileCheck %s
 // RUN: optimus-interpret %s --function whole_hidden --compare-with serial --draw 7 | FileCheck %s
 // RUN: optimus-interpret %s --function look_up --compare-with serial_look_up --draw 7 | FileCheck %s --check-prefix=EMBED
 
@@ -23,7 +23,7 @@ func.func @serial(%h: tensor<3x2x5xf32>, %table: tensor<7x5xf32>, %targets: tens
   %l2, %c2 = optimus.head_loss %h, %table, %targets : (tensor<3x2x5xf32>, tensor<7x5xf32>, tensor<3x2xi32>) -> (tensor<f32>, tensor<f32>)
   return %l, %c, %dh, %dt, %c2 : tensor<f32>, tensor<f32>, tensor<3x2x5xf32>, tensor<7x5xf32>, tensor<f32>
 }
-func.func @cut(%h: tensor<2x2x2xf32, #h>, %table: tensor<3x6xf32, #t>, %targets: tensor<2x2xi32, #tok> {optimus.binding = "targets"}) -> (tensor<f32>, tensor<f32>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<f32>) {
+func.func @sharded(%h: tensor<2x2x2xf32, #h>, %table: tensor<3x6xf32, #t>, %targets: tensor<2x2xi32, #tok> {optimus.binding = "targets"}) -> (tensor<f32>, tensor<f32>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<f32>) {
   %l, %c, %dh, %dt = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<2x2xi32, #tok>) -> (tensor<f32, #s>, tensor<f32, #s>, tensor<2x2x2xf32, #h>, tensor<3x6xf32, #tu>)
   %l2, %c2 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x2x2xf32, #h>, tensor<3x6xf32, #t>, tensor<2x2xi32, #tok>) -> (tensor<f32, #s>, tensor<f32, #s>)
   %lr = ccl.all_reduce %l {axis = "row"} : (tensor<f32, #s>) -> tensor<f32>
@@ -40,7 +40,7 @@ func.func @whole_hidden(%h: tensor<2x2x6xf32, #hw>, %table: tensor<3x6xf32, #t>,
   return %lr, %cr, %dh, %dtr, %cr : tensor<f32>, tensor<f32>, tensor<2x2x6xf32, #hw>, tensor<3x6xf32, #t>, tensor<f32>
 }
 
-// Looking up in parts of a table gives addends, which reduce_scatter adds up.
+// Looking up in parts of a table gives partial sums, which reduce_scatter adds up.
 // EMBED: result0: 0.0e+00 from @serial_look_up
 // EMBED: result1: {{0\.0e\+00|[0-9.]+e-1[5-9]}} from @serial_look_up
 #eu = #ccl.local<[3, 2, 5], #optimus.sharding<@mesh, [{"row"}, {}, {}], unreduced = {"col"}>>

@@ -26,8 +26,8 @@ func.func @a_stays(%x: tensor<3x4xf32, #x>, %w: tensor<4x3x3x2xf32, #wt>) -> ten
   return %0 : tensor<3x3x2x2xf32, #y>
 }
 
-// dW = Xᵀ·dY: the contracted rows are cut alike, the streamed m moves to its
-// owners over the axis that cuts the rows.
+// dW = Xᵀ·dY: the contracted rows are sharded alike, the streamed m moves to its
+// owners over the axis that shards the rows.
 func.func @serial_at_b(%x: tensor<5x7xf32>, %dy: tensor<5x3x4x2xf32>) -> tensor<7x3x4x2xf32> {
   %0 = optimus.matmul %x, %dy {transpose_a} : (tensor<5x7xf32>, tensor<5x3x4x2xf32>) -> tensor<7x3x4x2xf32>
   return %0 : tensor<7x3x4x2xf32>

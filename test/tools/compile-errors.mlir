@@ -51,7 +51,7 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %s --layout=mlp_down.weight=row,cl -o %t.so 2>&1 | FileCheck %s --check-prefix=CUT
 // CUT: error: --layout: expected row, col, data or - for each dimension, joined by +; found 'cl' in 'row,cl'
 // RUN: not optimus-compile %s --layout=mlp_down.weight=row+col,row -o %t.so 2>&1 | FileCheck %s --check-prefix=DOUBLE
-// DOUBLE: error: --layout: the axis 'row' cuts twice in 'row+col,row'
+// DOUBLE: error: --layout: the axis 'row' shards twice in 'row+col,row'
 // RUN: not optimus-compile %s --memory-budget=plenty -o %t.so 2>&1 | FileCheck %s --check-prefix=BUDGET
 // BUDGET: error: --memory-budget: expected a size as 16GiB, 512MiB or bytes, found 'plenty'
 // RUN: not optimus-compile %s --compile-from=llvm -o %t.so 2>&1 | FileCheck %s --check-prefix=FROM

@@ -1,4 +1,4 @@
-//===- DimensionClasses.h - Dimensions that are padded alike -*- C++ -*-===//
+//===- DimensionClasses.h - Dimensions that are padded alike ----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -18,23 +18,23 @@
 
 namespace mlir::optimus {
 
-/// How the vocabulary of an output head is cut while it makes logits.
-struct HeadCut {
+/// How the vocabulary of an output head is sharded while it makes logits.
+struct HeadSharding {
   Value table;
   /// One axis, or none.
   SmallVector<StringRef> axes;
 };
 
 /// The axis among which `optimus.head_loss` or its gradient shares the
-/// vocabulary: one that does not cut the tokens. Nothing for other operations,
-/// and where shardings are undecided.
-std::optional<HeadCut> getHeadCut(Operation *op);
+/// vocabulary: one that does not shard the tokens. Nothing for other
+/// operations, and where shardings are undecided.
+std::optional<HeadSharding> getHeadSharding(Operation *op);
 
 /// The classes of dimensions of a sharded program. Dimensions that an
 /// operation's rule makes one factor are of one class, and so are those of a
 /// parameter or an input in several functions. A class has one padded extent,
-/// the smallest multiple of what every product of axes that cuts one of its
-/// dimensions divides, so that every cut makes equal parts.
+/// the smallest multiple of what every product of axes that shards one of its
+/// dimensions divides, so that all shards are equal.
 class DimensionClasses {
 public:
   /// Reads the shardings of a module that has a mesh; undecided values are
@@ -61,7 +61,7 @@ private:
   void addFunction(func::FuncOp function);
   void addRule(Operation *op);
   void addCuts(Value value);
-  void addCut(Value value, int64_t dim, ArrayRef<StringRef> axes);
+  void addSharding(Value value, int64_t dim, ArrayRef<StringRef> axes);
   void nameArguments(func::FuncOp function);
 
   int64_t add(Value value);

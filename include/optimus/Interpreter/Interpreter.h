@@ -31,9 +31,9 @@ namespace mlir::optimus {
 
 /// Executes a function of one block. `arguments` are whole tensors without
 /// padding, one an argument, of the shapes that `getWholeShape` gives; each is
-/// cut and padded as the argument's type says (with zeros, targets with −1).
-/// Returns the whole results, or failure after an error on the function or on
-/// one of its operations.
+/// sharded and padded as the argument's type says (with zeros, targets with
+/// −1). Returns the whole results, or failure after an error on the function or
+/// on one of its operations.
 FailureOr<SmallVector<Tensor>> interpret(func::FuncOp function,
                                          ArrayRef<Tensor> arguments);
 

@@ -57,7 +57,7 @@ public:
   /// The same with the padding taken for real elements.
   optimus_support::ShardLayout getPaddedLayout(Type type) const;
   SmallVector<Extent> getExtents(Type type, int64_t rank) const;
-  /// The axes over which parts are addends.
+  /// The axes over which parts are partial sums.
   SmallVector<int> getUnreducedAxes(Type type) const;
   /// The rank that holds the same as `rank` and comes first.
   int64_t getFirstReplica(Type type, int64_t rank) const;
@@ -66,10 +66,11 @@ public:
   // Between whole tensors and parts
   //===--------------------------------------------------------------------===//
 
-  /// Cuts a whole, unpadded tensor; every part of it complete.
-  SmallVector<Tensor> cut(const Tensor &whole, Type type, double padding) const;
+  /// Shards a whole, unpadded tensor; every part of it complete.
+  SmallVector<Tensor> shard(const Tensor &whole, Type type,
+                            double padding) const;
   /// Puts parts together to the whole, unpadded tensor: first replicas only,
-  /// addends summed in rank order.
+  /// partial sums summed in rank order.
   Tensor assemble(ArrayRef<Tensor> parts, Type type) const;
   Tensor assemble(Value value) const;
   /// With its padding.

@@ -29,12 +29,12 @@ static SmallVector<Axes> getDims(Value whole) {
   return dims;
 }
 
-/// All axes that cut some dimension.
-static Axes getCuts(ArrayRef<Axes> dims) {
-  Axes cuts;
+/// All axes that shard some dimension.
+static Axes getShardingAxes(ArrayRef<Axes> dims) {
+  Axes sharding;
   for (const Axes &axes : dims)
-    llvm::append_range(cuts, axes);
-  return cuts;
+    llvm::append_range(sharding, axes);
+  return sharding;
 }
 
 /// `axes` without those of `others`.
@@ -80,8 +80,8 @@ static Value convertRows(Value whole, Value local, ShardingAttr from,
       p.getLoc());
 }
 
-/// The layout in which rows are normalised: one axis may cut them. Fails where
-/// rows are whole and unpadded.
+/// The layout in which rows are normalised: one axis may shard them. Fails
+/// where rows are whole and unpadded.
 static FailureOr<SmallVector<Axes>> getNormLayout(Value result,
                                                   Partitioner &p) {
   SmallVector<Axes> dims = getDims(result);
@@ -142,19 +142,19 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
   Value mean = p.get(op.getMean(), rows), rstd = p.get(op.getRstd(), rows);
   Value gamma = p.get(op.getGamma(), axis);
 
-  ShardingAttr paramLayout = p.getLayout(axis, getCuts(rows));
+  ShardingAttr paramLayout = p.getLayout(axis, getShardingAxes(rows));
   auto params = NormParamGradOp::create(
       p.getBuilder(), p.getLoc(), p.getType(op.getDgamma(), paramLayout),
       p.getType(op.getDbeta(), paramLayout), dy, x, mean, rstd);
   p.set(op.getDgamma(), paramLayout, params.getDgamma());
   p.set(op.getDbeta(), paramLayout, params.getDbeta());
 
-  ShardingAttr addends = p.getLayout(append(rows, {}), axis),
+  ShardingAttr partial = p.getLayout(append(rows, {}), axis),
                complete = p.getLayout(append(rows, {}));
   Value sums = NormGradSumsOp::create(p.getBuilder(), p.getLoc(),
-                                      getRowType(op.getX(), 2, addends, p), dy,
+                                      getRowType(op.getX(), 2, partial, p), dy,
                                       x, mean, rstd, gamma);
-  sums = convertRows(op.getX(), sums, addends, complete, p);
+  sums = convertRows(op.getX(), sums, partial, complete, p);
   Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
   ShardingAttr layout = p.getLayout(dims);
   int64_t size = cast<RankedTensorType>(op.getX().getType()).getShape().back();
@@ -167,15 +167,15 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
 
 /// Σ a·b·weight over each whole row, in the layout of `rows`; `rowStatistic` is
 /// a value of the operation with one element a row. Parts of rows that `axis`
-/// cuts give addends, which one all-reduce sums.
+/// sharding gives partial sums, which one all-reduce sums.
 static Value createRowDot(Value rowStatistic, Value a, Value b, Value weight,
                           ArrayRef<Axes> rows, Axes axis, Partitioner &p) {
-  ShardingAttr addends = p.getLayout(rows, axis), complete = p.getLayout(rows);
+  ShardingAttr partial = p.getLayout(rows, axis), complete = p.getLayout(rows);
   Value sums = RowDotOp::create(p.getBuilder(), p.getLoc(),
-                                p.getType(rowStatistic, addends), a, b, weight);
+                                p.getType(rowStatistic, partial), a, b, weight);
   return p.getValues().convert(sums,
                                p.getClasses().getPaddedShape(rowStatistic),
-                               addends, complete, p.getLoc());
+                               partial, complete, p.getLoc());
 }
 
 static int64_t getRowSize(Value x) {
@@ -213,7 +213,7 @@ static LogicalResult decompose(RmsNormGradOp op, Partitioner &p) {
   Value sums = createRowDot(op.getRstd(), dy, x, gamma, rows, dims.back(), p);
   Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
   ShardingAttr layout = p.getLayout(dims),
-               paramLayout = p.getLayout(dims.back(), getCuts(rows));
+               paramLayout = p.getLayout(dims.back(), getShardingAxes(rows));
   auto grad = RmsNormGradOp::create(
       p.getBuilder(), p.getLoc(), p.getType(op.getDx(), layout),
       p.getType(op.getDgamma(), paramLayout), dy, x, rstd, gamma, sums,
@@ -229,12 +229,12 @@ static LogicalResult decompose(RmsNormGradOp op, Partitioner &p) {
 
 namespace {
 /// How a look-up and its gradient see the table. Tokens stay where they are;
-/// what then still cuts the table's rows shares the vocabulary: each rank looks
-/// its own rows up, and the results are addends.
+/// what then still shards the table's rows shares the vocabulary: each rank
+/// looks its own rows up, and the results are partial sums.
 struct TableLayout {
-  TableLayout(Value table, Value rows, ArrayRef<StringRef> tokenCuts)
-      : vocabulary(without(getDims(table)[0], tokenCuts)),
-        hidden(without(without(getDims(rows).back(), tokenCuts), vocabulary)) {}
+  TableLayout(Value table, Value rows, ArrayRef<StringRef> tokenAxes)
+      : vocabulary(without(getDims(table)[0], tokenAxes)),
+        hidden(without(without(getDims(rows).back(), tokenAxes), vocabulary)) {}
 
   Axes vocabulary, hidden;
 };
@@ -243,7 +243,7 @@ struct TableLayout {
 static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
   auto [vocabulary, hidden] =
-      TableLayout(op.getTable(), op.getResult(), getCuts(tokens));
+      TableLayout(op.getTable(), op.getResult(), getShardingAxes(tokens));
   Value table = p.get(op.getTable(), {vocabulary, hidden});
   ShardingAttr layout = p.getLayout(append(tokens, hidden), vocabulary);
   p.set(op.getResult(), layout,
@@ -255,13 +255,13 @@ static LogicalResult decompose(EmbeddingOp op, Partitioner &p) {
 
 static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTokens());
-  Axes tokenCuts = getCuts(tokens);
+  Axes tokenAxes = getShardingAxes(tokens);
   auto [vocabulary, hidden] =
-      TableLayout(op.getResult(), op.getDy(), tokenCuts);
+      TableLayout(op.getResult(), op.getDy(), tokenAxes);
   Value dy = p.get(op.getDy(), append(tokens, hidden));
-  ShardingAttr layout = p.getLayout({vocabulary, hidden}, tokenCuts);
-  // Addends may be added to where they lie; a complete value may not, or it
-  // would be counted once for each addend.
+  ShardingAttr layout = p.getLayout({vocabulary, hidden}, tokenAxes);
+  // Partial sums may be added to where they lie; a complete value may not, or
+  // it would be counted once for each partial sum.
   Value accumulate = op.getAccumulate();
   bool inPlace = accumulate && p.getValues().has(accumulate, layout);
   auto grad = EmbeddingGradOp::create(
@@ -287,14 +287,15 @@ static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
 //===----------------------------------------------------------------------===//
 
 // Tokens stay where they are, and sums over them are unreduced. An axis that
-// does not cut them shares the vocabulary; h may be cut by it as well.
+// does not shard them shares the vocabulary; h may be sharded by it as well.
 
 /// `LocalOp` is the operation among the ranks of one axis; its results are
 /// those of `op`.
 template <typename LocalOp, typename Op>
 static LogicalResult decomposeHead(Op op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTargets());
-  Axes tokenCuts = getCuts(tokens), vocabulary = getHeadCut(op)->axes;
+  Axes tokenAxes = getShardingAxes(tokens),
+       vocabulary = getHeadSharding(op)->axes;
   Axes hidden = getDims(op.getH()).back();
   ShardingAttr hLayout =
       p.getLayout(append(tokens, hidden == vocabulary ? hidden : Axes()));
@@ -303,12 +304,12 @@ static LogicalResult decomposeHead(Op op, Partitioner &p) {
                                  p.get(op.getTargets())};
   if (op.getBias())
     operands.push_back(p.get(op.getBias(), vocabulary));
-  ShardingAttr sum = p.getLayout({}, tokenCuts);
+  ShardingAttr sum = p.getLayout({}, tokenAxes);
   SmallVector<ShardingAttr> layouts = {sum, sum};
   if constexpr (std::is_same_v<Op, HeadLossGradOp>) {
-    layouts.append({hLayout, p.getLayout({vocabulary, {}}, tokenCuts)});
+    layouts.append({hLayout, p.getLayout({vocabulary, {}}, tokenAxes)});
     if (op.getBias())
-      layouts.push_back(p.getLayout(vocabulary, tokenCuts));
+      layouts.push_back(p.getLayout(vocabulary, tokenAxes));
   }
   if (vocabulary.empty()) {
     p.cloneLocally(op, operands, layouts);
@@ -347,8 +348,9 @@ static LogicalResult decompose(ReshardOp op, Partitioner &p) {
 // The global norm
 //===----------------------------------------------------------------------===//
 
-// Tensors cut alike are summed together, and sums that have come to lack the
-// same axes as well, so that at most three scalars are reduced on a 2D mesh.
+// Tensors sharded alike are summed together, and sums that have come to lack
+// the same axes as well, so that at most three scalars are reduced on a 2D
+// mesh.
 static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
   auto getKey = [&](ArrayRef<StringRef> axes) {
     Axes sorted(axes);
@@ -357,7 +359,7 @@ static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
   };
   std::map<Axes, SmallVector<Value>> inputs;
   for (Value input : op.getInputs())
-    inputs[getKey(getCuts(getDims(input)))].push_back(p.get(input));
+    inputs[getKey(getShardingAxes(getDims(input)))].push_back(p.get(input));
   if (inputs.size() == 1 && inputs.begin()->first.empty())
     return failure();
 

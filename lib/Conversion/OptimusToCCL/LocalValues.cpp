@@ -20,8 +20,8 @@ class LayoutPlan {
 public:
   explicit LayoutPlan(ShardingAttr layout) : layout(layout) {}
 
-  /// The dimension that `axis` cuts next in `to`, or nothing.
-  std::optional<int64_t> getNextCut(StringRef axis, ShardingAttr to) {
+  /// The dimension that `axis` shards next in `to`, or nothing.
+  std::optional<int64_t> getNextShardedDim(StringRef axis, ShardingAttr to) {
     for (int64_t dim = 0; dim < to.getRank(); ++dim) {
       SmallVector<StringRef> axes = layout.getDimAxes(dim);
       axes.push_back(axis);
@@ -36,15 +36,15 @@ public:
     SmallVector<StringRef> rest = layout.getUnreducedAxes();
     llvm::erase(rest, axis);
     layout = layout.withUnreduced(rest);
-    if (std::optional<int64_t> dim = getNextCut(axis, to)) {
-      cut(*dim, axis);
+    if (std::optional<int64_t> dim = getNextShardedDim(axis, to)) {
+      shard(*dim, axis);
       steps.push_back({LayoutStep::ReduceScatter, axis, *dim, layout});
       return;
     }
     steps.push_back({LayoutStep::AllReduce, axis, 0, layout});
   }
 
-  /// Puts parts together until the axes that cut `dim` begin those of `to`.
+  /// Puts parts together until the axes that shard `dim` begin those of `to`.
   void gather(int64_t dim, ShardingAttr to) {
     SmallVector<StringRef> axes = layout.getDimAxes(dim);
     SmallVector<StringRef> wanted = to.getDimAxes(dim);
@@ -60,7 +60,7 @@ public:
     SmallVector<StringRef> wanted = to.getDimAxes(dim);
     for (StringRef axis :
          ArrayRef(wanted).drop_front(layout.getDimAxes(dim).size())) {
-      cut(dim, axis);
+      shard(dim, axis);
       steps.push_back({LayoutStep::Slice, axis, dim, layout});
     }
   }
@@ -68,7 +68,7 @@ public:
   SmallVector<LayoutStep> takeSteps() { return std::move(steps); }
 
 private:
-  void cut(int64_t dim, StringRef axis) {
+  void shard(int64_t dim, StringRef axis) {
     SmallVector<StringRef> axes = layout.getDimAxes(dim);
     axes.push_back(axis);
     layout = layout.withDimAxes(dim, axes);
@@ -115,7 +115,7 @@ SmallVector<Value> LocalValues::getLocals(Value whole) const {
                              [](const Layout &layout) { return layout.local; });
 }
 
-ShardingAttr LocalValues::getAddends(Value whole) const {
+ShardingAttr LocalValues::getPartialSumLayout(Value whole) const {
   auto known = layouts.find(whole);
   if (known == layouts.end() || known->second.size() != 1)
     return {};
@@ -181,7 +181,8 @@ Value LocalValues::getTransient(Value whole, ShardingAttr layout,
   return transient.local;
 }
 
-/// A sum belongs to what made its addends, other steps to what asks for them.
+/// A sum belongs to what made its partial sums, other steps to what asks for
+/// them.
 static Location getStepLoc(LayoutStep::Kind kind, Value local, Location user) {
   constexpr StringLiteral parts[] = {"all_reduce", "reduce_scatter",
                                      "all_gather", "slice"};

@@ -61,8 +61,8 @@ public:
         return signalPassFailure();
       functions.push_back(function);
     }
-    // What continues a sum of addends decides whether it can be one.
-    std::stable_partition(functions.begin(), functions.end(), hasAddends);
+    // What continues a partial sum decides whether it can stay one.
+    std::stable_partition(functions.begin(), functions.end(), hasPartialSums);
     DimensionClasses classes(getOperation());
     for (func::FuncOp function : functions)
       if (failed(checkPadding(function, classes)))
@@ -83,7 +83,7 @@ private:
                         function.front().getTerminator()->getOperand(number));
   }
 
-  static bool hasAddends(func::FuncOp function) {
+  static bool hasPartialSums(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (!getResultSharding(function, i).getUnreduced().empty())
         return true;
@@ -91,7 +91,7 @@ private:
   }
 
   /// Makes the sum that is a function's result complete after all, wherever it
-  /// is bound: some gradient in it does not come as addends.
+  /// is bound: some gradient in it does not come as partial sums.
   void makeComplete(func::FuncOp function, unsigned number) {
     auto complete = [](ShardingAttr sharding) {
       return sharding.withUnreduced({});

@@ -71,7 +71,7 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   }
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return partitionProduct(matmul);
-  if (auto add = dyn_cast<AddOp>(op); add && succeeded(addAddends(add)))
+  if (auto add = dyn_cast<AddOp>(op); add && succeeded(addPartialSums(add)))
     return success();
   if (isa<ShardingRuleOpInterface>(op))
     return partitionByRule(op);
@@ -109,14 +109,15 @@ SmallVector<Axes> Partitioner::getFactorAxes(Operation *op,
             axes[factor].push_back(axis);
       }
   };
-  // Addends first: they can still be cut along a dimension when summed.
+  // Partial sums first: they can still be sharded along a dimension when
+  // summed.
   take(op->getOperands(), rule.operands, FactorKind::Contracted);
   take(op->getResults(), rule.results, FactorKind::Parallel);
   return axes;
 }
 
-LogicalResult Partitioner::addAddends(AddOp op) {
-  // A sum over microbatches may stay one of addends.
+LogicalResult Partitioner::addPartialSums(AddOp op) {
+  // A sum over microbatches may stay a partial sum.
   ShardingAttr wanted = getSharding(op.getResult());
   if (!wanted.getUnreduced().empty()) {
     if (!values.canReach(op.getLhs(), wanted) ||
@@ -126,8 +127,8 @@ LogicalResult Partitioner::addAddends(AddOp op) {
     cloneLocally(op, operands, wanted);
     return success();
   }
-  ShardingAttr lhs = values.getAddends(op.getLhs());
-  if (!lhs || lhs != values.getAddends(op.getRhs()))
+  ShardingAttr lhs = values.getPartialSumLayout(op.getLhs());
+  if (!lhs || lhs != values.getPartialSumLayout(op.getRhs()))
     return failure();
   Value operands[] = {get(op.getLhs(), lhs), get(op.getRhs(), lhs)};
   cloneLocally(op, operands, lhs);
@@ -155,7 +156,7 @@ LogicalResult Partitioner::partitionByRule(Operation *op) {
                << dim << " (\"" << extent.name << "\") of operand " << number
                << " has size " << extent.size << ", which is padded to "
                << extent.getPadded()
-               << " because axes cut it elsewhere, but must be whole here; "
+               << " because axes shard it elsewhere, but must be whole here; "
                   "choose a mesh that divides it, or another strategy";
     }
   for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
@@ -163,11 +164,11 @@ LogicalResult Partitioner::partitionByRule(Operation *op) {
         values.get(operand, getLayout(getDimAxes(factors)), loc));
   SmallVector<ShardingAttr> layouts;
   for (ArrayRef<int64_t> factors : rule.results) {
-    // A cut that does not reach the result makes addends of it.
+    // What is sharded and does not reach the result makes partial sums of it.
     Axes unreduced;
-    for (auto [factor, cut] : llvm::enumerate(axes))
+    for (auto [factor, sharded] : llvm::enumerate(axes))
       if (!llvm::is_contained(factors, static_cast<int64_t>(factor)))
-        llvm::append_range(unreduced, cut);
+        llvm::append_range(unreduced, sharded);
     layouts.push_back(getLayout(getDimAxes(factors), unreduced));
   }
   cloneLocally(op, operands, layouts);
@@ -178,8 +179,9 @@ LogicalResult Partitioner::partitionConstant(Operation *op) {
   Value result = op->getResult(0);
   ShardingAttr sharding = getSharding(result);
   if (getType(result, sharding) != result.getType())
-    return op->emitOpError("is a constant that is cut or padded; expected it "
-                           "whole on every rank");
+    return op->emitOpError(
+        "is a constant that is sharded or padded; expected it "
+        "whole on every rank");
   cloneLocally(op, {}, sharding);
   return success();
 }
@@ -188,19 +190,19 @@ LogicalResult Partitioner::partitionConstant(Operation *op) {
 // Products
 //===----------------------------------------------------------------------===//
 
-LogicalResult Partitioner::partitionWhole(MatmulOp op,
-                                          const ccl::ProductCuts &cuts) {
+LogicalResult
+Partitioner::partitionWhole(MatmulOp op, const ccl::ProductSharding &sharding) {
   Value tensors[3] = {op.getA(), op.getB(), op.getResult()};
   ShardingAttr layouts[3];
   for (auto [tensor, value] : llvm::enumerate(tensors)) {
     layouts[tensor] = getSharding(value);
     for (int group = 0; group < 3; ++group)
-      if (int64_t dim = cuts.dims[tensor][group]; dim >= 0)
+      if (int64_t dim = sharding.dims[tensor][group]; dim >= 0)
         layouts[tensor] = layouts[tensor].withDimAxes(
             dim, ArrayRef(layouts[tensor].getDimAxes(dim)).drop_back());
   }
-  // K is whole or cut alike: what is not summed here are addends.
-  layouts[2] = layouts[2].withUnreduced(cuts.shared[1]);
+  // K is whole or sharded alike: what is not summed here are partial sums.
+  layouts[2] = layouts[2].withUnreduced(sharding.shared[1]);
   Value a = values.getTransient(op.getA(), layouts[0], loc);
   Value b = values.getTransient(op.getB(), layouts[1], loc);
   cloneLocally(op, {a, b}, layouts[2]);
@@ -214,21 +216,21 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
                           "later");
   ShardingAttr shardings[3] = {getSharding(op.getA()), getSharding(op.getB()),
                                getSharding(op.getResult())};
-  FailureOr<ccl::ProductCuts> cuts = ccl::getProductCuts(
+  FailureOr<ccl::ProductSharding> sharding = ccl::getProductSharding(
       op.getNumM(), op.getNumK(), op.getNumN(), op.getTransposeA(),
       op.getTransposeB(), mesh, [&](int tensor, int64_t dim) {
         return shardings[tensor].getDimAxes(dim);
       });
   std::optional<ccl::ProductForm::Tensor> stationary;
-  if (succeeded(cuts))
-    stationary = cuts->getStationary();
+  if (succeeded(sharding))
+    stationary = sharding->getStationary();
   if (!stationary) {
     ++numLocal;
     return partitionByRule(op);
   }
   auto move = op->getAttrOfType<StringAttr>(OptimusDialect::kMove);
   int64_t panels = 1;
-  for (const auto &axes : cuts->axes)
+  for (const auto &axes : sharding->axes)
     for (StringRef axis : axes)
       if (!axis.empty())
         panels = std::lcm(panels, *mesh.getAxisSize(axis));
@@ -243,10 +245,10 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
               "another mesh";
   if (hasTooMany || (move && move == OptimusDialect::kMoveWhole)) {
     ++numLocal;
-    return partitionWhole(op, *cuts);
+    return partitionWhole(op, *sharding);
   }
   ShardingAttr layout =
-      shardings[2].withUnreduced(cuts->getUnreduced(*stationary));
+      shardings[2].withUnreduced(sharding->getUnreduced(*stationary));
   Value a = get(op.getA()), b = get(op.getB());
   constexpr StringLiteral names[] = {"a", "b", "c"};
   Value product = ccl::MatmulOp::create(

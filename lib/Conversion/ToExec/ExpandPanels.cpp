@@ -8,7 +8,7 @@
 //
 // One tensor of a product A·B = C stays where it is. The index that it lacks
 // is streamed in panels, and each of the other two moves over the axis that
-// cuts this index in it: an operand's panel is broadcast by its owner, a
+// shards this index in it: an operand's panel is broadcast by its owner, a
 // result's panel is reduced to its owner. A panel of a tensor is a matrix of
 // the tensor's memory, [outer, inner] with a leading dimension, where the
 // dimensions before the streamed one make up `outer`.
@@ -73,8 +73,8 @@ public:
   /// Reads the form; the product goes to `result`, its own or a sum's.
   LogicalResult describe(Value result) {
     FailureOr<ccl::ProductForm> form = ccl::getProductForm(op);
-    FailureOr<ccl::ProductCuts> cuts = ccl::getProductCuts(op);
-    if (failed(form) || failed(cuts))
+    FailureOr<ccl::ProductSharding> sharding = ccl::getProductSharding(op);
+    if (failed(form) || failed(sharding))
       return op.emitOpError("has no form of distributed product");
     stationary = form->stationary;
     numPanels = form->panels;
@@ -89,12 +89,12 @@ public:
     operands[2].colGroup = N;
     Value values[3] = {op.getA(), op.getB(), op.getResult()};
     // Where in its group the streamed dimension stands: that of a tensor that
-    // cuts it, else the first.
+    // shards it, else the first.
     int64_t position = 0;
     for (int tensor = 0; tensor < 3; ++tensor)
-      if (tensor != stationary && cuts->dims[tensor][streamed] >= 0)
+      if (tensor != stationary && sharding->dims[tensor][streamed] >= 0)
         position =
-            cuts->dims[tensor][streamed] - getDims(tensor, streamed).first;
+            sharding->dims[tensor][streamed] - getDims(tensor, streamed).first;
     for (int tensor = 0; tensor < 3; ++tensor) {
       Operand &operand = operands[tensor];
       operand.tensor = tensor == 2 ? result : values[tensor];
@@ -171,7 +171,7 @@ private:
     operand.isStreamed = true;
     operand.streamsRows = operand.rowGroup == streamed;
     if (numPanels % ranks != 0 || shape[dim] % (numPanels / ranks) != 0)
-      return op.emitOpError() << "cannot cut dimension " << dim << " of "
+      return op.emitOpError() << "cannot shard dimension " << dim << " of "
                               << StringRef("ABC").substr(tensor, 1) << ", "
                               << shape[dim] << " on each of " << ranks
                               << " ranks, into " << numPanels << " panels";

@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// A tensor as [outer, inner], cut before dimension `dim`.
+/// A tensor as [outer, inner], sharded before dimension `dim`.
 static std::pair<int64_t, int64_t> splitBefore(Value tensor, int64_t dim) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(tensor.getType()).getShape();
   int64_t outer = 1;

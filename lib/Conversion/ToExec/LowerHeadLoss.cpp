@@ -10,7 +10,7 @@
 // For each chunk of tokens: logits = h·tableᵀ; e = exp(logits − row maximum);
 // the loss from Σe and the target's logit; dlogits in place of e; then the
 // chunk's addend to dtable, and its rows of dh, which may replace those of h.
-// Where an axis cuts the vocabulary, maxima and sums are reduced over it.
+// Where an axis shards the vocabulary, maxima and sums are reduced over it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -119,9 +119,10 @@ private:
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
     if (op.axis.empty()) {
-      lowering.launch(kernels.softmaxSums(rows, vocab, /*withGrad=*/op.dh != nullptr),
-                      {update(chunkLogits), read(targets), write(chunkSums)},
-                      {first, real});
+      lowering.launch(
+          kernels.softmaxSums(rows, vocab, /*withGrad=*/op.dh != nullptr),
+          {update(chunkLogits), read(targets), write(chunkSums)},
+          {first, real});
       return;
     }
     Value chunkMaxima = lowering.slice(maxima, 0, rows);

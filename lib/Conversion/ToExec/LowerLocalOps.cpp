@@ -48,7 +48,7 @@ public:
     ArrayRef<int64_t> local = cast<RankedTensorType>(type).getShape();
     SmallVector<int64_t> whole = ccl::getGlobalShape(type);
     // The stream, then where this rank's part begins: an addend for each
-    // dimension that is cut.
+    // dimension that is sharded.
     SmallVector<Value> scalars = {lowering.createConstant(op.getStream())};
     int64_t stride = 1;
     for (int64_t dim = local.size() - 1; dim >= 0; --dim) {
@@ -186,7 +186,7 @@ public:
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+        /*after=*/DenseI32ArrayAttr());
   }
 
   void lower(AttentionGradOp op) {
@@ -201,12 +201,11 @@ public:
         getPart(op.getDinputs(), shape, AttentionShape::K),
         getPart(op.getDinputs(), shape, AttentionShape::V),
         op.getLengths() ? lowering.getBuffer(op.getLengths()) : Value(),
-        shape.batch,
-        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
-        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(),
+        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
+        shape.headDim, shape.getStride(AttentionShape::Q),
+        shape.getStride(AttentionShape::K), op.getCausal(),
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+        /*after=*/DenseI32ArrayAttr());
   }
 
   void lower(RotaryOp op) {

@@ -471,7 +471,8 @@ TEST_F(Destination, ReadersFindOneCheckpointWhileWritersReplaceIt) {
     });
     int64_t last = 0;
     std::set<int64_t> steps;
-    for (int i = 0; i < 2000; ++i) {
+    // However slow the disk is to take what the writer syncs.
+    for (int i = 0; i < 2000 || steps.size() <= 5; ++i) {
       auto checkpoint = Checkpoint::open(dir);
       EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
       if (!checkpoint.ok())
@@ -484,7 +485,6 @@ TEST_F(Destination, ReadersFindOneCheckpointWhileWritersReplaceIt) {
     }
     stop = true;
     writer.join();
-    EXPECT_GT(steps.size(), 5u);
   }
 }
 

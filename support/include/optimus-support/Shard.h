@@ -37,9 +37,10 @@ struct ShardRun {
 /// nowhere replicate. The three lists have one entry a dimension; a scalar has
 /// none.
 struct ShardLayout {
-  std::vector<int64_t> shape;         ///< whole and unpadded
-  std::vector<int64_t> localShape;    ///< of each rank's shard, with padding
-  std::vector<std::vector<int>> axes; ///< mesh axes that cut it, slowest first
+  std::vector<int64_t> shape;      ///< whole and unpadded
+  std::vector<int64_t> localShape; ///< of each rank's shard, with padding
+  std::vector<std::vector<int>>
+      axes; ///< mesh axes that shard it, slowest first
 
   /// Elements of the whole tensor, without padding.
   int64_t numElements() const;

@@ -71,7 +71,7 @@ func.func @tied(%table: tensor<10x16xf32> {optimus.role = "token_embedding"}, %t
   return %loss, %d : tensor<f32>, tensor<10x16xf32>
 }
 
-// A complete value is added after the sum, not once for each addend.
+// A complete value is added after the sum, not once for each partial sum.
 // CHECK-LABEL: func.func @complete_accumulator(
 // CHECK: %[[G:.*]] = optimus.embedding_grad %{{.*}}, %arg2 :
 // CHECK: %[[S:.*]] = ccl.reduce_scatter %[[G]] {axis = "row", dim = 1 : i64}
@@ -81,8 +81,8 @@ func.func @complete_accumulator(%known: tensor<10x16xf32> {optimus.role = "token
   return %d : tensor<10x16xf32>
 }
 
-// Tensors cut alike are summed together; each scalar is reduced over the axes
-// that cut what it sums.
+// Tensors sharded alike are summed together; each scalar is reduced over the axes
+// that shard what it sums.
 // CHECK-LABEL: func.func @global_norm(
 // CHECK-DAG: %[[WHOLE:.*]] = optimus.sum_squares %arg3 : (tensor<3xf32>) -> tensor<f32>
 // CHECK-DAG: %[[COL:.*]] = optimus.sum_squares %arg1, %arg2 : {{.*}} unreduced = {"col"}
@@ -98,7 +98,7 @@ func.func @global_norm(%a: tensor<8x8xf32> {optimus.role = "mlp_up.weight"}, %b:
 }
 
 // A whole row that is padded has moments of its real elements only: the class
-// of x's rows is that of w's, which 2 ranks cut.
+// of x's rows is that of w's, which 2 ranks shard.
 // ROWS-LABEL: func.func @padded_row(
 // ROWS: %[[M:.*]] = optimus.row_moments %arg0 : (tensor<2x8x6xf32, #ccl.local<[4, 8, 5]{{.*}} -> tensor<2x8x2xf32
 // ROWS: optimus.merge_moments %[[M]] {counts = array<i64: 5>

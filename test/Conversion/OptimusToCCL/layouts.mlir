@@ -17,7 +17,7 @@ func.func @on_demand(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@
   return %0, %1, %x : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
 
-// An axis that goes to another dimension: gathered, then cut.
+// An axis that goes to another dimension: gathered, then sharded.
 // CHECK-LABEL: func.func @across(
 // CHECK: %[[G:.*]] = ccl.all_gather %arg0 {axis = "col", dim = 1 : i64}
 // CHECK: %[[S:.*]] = ccl.slice %[[G]] {axis = "col", dim = 0 : i64} : {{.*}} -> tensor<1x8xf32, #ccl.local<[4, 8], <@mesh, [{"row", "col"}, {}]>>>
@@ -27,14 +27,14 @@ func.func @across(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mes
   return %0 : tensor<4x8xf32>
 }
 
-// Addends over an axis that cuts the sum are scattered, others are summed on
+// Partial sums over an axis that shards the sum are scattered, others are summed on
 // every rank.
-// CHECK-LABEL: func.func @addends(
+// CHECK-LABEL: func.func @partial_sums(
 // CHECK: %[[S:.*]] = optimus.sum_leading %arg0 {{.*}}unreduced = {"row"}
 // CHECK: %[[T:.*]] = optimus.sum_leading %arg0 {{.*}}unreduced = {"row"}
 // CHECK-DAG: ccl.reduce_scatter %{{.*}} {axis = "row", dim = 0 : i64} : {{.*}} -> tensor<2xf32, #ccl.local<[8], <@mesh, [{"col", "row"}]>>>
 // CHECK-DAG: ccl.all_reduce %{{.*}} {axis = "row"} : {{.*}} -> tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}]>>>
-func.func @addends(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+func.func @partial_sums(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {"col"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = optimus.sum_leading %x {optimus.shardings = [#optimus.sharding<@mesh, [{"col"}]>]} : (tensor<4x8xf32>) -> tensor<8xf32>
   %1 = optimus.sum_leading %x {optimus.shardings = [#optimus.sharding<@mesh, [{"col", "row"}]>]} : (tensor<4x8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>

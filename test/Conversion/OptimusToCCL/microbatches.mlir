@@ -1,6 +1,6 @@
 // RUN: optimus-opt %s --split-input-file --optimus-shard='mesh=data:2,row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip | FileCheck %s
 
-// The sum of a gradient over microbatches goes on as addends of the ranks that
+// The sum of a gradient over microbatches goes on as partial sums of the ranks that
 // have different tokens; what is done with it reduces it.
 // CHECK-LABEL: func.func @accumulate(
 // CHECK-SAME: %arg1: tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}], unreduced = {"data", "row"}>>>

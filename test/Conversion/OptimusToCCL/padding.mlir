@@ -2,7 +2,7 @@
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 
-// A class has one padded extent. The contracted dimension, 7, is cut by 3 in x
+// A class has one padded extent. The contracted dimension, 7, is sharded by 3 in x
 // and by 2 in w, so it is padded to 12; the other dimensions, 3 and 5, to 4
 // and 6.
 // CHECK-LABEL: func.func @classes(

@@ -37,7 +37,7 @@ func.func @fused(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh
 
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 func.func @constant() -> tensor<4x8xf32> {
-  // expected-error @+1 {{is a constant that is cut or padded; expected it whole on every rank}}
+  // expected-error @+1 {{is a constant that is sharded or padded; expected it whole on every rank}}
   %0 = arith.constant {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}]>]} dense<1.0> : tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
@@ -82,11 +82,11 @@ func.func @held(%x: tensor<281474976710656xf32> {optimus.sharding = #one}) -> te
 
 // -----
 
-#cut = #optimus.sharding<@mesh, [{"row"}]>
+#sharded = #optimus.sharding<@mesh, [{"row"}]>
 #one = #optimus.sharding<@mesh, [{}]>
 optimus.mesh @mesh <["row" = 65536]>
 // expected-error @+1 {{moves 2305878193585782784 elements among all ranks; expected at most 576460752303423487, choose fewer ranks or a smaller model}}
-func.func @moved(%x: tensor<268435456xf32> {optimus.sharding = #cut}) -> (tensor<268435456xf32> {optimus.sharding = #one}) {
-  %0 = optimus.gelu %x {optimus.shardings = [#cut]} : tensor<268435456xf32>
+func.func @moved(%x: tensor<268435456xf32> {optimus.sharding = #sharded}) -> (tensor<268435456xf32> {optimus.sharding = #one}) {
+  %0 = optimus.gelu %x {optimus.shardings = [#sharded]} : tensor<268435456xf32>
   return %0 : tensor<268435456xf32>
 }

@@ -49,7 +49,7 @@ func.func @one_dimensional(%x: tensor<12x18xf32>,
   return %y : tensor<12x18xf32>
 }
 
-// Two indices cut differently have no distributed form: parts are put together
+// Two indices sharded differently have no distributed form: parts are put together
 // as far as a local product needs.
 // CHECK-LABEL: func.func @neither(
 // CHECK: %[[X:.*]] = ccl.slice %arg0 {axis = "row", dim = 0 : i64}

@@ -1,8 +1,8 @@
 // RUN: optimus-opt %s --optimus-differentiate --optimus-shard='strategy=megatron' --optimus-partition --optimus-verify-partition -o %t.mlir && FileCheck %s < %t.mlir
 // RUN: optimus-interpret %t.mlir --gradcheck --draw 7 | FileCheck %s --check-prefix=GRADIENT
 
-// Annotations cut the heads of queries of one group over two columns, each of
-// which holds the keys and values that they share. Their gradients are addends, and
+// Annotations shard the heads of queries of one group over two columns, each of
+// which holds the keys and values that they share. Their gradients are partial sums, and
 // are reduced once. The gradient of the partitioned program is that of its loss.
 // CHECK-LABEL: func.func @grad
 // CHECK: optimus.attention {{.*}} -> (tensor<2x4x1x1x4xf32, #ccl.local<[2, 4, 1, 2, 4], <@mesh, [{}, {}, {}, {"col"}, {}]>>>

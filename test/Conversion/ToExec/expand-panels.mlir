@@ -26,8 +26,8 @@ func.func @c_stays(%x: tensor<4x6xf32, #x>, %w: tensor<6x3x2xf32, #w>) -> tensor
   return %0 : tensor<4x3x2xf32, #y>
 }
 
-// A stays: B's panel is broadcast over the axis that cuts n in B, C's is
-// reduced over the one that cuts n in C, and made in place on its owner.
+// A stays: B's panel is broadcast over the axis that shards n in B, C's is
+// reduced over the one that shards n in C, and made in place on its owner.
 // CHECK-LABEL: func.func @a_stays(
 // CHECK-SAME: %[[X:.*]]: memref<24xf32>, %[[W:.*]]: memref<36xf32>, %[[Y:.*]]: memref<24xf32>)
 // CHECK: %[[PW:.*]] = exec.select_rank "row" is 0, %[[W]], %{{.*}}

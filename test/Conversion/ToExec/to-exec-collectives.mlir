@@ -1,6 +1,6 @@
 // RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --verify-roundtrip | FileCheck %s
 
-#cut = #ccl.local<[4, 6, 8], #optimus.sharding<@mesh, [{}, {"col"}, {}]>>
+#sharded = #ccl.local<[4, 6, 8], #optimus.sharding<@mesh, [{}, {"col"}, {}]>>
 #partial = #ccl.local<[4, 6, 8], #optimus.sharding<@mesh, [{}, {}, {}], unreduced = {"col"}>>
 #rows = #ccl.local<[4, 10], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #table = #ccl.local<[7, 8], #optimus.sharding<@mesh, [{"col"}, {}]>>
@@ -16,11 +16,11 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // CHECK-NEXT: exec.wait %[[T0]] {id = 1 : i32}
 // CHECK-NEXT: exec.collective_start reduce_scatter sum over "col", %[[P]] to %[[S]] {dst_ld = 24 : i64, id = 2 : i32, inner = 24 : i64, outer = 4 : i64, src_ld = 48 : i64}
 // CHECK: exec.collective_start all_reduce sum over "col", %[[P]] to %[[R]] {dst_ld = 192 : i64, {{.*}}inner = 192 : i64, outer = 1 : i64, src_ld = 192 : i64}
-func.func @gather_and_scatter(%x: tensor<4x3x8xf32, #cut>, %p: tensor<4x6x8xf32, #partial>) -> (tensor<4x6x8xf32>, tensor<4x3x8xf32, #cut>, tensor<4x6x8xf32>) {
-  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x3x8xf32, #cut>) -> tensor<4x6x8xf32>
-  %1 = ccl.reduce_scatter %p {axis = "col", dim = 1 : i64} : (tensor<4x6x8xf32, #partial>) -> tensor<4x3x8xf32, #cut>
+func.func @gather_and_scatter(%x: tensor<4x3x8xf32, #sharded>, %p: tensor<4x6x8xf32, #partial>) -> (tensor<4x6x8xf32>, tensor<4x3x8xf32, #sharded>, tensor<4x6x8xf32>) {
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x3x8xf32, #sharded>) -> tensor<4x6x8xf32>
+  %1 = ccl.reduce_scatter %p {axis = "col", dim = 1 : i64} : (tensor<4x6x8xf32, #partial>) -> tensor<4x3x8xf32, #sharded>
   %2 = ccl.all_reduce %p {axis = "col"} : (tensor<4x6x8xf32, #partial>) -> tensor<4x6x8xf32>
-  return %0, %1, %2 : tensor<4x6x8xf32>, tensor<4x3x8xf32, #cut>, tensor<4x6x8xf32>
+  return %0, %1, %2 : tensor<4x6x8xf32>, tensor<4x3x8xf32, #sharded>, tensor<4x6x8xf32>
 }
 
 // What ends in its all_reduce is reduced in place.
@@ -38,9 +38,9 @@ func.func @in_place(%p: tensor<4x6x8xf32, #partial>) -> tensor<4x6x8xf32> {
 // CHECK-SAME: %[[X:.*]]: memref<192xf32>, %[[Y:.*]]: memref<96xf32>)
 // CHECK-NEXT: %[[MINE:.*]] = exec.slice_rank %[[X]] over ["col"] stride 24 : memref<192xf32> to memref<168xf32>
 // CHECK-NEXT: exec.copy %[[Y]] from %[[MINE]] : memref<168xf32> {cols = 24 : i64, dst_ld = 24 : i64, id = 0 : i32, rows = 4 : i64, src_ld = 48 : i64}
-func.func @slice(%x: tensor<4x6x8xf32>) -> tensor<4x3x8xf32, #cut> {
-  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6x8xf32>) -> tensor<4x3x8xf32, #cut>
-  return %0 : tensor<4x3x8xf32, #cut>
+func.func @slice(%x: tensor<4x6x8xf32>) -> tensor<4x3x8xf32, #sharded> {
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6x8xf32>) -> tensor<4x3x8xf32, #sharded>
+  return %0 : tensor<4x3x8xf32, #sharded>
 }
 
 // Moments leave padding out, and stand side by side in rank order.
@@ -57,7 +57,7 @@ func.func @moments(%x: tensor<2x6xf32, #rows>) -> (tensor<2xf32, #means>, tensor
   return %2, %3 : tensor<2xf32, #means>, tensor<2xf32, #means>
 }
 
-// The rows of a table that is cut begin at this rank's offset.
+// The rows of a table that is sharded begin at this rank's offset.
 // CHECK-LABEL: func.func @embedding(
 // CHECK: %[[FIRST:.*]] = exec.part_offset 4 over ["col"]
 // CHECK: exec.launch @embedding{{.*}} scalars(%[[FIRST]] : i64)

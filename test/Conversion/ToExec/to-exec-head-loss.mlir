@@ -52,7 +52,7 @@ func.func @loss_only(%h: tensor<4x8xf32>, %table: tensor<6x8xf32>, %targets: ten
   return %0#0, %0#1 : tensor<f32>, tensor<f32>
 }
 
-// The vocabulary of 11 is cut over "col" into two parts of 6, h likewise.
+// The vocabulary of 11 is sharded over "col" into two parts of 6, h likewise.
 // CHECK-LABEL: func.func @sharded(
 // CHECK-SAME: %[[H:.*]]: memref<32xf32>, %[[TABLE:.*]]: memref<48xf32>, %[[TARGETS:.*]]: memref<8xi32>, {{.*}}, %[[DH:.*]]: memref<32xf32>, %[[DTABLE:.*]]: memref<48xf32>)
 // CHECK: %[[FIRST:.*]] = exec.part_offset 6 over ["col"]
@@ -78,7 +78,7 @@ func.func @sharded(%h: tensor<8x4xf32, #local_h>, %table: tensor<6x8xf32, #local
 
 #whole_h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {}]>>
 
-// Where h is whole, so is dh: its addends are reduced in place.
+// Where h is whole, so is dh: its partial sums are reduced in place.
 // CHECK-LABEL: func.func @whole_h(
 // CHECK-SAME: {{.*}}, %[[DH:.*]]: memref<64xf32>, %{{.*}}: memref<48xf32>)
 // CHECK-NOT: all_gather

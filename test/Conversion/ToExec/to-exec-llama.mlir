@@ -11,13 +11,13 @@ func.func @rms_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %dy: tensor<8x4xf32>
   return %y, %dx, %dg : tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>
 }
 
-// CHECK-LABEL: func.func @cut_rms_norm
+// CHECK-LABEL: func.func @sharded_rms_norm
 // CHECK: exec.launch @row_dot_8x4
 // CHECK: exec.launch @rms_rstd_8x7_
 // CHECK: exec.launch @rms_scale_8x4
 // CHECK: exec.launch @row_dot_weight_8x4
 // CHECK: exec.launch @rms_norm_grad_sums_7_8x4
-func.func @cut_rms_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %dy: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>) {
+func.func @sharded_rms_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %dy: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>) {
   %s = optimus.row_dot %x, %x : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8xf32>
   %r = optimus.rms_rstd %s {size = 7 : i64, epsilon = 1.0e-06 : f64} : tensor<8xf32>
   %y = optimus.rms_scale %x, %r, %g : (tensor<8x4xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<8x4xf32>

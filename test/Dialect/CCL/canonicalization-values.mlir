@@ -14,7 +14,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #rows = #ccl.local<[5, 5], #optimus.sharding<@mesh, [{"row"}, {}]>>
 #both = #ccl.local<[5, 5], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #whole = #ccl.local<[5, 5], #optimus.sharding<@mesh, [{}, {}]>>
-#addends = #ccl.local<[5], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
+#partial = #ccl.local<[5], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
 #sum = #ccl.local<[5], #optimus.sharding<@mesh, [{}]>>
 #part = #ccl.local<[5], #optimus.sharding<@mesh, [{"row"}]>>
 
@@ -29,8 +29,8 @@ func.func @meaning(%x: tensor<5x5xf32>) -> (tensor<5xf32>, tensor<5x5xf32>, tens
 // SIMPLER-NEXT: %[[S:.*]] = ccl.reduce_scatter %[[A]]
 // SIMPLER-NEXT: return %[[S]], %[[X]], %[[X]]
 func.func @written(%x: tensor<3x6xf32, #rows>) -> (tensor<3xf32, #part>, tensor<3x6xf32, #rows>, tensor<3x6xf32, #rows>) {
-  %0 = optimus.sum_leading %x : (tensor<3x6xf32, #rows>) -> tensor<6xf32, #addends>
-  %1 = ccl.all_reduce %0 {axis = "row"} : (tensor<6xf32, #addends>) -> tensor<6xf32, #sum>
+  %0 = optimus.sum_leading %x : (tensor<3x6xf32, #rows>) -> tensor<6xf32, #partial>
+  %1 = ccl.all_reduce %0 {axis = "row"} : (tensor<6xf32, #partial>) -> tensor<6xf32, #sum>
   %2 = ccl.slice %1 {axis = "row", dim = 0 : i64} : (tensor<6xf32, #sum>) -> tensor<3xf32, #part>
   %3 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<3x6xf32, #rows>) -> tensor<3x2xf32, #both>
   %4 = ccl.all_gather %3 {axis = "col", dim = 1 : i64} : (tensor<3x2xf32, #both>) -> tensor<3x6xf32, #rows>

@@ -7,7 +7,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #both = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{"row", "col"}, {}]>>
 #other = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{"col"}, {}]>>
 #padded = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}]>>
-#addends = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
+#partial = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
 
 // CHECK-LABEL: func.func @gather_of_slice
 // CHECK-SAME: (%[[X:.*]]: tensor<4x6xf32,
@@ -81,8 +81,8 @@ func.func @slice_elsewhere(%x: tensor<2x6xf32, #rows>, %y: tensor<2x6xf32, #rows
 // CHECK-NEXT: %[[S:.*]] = ccl.reduce_scatter %[[X]] {axis = "row", dim = 0 : i64} : (tensor<4x6xf32, {{.*}}>) -> tensor<2x6xf32, {{.*}}>
 // CHECK-NEXT: %[[G:.*]] = ccl.all_gather %[[Y]]
 // CHECK-NEXT: return %[[S]], %[[G]]
-func.func @slice_of_sum(%x: tensor<4x6xf32, #addends>, %y: tensor<2x6xf32, #rows>) -> (tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>) {
-  %0 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded>
+func.func @slice_of_sum(%x: tensor<4x6xf32, #partial>, %y: tensor<2x6xf32, #rows>) -> (tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>) {
+  %0 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32, #padded>
   %1 = ccl.all_gather %y {axis = "row", dim = 0 : i64} : (tensor<2x6xf32, #rows>) -> tensor<4x6xf32, #padded>
   %2 = ccl.slice %0 {axis = "row", dim = 0 : i64} : (tensor<4x6xf32, #padded>) -> tensor<2x6xf32, #rows>
   return %2, %1 : tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>
@@ -94,10 +94,10 @@ func.func @slice_of_sum(%x: tensor<4x6xf32, #addends>, %y: tensor<2x6xf32, #rows
 // CHECK-NEXT: ccl.slice
 // CHECK: ccl.all_reduce
 // CHECK-NEXT: ccl.slice
-func.func @slice_of_used_sum(%x: tensor<4x6xf32, #addends>) -> (tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>, tensor<2x6xf32, #other>) {
-  %0 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded>
+func.func @slice_of_used_sum(%x: tensor<4x6xf32, #partial>) -> (tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>, tensor<2x6xf32, #other>) {
+  %0 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32, #padded>
   %1 = ccl.slice %0 {axis = "row", dim = 0 : i64} : (tensor<4x6xf32, #padded>) -> tensor<2x6xf32, #rows>
-  %2 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded>
+  %2 = ccl.all_reduce %x {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32, #padded>
   %3 = ccl.slice %2 {axis = "col", dim = 0 : i64} : (tensor<4x6xf32, #padded>) -> tensor<2x6xf32, #other>
   return %1, %0, %3 : tensor<2x6xf32, #rows>, tensor<4x6xf32, #padded>, tensor<2x6xf32, #other>
 }

@@ -20,7 +20,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
 func.func @head_loss_c1_table(%h: tensor<8x4xf32, #h>, %table: tensor<11x12xf32>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C1: expected a table whose rows "col" cuts, found #optimus.sharding<@mesh, [{}, {}]>}}
+  // expected-error @below {{C1: expected a table whose rows "col" shards, found #optimus.sharding<@mesh, [{}, {}]>}}
   %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<11x12xf32>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
   return
 }
@@ -73,7 +73,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
 #dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
 func.func @head_loss_grad_c1_table(%h: tensor<8x4xf32, #h>, %table: tensor<11x12xf32>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C1: expected a table whose rows "col" cuts, found #optimus.sharding<@mesh, [{}, {}]>}}
+  // expected-error @below {{C1: expected a table whose rows "col" shards, found #optimus.sharding<@mesh, [{}, {}]>}}
   %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<11x12xf32>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<11x12xf32, #dtable>)
   return
 }
@@ -110,10 +110,10 @@ func.func @head_loss_grad_c2_rank(%h: tensor<8x4xf32, #h>, %table: tensor<4xf32,
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
-#cut = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{}, {"row"}]>>
-func.func @head_loss_c3(%h: tensor<16x6xf32, #cut>, %table: tensor<4x12xf32, #table>, %targets: tensor<16xi32>) {
-  // expected-error @below {{C3: expected h whole or cut by "col" along its last dimension, found #optimus.sharding<@mesh, [{}, {"row"}]>}}
-  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<16x6xf32, #cut>, tensor<4x12xf32, #table>, tensor<16xi32>) -> (tensor<f32>, tensor<f32>)
+#sharded = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{}, {"row"}]>>
+func.func @head_loss_c3(%h: tensor<16x6xf32, #sharded>, %table: tensor<4x12xf32, #table>, %targets: tensor<16xi32>) {
+  // expected-error @below {{C3: expected h whole or sharded by "col" along its last dimension, found #optimus.sharding<@mesh, [{}, {"row"}]>}}
+  %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<16x6xf32, #sharded>, tensor<4x12xf32, #table>, tensor<16xi32>) -> (tensor<f32>, tensor<f32>)
   return
 }
 
@@ -135,7 +135,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #h = #ccl.local<[16, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
 func.func @head_loss_c3_tokens(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<16xi32>) {
-  // expected-error @below {{C3: expected dimension 0 to be cut alike in h and targets}}
+  // expected-error @below {{C3: expected dimension 0 to be sharded alike in h and targets}}
   %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<16xi32>) -> (tensor<f32>, tensor<f32>)
   return
 }
@@ -160,7 +160,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #table = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}]>>
 #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
 func.func @head_loss_c4(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C4: expected loss_sum unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, []>}}
+  // expected-error @below {{C4: expected loss_sum unreduced over the axes that shard targets, [row], found #optimus.sharding<@mesh, []>}}
   %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32>, tensor<f32>)
   return
 }
@@ -174,7 +174,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
 #other = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"col"}>>
 func.func @head_loss_c4_count(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C4: expected real_count unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, [], unreduced = {"col"}>}}
+  // expected-error @below {{C4: expected real_count unreduced over the axes that shard targets, [row], found #optimus.sharding<@mesh, [], unreduced = {"col"}>}}
   %0, %1 = ccl.head_loss %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #other>)
   return
 }
@@ -214,7 +214,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
 #dtable = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
 func.func @head_loss_grad_c4(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C4: expected loss_sum unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, []>}}
+  // expected-error @below {{C4: expected loss_sum unreduced over the axes that shard targets, [row], found #optimus.sharding<@mesh, []>}}
   %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32>, tensor<f32>, tensor<8x4xf32, #h>, tensor<4x12xf32, #dtable>)
   return
 }
@@ -242,7 +242,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
 func.func @head_loss_grad_c6(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C6: expected dtable unreduced over the axes that cut targets, [row], found #optimus.sharding<@mesh, [{"col"}, {}]>}}
+  // expected-error @below {{C6: expected dtable unreduced over the axes that shard targets, [row], found #optimus.sharding<@mesh, [{"col"}, {}]>}}
   %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<4x12xf32, #table>)
   return
 }
@@ -256,7 +256,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
 #whole = #ccl.local<[11, 12], #optimus.sharding<@mesh, [{}, {}], unreduced = {"row"}>>
 func.func @head_loss_grad_c6_shape(%h: tensor<8x4xf32, #h>, %table: tensor<4x12xf32, #table>, %targets: tensor<8xi32, #tokens>) {
-  // expected-error @below {{C6: expected dtable to be cut as the table of type}}
+  // expected-error @below {{C6: expected dtable to be sharded as the table of type}}
   %0, %1, %2, %3 = ccl.head_loss_grad %h, %table, %targets {axis = "col", chunk = 512 : i64} : (tensor<8x4xf32, #h>, tensor<4x12xf32, #table>, tensor<8xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<11x12xf32, #whole>)
   return
 }
@@ -289,7 +289,7 @@ func.func @matmul_c1(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #x = #ccl.local<[12, 12], #optimus.sharding<@mesh, [{"row", "col"}, {}]>>
 func.func @matmul_c2(%x: tensor<2x12xf32, #x>, %w: tensor<12x6xf32>) {
-  // expected-error @below {{C2: expected each group of dimensions to be cut by one axis at most beyond those that cut it alike}}
+  // expected-error @below {{C2: expected each group of dimensions to be sharded by one axis at most beyond those that shard it alike}}
   %0 = ccl.matmul %x, %w {stationary = "b", panels = 6 : i64} : (tensor<2x12xf32, #x>, tensor<12x6xf32>) -> tensor<12x6xf32>
   return
 }
@@ -301,7 +301,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #w = #ccl.local<[6, 6, 6], #optimus.sharding<@mesh, [{}, {"row"}, {"col"}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c2_streamed(%x: tensor<4x2x6xf32, #x>, %w: tensor<6x3x2xf32, #w>) {
-  // expected-error @below {{beyond those that cut it alike in both tensors, along one dimension}}
+  // expected-error @below {{beyond those that shard it alike in both tensors, along one dimension}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64, contracting = 2 : i64} : (tensor<4x2x6xf32, #x>, tensor<6x3x2xf32, #w>) -> tensor<4x2xf32, #y>
   return
 }
@@ -409,7 +409,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c5(%x: tensor<4x4xf32, #x>, %w: tensor<6x6xf32, #w>) {
-  // expected-error @below {{C5: expected N to be cut alike in b and in c, which stays}}
+  // expected-error @below {{C5: expected N to be sharded alike in b and in c, which stays}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<6x6xf32, #w>) -> tensor<4x2xf32, #y>
   return
 }
@@ -433,7 +433,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c6(%x: tensor<4x12xf32, #x>, %w: tensor<6x2xf32, #w>) {
-  // expected-error @below {{C6: expected a without addends}}
+  // expected-error @below {{C6: expected a without partial sums}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<4x12xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
   return
 }
@@ -444,7 +444,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c6_moves(%x: tensor<4x12xf32, #x>, %w: tensor<12x6xf32>) {
-  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over {}, which cut the contracted index}}
+  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over {}, which shard the contracted index}}
   %0 = ccl.matmul %x, %w {stationary = "a", panels = 6 : i64} : (tensor<4x12xf32, #x>, tensor<12x6xf32>) -> tensor<4x2xf32, #y>
   return
 }
@@ -456,7 +456,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"col"}, {"row"}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
 func.func @matmul_c6_unreduced(%x: tensor<4x4xf32, #x>, %w: tensor<4x3xf32, #w>) {
-  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over {col}, which cut the contracted index}}
+  // expected-error @below {{C6: expected c to be reduced to its owners or unreduced over {col}, which shard the contracted index}}
   %0 = ccl.matmul %x, %w {stationary = "a", panels = 6 : i64} : (tensor<4x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<4x6xf32, #y>
   return
 }

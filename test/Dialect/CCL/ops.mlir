@@ -5,9 +5,9 @@
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 
-#cut = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
+#sharded = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {"col"}]>>
 #padded = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}]>>
-#addends = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
+#partial = #ccl.local<[4, 5], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
 
 #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #w = #ccl.local<[12, 5, 2], #optimus.sharding<@mesh, [{"row"}, {"col"}, {}]>>
@@ -25,19 +25,19 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 // CHECK-LABEL: func.func private @local
 // CHECK-SAME: tensor<4x2xf32, #ccl.local<[4, 5], <@mesh, [{}, {"col"}]>>>
 // CHECK-SAME: tensor<f32, #ccl.local<[], <@mesh, [], unreduced = {"row"}>>>
-func.func private @local(tensor<4x2xf32, #cut>, tensor<f32, #sum>)
+func.func private @local(tensor<4x2xf32, #sharded>, tensor<f32, #sum>)
 
 // CHECK-LABEL: func.func @all_gather
 // CHECK: ccl.all_gather %{{.*}} {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #ccl.local<{{.*}}>>) -> tensor<4x6xf32, #ccl.local<[4, 5], <@mesh, [{}, {}]>>>
-func.func @all_gather(%x: tensor<4x2xf32, #cut>) -> tensor<4x6xf32, #padded> {
-  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #cut>) -> tensor<4x6xf32, #padded>
+func.func @all_gather(%x: tensor<4x2xf32, #sharded>) -> tensor<4x6xf32, #padded> {
+  %0 = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x2xf32, #sharded>) -> tensor<4x6xf32, #padded>
   return %0 : tensor<4x6xf32, #padded>
 }
 
 // CHECK-LABEL: func.func @all_reduce
 // CHECK: ccl.all_reduce %{{.*}} {axis = "col"} : (tensor<4x6xf32, #ccl.local<{{.*}}>>) -> tensor<4x6xf32,
-func.func @all_reduce(%x: tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded> {
-  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #addends>) -> tensor<4x6xf32, #padded>
+func.func @all_reduce(%x: tensor<4x6xf32, #partial>) -> tensor<4x6xf32, #padded> {
+  %0 = ccl.all_reduce %x {axis = "col"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32, #padded>
   return %0 : tensor<4x6xf32, #padded>
 }
 
@@ -56,7 +56,7 @@ func.func @head_loss_grad(%h: tensor<8x12xf32, #whole_h>, %table: tensor<4x12xf3
 }
 
 // The three forms: what stays, forward and in the two gradients; then a result
-// that stays behind as addends.
+// that stays behind as partial sums.
 // CHECK-LABEL: func.func @matmul
 // CHECK: ccl.matmul %{{.*}}, %{{.*}} {panels = 6 : i64, stationary = "c"} :
 // CHECK-NEXT: ccl.matmul %{{.*}}, %{{.*}} {panels = 6 : i64, stationary = "a"} :
@@ -74,16 +74,16 @@ func.func @matmul(%x: tensor<4x4xf32, #x>, %w: tensor<6x2x2xf32, #w>, %down: ten
 
 // CHECK-LABEL: func.func @reduce_scatter
 // CHECK: ccl.reduce_scatter %{{.*}} {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #ccl.local<{{.*}}>>) -> tensor<4x2xf32,
-func.func @reduce_scatter(%x: tensor<4x6xf32, #addends>) -> tensor<4x2xf32, #cut> {
-  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addends>) -> tensor<4x2xf32, #cut>
-  return %0 : tensor<4x2xf32, #cut>
+func.func @reduce_scatter(%x: tensor<4x6xf32, #partial>) -> tensor<4x2xf32, #sharded> {
+  %0 = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #partial>) -> tensor<4x2xf32, #sharded>
+  return %0 : tensor<4x2xf32, #sharded>
 }
 
 // CHECK-LABEL: func.func @slice
 // CHECK: ccl.slice %{{.*}} {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #ccl.local<{{.*}}>>) -> tensor<4x2xf32,
 // CHECK-NEXT: ccl.slice %{{.*}} {axis = "row", dim = 0 : i64} : (tensor<16xi32>) -> tensor<8xi32,
-func.func @slice(%x: tensor<4x6xf32, #padded>, %tokens: tensor<16xi32>) -> (tensor<4x2xf32, #cut>, tensor<8xi32, #tokens>) {
-  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #padded>) -> tensor<4x2xf32, #cut>
+func.func @slice(%x: tensor<4x6xf32, #padded>, %tokens: tensor<16xi32>) -> (tensor<4x2xf32, #sharded>, tensor<8xi32, #tokens>) {
+  %0 = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #padded>) -> tensor<4x2xf32, #sharded>
   %1 = ccl.slice %tokens {axis = "row", dim = 0 : i64} : (tensor<16xi32>) -> tensor<8xi32, #tokens>
-  return %0, %1 : tensor<4x2xf32, #cut>, tensor<8xi32, #tokens>
+  return %0, %1 : tensor<4x2xf32, #sharded>, tensor<8xi32, #tokens>
 }

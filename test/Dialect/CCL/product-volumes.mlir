@@ -59,7 +59,7 @@ func.func @x_stays_dw(%x: tensor<4x4xf32, #x>, %dy: tensor<4x2xf32, #y>) -> tens
   return %dw : tensor<4x3xf32, #w_down>
 }
 
-// The 8 rows are cut by "col" in X and by "row" in Y: padded to 12, which 6
+// The 8 rows are sharded by "col" in X and by "row" in Y: padded to 12, which 6
 // panels divide. Padding moves too: X over "col" 2·576, Y over "row" 1·288.
 // CHECK-LABEL: func.func @w_stays
 // CHECK-SAME: exec.communication = [{axis = "row", bytes = 288 : i64, messages = 6 : i64}, {axis = "col", bytes = 1152 : i64, messages = 6 : i64}]

@@ -4,19 +4,19 @@
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #r = #ccl.local<[6], #optimus.sharding<@mesh, [{"row"}]>>
 func.func @small_part(%a: tensor<2xf32, #r>) -> tensor<2xf32, #r> {
-  // expected-error @+1 {{#ccl.local C4: expected dimension 0 of operand 0 to hold a part of 6 cut into 2, found 2}}
+  // expected-error @+1 {{#ccl.local C4: expected dimension 0 of operand 0 to hold a part of 6 sharded into 2, found 2}}
   %0 = optimus.gelu %a : tensor<2xf32, #r>
   return %0 : tensor<2xf32, #r>
 }
 
 // -----
 
-// Two operands cut by different axes into parts of one size.
+// Two operands sharded by different axes into parts of one size.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
 #c = #ccl.local<[4], #optimus.sharding<@mesh, [{"col"}]>>
 func.func @swapped_axes(%a: tensor<2xf32, #r>, %b: tensor<2xf32, #c>) -> tensor<2xf32, #r> {
-  // expected-error @+1 {{V1: expected dimension 0 of operand 1 to be cut by {row} as elsewhere, found {col}}}
+  // expected-error @+1 {{V1: expected dimension 0 of operand 1 to be sharded by {row} as elsewhere, found {col}}}
   %0 = optimus.add %a, %b : (tensor<2xf32, #r>, tensor<2xf32, #c>) -> tensor<2xf32, #r>
   return %0 : tensor<2xf32, #r>
 }
@@ -41,7 +41,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #v = #ccl.local<[8], #optimus.sharding<@mesh, [{"col"}]>>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
 func.func @norm_of_a_part(%x: tensor<2x4xf32, #x>, %g: tensor<4xf32, #v>) -> tensor<2x4xf32, #x> {
-  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {col}}}
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it sharded by {col}}}
   %y, %m, %s = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<2x4xf32, #x>, tensor<4xf32, #v>, tensor<4xf32, #v>) -> (tensor<2x4xf32, #x>, tensor<2xf32, #r>, tensor<2xf32, #r>)
   return %y : tensor<2x4xf32, #x>
 }
@@ -60,7 +60,7 @@ func.func @dropped_all_reduce(%a: tensor<4x4xf32, #a>, %b: tensor<4x4xf32, #b>) 
 
 // -----
 
-// A complete value, taken for an addend: a later sum would count it twice.
+// A complete value, taken for a partial sum: a later sum would count it twice.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"col"}>>
 func.func @needless_sum(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -72,11 +72,11 @@ func.func @needless_sum(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A bias that every rank adds to its addend.
+// A bias that every rank adds to its partial sum.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #u = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
 func.func @bias_before_the_sum(%x: tensor<4x8xf32, #u>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
-  // expected-error @+1 {{V4: expected every addend to be one over {col}, as result 0 is, found operand 1 to be one over {}}}
+  // expected-error @+1 {{V4: expected every operand to be a partial sum over {col}, as result 0 is, found operand 1 to be one over {}}}
   %0 = optimus.add %x, %b : (tensor<4x8xf32, #u>, tensor<8xf32>) -> tensor<4x8xf32, #u>
   %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x8xf32, #u>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>
@@ -90,7 +90,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #b = #ccl.local<[8, 4], #optimus.sharding<@mesh, [{"col"}, {}]>>
 #u = #ccl.local<[4, 4], #optimus.sharding<@mesh, [{}, {}], unreduced = {"col"}>>
 func.func @fused_bias_before_the_sum(%a: tensor<4x4xf32, #a>, %b: tensor<4x4xf32, #b>, %v: tensor<4xf32>) -> tensor<4x4xf32> {
-  // expected-error @+1 {{V4: expected every addend to be one over {col}, as result 0 is, found operand 2 to be one over {}}}
+  // expected-error @+1 {{V4: expected every operand to be a partial sum over {col}, as result 0 is, found operand 2 to be one over {}}}
   %0 = optimus.matmul %a, %b bias(%v) : (tensor<4x4xf32, #a>, tensor<4x4xf32, #b>, tensor<4xf32>) -> tensor<4x4xf32, #u>
   %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4x4xf32, #u>) -> tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
@@ -98,10 +98,10 @@ func.func @fused_bias_before_the_sum(%a: tensor<4x4xf32, #a>, %b: tensor<4x4xf32
 
 // -----
 
-// Nothing but a sum can be made of addends.
+// Nothing but a sum can be made of partial sums.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"col"}>>
-func.func @gelu_of_addends(%x: tensor<4xf32, #u>) -> tensor<4xf32> {
+func.func @gelu_of_partial_sums(%x: tensor<4xf32, #u>) -> tensor<4xf32> {
   // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {col}}}
   %0 = optimus.gelu %x : tensor<4xf32, #u>
   %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4xf32, #u>) -> tensor<4xf32>
@@ -116,18 +116,18 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #v = #ccl.local<[4], #optimus.sharding<@mesh, [{"col"}]>>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"col", "row"}>>
 func.func @norm_counted_twice(%w: tensor<2x2xf32, #w>, %v: tensor<2xf32, #v>) {
-  // expected-error @+1 {{V4: expected every addend to be one over {col, row}, as result 0 is, found operand 1 to be one over {col}}}
+  // expected-error @+1 {{V4: expected every operand to be a partial sum over {col, row}, as result 0 is, found operand 1 to be one over {col}}}
   %0 = optimus.sum_squares %w, %v : (tensor<2x2xf32, #w>, tensor<2xf32, #v>) -> tensor<f32, #sum>
   return
 }
 
 // -----
 
-// The squares of addends are not addends of the square.
+// The squares of partial sums are not partial sums of the square.
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #u = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"row"}>>
 #sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
-func.func @norm_of_addends(%g: tensor<4xf32, #u>) {
+func.func @norm_of_partial_sums(%g: tensor<4xf32, #u>) {
   // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {row}}}
   %0 = optimus.sum_squares %g : (tensor<4xf32, #u>) -> tensor<f32, #sum>
   return
@@ -178,7 +178,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #v = #ccl.local<[8], #optimus.sharding<@mesh, [{"col"}]>>
 #r = #ccl.local<[4], #optimus.sharding<@mesh, [{"row"}]>>
 func.func @half_a_mean_square(%x: tensor<2x4xf32, #x>, %g: tensor<4xf32, #v>) -> tensor<2x4xf32, #x> {
-  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {col}}}
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it sharded by {col}}}
   %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64} : (tensor<2x4xf32, #x>, tensor<4xf32, #v>) -> (tensor<2x4xf32, #x>, tensor<2xf32, #r>)
   return %y : tensor<2x4xf32, #x>
 }
@@ -200,7 +200,7 @@ func.func @unreduced_squares(%s: tensor<2xf32, #ru>) -> tensor<2xf32, #ru> {
 optimus.mesh @mesh <["row" = 2, "col" = 2]>
 #x = #ccl.local<[4, 8, 2], #optimus.sharding<@mesh, [{}, {"row"}, {}]>>
 func.func @half_the_positions(%x: tensor<4x4x2xf32, #x>) -> tensor<4x4x2xf32, #x> {
-  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it cut by {row}}}
+  // expected-error @+1 {{V2: expected dimension 1 of operand 0 to be whole, found it sharded by {row}}}
   %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<4x4x2xf32, #x>
   return %y : tensor<4x4x2xf32, #x>
 }

@@ -3,9 +3,9 @@
 
 // Attributes, then one case for each operation, in alphabetical order.
 
-#cut = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
+#sharded = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
 #two_axes = #optimus.sharding<@mesh, [{"row", "col"}, {}]>
-#addends = #optimus.sharding<@mesh, [{}], unreduced = {"row", "col"}>
+#partial = #optimus.sharding<@mesh, [{}], unreduced = {"row", "col"}>
 #scalar = #optimus.sharding<@mesh, [], unreduced = {"row"}>
 
 // CHECK: optimus.mesh @mesh <["row" = 2, "col" = 3]>
@@ -20,7 +20,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 func.func private @attributes(
     tensor<4x6xf32> {optimus.param = "w", optimus.hf_shape = array<i64: 24>, optimus.role = "mlp_up.weight", optimus.dims = ["hidden", "heads"],
                      optimus.init = #optimus.init<normal, stddev = 0.02, stream = 3>, optimus.sharding = #two_axes},
-    tensor<6xf32> {optimus.init = #optimus.init<ones>, optimus.donates = 0 : i64, optimus.sharding = #addends},
+    tensor<6xf32> {optimus.init = #optimus.init<ones>, optimus.donates = 0 : i64, optimus.sharding = #partial},
     tensor<6xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "b", lifetime = state, init = <zeros>, saved_in = optimizer>}) -> (tensor<f32> {optimus.sharding = #scalar})
 
 // CHECK-LABEL: func.func @axis
@@ -33,7 +33,7 @@ func.func @axis() attributes {axis = #optimus.axis<"row" = 2>} {
 // CHECK-LABEL: func.func @shardings
 // CHECK: optimus.layer_norm {{.*}} {epsilon = 1.000000e-05 : f64, optimus.result_roles = ["x", "", ""], optimus.role = "x", optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>, unit, unit]}
 func.func @shardings(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {
-  %y, %mean, %rstd = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64, optimus.role = "x", optimus.result_roles = ["x", "", ""], optimus.shardings = [#cut, unit, unit]}
+  %y, %mean, %rstd = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64, optimus.role = "x", optimus.result_roles = ["x", "", ""], optimus.shardings = [#sharded, unit, unit]}
     : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
   return %y : tensor<2x8x16xf32>
 }

@@ -27,7 +27,7 @@
 // CHOSEN-LABEL: func.func @roles(
 // CHOSEN-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {"col"}]>
 // CHOSEN-SAME: optimus.role = "mlp_up.weight", optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {"row"}]>
-// An axis of one rank cuts nothing.
+// An axis of one rank shards nothing.
 // ROWS-LABEL: func.func @roles(
 // ROWS-SAME: optimus.role = "residual", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}, {}]>
 // ROWS-SAME: optimus.role = "mlp_up.weight", optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}]>

@@ -119,7 +119,8 @@ TEST_F(KernelTest, GeluAndItsSlope) {
       },
       [&, next = size_t(0)](size_t number, int64_t rows, int64_t cols) mutable {
         size_t n = rows * cols;
-        Floats x = random(n, 0, 3), y = unset(n), z = unset(n), slope = unset(n);
+        Floats x = random(n, 0, 3), y = unset(n), z = unset(n),
+               slope = unset(n);
         // Far out, where the exponential saturates, and at zero.
         const float special[] = {0.0f, 40.0f, -40.0f, 1e4f, -1e4f};
         std::copy_n(special, std::min<size_t>(n, 5), x.begin());
@@ -140,7 +141,8 @@ TEST_F(KernelTest, GeluAndItsSlope) {
                      at(rows, cols, i));
           EXPECT_EQ(std::abs(z[i] - v * s) <=
                         error * kRoundoff * (std::abs(v) * s + 1e-7) + 1e-37,
-                    true) << at(rows, cols, i);
+                    true)
+              << at(rows, cols, i);
           double turn = std::abs(2 * v * du * s * rest);
           expectNear(slope[i], s + 2 * v * du * s * rest,
                      12 + 8 * std::abs(2 * u), s + turn + 1e-7,
@@ -178,7 +180,8 @@ TEST_F(KernelTest, LayerNormAndItsGradient) {
         run(other.gradResidual, dy, x, mean, rstd, gamma, residual, dx2);
         run(other.params, dy, x, mean, rstd, dgamma, dbeta);
 
-        std::vector<double> wantGamma(n), wantBeta(n), sizeGamma(n), sizeBeta(n);
+        std::vector<double> wantGamma(n), wantBeta(n), sizeGamma(n),
+            sizeBeta(n);
         for (int64_t i = 0; i < rows; ++i) {
           Row row = momentsOf(x, i * n, n);
           double inverse = 1 / std::sqrt(row.squares / n + 1e-5);
@@ -254,7 +257,7 @@ TEST_F(KernelTest, MomentsOfPartsMergeToThoseOfTheRow) {
   }
 }
 
-TEST_F(KernelTest, ACutRowsGradientIsThatOfTheWholeRow) {
+TEST_F(KernelTest, AShardedRowsGradientIsThatOfTheWholeRow) {
   // A row of 61 real elements as two parts of 37, the second padded.
   const int64_t rows = 5, n = 37, size = 61, rest = size - n;
   size_t normalize = kernels.add(library.normalize(rows, n));
@@ -430,7 +433,8 @@ TEST_F(KernelTest, HeadLossInPartsAndWhole) {
             total += std::exp(row[j] - top);
           // x − max is rounded once, and with it the exponential off by that
           // times |x − max|, at most 100 here.
-          expectNear(sums[2 * i], total, n.real + 110, total, at(rows, cols, i));
+          expectNear(sums[2 * i], total, n.real + 110, total,
+                     at(rows, cols, i));
           bool isReal = targets[i] >= 0;
           double loss =
               isReal ? std::log(total) + top - row[targets[i] - first] : 0;
@@ -481,11 +485,11 @@ TEST_F(KernelTest, SumsOverAllElements) {
   forSizes(
       [&](int64_t rows, int64_t cols) {
         int64_t n = rows * cols;
-        all.push_back({kernels.add(library.countReal(n)),
-                       kernels.add(library.sumSquares(n)),
-                       kernels.add(library.sumPartials(
-                           KernelLibrary::getNumPartials(n))),
-                       kernels.add(library.sqrt(n)), n});
+        all.push_back(
+            {kernels.add(library.countReal(n)),
+             kernels.add(library.sumSquares(n)),
+             kernels.add(library.sumPartials(KernelLibrary::getNumPartials(n))),
+             kernels.add(library.sqrt(n)), n});
         return kernels.add(library.sumTokens(n));
       },
       [&, next = size_t(0)](size_t number, int64_t rows, int64_t cols) mutable {
@@ -505,7 +509,8 @@ TEST_F(KernelTest, SumsOverAllElements) {
         for (float value : x)
           squares += double(value) * value;
         // Sums in f64 are rounded once.
-        expectNear(sum[0], total, 1.001, std::abs(total) + 1e-9, at(rows, cols, 0));
+        expectNear(sum[0], total, 1.001, std::abs(total) + 1e-9,
+                   at(rows, cols, 0));
         expectNear(norm[0], squares, 1.001, squares, at(rows, cols, 0));
         EXPECT_EQ(count[0], float(real));
         Floats root = unset(n);
@@ -521,8 +526,8 @@ TEST_F(KernelTest, SumSquaresHasPartials) {
   const int64_t n = 40000;
   ASSERT_GT(KernelLibrary::getNumPartials(n), 1);
   size_t squares = kernels.add(library.sumSquares(n));
-  size_t final = kernels.add(
-      library.sumPartials(KernelLibrary::getNumPartials(n)));
+  size_t final =
+      kernels.add(library.sumPartials(KernelLibrary::getNumPartials(n)));
   ASSERT_EQ(kernels.compile(), "");
   Floats x = random(n), sum = unset(1);
   std::vector<double> partials(KernelLibrary::getNumPartials(n));

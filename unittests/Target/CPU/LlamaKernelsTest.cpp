@@ -116,7 +116,7 @@ TEST_F(KernelTest, RmsNormGradient) {
   struct Numbers {
     size_t dot, sums, residual, params;
   };
-  // A row cut in three of which this is a part.
+  // A row sharded in three of which this is a part.
   std::vector<Numbers> others;
   forSizes(
       [&](int64_t rows, int64_t cols) {

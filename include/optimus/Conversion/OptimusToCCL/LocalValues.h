@@ -25,10 +25,10 @@ struct LayoutStep {
   ShardingAttr result;
 };
 
-/// The steps from one layout of a value to another: addends are summed first
-/// (into parts where an axis cuts a dimension afterwards), then parts are put
-/// together as far as they must be, then cut. Nothing if `to` is unreduced over
-/// an axis that `from` is not.
+/// The steps from one layout of a value to another: partial sums are summed
+/// first (into parts where an axis shards a dimension afterwards), then parts
+/// are put together as far as they must be, then sharded. Nothing if `to` is
+/// unreduced over an axis that `from` is not.
 std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
                                                   ShardingAttr to);
 
@@ -49,15 +49,15 @@ public:
   /// The local values that stand for `whole`.
   SmallVector<Value> getLocals(Value whole) const;
 
-  /// The layout in which `whole` exists as addends only, or null where it is
-  /// complete already or its addends are in several layouts.
-  ShardingAttr getAddends(Value whole) const;
+  /// The layout in which `whole` exists as partial sums only, or null where it
+  /// is complete already or its partial sums are in several layouts.
+  ShardingAttr getPartialSumLayout(Value whole) const;
 
   /// True if a layout of `whole` exists already.
   bool has(Value whole, ShardingAttr layout) const;
 
-  /// True if `get` can make a layout of `whole`: no addends are left where it
-  /// is complete already.
+  /// True if `get` can make a layout of `whole`: no partial sums are left where
+  /// it is complete already.
   bool canReach(Value whole, ShardingAttr layout) const;
 
   /// `whole` in a layout; made from the one that needs the fewest collectives.

@@ -1,4 +1,4 @@
-//===- Partitioner.h - Rewrites the operations of one function -*- C++ -*-===//
+//===- Partitioner.h - Rewrites the operations of one function --*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -63,9 +63,9 @@ private:
   /// What stands for results of `op` among `created` gets their location, the
   /// rest that of parts of it.
   void setLocations(Operation *op, ArrayRef<Operation *> created);
-  /// Adds what are addends alike where they lie, so that their sum is reduced
-  /// once. Fails where they are not.
-  LogicalResult addAddends(AddOp op);
+  /// Adds what are partial sums alike where they lie, so that their sum is
+  /// reduced once. Fails where they are not.
+  LogicalResult addPartialSums(AddOp op);
   /// Runs on parts, as the rule says.
   LogicalResult partitionByRule(Operation *op);
   /// Each factor's axes: a contracted one's come from the operands, another's
@@ -75,7 +75,8 @@ private:
   LogicalResult partitionProduct(MatmulOp op);
   /// What would move in panels is gathered before a local product, or reduced
   /// after it.
-  LogicalResult partitionWhole(MatmulOp op, const ccl::ProductCuts &cuts);
+  LogicalResult partitionWhole(MatmulOp op,
+                               const ccl::ProductSharding &sharding);
 
   OpBuilder &builder;
   MeshOp mesh;

@@ -15,21 +15,21 @@ def PartitionPass : Pass<"optimus-partition", "::mlir::ModuleOp"> {
   let summary = "Rewrites a sharded program into what one rank does";
   let description = [{
     Reads nothing but shardings. Every tensor becomes this rank's part of it:
-    dimensions are padded, a class at a time, to what every cut of the class
-    divides, and cut. The type's encoding, `#ccl.local`, keeps the whole shape.
+    dimensions are padded, a class at a time, to what every sharding of the
+    class divides, and sharded. The type's encoding, `#ccl.local`, keeps the whole shape.
 
     * An operation runs on parts where its rule allows: operands are brought to
       the layout that the result's sharding asks of them. Where a factor that is
-      cut does not reach a result, that result is an addend: it is *unreduced* over the
+      sharding does not reach a result, that result is a partial sum: it is *unreduced* over the
       factor's axes.
     * A product whose three tensors agree on every index but one is a
       `ccl.matmul`: the tensor that lacks that index stays in place. Where all
-      agree it is local, and unreduced if the contracted index is cut.
+      agree it is local, and unreduced if the contracted index is sharded.
     * Operations that reduce in the middle (norms, embeddings, head and loss,
       the global norm) are decomposed.
     * A value is brought to another layout when something asks for it, and only
-      then: from unreduced by `ccl.all_reduce` or `ccl.reduce_scatter`, from cut
-      by `ccl.all_gather`, to cut by `ccl.slice`. A layout once made is used again.
+      then: from unreduced by `ccl.all_reduce` or `ccl.reduce_scatter`, from sharded
+      by `ccl.all_gather`, to sharded by `ccl.slice`. A layout once made is used again.
 
     ```mlir
     %y = optimus.matmul %x, %w {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {"col"} ]>]}

@@ -22,7 +22,7 @@ def FusePass : Pass<"optimus-fuse", "::mlir::func::FuncOp"> {
     * `optimus.add(dx, x)`, with dx of `optimus.layer_norm_grad` or
       `optimus.norm_grad_apply`, becomes its `residual`.
 
-    Only local products take part: the addends of a `ccl.matmul` belong to its
+    Only local products take part: the partial sums of a `ccl.matmul` belong to its
     result, which is complete only after its last panel.
 
     ```mlir

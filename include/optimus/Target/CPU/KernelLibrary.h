@@ -97,8 +97,9 @@ public:
   /// dy[rows*n], x[rows*n], mean[rows], rstd[rows] -> dgamma[n], dbeta[n].
   KernelLaunch normParamGrad(int64_t rows, int64_t n);
 
-  // -- Layer normalisation whose rows are cut among ranks ---------------------
-  // `real` is the number of unpadded elements of the local row, 0 to n.
+  // -- Layer normalisation whose rows are sharded among ranks
+  // --------------------- `real` is the number of unpadded elements of the
+  // local row, 0 to n.
 
   /// x[rows*n] -> moments[rows*2], as (mean, M2); scalar i64 real.
   KernelLaunch rowMoments(int64_t rows, int64_t n);
@@ -222,9 +223,8 @@ public:
 
 private:
   /// The kernel `name`, built by `body` if it is new.
-  FlatSymbolRefAttr
-  getOrBuild(StringRef name, ArrayRef<Type> operands,
-             llvm::function_ref<void(KernelBuilder &)> body);
+  FlatSymbolRefAttr getOrBuild(StringRef name, ArrayRef<Type> operands,
+                               llvm::function_ref<void(KernelBuilder &)> body);
   KernelLaunch broadcast(StringRef kind, int64_t rows, int64_t cols);
   /// The name of the table of `rotary`: for each position, dim/2 cosines and
   /// then dim/2 sines. Made on first use.

@@ -88,7 +88,7 @@ static LogicalResult verifyLocalType(Operation *op, const Twine &what,
     if (part < llvm::divideCeilSigned(whole, parts))
       return op->emitOpError("#ccl.local C4: expected dimension ")
              << dim << " of " << what << " to hold a part of " << whole
-             << " cut into " << parts << ", found " << part;
+             << " sharded into " << parts << ", found " << part;
   }
   if (!padded.isAtMost(kMaxElements))
     return op->emitOpError("#ccl.local C4: expected ")

@@ -99,10 +99,10 @@ LogicalResult AllReduceOp::verify() {
   return expectShape(*this, getResult(), shapeOf(getInput()));
 }
 
-/// The result is the input, in a state before, with dimension `dim` cut by an
-/// axis of `size` ranks, its fastest.
+/// The result is the input, in a state before, with dimension `dim` sharded by
+/// an axis of `size` ranks, its fastest.
 template <typename Op>
-static LogicalResult expectCut(Op op, ShardingAttr before, int64_t size) {
+static LogicalResult expectSharded(Op op, ShardingAttr before, int64_t size) {
   int64_t dim = op.getDim();
   SmallVector<StringRef> axes = before.getDimAxes(dim);
   axes.push_back(op.getAxis());
@@ -125,7 +125,7 @@ LogicalResult ReduceScatterOp::verify() {
   FailureOr<ShardingAttr> rest = dropUnreduced(*this, getInput(), getAxis());
   if (failed(rest))
     return failure();
-  return expectCut(*this, *rest, *size);
+  return expectSharded(*this, *rest, *size);
 }
 
 LogicalResult AllGatherOp::verify() {
@@ -136,7 +136,7 @@ LogicalResult AllGatherOp::verify() {
   SmallVector<StringRef> axes = sharding.getDimAxes(getDim());
   if (axes.empty() || axes.back() != getAxis())
     return emitOpError("C2: expected \"")
-           << getAxis() << "\" to be the fastest axis that cuts dimension "
+           << getAxis() << "\" to be the fastest axis that shards dimension "
            << getDim() << ", found " << sharding;
   axes.pop_back();
   if (failed(expectState(*this, "C2", getInput(), getResult(),
@@ -155,11 +155,11 @@ LogicalResult SliceOp::verify() {
   for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
     if (llvm::is_contained(sharding.getDimAxes(dim), getAxis()))
       return emitOpError("C2: expected an input that \"")
-             << getAxis() << "\" does not cut, found " << sharding;
+             << getAxis() << "\" does not shard, found " << sharding;
   if (sharding.isUnreducedOver(getAxis()))
     return emitOpError("C2: expected an input reduced over \"")
            << getAxis() << "\", found " << sharding;
-  return expectCut(*this, sharding, *size);
+  return expectSharded(*this, sharding, *size);
 }
 
 /// The axes in a list that have more than one rank, in alphabetic order.
@@ -172,23 +172,24 @@ static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
   return axes;
 }
 
-/// Checks that a result holds addends over the axes that cut targets, and over
-/// no others.
-static LogicalResult expectAddends(Operation *op, StringRef label,
-                                   StringRef name, Value value, Value targets) {
+/// Checks that a result holds partial sums over the axes that shard targets,
+/// and over no others.
+static LogicalResult expectPartialSum(Operation *op, StringRef label,
+                                      StringRef name, Value value,
+                                      Value targets) {
   MeshOp mesh = optimus::getMesh(op);
-  SmallVector<StringRef> cutting;
+  SmallVector<StringRef> sharding;
   for (int64_t dim = 0, rank = shapeOf(targets).size(); dim < rank; ++dim)
-    cutting.append(getDimAxes(targets.getType(), dim));
+    sharding.append(getDimAxes(targets.getType(), dim));
   ShardingAttr found = shardingOf(op, value);
-  if (dropSingle(found.getUnreducedAxes(), mesh) == dropSingle(cutting, mesh))
+  if (dropSingle(found.getUnreducedAxes(), mesh) == dropSingle(sharding, mesh))
     return success();
   return op->emitOpError() << label << ": expected " << name
-                           << " unreduced over the axes that cut targets, ["
-                           << cutting << "], found " << found;
+                           << " unreduced over the axes that shard targets, ["
+                           << sharding << "], found " << found;
 }
 
-/// Checks that a value is the table's first dimension, cut as it is.
+/// Checks that a value is the table's first dimension, sharded as it is.
 static LogicalResult expectBias(Operation *op, StringRef label, StringRef name,
                                 Value value, Value table) {
   if (shapeOf(value) == shapeOf(table).take_front() &&
@@ -200,7 +201,7 @@ static LogicalResult expectBias(Operation *op, StringRef label, StringRef name,
     return success();
   return op->emitOpError()
          << label << ": expected " << name
-         << " to be cut as the first dimension of the table of type "
+         << " to be sharded as the first dimension of the table of type "
          << table.getType() << ", found " << value.getType();
 }
 
@@ -217,7 +218,7 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
            << rows.getRank();
   if (rows.getDimAxes(0) != SmallVector<StringRef>{axis})
     return op->emitOpError("C1: expected a table whose rows \"")
-           << axis << "\" cuts, found " << rows;
+           << axis << "\" shards, found " << rows;
   if (!rows.getDimAxes(1).empty())
     return op->emitOpError("C2: expected a table with whole columns, found ")
            << rows;
@@ -228,12 +229,12 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
            << rank + 1 << ", found " << hidden.getRank();
   SmallVector<StringRef> last = hidden.getDimAxes(rank);
   if (!last.empty() && last != SmallVector<StringRef>{axis})
-    return op->emitOpError("C3: expected h whole or cut by \"")
+    return op->emitOpError("C3: expected h whole or sharded by \"")
            << axis << "\" along its last dimension, found " << hidden;
   for (int64_t dim = 0; dim < rank; ++dim)
     if (hidden.getDimAxes(dim) != tokens.getDimAxes(dim))
       return op->emitOpError("C3: expected dimension ")
-             << dim << " to be cut alike in h and targets, found " << hidden
+             << dim << " to be sharded alike in h and targets, found " << hidden
              << " and " << tokens;
   SmallVector<int64_t> expected(shapeOf(targets));
   expected.push_back(shapeOf(table)[1] / (last.empty() ? 1 : *size));
@@ -246,9 +247,9 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
     return op->emitOpError("C7: expected a complete bias, found ")
            << shardingOf(op, bias);
   if (failed(optimus::verifyChunks(op, "C8", targets, table, chunk)) ||
-      failed(expectAddends(op, "C4", "loss_sum", op->getResult(0), targets)))
+      failed(expectPartialSum(op, "C4", "loss_sum", op->getResult(0), targets)))
     return failure();
-  return expectAddends(op, "C4", "real_count", op->getResult(1), targets);
+  return expectPartialSum(op, "C4", "real_count", op->getResult(1), targets);
 }
 
 LogicalResult HeadLossOp::verify() {
@@ -269,10 +270,11 @@ LogicalResult HeadLossGradOp::verify() {
       getGlobalShape(getDtable().getType()) !=
           getGlobalShape(getTable().getType()) ||
       dtable.getDims() != table.getDims())
-    return emitOpError("C6: expected dtable to be cut as the table of type ")
+    return emitOpError(
+               "C6: expected dtable to be sharded as the table of type ")
            << getTable().getType() << ", found " << getDtable().getType();
   if (failed(
-          expectAddends(*this, "C6", "dtable", getDtable(), getTargets())))
+          expectPartialSum(*this, "C6", "dtable", getDtable(), getTargets())))
     return failure();
   if (bool(getBias()) != bool(getDbias()))
     return emitOpError("C6: expected dbias exactly where there is a bias");
@@ -280,7 +282,7 @@ LogicalResult HeadLossGradOp::verify() {
     return success();
   if (failed(expectBias(*this, "C6", "dbias", getDbias(), getTable())))
     return failure();
-  return expectAddends(*this, "C6", "dbias", getDbias(), getTargets());
+  return expectPartialSum(*this, "C6", "dbias", getDbias(), getTargets());
 }
 
 #define GET_OP_CLASSES

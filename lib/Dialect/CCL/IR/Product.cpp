@@ -51,17 +51,17 @@ static ProductGroups getProductGroups(MatmulOp op) {
                           op.getTransposeA(), op.getTransposeB());
 }
 
-bool ProductCuts::isAlike(int group) const {
+bool ProductSharding::isAlike(int group) const {
   return llvm::all_of(
       axes, [&](const StringRef(&tensor)[3]) { return tensor[group].empty(); });
 }
 
-std::optional<ProductForm::Tensor> ProductCuts::getStationary() const {
+std::optional<ProductForm::Tensor> ProductSharding::getStationary() const {
   std::optional<ProductForm::Tensor> stationary;
   for (auto tensor : {ProductForm::A, ProductForm::B, ProductForm::C}) {
     if (isAlike(streamedOf[tensor]))
       continue;
-    // Two groups are cut differently.
+    // Two groups are sharded differently.
     if (stationary)
       return std::nullopt;
     stationary = tensor;
@@ -75,22 +75,23 @@ std::optional<ProductForm::Tensor> ProductCuts::getStationary() const {
 }
 
 SmallVector<StringRef>
-ProductCuts::getUnreduced(ProductForm::Tensor stationary) const {
+ProductSharding::getUnreduced(ProductForm::Tensor stationary) const {
   SmallVector<StringRef> unreduced(shared[1]);
   if (stationary != ProductForm::C)
     llvm::erase(unreduced, axes[ProductForm::C][streamedOf[stationary]]);
   return unreduced;
 }
 
-FailureOr<ProductCuts> ccl::getProductCuts(int64_t numM, int64_t numK,
-                                           int64_t numN, bool transposeA,
-                                           bool transposeB, MeshOp mesh,
-                                           GetProductAxes getAxes) {
+FailureOr<ProductSharding> ccl::getProductSharding(int64_t numM, int64_t numK,
+                                                   int64_t numN,
+                                                   bool transposeA,
+                                                   bool transposeB, MeshOp mesh,
+                                                   GetProductAxes getAxes) {
   ProductGroups groups =
       getProductGroups(numM, numK, numN, transposeA, transposeB);
   constexpr int tensorsOf[3][2] = {{0, 2}, {0, 1}, {1, 2}};
-  ProductCuts cuts;
-  llvm::fill(llvm::MutableArrayRef(&cuts.dims[0][0], 9), -1);
+  ProductSharding sharding;
+  llvm::fill(llvm::MutableArrayRef(&sharding.dims[0][0], 9), -1);
   for (int group = 0; group < 3; ++group)
     for (int64_t i = 0; i < groups[tensorsOf[group][0]][group].size; ++i) {
       SmallVector<StringRef> axes[2];
@@ -104,41 +105,43 @@ FailureOr<ProductCuts> ccl::getProductCuts(int64_t numM, int64_t numK,
       size_t numShared = 0;
       while (numShared < std::min(axes[0].size(), axes[1].size()) &&
              axes[0][numShared] == axes[1][numShared])
-        cuts.shared[group].push_back(axes[0][numShared++]);
+        sharding.shared[group].push_back(axes[0][numShared++]);
       for (int side : {0, 1}) {
         int tensor = tensorsOf[group][side], other = tensorsOf[group][1 - side];
         if (axes[side].size() == numShared)
           continue;
         int64_t dim = groups[tensor][group].begin + i;
         int64_t otherDim = groups[other][group].begin + i;
-        if (axes[side].size() > numShared + 1 || cuts.dims[tensor][group] >= 0)
+        if (axes[side].size() > numShared + 1 ||
+            sharding.dims[tensor][group] >= 0)
           return failure();
         // Both are streamed along one dimension.
-        if (cuts.dims[other][group] >= 0 && cuts.dims[other][group] != otherDim)
+        if (sharding.dims[other][group] >= 0 &&
+            sharding.dims[other][group] != otherDim)
           return failure();
-        cuts.axes[tensor][group] = axes[side].back();
-        cuts.dims[tensor][group] = dim;
+        sharding.axes[tensor][group] = axes[side].back();
+        sharding.dims[tensor][group] = dim;
       }
     }
-  return cuts;
+  return sharding;
 }
 
-FailureOr<ProductCuts> ccl::getProductCuts(MatmulOp op) {
+FailureOr<ProductSharding> ccl::getProductSharding(MatmulOp op) {
   MeshOp mesh = optimus::getMesh(op);
   if (!mesh)
     return failure();
   int64_t k = op.getContracting();
   Value values[3] = {op.getA(), op.getB(), op.getResult()};
-  return getProductCuts(getRank(op.getA()) - k, k, getRank(op.getB()) - k,
-                        op.getTransposeA(), op.getTransposeB(), mesh,
-                        [&](int tensor, int64_t dim) {
-                          return getDimAxes(values[tensor].getType(), dim);
-                        });
+  return getProductSharding(getRank(op.getA()) - k, k, getRank(op.getB()) - k,
+                            op.getTransposeA(), op.getTransposeB(), mesh,
+                            [&](int tensor, int64_t dim) {
+                              return getDimAxes(values[tensor].getType(), dim);
+                            });
 }
 
 FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
-  FailureOr<ProductCuts> cuts = getProductCuts(op);
-  if (failed(cuts))
+  FailureOr<ProductSharding> sharding = getProductSharding(op);
+  if (failed(sharding))
     return failure();
   ProductForm form;
   StringRef name = op.getStationary();
@@ -149,7 +152,7 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
                                   : ProductForm::C;
   for (int tensor = 0; tensor < 3; ++tensor)
     if (tensor != form.stationary)
-      form.moves[tensor] = cuts->axes[tensor][streamedOf[form.stationary]];
+      form.moves[tensor] = sharding->axes[tensor][streamedOf[form.stationary]];
   form.panels = op.getPanels();
   return form;
 }
@@ -175,19 +178,19 @@ namespace {
 /// Checks a product whose ranks agree, on a mesh that has its axes.
 class ProductVerifier {
 public:
-  ProductVerifier(MatmulOp op, MeshOp mesh, const ProductCuts &cuts,
+  ProductVerifier(MatmulOp op, MeshOp mesh, const ProductSharding &sharding,
                   ProductForm::Tensor stationary)
-      : op(op), mesh(mesh), cuts(cuts), stationary(stationary),
+      : op(op), mesh(mesh), sharding(sharding), stationary(stationary),
         streamed(streamedOf[stationary]), groups(getProductGroups(op)),
         types{cast<RankedTensorType>(op.getA().getType()),
               cast<RankedTensorType>(op.getB().getType()),
               cast<RankedTensorType>(op.getResult().getType())} {}
 
   LogicalResult verify() {
-    if (failed(verifyExtents()) || failed(verifyCuts()) ||
+    if (failed(verifyExtents()) || failed(verifyShardings()) ||
         failed(verifyPanels()))
       return failure();
-    return verifyAddends();
+    return verifyPartialSums();
   }
 
 private:
@@ -225,13 +228,13 @@ private:
   }
 
   /// C5
-  LogicalResult verifyCuts() {
+  LogicalResult verifyShardings() {
     for (int t = 0; t < 3; ++t)
       for (int g = 0; g < 3; ++g)
         if (t != stationary && g != streamed && groups[t][g].size > 0 &&
-            groups[stationary][g].size > 0 && !cuts.isAlike(g))
+            groups[stationary][g].size > 0 && !sharding.isAlike(g))
           return op.emitOpError("C5: expected ")
-                 << getGroupName(g) << " to be cut alike in " << getName(t)
+                 << getGroupName(g) << " to be sharded alike in " << getName(t)
                  << " and in " << getName(stationary) << ", which stays, found "
                  << types[t] << " and " << types[stationary];
     return success();
@@ -249,7 +252,7 @@ private:
       if (t == stationary)
         continue;
       int64_t size = 1;
-      StringRef axis = cuts.axes[t][streamed];
+      StringRef axis = sharding.axes[t][streamed];
       if (!axis.empty())
         size = *mesh.getAxisSize(axis);
       if (panels % size != 0)
@@ -257,8 +260,8 @@ private:
                               "multiple of ")
                << size << ", the size of \"" << axis << "\", found " << panels;
       if (!axis.empty())
-        padded = types[t].getDimSize(cuts.dims[t][streamed]) * size;
-      else if (cuts.isAlike(streamed) && groups[t][streamed].size > 0)
+        padded = types[t].getDimSize(sharding.dims[t][streamed]) * size;
+      else if (sharding.isAlike(streamed) && groups[t][streamed].size > 0)
         padded = types[t].getDimSize(groups[t][streamed].begin);
     }
     if (padded % panels != 0)
@@ -269,7 +272,7 @@ private:
   }
 
   /// C6
-  LogicalResult verifyAddends() {
+  LogicalResult verifyPartialSums() {
     SmallVector<StringRef> unreduced[3];
     for (int t = 0; t < 3; ++t)
       if (LocalAttr local = getLocal(types[t])) {
@@ -281,25 +284,25 @@ private:
     for (int t : {ProductForm::A, ProductForm::B})
       if (!unreduced[t].empty())
         return op.emitOpError("C6: expected ")
-               << getName(t) << " without addends, found " << types[t];
+               << getName(t) << " without partial sums, found " << types[t];
     StringRef moves;
     if (stationary != ProductForm::C)
-      moves = cuts.axes[ProductForm::C][streamed];
-    SmallVector<StringRef> expected = cuts.getUnreduced(stationary);
+      moves = sharding.axes[ProductForm::C][streamed];
+    SmallVector<StringRef> expected = sharding.getUnreduced(stationary);
     llvm::sort(expected);
-    if ((!moves.empty() && !llvm::is_contained(cuts.shared[1], moves)) ||
+    if ((!moves.empty() && !llvm::is_contained(sharding.shared[1], moves)) ||
         unreduced[ProductForm::C] != expected)
       return op.emitOpError("C6: expected c to be reduced to its owners or "
                             "unreduced over {")
-             << llvm::join(cuts.shared[1], ", ")
-             << "}, which cut the contracted index, found "
+             << llvm::join(sharding.shared[1], ", ")
+             << "}, which shard the contracted index, found "
              << types[ProductForm::C];
     return success();
   }
 
   MatmulOp op;
   MeshOp mesh;
-  const ProductCuts &cuts;
+  const ProductSharding &sharding;
   ProductForm::Tensor stationary;
   int streamed;
   ProductGroups groups;
@@ -325,11 +328,11 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("C4: expected ranks that agree with ")
            << k << " contracted dimensions, found " << getA().getType() << ", "
            << getB().getType() << " and " << getResult().getType();
-  FailureOr<ProductCuts> cuts = getProductCuts(*this);
+  FailureOr<ProductSharding> sharding = getProductSharding(*this);
   FailureOr<ProductForm> form = getProductForm(*this);
-  if (failed(cuts) || failed(form))
-    return emitOpError("C2: expected each group of dimensions to be cut by "
-                       "one axis at most beyond those that cut it alike in "
+  if (failed(sharding) || failed(form))
+    return emitOpError("C2: expected each group of dimensions to be sharded by "
+                       "one axis at most beyond those that shard it alike in "
                        "both tensors, along one dimension");
-  return ProductVerifier(*this, mesh, *cuts, form->stationary).verify();
+  return ProductVerifier(*this, mesh, *sharding, form->stationary).verify();
 }

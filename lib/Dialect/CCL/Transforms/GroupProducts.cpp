@@ -31,7 +31,7 @@ using optimus::AddOp;
 
 namespace {
 /// An operand that moves: the tensor, its axis, the dimension that the axis
-/// cuts, and the panels it moves in.
+/// shards, and the panels it moves in.
 using MovingOperand = std::tuple<void *, StringRef, int64_t, int64_t>;
 
 /// One product, or a sum of products whose partial results move as one.
@@ -84,13 +84,13 @@ private:
 };
 } // namespace
 
-/// Collects the addends of `sum` if all are products whose results move over
+/// Collects the terms of `sum` if all are products whose results move over
 /// one axis in as many panels and are used for nothing else.
-static LogicalResult collectAddends(Value value, Term &term) {
+static LogicalResult collectTerms(Value value, Term &term) {
   if (auto add = value.getDefiningOp<AddOp>()) {
     for (Value operand : add->getOperands())
       if (!operand.hasOneUse() || operand.getType() != add.getType() ||
-          failed(collectAddends(operand, term)))
+          failed(collectTerms(operand, term)))
         return failure();
     term.sums.push_back(add);
     return success();
@@ -119,7 +119,7 @@ std::vector<Term> GroupProductsPass::findTerms(func::FuncOp function) {
   for (Operation &op : llvm::reverse(function.front())) {
     Term term;
     if (!isa<AddOp>(op) || taken.contains(&op) ||
-        failed(collectAddends(op.getResult(0), term)))
+        failed(collectTerms(op.getResult(0), term)))
       continue;
     taken.insert_range(term.getOps());
     ++numSums;
@@ -138,16 +138,16 @@ std::vector<Term> GroupProductsPass::findTerms(func::FuncOp function) {
 
 void Term::findMovingOperands() {
   for (MatmulOp product : products) {
-    FailureOr<ProductCuts> cuts = getProductCuts(product);
+    FailureOr<ProductSharding> sharding = getProductSharding(product);
     FailureOr<ProductForm> form = getProductForm(product);
-    if (failed(cuts) || failed(form))
+    if (failed(sharding) || failed(form))
       continue;
     Value operands[] = {product.getA(), product.getB()};
     for (auto [tensor, operand] : llvm::enumerate(operands))
       if (StringRef axis = form->moves[tensor]; !axis.empty())
-        // Of all groups only the streamed one is cut by an axis of its own.
+        // Of all groups only the streamed one is sharded by an axis of its own.
         moving.push_back({operand.getAsOpaquePointer(), axis,
-                          *llvm::max_element(cuts->dims[tensor]),
+                          *llvm::max_element(sharding->dims[tensor]),
                           product.getPanels()});
   }
 }

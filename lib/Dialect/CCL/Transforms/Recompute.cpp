@@ -1,4 +1,4 @@
-//===- Recompute.cpp - Activations made again in the backward ---*- C++ -*-===//
+//===- Recompute.cpp - Activations recomputed in the backward ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -9,7 +9,7 @@
 // A function that differentiates is straight-line: the forward pass, the
 // operation that makes the loss and its gradient, the backward pass. A value of
 // the forward that the backward uses is kept in memory in between, unless it is
-// made again from what is kept.
+// recomputed from what is kept.
 //
 // Where one activation alone leads on, the forward has a cut: everything after
 // it follows from that value and the parameters. Between the blocks of a
@@ -79,7 +79,7 @@ private:
   void decide();
   /// True if an operation may run twice.
   bool isRepeatable(Operation *op) const;
-  /// A value of the forward as the backward has it: kept or made again before
+  /// A value of the forward as the backward has it: kept or recomputed before
   /// the insertion point.
   Value materialize(Value value, OpBuilder &builder);
 
@@ -185,7 +185,7 @@ void Recomputation::keepCuts() {
     return;
   SmallVector<Value> best = selectCuts(1);
   int64_t leastPeak = estimatePeak(best);
-  // Where nothing but what is cheap runs twice, no cut can be made again.
+  // Where nothing but what is cheap runs twice, no cut can be recomputed.
   for (size_t stride = 2; policy == Policy::Layer && stride < cuts.size();
        ++stride) {
     SmallVector<Value> selected = selectCuts(stride);

@@ -44,21 +44,21 @@ public:
       : op(op), mesh(optimus::getMesh(op)), costs(costs) {}
 
   LogicalResult describe() {
-    FailureOr<ProductCuts> found = getProductCuts(op);
+    FailureOr<ProductSharding> found = getProductSharding(op);
     FailureOr<ProductForm> form = getProductForm(op);
     if (failed(found) || failed(form))
       return failure();
-    cuts = *found;
+    sharding = *found;
     stationary = form->stationary;
     constexpr int streamedOf[3] = {2, 0, 1};
     streamed = streamedOf[stationary];
     for (int tensor = 0; tensor < 3; ++tensor) {
-      StringRef axis = cuts.axes[tensor][streamed];
+      StringRef axis = sharding.axes[tensor][streamed];
       if (tensor == stationary || axis.empty())
         continue;
       int64_t ranks = *mesh.getAxisSize(axis);
       auto type = getType(tensor);
-      movers.push_back({tensor, cuts.dims[tensor][streamed], axis, ranks,
+      movers.push_back({tensor, sharding.dims[tensor][streamed], axis, ranks,
                         4.0 * type.getNumElements() * ranks,
                         isa<BlockArgument>(getValue(tensor))});
     }
@@ -121,7 +121,7 @@ public:
 
   /// Replaces the product by a local one of gathered operands. Operands that a
   /// product of its group gathered before are in `gathered`. Returns the
-  /// product, and how its addends are reduced if they are.
+  /// product, and how its partial sums are reduced if they are.
   std::pair<Value, const Mover *>
   moveWhole(llvm::DenseMap<std::pair<Value, StringRef>, Value> &gathered) {
     OpBuilder builder(op);
@@ -143,7 +143,7 @@ public:
             operand, mover.axis, mover.dim);
       operand = known;
     }
-    // The addends are values of their own, their sum is the product.
+    // The partial sums are values of their own, their sum is the product.
     Location loc =
         scatters ? optimus::withPart(op.getLoc(), "partial") : op.getLoc();
     Value product = optimus::MatmulOp::create(
@@ -180,7 +180,7 @@ private:
     extents[0] = multiply(transA ? a.drop_front(k) : a.drop_back(k));
     extents[1] = multiply(transA ? a.take_front(k) : a.take_back(k));
     extents[2] = multiply(transB ? b.drop_back(k) : b.drop_front(k));
-    // One rank's part of a group that moves is its cut.
+    // One rank's part of a group that moves is its shard.
     for (const Mover &mover : movers)
       if (mover.tensor == (streamed == 2 ? 1 : 0))
         extents[streamed] *= mover.ranks;
@@ -195,8 +195,8 @@ private:
                                 product.getTransposeB());
   }
 
-  /// The type of a tensor when what its axis cuts is whole; of the result, with
-  /// addends over that axis.
+  /// The type of a tensor when what its axis shards is whole; of the result,
+  /// with partial sums over that axis.
   RankedTensorType getWholeType(const Mover &mover) const {
     RankedTensorType type = getType(mover.tensor);
     optimus::ShardingAttr sharding = getLocal(type).getSharding();
@@ -219,7 +219,7 @@ private:
   MatmulOp op;
   MeshOp mesh;
   const optimus::CostModel &costs;
-  ProductCuts cuts;
+  ProductSharding sharding;
   int stationary = 0, streamed = 0;
   SmallVector<Mover, 2> movers;
   /// M, K and N of the local product with the streamed group whole.
@@ -329,21 +329,22 @@ private:
   static void moveWhole(ArrayRef<Operation *> group,
                         MutableArrayRef<TunableProduct> products) {
     llvm::DenseMap<std::pair<Value, StringRef>, Value> gathered;
-    llvm::DenseMap<Value, const Mover *> addends;
+    llvm::DenseMap<Value, const Mover *> partial;
     SmallVector<optimus::AddOp> sums;
     for (Operation *op : group)
       if (auto add = dyn_cast<optimus::AddOp>(op))
         sums.push_back(add);
-    auto isAddend = [&](Value value) {
+    auto isPartialSum = [&](Value value) {
       return value.hasOneUse() &&
              isa<optimus::AddOp>(*value.getUsers().begin()) &&
              llvm::is_contained(group, *value.getUsers().begin());
     };
-    // Puts `whole` in the place of `part`, scattered unless it is an addend.
+    // Puts `whole` in the place of `part`, scattered unless it is a partial
+    // sum.
     auto replace = [&](Operation *op, Value whole, const Mover *scatters) {
       Value part = op->getResult(0);
-      if (scatters && isAddend(part)) {
-        addends[whole] = scatters;
+      if (scatters && isPartialSum(part)) {
+        partial[whole] = scatters;
       } else if (scatters) {
         OpBuilder builder(op);
         whole = ReduceScatterOp::create(builder, op->getLoc(), part.getType(),
@@ -357,7 +358,7 @@ private:
       replace(product.getOp(), whole, scatters);
     }
     for (optimus::AddOp add : sums) {
-      const Mover *scatters = addends.lookup(add.getLhs());
+      const Mover *scatters = partial.lookup(add.getLhs());
       OpBuilder builder(add);
       Location loc =
           scatters ? optimus::withPart(add.getLoc(), "partial") : add.getLoc();

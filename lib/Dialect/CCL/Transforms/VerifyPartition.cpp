@@ -56,7 +56,7 @@ private:
   /// others.
   bool isAddedUp(OpOperand &operand);
 
-  /// The axes that cut some factor of an operand which a result lacks.
+  /// The axes that shard some factor of an operand which a result lacks.
   AxisSet getLostAxes(ArrayRef<int64_t> operandFactors,
                       ArrayRef<int64_t> resultFactors) {
     AxisSet lost;
@@ -95,7 +95,7 @@ LogicalResult RuleCheck::checkFactor(int64_t factor, Type type, int64_t dim,
            << " elements in all, found " << size;
   if (state.isKnown && axes != state.axes)
     return op->emitOpError("V1: expected dimension ")
-           << dim << " of " << where << " to be cut by {"
+           << dim << " of " << where << " to be sharded by {"
            << llvm::join(state.axes, ", ") << "} as elsewhere, found {"
            << llvm::join(axes, ", ") << '}';
   state = {size, axes, true};
@@ -104,7 +104,7 @@ LogicalResult RuleCheck::checkFactor(int64_t factor, Type type, int64_t dim,
   bool mustBeWhole = kind == FactorKind::Reduced || kind == FactorKind::Whole;
   if (mustBeWhole && !axes.empty() && !isa<RowMomentsOp>(op))
     return op->emitOpError("V2: expected dimension ")
-           << dim << " of " << where << " to be whole, found it cut by {"
+           << dim << " of " << where << " to be whole, found it sharded by {"
            << llvm::join(axes, ", ") << '}';
   return success();
 }
@@ -147,23 +147,24 @@ LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
   bool hasTerm = false;
   for (OpOperand &operand : op->getOpOperands()) {
     AxisSet unreduced = getUnreduced(operand.get().getType());
-    bool isAddend = isAddedUp(operand);
-    // Squares of addends do not add up either.
-    if (!unreduced.empty() && (!isAddend || isa<SumSquaresOp>(op)))
+    bool isPartialSum = isAddedUp(operand);
+    // Squares of partial sums do not add up either.
+    if (!unreduced.empty() && (!isPartialSum || isa<SumSquaresOp>(op)))
       return op->emitOpError("V4: expected operand ")
              << operand.getOperandNumber()
              << " to be complete, found it unreduced over "
              << toString(unreduced);
     AxisSet lost =
         getLostAxes(rule.operands[operand.getOperandNumber()], resultFactors);
-    if (!isAddend) {
+    if (!isPartialSum) {
       hasTerm = true;
       term.merge(lost);
       continue;
     }
     unreduced.merge(lost);
     if (unreduced != found)
-      return op->emitOpError("V4: expected every addend to be one over ")
+      return op->emitOpError(
+                 "V4: expected every operand to be a partial sum over ")
              << toString(found) << ", as result " << number
              << " is, found operand " << operand.getOperandNumber()
              << " to be one over " << toString(unreduced);
@@ -198,7 +199,7 @@ public:
   }
 
 private:
-  /// Whether the function is given the same addends and goes on with them.
+  /// Whether the function is given the same partial sums and goes on with them.
   static bool continuesArgument(OpOperand &result) {
     auto function = cast<func::FuncOp>(result.getOwner()->getParentOp());
     for (BlockArgument argument : function.getArguments()) {

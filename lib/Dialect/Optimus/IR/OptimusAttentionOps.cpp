@@ -133,7 +133,7 @@ LogicalResult AttentionGradOp::verify() {
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }
 
-// Heads of queries that are cut within their group give addends of the
+// Heads of queries that are sharded within their group give partial sums of the
 // gradients of the keys and values that they share.
 static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},

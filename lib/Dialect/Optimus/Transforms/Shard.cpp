@@ -1,4 +1,4 @@
-//===- Shard.cpp - Gives every value a sharding -*- C++ -*-===//
+//===- Shard.cpp - Gives every value a sharding -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -57,17 +57,17 @@ private:
   LogicalResult shard(Operation *op);
 
   /// An annotation of the user's, which must fit the value and the mesh,
-  /// without the axes of one rank, which cut nothing.
+  /// without the axes of one rank, which shard nothing.
   FailureOr<ShardingAttr> readAnnotation(Operation *op, ShardingAttr sharding,
                                          Type type);
   /// What the table says of a role; null where it says nothing.
   FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
                                      RankedTensorType type);
-  /// `sharding` with the data axis cutting a dimension that it divides as it
+  /// `sharding` with the data axis sharding a dimension that it divides as it
   /// is, if there is one.
   ShardingAttr cutState(ShardingAttr sharding, RankedTensorType type);
   /// `sharding` of a sum over tokens, of which the ranks that differ in tokens
-  /// alone hold addends.
+  /// alone hold partial sums.
   ShardingAttr addUp(ShardingAttr sharding);
   /// What follows from the operands along the rule's factors.
   ShardingAttr propagate(Operation *op, unsigned result);
@@ -191,15 +191,15 @@ ShardingAttr ShardPass::cutState(ShardingAttr sharding, RankedTensorType type) {
 }
 
 ShardingAttr ShardPass::addUp(ShardingAttr sharding) {
-  SmallVector<StringRef> cuts, addends;
+  SmallVector<StringRef> used, unreduced;
   for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
-    llvm::append_range(cuts, sharding.getDimAxes(dim));
+    llvm::append_range(used, sharding.getDimAxes(dim));
   for (StringRef axis :
        llvm::split(table->lookup("tokens").split(',').first, '+'))
     if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1 &&
-        !llvm::is_contained(cuts, axis))
-      addends.push_back(axis);
-  return sharding.withUnreduced(addends);
+        !llvm::is_contained(used, axis))
+      unreduced.push_back(axis);
+  return sharding.withUnreduced(unreduced);
 }
 
 FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
@@ -220,7 +220,7 @@ FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
   SmallVector<SmallVector<StringRef>> dims;
   for (StringRef dim : llvm::split(layout, ',')) {
     dims.emplace_back();
-    // An axis of one rank cuts nothing.
+    // An axis of one rank shards nothing.
     for (StringRef axis : llvm::split(dim, '+'))
       if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1)
         dims.back().push_back(axis);

@@ -1,4 +1,4 @@
-//===- Strategy.cpp - Tables from roles to shardings -*- C++ -*-===//
+//===- Strategy.cpp - Tables from roles to shardings ------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -20,15 +20,16 @@ using namespace mlir::optimus;
 
 // Weights whose roles end in `.weight` are [in, out]. Those of `out_in` are
 // stored [out, in], as torch.nn.Linear has them, and products transpose them:
-// the same cuts in the other order. Queries, keys and values are products of
+// the same layouts in the other order. Queries, keys and values are products of
 // one input, which moves once for all of them (--optimus-group-products), so
 // that their weights lie alike however narrow keys and values are.
 
-/// 2D: activations [b, s, h] and weights [in, out] are cut along both of their
-/// long dimensions. Where a linear's result stays in place, its input moves in
-/// all three products; where its input stays, its result moves in two, since
-/// both gradients move the same one. So linears that do not widen lie across,
-/// [out, in] at [row, col]: the down projection and the attention's output.
+/// 2D: activations [b, s, h] and weights [in, out] are sharded along both of
+/// their long dimensions. Where a linear's result stays in place, its input
+/// moves in all three products; where its input stays, its result moves in two,
+/// since both gradients move the same one. So linears that do not widen lie
+/// across, [out, in] at [row, col]: the down projection and the attention's
+/// output.
 static constexpr RoleLayout summa[] = {
     {"tokens", "data+row,-"},
     {"targets", "data+row,-"},
@@ -109,7 +110,7 @@ static constexpr RoleLayout megatron[] = {
     {"head.bias", "col"},
 };
 
-/// Megatron with sequence parallelism: between products the sequence is cut
+/// Megatron with sequence parallelism: between products the sequence is sharded
 /// over `col`. Inputs of products are gathered whole, again in the backward,
 /// and partial results reduce-scattered.
 static constexpr RoleLayout megatronSp[] = {
@@ -211,7 +212,8 @@ static std::string checkLayout(StringRef layout) {
                 axis + "' in '" + layout + "'")
             .str();
       if (llvm::is_contained(seen, axis))
-        return ("the axis '" + axis + "' cuts twice in '" + layout + "'").str();
+        return ("the axis '" + axis + "' shards twice in '" + layout + "'")
+            .str();
       seen.push_back(axis);
     }
   return "";

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Writes `ccl.matmul` with every way to cut its tensors over 2×3 ranks, and
+"""Writes `ccl.matmul` with every way to shard its tensors over 2×3 ranks, and
 compares those that verify with serial products, in the interpreter. Then
-does so with an axis more, over which one index is cut alike in both tensors
-that have it: nothing moves over that axis, and the result holds addends over
+does so with an axis more, over which one index is sharded alike in both tensors
+that have it: nothing moves over that axis, and the result holds partial over
 it where the index is the contracted one.
 
     check_products.py FILE            FILE holds the candidates
@@ -28,12 +28,12 @@ EXTENTS = {"M": 5, "K": 7, "N": 4}
 PANELS = 6
 # Whatever two axes leave of it can be cut into panels.
 PADDED = 24
-CUTS = [
+SHARDINGS = [
     (one, other)
     for one, other in itertools.product((None, "row", "col"), repeat=2)
     if one is None or one != other
 ]
-ADDENDS = [(), ("row",), ("col",), ("row", "col")]
+PARTIAL = [(), ("row",), ("col",), ("row", "col")]
 # The order of at most 3 addends, each a sum of at most 12 products, in f64.
 TOLERANCE = 1e-14
 
@@ -68,38 +68,38 @@ def function(name, products):
         name, ", ".join(arguments), types, body, ", ".join(results), types)
 
 
-def local_type(dims, cut, addends=(), shared=None):
-    """`shared` is the dimension that the data axis cuts."""
+def local_type(dims, sharded, partial=(), shared=None):
+    """`shared` is the dimension that the data axis shards."""
     axes = [
         [axis for axis in ("data" if dim == shared else None, own) if axis]
-        for dim, own in zip(dims, cut)
+        for dim, own in zip(dims, sharded)
     ]
     local = "x".join(
         str(PADDED // math.prod(SIZES[axis] for axis in names)) for names in axes)
     if shared and shared not in dims:
-        addends = ("data",) + addends
+        partial sums = ("data",) + partial sums
     def quote(names):
         return "{%s}" % ", ".join('"%s"' % name for name in names)
     return "tensor<%sxf32, #ccl.local<[%s], #optimus.sharding<@mesh, [%s]%s>>>" % (
         local,
         ", ".join(str(EXTENTS[dim]) for dim in dims),
         ", ".join(quote(names) for names in axes),
-        ", unreduced = %s" % quote(addends) if addends else "",
+        ", unreduced = %s" % quote(partial sums) if partial sums else "",
     )
 
 
-def candidate(a, b, c, stationary, addends, shared=None):
-    """A product whose result's addends are added up."""
+def candidate(a, b, c, stationary, partial, shared=None):
+    """A product whose result's partial sums are added up."""
     type_a = local_type("MK", a, (), shared if shared != "N" else None)
     type_b = local_type("KN", b, (), shared if shared != "M" else None)
-    value, result = "%product@", local_type("MN", c, addends, shared)
+    value, result = "%product@", local_type("MN", c, partial sums, shared)
     body = '  %%product@ = ccl.matmul %%a@, %%b@ {stationary = "%s", panels = %d : i64}' % (
         stationary, PANELS)
     body += " : (%s, %s) -> %s\n" % (type_a, type_b, result)
-    for count in reversed(range(len(addends))):
-        rest = local_type("MN", c, addends[:count], shared)
+    for count in reversed(range(len(partial))):
+        rest = local_type("MN", c, partial sums[:count], shared)
         body += '  %%sum%d@ = ccl.all_reduce %s {axis = "%s"} : (%s) -> %s\n' % (
-            count, value, addends[count], result, rest)
+            count, value, partial[count], result, rest)
         value, result = "%%sum%d@" % count, rest
     if shared == "K":
         rest = local_type("MN", c)
@@ -110,11 +110,11 @@ def candidate(a, b, c, stationary, addends, shared=None):
 
 
 def candidates():
-    for form in itertools.product(CUTS, CUTS, CUTS, "abc", ADDENDS):
-        a, b, c, stationary, addends = form
-        if not set(addends) & set(c):
+    for form in itertools.product(SHARDINGS, SHARDINGS, SHARDINGS, "abc", PARTIAL):
+        a, b, c, stationary, partial = form
+        if not set(partial) & set(c):
             yield "%s_stays_%s" % (stationary, "_".join(
-                str(axis) for axis in a + b + c + addends)), form
+                str(axis) for axis in a + b + c + partial)), form
 
 
 def find_verified(path, products):

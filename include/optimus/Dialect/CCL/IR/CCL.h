@@ -42,11 +42,11 @@ LogicalResult verifyLocalTypes(Operation *op);
 /// The shape of the whole tensor that a local type is a part of.
 SmallVector<int64_t> getGlobalShape(Type type);
 
-/// The axes that cut a dimension of a local type.
+/// The axes that shard a dimension of a local type.
 SmallVector<StringRef> getDimAxes(Type type, int64_t dim);
 
-/// The type of one rank's part: dimensions are padded to `paddedShape` and cut
-/// as `sharding` says; plain if that leaves it whole and replicated.
+/// The type of one rank's part: dimensions are padded to `paddedShape` and
+/// sharded as `sharding` says; plain if that leaves it whole and replicated.
 RankedTensorType getLocalType(ArrayRef<int64_t> shape,
                               ArrayRef<int64_t> paddedShape, Type elementType,
                               optimus::ShardingAttr sharding,
@@ -67,43 +67,45 @@ struct ProductForm {
 };
 
 /// How the groups of dimensions (0 M, 1 K, 2 N) of a product's tensors (A, B,
-/// C) are cut. Axes of one rank cut nothing.
-struct ProductCuts {
-  /// The axes that cut group g alike in both tensors that have it.
+/// C) are sharded. Axes of one rank shard nothing.
+struct ProductSharding {
+  /// The axes that shard group g alike in both tensors that have it.
   SmallVector<StringRef> shared[3];
-  /// The axis that cuts group g in tensor t beyond what is shared: the fastest
-  /// of its dimension. Empty where there is none.
+  /// The axis that shards group g in tensor t beyond what is shared: the
+  /// fastest of its dimension. Empty where there is none.
   StringRef axes[3][3];
-  /// The dimension of tensor t that `axes[t][g]` cuts, or -1.
+  /// The dimension of tensor t that `axes[t][g]` shards, or -1.
   int64_t dims[3][3];
 
   bool isAlike(int group) const;
 
-  /// The tensor that can stay in place: exactly the group that it lacks is cut
-  /// differently in the two others. A result that moves is summed over its
-  /// axis, so that axis must cut K. Nothing if no tensor can stay, or none
-  /// must move.
+  /// The tensor that can stay in place: exactly the group that it lacks is
+  /// sharded differently in the two others. A result that moves is summed over
+  /// its axis, so that axis must shard K. Nothing if no tensor can stay, or
+  /// none must move.
   std::optional<ProductForm::Tensor> getStationary() const;
 
-  /// The axes over which the result holds addends while `stationary` stays:
-  /// those that cut K and that nothing is summed over on its way.
+  /// The axes over which the result holds partial sums while `stationary`
+  /// stays: those that shard K and that nothing is summed over on its way.
   SmallVector<StringRef> getUnreduced(ProductForm::Tensor stationary) const;
 };
 
-/// The axes that cut dimension `dim` of tensor `tensor` (0 A, 1 B, 2 C).
+/// The axes that shard dimension `dim` of tensor `tensor` (0 A, 1 B, 2 C).
 using GetProductAxes =
     llvm::function_ref<SmallVector<StringRef>(int tensor, int64_t dim)>;
 
-/// Reads the cuts of A [M…, K…] and B [K…, N…] (or transposed) and C, whose
-/// groups have the given numbers of dimensions. Fails where a group is cut by
-/// more than one axis beyond what is shared, or along different dimensions.
-FailureOr<ProductCuts> getProductCuts(int64_t numM, int64_t numK, int64_t numN,
-                                      bool transposeA, bool transposeB,
-                                      optimus::MeshOp mesh,
-                                      GetProductAxes getAxes);
+/// Reads the shardings of A [M…, K…] and B [K…, N…] (or transposed) and C,
+/// whose groups have the given numbers of dimensions. Fails where a group is
+/// sharded by more than one axis beyond what is shared, or along different
+/// dimensions.
+FailureOr<ProductSharding> getProductSharding(int64_t numM, int64_t numK,
+                                              int64_t numN, bool transposeA,
+                                              bool transposeB,
+                                              optimus::MeshOp mesh,
+                                              GetProductAxes getAxes);
 
 /// The same of `ccl.matmul`, from the types of its tensors.
-FailureOr<ProductCuts> getProductCuts(MatmulOp op);
+FailureOr<ProductSharding> getProductSharding(MatmulOp op);
 
 /// The form of `ccl.matmul`, or failure with no message.
 FailureOr<ProductForm> getProductForm(MatmulOp op);

@@ -49,7 +49,7 @@ def CCL_LocalAttr : AttrDef<CCL_Dialect, "Local",
   let summary = "What a local tensor is a part of";
   let description = [{
     The shape of the whole, unpadded tensor and its sharding. A dimension of
-    whole extent g, cut by axes of product S, has local extent l with l·S ≥ g;
+    whole extent g, sharded by axes of product S, has local extent l with l·S ≥ g;
     the elements beyond g are padding.
 
     ```mlir
@@ -92,12 +92,12 @@ def CCL_AllGatherOp : CCL_Collective<"all_gather"> {
   let summary = "The parts along a dimension, put together on every rank of an axis";
   let description = [{
     ```mlir
-    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
-    %y = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x3xf32, #cut>) -> tensor<4x6xf32>
+    #sharded = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.all_gather %x {axis = "col", dim = 1 : i64} : (tensor<4x3xf32, #sharded>) -> tensor<4x6xf32>
     ```
 
     Constraints: (C1) the mesh has the axis; (C2) the axis is the fastest that
-    cuts dimension `dim` of the input and cuts none of the result; (C3) input
+    shards dimension `dim` of the input and shards none of the result; (C3) input
     and result are parts of one tensor, and the result is as large along `dim`
     as all parts.
   }];
@@ -109,8 +109,8 @@ def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
   let summary = "The sum over an axis, on every rank of it";
   let description = [{
     ```mlir
-    #addend = #ccl.local<[4], #optimus.sharding<@mesh, [{} ], unreduced = {"col"}>>
-    %y = ccl.all_reduce %x {axis = "col"} : (tensor<4xf32, #addend>) -> tensor<4xf32>
+    #partial = #ccl.local<[4], #optimus.sharding<@mesh, [{} ], unreduced = {"col"}>>
+    %y = ccl.all_reduce %x {axis = "col"} : (tensor<4xf32, #partial>) -> tensor<4xf32>
     ```
 
     Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
@@ -121,16 +121,16 @@ def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
 }
 
 def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
-  let summary = "The sum over an axis, cut along a dimension";
+  let summary = "The sum over an axis, sharded along a dimension";
   let description = [{
     ```mlir
-    #addend = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {} ], unreduced = {"col"}>>
-    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
-    %y = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #addend>) -> tensor<4x3xf32, #cut>
+    #partial = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {} ], unreduced = {"col"}>>
+    #sharded = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.reduce_scatter %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32, #partial>) -> tensor<4x3xf32, #sharded>
     ```
 
     Constraints: (C1) the mesh has the axis; (C2) the input is unreduced over
-    it; in the result it cuts dimension `dim`, as that dimension's fastest
+    it; in the result it shards dimension `dim`, as that dimension's fastest
     axis; (C3) input and result are parts of one tensor, and the input is as
     large along `dim` as all parts.
   }];
@@ -143,12 +143,12 @@ def CCL_SliceOp : CCL_Op<"slice", [Pure, AllElementTypesMatch<["input", "result"
     Local: no data moves between ranks.
 
     ```mlir
-    #cut = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
-    %y = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x3xf32, #cut>
+    #sharded = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
+    %y = ccl.slice %x {axis = "col", dim = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x3xf32, #sharded>
     ```
 
-    Constraints: (C1) the mesh has the axis; (C2) in the result it cuts
-    dimension `dim`, as its fastest axis; in the input it cuts none, nor is the
+    Constraints: (C1) the mesh has the axis; (C2) in the result it shards
+    dimension `dim`, as its fastest axis; in the input it shards none, nor is the
     input unreduced over it; (C3) input and result are parts of one tensor,
     and the input is as large along `dim` as all parts.
   }];
@@ -162,7 +162,7 @@ def CCL_SliceOp : CCL_Op<"slice", [Pure, AllElementTypesMatch<["input", "result"
 def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "A distributed product of matrices";
   let description = [{
-    The product of `optimus.matmul` of operands and result that are each cut
+    The product of `optimus.matmul` of operands and result that are each sharded
     along both of their groups of dimensions. The tensor named by `stationary` (`"a"`,
     `"b"` or `"c"`, the result) stays where it is; of the index it lacks, the
     streamed one, `panels` panels move: over one axis for each of the two other
@@ -178,18 +178,18 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
       : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
     ```
 
-    Axes that cut a group alike in both of its tensors, as a data axis and
-    `row` cut the batch, move nothing; axes of one rank cut nothing.
+    Axes that shard a group alike in both of its tensors, as a data axis and
+    `row` shard the batch, move nothing; axes of one rank shard nothing.
 
     Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor
-    is cut by one axis at most in each group, which is the fastest of its
+    is sharded by one axis at most in each group, which is the fastest of its
     dimension, and both by it along the same dimension of the group; (C3)
     `panels` is at most 64, a multiple of the size of each axis that a tensor moves over
-    and divides the padded streamed dimension, or what the axes that cut it
+    and divides the padded streamed dimension, or what the axes that shard it
     alike leave of it; (C4) the two tensors that have a group have it with
     equal whole and padded extents; (C5) a group that the stationary tensor
-    shares is cut alike in both; (C6) the operands hold no addends; a result
-    that moves does so over an axis that cuts the contracted index alike in
+    shares is sharded alike in both; (C6) the operands hold no partial sums; a result
+    that moves does so over an axis that shards the contracted index alike in
     both operands, over which it is summed; over all other such axes it is
     unreduced.
   }];
@@ -204,10 +204,10 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
 }
 
 def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
-  let summary = "Head and loss with the vocabulary cut by an axis";
+  let summary = "Head and loss with the vocabulary sharded by an axis";
   let description = [{
-    `optimus.head_loss` with the table's rows cut by `axis`. If `axis` also
-    cuts the last dimension of h, each chunk of h is gathered over it first.
+    `optimus.head_loss` with the table's rows sharded by `axis`. If `axis` also
+    shards the last dimension of h, each chunk of h is gathered over it first.
     Row maxima, sums of exponentials and the target's logit are reduced over
     `axis`; padded rows of the vocabulary count as logits of −∞.
 
@@ -221,12 +221,12 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
       -> (tensor<f32, #sum>, tensor<f32, #sum>)
     ```
 
-    Constraints: (C1) the mesh has the axis and it alone cuts the table's first
+    Constraints: (C1) the mesh has the axis and it alone shards the table's first
     dimension; (C2) the table has rank 2 and its second dimension is whole;
-    (C3) h has the dimensions of targets, cut alike, followed by the table's
-    second one, which is whole in h or cut by `axis`; (C4) the results are
-    unreduced over the axes that cut targets; (C7) the bias, which may be left
-    out, is the table's first dimension, cut as it is; (C8) is C5 of `optimus.head_loss`,
+    (C3) h has the dimensions of targets, sharded alike, followed by the table's
+    second one, which is whole in h or sharded by `axis`; (C4) the results are
+    unreduced over the axes that shard targets; (C7) the bias, which may be left
+    out, is the table's first dimension, sharded as it is; (C8) is C5 of `optimus.head_loss`,
     for a rank's tokens and vocabulary.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
@@ -241,11 +241,11 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
 }
 
 def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
-  let summary = "Head, loss and gradient with the vocabulary cut by an axis";
+  let summary = "Head, loss and gradient with the vocabulary sharded by an axis";
   let description = [{
     `optimus.head_loss_grad` under the same conditions as `ccl.head_loss`. Each chunk
-    of dh is reduce-scattered over `axis` if h is cut by it, else all-reduced.
-    dtable stays [v/n, h], unreduced over the axes that cut the tokens.
+    of dh is reduce-scattered over `axis` if h is sharded by it, else all-reduced.
+    dtable stays [v/n, h], unreduced over the axes that shard the tokens.
 
     ```mlir
     #h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"} ]>>
@@ -260,7 +260,7 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<Commu
 
     Constraints: C1 to C4, C7 and C8 of `ccl.head_loss`; (C5) dh has the type of
     h; (C6) dtable is as the table, and dbias as the bias if there is one,
-    unreduced over the axes that cut targets.
+    unreduced over the axes that shard targets.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
                        Optional<CCL_FloatTensor>:$bias,

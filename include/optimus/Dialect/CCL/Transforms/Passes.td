@@ -59,14 +59,14 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
     checks those of every `optimus` operation (`#ccl.local` C3 and C4) and holds
     it against its sharding rule:
 
-    * (V1) a factor has one whole extent, and the same axes cut it, wherever it
+    * (V1) a factor has one whole extent, and the same axes shard it, wherever it
       occurs;
     * (V2) a factor that is reduced in the middle of the operation, or that is
-      never cut, is whole;
-    * (V3) a result is unreduced over exactly the axes that cut what does not
-      reach it: no addend is read as a sum, and no sum is taken for an addend;
-    * (V4) only what is linear in an operand takes addends there, and what adds
-      operands up takes all of them as addends over the same axes, so that
+      never sharded, is whole;
+    * (V3) a result is unreduced over exactly the axes that shard what does not
+      reach it: no partial sum is read as a sum, nor a sum as a partial sum;
+    * (V4) only what is linear in an operand takes partial sums there, and what adds
+      operands up takes all of them as partial sums over the same axes, so that
       none is counted twice;
     * (V5) nothing unreduced leaves the function, unless an argument of the
       same type is donated to it: a sum that goes on.
@@ -108,11 +108,11 @@ def GroupProductsPass : Pass<"optimus-group-products", "::mlir::func::FuncOp"> {
 }
 
 def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
-  let summary = "Makes activations again in the backward rather than keep them";
+  let summary = "Recomputes activations in the backward rather than keep them";
   let description = [{
     Clones operations of the forward pass to where the backward first uses what
     they make, with `optimus.recomputed`, so that it need not be kept. All that
-    is kept is cut as it was: activations stay blocks of the mesh.
+    is kept is sharded as it was: activations stay blocks of the mesh.
 
     A *cut* is an activation from which alone, with the parameters, the rest of
     the forward follows: the residual stream between the blocks of a

@@ -16,7 +16,7 @@
 
 namespace mlir::ccl {
 
-/// What --optimus-recompute makes again, from least to most.
+/// What --optimus-recompute recomputes, from least to most.
 enum class RecomputePolicy { None, Attention, Layer };
 
 /// The policies' names, in the order of the enumeration.

@@ -22,13 +22,13 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperan
     * in one tensor [b, s, 3, n, d], or
     * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
       heads of keys and values serves r heads of queries, which are n = g·r in
-      all. The groups are a dimension, so that cutting it cuts q, k and v alike and
+      all. The groups are a dimension, so that sharding it shards q, k and v alike and
       no code ever orders heads anew.
 
     The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
     each row's sum of exponentials, has its dimensions of heads between b and s, for
     the gradient's sake. Each head of each sequence is computed on its own, so
-    batch, groups and heads within a group may be cut.
+    batch, groups and heads within a group may be sharded.
 
     ```mlir
     %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
@@ -85,7 +85,7 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [SameOperandsAndResult
     `result_i = c·x_i − s·x_{i+d/2}` and `result_{i+d/2} = c·x_{i+d/2} + s·x_i`.
     The pairs are those of Hugging Face's Llama. `inverse` rotates by
     the negative angle, which is the gradient. Positions are counted from the start
-    of the sequence, which is therefore never cut, and nor is the last dimension;
+    of the sequence, which is therefore never sharded, and nor is the last dimension;
     batch and heads may be.
 
     ```mlir

@@ -30,10 +30,10 @@ def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
 }
 
 def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
-  let summary = "Which mesh axes cut which dimension of a tensor";
+  let summary = "Which mesh axes shard which dimension of a tensor";
   let description = [{
-    For each dimension the list of mesh axes that cut it, slowest first; axes
-    that appear nowhere replicate. `unreduced` axes hold addends: the value is
+    For each dimension the list of mesh axes that shard it, slowest first; axes
+    that appear nowhere replicate. `unreduced` axes hold partial sums: the value is
     the sum over them.
 
     ```mlir
@@ -62,11 +62,11 @@ def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
     /// The replicated sharding of a tensor of this rank.
     static ShardingAttr getReplicated(::mlir::FlatSymbolRefAttr mesh, int64_t rank);
     int64_t getRank() const { return getDims().size(); }
-    /// The axes that cut a dimension, slowest first.
+    /// The axes that shard a dimension, slowest first.
     ::llvm::SmallVector<::llvm::StringRef> getDimAxes(int64_t dim) const;
     ::llvm::SmallVector<::llvm::StringRef> getUnreducedAxes() const;
     bool isUnreducedOver(::llvm::StringRef axis) const;
-    /// True when no axis cuts any dimension and nothing is unreduced.
+    /// True when no axis shards any dimension and nothing is unreduced.
     bool isReplicated() const;
     ShardingAttr withUnreduced(::llvm::ArrayRef<::llvm::StringRef> axes) const;
     ShardingAttr withDimAxes(int64_t dim, ::llvm::ArrayRef<::llvm::StringRef> axes) const;

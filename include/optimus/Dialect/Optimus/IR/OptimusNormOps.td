@@ -61,15 +61,15 @@ def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
   }];
 }
 
-// The parts of a layer normalisation whose rows are cut among ranks.
+// The parts of a layer normalisation whose rows are sharded among ranks.
 
 def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments"> {
   let summary = "Mean and sum of squared deviations of each row's real elements";
   let description = [{
     For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
     elements of the local row; a row without real elements gives (0, 0). It
-    is what a rank can say of its part of a row that is cut. The moments of all
-    n parts are one tensor [rows…, 2·n], cut as the row is; gathered, they are
+    is what a rank can say of its part of a row that is sharded. The moments of all
+    n parts are one tensor [rows…, 2·n], sharded as the row is; gathered, they are
     merged by `optimus.merge_moments`.
 
     ```mlir
@@ -222,7 +222,7 @@ def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
     With dŷ = dy·gamma, over a row of n elements:
     `dx = rstd·dŷ − x·rstd³·Σ(dŷ·x)/n + residual` and `dgamma = Σ dy·x·rstd` over
     all rows. `residual` is an optional gradient that reaches x on another path.
-    Where rows are cut, `sums` are Σ(dŷ·x) of whole rows, of `size` elements
+    Where rows are sharded, `sums` are Σ(dŷ·x) of whole rows, of `size` elements
     that are not padding.
 
     ```mlir
@@ -249,14 +249,14 @@ def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
   }];
 }
 
-// The parts of a normalisation by the root mean square whose rows are cut
+// The parts of a normalisation by the root mean square whose rows are sharded
 // among ranks.
 
 def Optimus_RowDotOp : Optimus_TensorOp<"row_dot"> {
   let summary = "Σ a·b·weight over the last dimension";
   let description = [{
-    One number a row; without weight, Σ a·b. Of rows that are cut, parts give
-    addends. Padded elements add zero because a or b is zero there.
+    One number a row; without weight, Σ a·b. Of rows that are sharded, parts give
+    partial sums. Padded elements add zero because a or b is zero there.
 
     ```mlir
     %squares = optimus.row_dot %x, %x : (tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x8xf32>

@@ -15,8 +15,8 @@ def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm", [Optimus_ResultTypes<
   let summary = "The Euclidean norm of many tensors taken as one vector";
   let description = [{
     `norm = √(Σ x²)` over all elements of all inputs, the squares summed in f64
-    and the root rounded once. Where inputs are cut among ranks it is decomposed
-    into `optimus.sum_squares` of those that are cut alike, a reduction of each
+    and the root rounded once. Where inputs are sharded among ranks it is decomposed
+    into `optimus.sum_squares` of those that are sharded alike, a reduction of each
     group over its own axes, and `optimus.sqrt` of their sum.
 
     ```mlir

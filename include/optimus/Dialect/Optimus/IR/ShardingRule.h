@@ -15,16 +15,16 @@
 
 namespace mlir::optimus {
 
-/// What cutting a factor among ranks means to an operation.
+/// What sharding a factor among ranks means to an operation.
 enum class FactorKind {
   /// Each part of the result needs the same part of the operands.
   Parallel,
-  /// Summed over: parts of the operands give addends of the result.
+  /// Summed over: parts of the operands give partial sums of the result.
   Contracted,
   /// Reduced in the middle of the operation (a row of a norm, a vocabulary):
-  /// the operation must be decomposed where this factor is cut.
+  /// the operation must be decomposed where this factor is sharded.
   Reduced,
-  /// Never cut.
+  /// Never sharded.
   Whole,
 };
 
@@ -37,7 +37,7 @@ struct Factor {
 };
 
 /// Each dimension of each operand and result belongs to one factor; dimensions
-/// of the same factor have the same extent and are cut alike.
+/// of the same factor have the same extent and are sharded alike.
 struct ShardingRule {
   SmallVector<Factor> factors;
   /// operands[i][d] is the factor of dimension d of operand i.

@@ -109,22 +109,22 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     4. whole on every rank.
 
     Results that belong to a parameter (its update, moments and gradient) are
-    sharded as it is. An axis of one rank cuts nothing.
+    sharded as it is. An axis of one rank shards nothing.
 
     Dimensions that no axis divides are padded later, a class at a time; with
     `no-pad` the first one is an error that names operation, dimension, size and
     axis.
 
-    Strategies: `serial` cuts nothing; `summa` is 2D and keeps the largest
+    Strategies: `serial` shards nothing; `summa` is 2D and keeps the largest
     tensor of each product in place; `summa-paper` lays every weight out as the
     Optimus paper does; `megatron` is 1D tensor parallelism over `col` and data
-    parallelism over `row`; `megatron-sp` is the same with the sequence cut
+    parallelism over `row`; `megatron-sp` is the same with the sequence sharded
     over `col` between products, and marks products with `optimus.move = "whole"`, so
     that what differs is gathered before them or reduced after, not streamed in
-    panels; `data` cuts the batch over `data`.
+    panels; `data` shards the batch over `data`.
 
-    Each of them but `serial` takes an axis `data` besides its own: it cuts the
-    batch, parameters are replicated over it, and the optimizer's state is cut
+    Each of them but `serial` takes an axis `data` besides its own: it shards the
+    batch, parameters are replicated over it, and the optimizer's state is sharded
     by it (roles `state:…`) along the first dimension that it divides.
 
     ```mlir

@@ -1,4 +1,4 @@
-//===- Strategy.h - Tables from roles to shardings -*- C++ -*-===//
+//===- Strategy.h - Tables from roles to shardings --------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -22,11 +22,11 @@
 
 namespace mlir::optimus {
 
-/// A row of a strategy: what has this role is cut so.
+/// A row of a strategy: what has this role is sharded so.
 struct RoleLayout {
   StringRef role;
-  /// The axes that cut each dimension, slowest first, as "data+row,-,col"; "-"
-  /// where none does.
+  /// The axes that shard each dimension, slowest first, as "data+row,-,col";
+  /// "-" where none does.
   StringRef layout;
 };
 
@@ -41,8 +41,8 @@ struct Strategy {
   /// not say.
   StringRef move = OptimusDialect::kMovePanels;
 
-  /// The axis that cuts the batch alone: any strategy is replicated over it,
-  /// and the optimizer's state is cut by it.
+  /// The axis that shards the batch alone: any strategy is replicated over it,
+  /// and the optimizer's state is sharded by it.
   static constexpr StringLiteral kDataAxis = "data";
 
   /// The layout of a role, empty where the table does not name it: then the
@@ -66,7 +66,7 @@ using ChosenLayouts = SmallVector<std::pair<std::string, std::string>>;
 /// expected; a role is one that some strategy names.
 llvm::Expected<ChosenLayouts> parseChosenLayouts(StringRef text);
 
-/// All strategies; `serial`, which cuts nothing, comes first.
+/// All strategies; `serial`, which shards nothing, comes first.
 ArrayRef<Strategy> getStrategies();
 
 /// The names of all strategies.

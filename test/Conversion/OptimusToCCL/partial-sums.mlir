@@ -1,6 +1,6 @@
 // RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition | FileCheck %s
 
-// The gradient of what two products read: its two parts are addends on each
+// The gradient of what two products read: its two parts are partial sums on each
 // rank, are added there, and their sum is reduced once.
 // CHECK-LABEL: func.func @shared_input(
 // CHECK: %[[A:.*]] = optimus.matmul %arg0, %arg2 {{.*}} unreduced = {"col"}
