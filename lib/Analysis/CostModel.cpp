@@ -11,7 +11,6 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -90,43 +89,29 @@ double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
   return slowdown * (compute.gemmAlpha + flops / rate);
 }
 
-/// Floating-point operations of attention: 2 products forward and 5 backward,
-/// half of each with the causal mask.
-template <typename AttentionOp>
-static double getAttentionFlops(AttentionOp op, int products) {
-  double all = 2.0 * products * op.getBatch() * op.getHeads() * op.getSeq() *
-               op.getSeq() * op.getHeadDim();
-  return op.getCausal() ? all / 2 : all;
-}
-
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
-  auto attention = [&](double flops) {
+  Work work;
+  if (auto working = dyn_cast<WorkOpInterface>(*command))
+    work = working.getWork();
+  switch (work.kind) {
+  case Work::Product:
+    return getGemmSeconds(work.m, work.n, work.k, work.transA, work.transB);
+  case Work::Attention:
     return slowdown *
-           (compute.kernelAlpha + flops / compute.attentionFlopsPerSecond);
-  };
-  return llvm::TypeSwitch<Operation *, double>(command.getOperation())
-      .Case([&](exec::GemmOp op) {
-        return getGemmSeconds(op.getM(), op.getN(), op.getK(), op.getTransA(),
-                              op.getTransB());
-      })
-      .Case([&](exec::AttentionOp op) {
-        return attention(getAttentionFlops(op, 2));
-      })
-      .Case([&](exec::AttentionGradOp op) {
-        return attention(getAttentionFlops(op, 5));
-      })
-      .Default([&](Operation *) {
-        double bytes = 0;
-        for (const exec::Access &access : command.getAccesses()) {
-          auto type = cast<MemRefType>(access.operand->get().getType());
-          int64_t elements =
-              access.cols ? access.rows * access.cols : type.getNumElements();
-          bytes += double(elements) * type.getElementTypeBitWidth() / 8 *
-                   (access.reads + access.writes);
-        }
-        return slowdown *
-               (compute.kernelAlpha + bytes / compute.bytesPerSecond);
-      });
+           (compute.kernelAlpha + work.flops / compute.attentionFlopsPerSecond);
+  case Work::Traffic: {
+    double bytes = 0;
+    for (const exec::Access &access : command.getAccesses()) {
+      auto type = cast<MemRefType>(access.operand->get().getType());
+      int64_t elements =
+          access.cols ? access.rows * access.cols : type.getNumElements();
+      bytes += double(elements) * type.getElementTypeBitWidth() / 8 *
+               (access.reads + access.writes);
+    }
+    return slowdown * (compute.kernelAlpha + bytes / compute.bytesPerSecond);
+  }
+  }
+  llvm_unreachable("unknown kind of work");
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,8 +39,9 @@ DimensionClasses::DimensionClasses(ModuleOp module) : mesh(getMesh(module)) {
     function.walk([&](Operation *op) {
       for (Value result : op->getResults())
         addCuts(result);
-      if (std::optional<HeadSharding> sharded = getHeadSharding(op))
-        addSharding(sharded->table, 0, sharded->axes);
+      if (auto sharding = dyn_cast<OperandShardsOpInterface>(op))
+        for (const OperandShards &shards : sharding.getOperandShards())
+          addSharding(op->getOperand(shards.operand), shards.dim, shards.axes);
     });
   }
 }
@@ -154,33 +155,4 @@ void DimensionClasses::unite(int64_t a, int64_t b) {
   // The earlier one leads, whatever the order of the calls.
   int64_t first = find(a), second = find(b);
   parents[std::max(first, second)] = std::min(first, second);
-}
-
-std::optional<HeadSharding> mlir::optimus::getHeadSharding(Operation *op) {
-  Value h, table, targets;
-  if (auto head = dyn_cast<HeadLossOp>(op)) {
-    h = head.getH(), table = head.getTable(), targets = head.getTargets();
-  } else if (auto grad = dyn_cast<HeadLossGradOp>(op)) {
-    h = grad.getH(), table = grad.getTable(), targets = grad.getTargets();
-  } else {
-    return std::nullopt;
-  }
-  ShardingAttr hidden = getSharding(h), rows = getSharding(table),
-               tokens = getSharding(targets);
-  if (!hidden || !rows || !tokens)
-    return std::nullopt;
-  auto isFree = [&](StringRef axis) {
-    for (int64_t dim = 0; dim < tokens.getRank(); ++dim)
-      if (llvm::is_contained(tokens.getDimAxes(dim), axis))
-        return false;
-    return true;
-  };
-  // One axis at most: where it shards the table's rows already, or where h
-  // would be held once for each of its ranks otherwise.
-  for (const SmallVector<StringRef> &candidates :
-       {rows.getDimAxes(0), hidden.getDimAxes(hidden.getRank() - 1)})
-    for (StringRef axis : candidates)
-      if (isFree(axis))
-        return HeadSharding{table, {axis}};
-  return HeadSharding{table, {}};
 }

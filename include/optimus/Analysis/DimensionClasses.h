@@ -18,18 +18,6 @@
 
 namespace mlir::optimus {
 
-/// How the vocabulary of an output head is sharded while it makes logits.
-struct HeadSharding {
-  Value table;
-  /// One axis, or none.
-  SmallVector<StringRef> axes;
-};
-
-/// The axis among which `optimus.head_loss` or its gradient shares the
-/// vocabulary: one that does not shard the tokens. Nothing for other
-/// operations, and where shardings are undecided.
-std::optional<HeadSharding> getHeadSharding(Operation *op);
-
 /// The classes of dimensions of a sharded program. Dimensions that an
 /// operation's rule makes one factor are of one class, and so are those of a
 /// parameter or an input in several functions. A class has one padded extent,

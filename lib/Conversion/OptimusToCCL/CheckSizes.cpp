@@ -67,8 +67,7 @@ LogicalResult mlir::optimus::checkTotals(func::FuncOp function, MeshOp mesh) {
   CheckedSize moved = 0;
   for (Operation &op : function.front()) {
     held = held + countElements(op.getResults());
-    if (op.getName().getDialectNamespace() !=
-        ccl::CCLDialect::getDialectNamespace())
+    if (!isa<ccl::CCLDialect>(op.getDialect()))
       continue;
     // The parts of all ranks, each of which may reach all ranks of an axis, a
     // sum and its result one after the other.

@@ -294,8 +294,9 @@ static LogicalResult decompose(EmbeddingGradOp op, Partitioner &p) {
 template <typename LocalOp, typename Op>
 static LogicalResult decomposeHead(Op op, Partitioner &p) {
   SmallVector<Axes> tokens = getDims(op.getTargets());
-  Axes tokenAxes = getShardingAxes(tokens),
-       vocabulary = getHeadSharding(op)->axes;
+  Axes tokenAxes = getShardingAxes(tokens), vocabulary;
+  for (const OperandShards &shards : op.getOperandShards())
+    vocabulary = shards.axes;
   Axes hidden = getDims(op.getH()).back();
   ShardingAttr hLayout =
       p.getLayout(append(tokens, hidden == vocabulary ? hidden : Axes()));

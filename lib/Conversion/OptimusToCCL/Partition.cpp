@@ -97,7 +97,7 @@ private:
       return sharding.withUnreduced({});
     };
     Value value = function.front().getTerminator()->getOperand(number);
-    if (auto sum = value.getDefiningOp<AddOp>())
+    if (auto sum = value.getDefiningOp<SumOpInterface>())
       sum->setAttr(OptimusDialect::kShardings,
                    ArrayAttr::get(&getContext(), complete(getSharding(value))));
     BufferAttr buffer = getResultBuffer(function, number);

@@ -71,7 +71,8 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   }
   if (auto matmul = dyn_cast<MatmulOp>(op))
     return partitionProduct(matmul);
-  if (auto add = dyn_cast<AddOp>(op); add && succeeded(addPartialSums(add)))
+  if (auto sum = dyn_cast<SumOpInterface>(op);
+      sum && succeeded(addPartialSums(sum)))
     return success();
   if (isa<ShardingRuleOpInterface>(op))
     return partitionByRule(op);
@@ -116,22 +117,31 @@ SmallVector<Axes> Partitioner::getFactorAxes(Operation *op,
   return axes;
 }
 
-LogicalResult Partitioner::addPartialSums(AddOp op) {
-  // A sum over microbatches may stay a partial sum.
-  ShardingAttr wanted = getSharding(op.getResult());
-  if (!wanted.getUnreduced().empty()) {
-    if (!values.canReach(op.getLhs(), wanted) ||
-        !values.canReach(op.getRhs(), wanted))
-      return failure();
-    Value operands[] = {get(op.getLhs(), wanted), get(op.getRhs(), wanted)};
-    cloneLocally(op, operands, wanted);
-    return success();
-  }
-  ShardingAttr lhs = values.getPartialSumLayout(op.getLhs());
-  if (!lhs || lhs != values.getPartialSumLayout(op.getRhs()))
+LogicalResult Partitioner::addPartialSums(SumOpInterface op) {
+  auto isTerm = [&](OpOperand &operand) {
+    return op.getContribution(operand) == Contribution::Linear &&
+           operand.get().getType() == op->getResultTypes().front();
+  };
+  if (op->getNumResults() != 1 || !llvm::all_of(op->getOpOperands(), isTerm))
     return failure();
-  Value operands[] = {get(op.getLhs(), lhs), get(op.getRhs(), lhs)};
-  cloneLocally(op, operands, lhs);
+  // A sum over microbatches may stay a partial sum.
+  ShardingAttr layout = getSharding(op->getResult(0));
+  if (!layout.getUnreduced().empty()) {
+    if (!llvm::all_of(op->getOperands(), [&](Value operand) {
+          return values.canReach(operand, layout);
+        }))
+      return failure();
+  } else {
+    layout = values.getPartialSumLayout(op->getOperand(0));
+    if (!layout || !llvm::all_of(op->getOperands(), [&](Value operand) {
+          return values.getPartialSumLayout(operand) == layout;
+        }))
+      return failure();
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(get(operand, layout));
+  cloneLocally(op, operands, layout);
   return success();
 }
 

@@ -16,7 +16,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -236,14 +235,10 @@ LogicalResult ModelChecker::check(func::FuncOp function) {
 }
 
 LogicalResult ModelChecker::checkTable(Operation *op) {
-  Value table =
-      llvm::TypeSwitch<Operation *, Value>(op)
-          .Case<EmbeddingOp, HeadLossOp, HeadLossGradOp, ccl::HeadLossOp,
-                ccl::HeadLossGradOp>([](auto op) { return op.getTable(); })
-          .Default(Value());
-  if (!table)
+  auto lookUp = dyn_cast<TokenTableOpInterface>(op);
+  if (!lookUp)
     return success();
-  int64_t rows = ccl::getGlobalShape(table.getType()).front();
+  int64_t rows = ccl::getGlobalShape(lookUp.getTokenTable().getType()).front();
   if (rows >= get("vocabulary"))
     return success();
   return op->emitOpError("expected a table of at least ")

@@ -65,7 +65,7 @@ private:
   void setLocations(Operation *op, ArrayRef<Operation *> created);
   /// Adds what are partial sums alike where they lie, so that their sum is
   /// reduced once. Fails where they are not.
-  LogicalResult addPartialSums(AddOp op);
+  LogicalResult addPartialSums(SumOpInterface op);
   /// Runs on parts, as the rule says.
   LogicalResult partitionByRule(Operation *op);
   /// Each factor's axes: a contracted one's come from the operands, another's

@@ -162,6 +162,21 @@ LogicalResult SliceOp::verify() {
   return expectSharded(*this, sharding, *size);
 }
 
+/// As many as there are terms of a sum over an axis.
+template <typename Op>
+static double countTerms(Op op) {
+  return *optimus::getMesh(op).getAxisSize(op.getAxis());
+}
+
+double AllReduceOp::countRoundings(unsigned result) {
+  return countTerms(*this);
+}
+double ReduceScatterOp::countRoundings(unsigned result) {
+  return countTerms(*this);
+}
+double AllGatherOp::countRoundings(unsigned result) { return 0; }
+double SliceOp::countRoundings(unsigned result) { return 0; }
+
 /// The axes in a list that have more than one rank, in alphabetic order.
 static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
                                          MeshOp mesh) {

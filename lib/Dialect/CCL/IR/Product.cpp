@@ -170,6 +170,21 @@ SmallVector<Operation *> ccl::getProductGroup(Operation *op) {
   return group;
 }
 
+// The contracted group on all ranks: panels and reductions are an order of that
+// sum, and any order adds a term up at most so many times.
+double MatmulOp::countRoundings(unsigned result) {
+  auto type = cast<RankedTensorType>(getA().getType());
+  DimGroup contracted = getProductGroups(*this)[ProductForm::A][1];
+  MeshOp mesh = optimus::getMesh(*this);
+  double extent = 1;
+  for (int64_t i = 0; i < contracted.size; ++i) {
+    int64_t dim = contracted.begin + i;
+    extent *= static_cast<double>(type.getDimSize(dim)) *
+              mesh.getProduct(getDimAxes(type, dim));
+  }
+  return extent;
+}
+
 //===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//

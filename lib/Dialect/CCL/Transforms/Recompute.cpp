@@ -199,7 +199,7 @@ void Recomputation::keepCuts() {
 
 bool Recomputation::isRepeatable(Operation *op) const {
   return policy == Policy::Layer ||
-         (isMemoryEffectFree(op) && !isa<optimus::MatmulOp>(op));
+         (isMemoryEffectFree(op) && !optimus::isProduct(op));
 }
 
 void Recomputation::decide() {

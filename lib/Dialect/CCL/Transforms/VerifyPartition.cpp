@@ -52,16 +52,20 @@ private:
   LogicalResult checkFactor(int64_t factor, Type type, int64_t dim,
                             Twine where);
   LogicalResult checkResult(unsigned number, Value result);
-  /// Whether the result is a sum of this operand, or of its squares, and
-  /// others.
-  bool isAddedUp(OpOperand &operand);
+  /// What this operand is in the sum that a result is.
+  Contribution getContribution(OpOperand &operand) {
+    auto sum = dyn_cast<SumOpInterface>(op);
+    return sum ? sum.getContribution(operand) : Contribution::Factor;
+  }
 
-  /// The axes that shard some factor of an operand which a result lacks.
+  /// The axes that shard some factor of an operand which a result lacks. What
+  /// stands alone is not added up.
   AxisSet getLostAxes(ArrayRef<int64_t> operandFactors,
                       ArrayRef<int64_t> resultFactors) {
     AxisSet lost;
     for (int64_t factor : operandFactors)
-      if (!llvm::is_contained(resultFactors, factor))
+      if (!llvm::is_contained(resultFactors, factor) &&
+          !rule.factors[factor].standsAlone)
         lost.insert(factors[factor].axes.begin(), factors[factor].axes.end());
     return lost;
   }
@@ -100,9 +104,8 @@ LogicalResult RuleCheck::checkFactor(int64_t factor, Type type, int64_t dim,
            << llvm::join(axes, ", ") << '}';
   state = {size, axes, true};
   FactorKind kind = rule.factors[factor].kind;
-  // Moments are made of a part of a row, whatever is beside it.
   bool mustBeWhole = kind == FactorKind::Reduced || kind == FactorKind::Whole;
-  if (mustBeWhole && !axes.empty() && !isa<RowMomentsOp>(op))
+  if (mustBeWhole && !axes.empty() && !rule.factors[factor].standsAlone)
     return op->emitOpError("V2: expected dimension ")
            << dim << " of " << where << " to be whole, found it sharded by {"
            << llvm::join(axes, ", ") << '}';
@@ -124,39 +127,23 @@ LogicalResult RuleCheck::checkFactors() {
   return success();
 }
 
-bool RuleCheck::isAddedUp(OpOperand &operand) {
-  // By position: one value may be an operand twice.
-  auto isIn = [&](MutableOperandRange range) {
-    return llvm::any_of(range,
-                        [&](OpOperand &other) { return &other == &operand; });
-  };
-  if (isa<AddOp, SumLeadingOp, SumSquaresOp>(op))
-    return true;
-  if (auto grad = dyn_cast<EmbeddingGradOp>(op))
-    return isIn(grad.getAccumulateMutable());
-  auto matmul = dyn_cast<optimus::MatmulOp>(op);
-  return matmul &&
-         (isIn(matmul.getBiasMutable()) || isIn(matmul.getResidualMutable()));
-}
-
 LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
   ArrayRef<int64_t> resultFactors = rule.results[number];
   AxisSet found = getUnreduced(result.getType());
-  // The operands that are not added up make one term of the sum together.
+  // The factors make one term of the sum together.
   AxisSet term;
   bool hasTerm = false;
   for (OpOperand &operand : op->getOpOperands()) {
     AxisSet unreduced = getUnreduced(operand.get().getType());
-    bool isPartialSum = isAddedUp(operand);
-    // Squares of partial sums do not add up either.
-    if (!unreduced.empty() && (!isPartialSum || isa<SumSquaresOp>(op)))
+    Contribution contribution = getContribution(operand);
+    if (!unreduced.empty() && contribution != Contribution::Linear)
       return op->emitOpError("V4: expected operand ")
              << operand.getOperandNumber()
              << " to be complete, found it unreduced over "
              << toString(unreduced);
     AxisSet lost =
         getLostAxes(rule.operands[operand.getOperandNumber()], resultFactors);
-    if (!isPartialSum) {
+    if (contribution == Contribution::Factor) {
       hasTerm = true;
       term.merge(lost);
       continue;
@@ -169,9 +156,6 @@ LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
              << " is, found operand " << operand.getOperandNumber()
              << " to be one over " << toString(unreduced);
   }
-  // Moments of parts stand beside each other in the result.
-  if (isa<RowMomentsOp>(op))
-    term.clear();
   if (hasTerm && term != found)
     return op->emitOpError("V3: expected result ")
            << number << " to be unreduced over " << toString(term)

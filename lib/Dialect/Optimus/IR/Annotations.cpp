@@ -130,11 +130,10 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
     return expect("A5", isa<StringAttr>(attr.getValue()), "a string");
   if (attr.getName() == kMove) {
     auto move = dyn_cast<StringAttr>(attr.getValue());
-    bool isProduct =
-        isa<MatmulOp>(op) || op->getName().getStringRef() == "ccl.matmul";
-    return expect(
-        "A10", isProduct && move && (move == kMovePanels || move == kMoveWhole),
-        "\"panels\" or \"whole\", on an optimus.matmul");
+    return expect("A10",
+                  op->hasTrait<MovesInPanels>() && move &&
+                      (move == kMovePanels || move == kMoveWhole),
+                  "\"panels\" or \"whole\", on an optimus.matmul");
   }
   if (attr.getName() == kRecomputed)
     return expect("A12", isa<UnitAttr>(attr.getValue()), "without a value");

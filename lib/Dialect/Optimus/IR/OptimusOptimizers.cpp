@@ -115,3 +115,15 @@ LogicalResult LambUpdateOp::verify() {
 ShardingRule LambUpdateOp::getShardingRule() {
   return updateRule(*this, getParam());
 }
+
+//===----------------------------------------------------------------------===//
+// Sums and roundings
+//===----------------------------------------------------------------------===//
+
+// Each input's squares are a term, but the square of a partial sum is not part
+// of the square of the sum.
+Contribution SumSquaresOp::getContribution(OpOperand &operand) {
+  return Contribution::Nonlinear;
+}
+
+double ReshardOp::countRoundings(unsigned result) { return 0; }

@@ -146,8 +146,13 @@ ShardingRule LayerNormGradOp::getShardingRule() {
                  {{'n', FactorKind::Reduced}});
 }
 ShardingRule RowMomentsOp::getShardingRule() {
-  return rowRule(*this, getX(), "Rn->Rp",
-                 {{'n', FactorKind::Reduced}, {'p', FactorKind::Whole}});
+  ShardingRule rule =
+      rowRule(*this, getX(), "Rn->Rp",
+              {{'n', FactorKind::Reduced}, {'p', FactorKind::Whole}});
+  // Moments are made of a part of a row, whatever is beside it.
+  for (int64_t factor : {rule.operands[0].back(), rule.results[0].back()})
+    rule.factors[factor].standsAlone = true;
+  return rule;
 }
 ShardingRule MergeMomentsOp::getShardingRule() {
   return rowRule(*this, getMoments(), "Rn->R,R", {{'n', FactorKind::Whole}});

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Operands.h"
 #include "ShapeChecks.h"
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -81,4 +82,16 @@ LogicalResult RowOp::buildGradient(OpBuilder &builder,
                   RowGradOp::create(builder, getLoc(), getTable().getType(), dy,
                                     getIndexAttr()));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding
+//===----------------------------------------------------------------------===//
+
+// A look-up adds nothing but zeros.
+double EmbeddingOp::countRoundings(unsigned result) { return 0; }
+
+Contribution EmbeddingGradOp::getContribution(OpOperand &operand) {
+  return isOneOf(operand, getAccumulateMutable()) ? Contribution::Linear
+                                                  : Contribution::Factor;
 }

@@ -321,7 +321,7 @@ LogicalResult ShardPass::shard(Operation *op) {
     shardings.push_back(*sharding ? *sharding
                                   : propagate(op, result.getResultNumber()));
   }
-  if (isa<MatmulOp>(op) && !op->hasAttr(OptimusDialect::kMove) &&
+  if (op->hasTrait<MovesInPanels>() && !op->hasAttr(OptimusDialect::kMove) &&
       table->move != OptimusDialect::kMovePanels)
     op->setAttr(OptimusDialect::kMove,
                 StringAttr::get(&getContext(), table->move));

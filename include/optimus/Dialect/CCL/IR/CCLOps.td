@@ -14,7 +14,7 @@ include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
-include "optimus/Dialect/Optimus/IR/OptimusAttrs.td"
+include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def CCL_Dialect : Dialect {
   let name = "ccl";
@@ -81,7 +81,7 @@ class CCL_Op<string mnemonic, list<Trait> traits = []>
 
 /// A collective over one mesh axis.
 class CCL_Collective<string mnemonic, Type tensor = CCL_Tensor>
-    : CCL_Op<mnemonic, [MemoryEffects<[MemWrite<CommunicationResource>]>,
+    : CCL_Op<mnemonic, [MemoryEffects<[MemWrite<CommunicationResource>]>, Optimus_Rounding,
                         AllElementTypesMatch<["input", "result"]>]> {
   let results = (outs tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
@@ -137,7 +137,7 @@ def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
   let arguments = (ins CCL_FloatTensor:$input, StrAttr:$axis, I64Attr:$dim);
 }
 
-def CCL_SliceOp : CCL_Op<"slice", [Pure, AllElementTypesMatch<["input", "result"]>]> {
+def CCL_SliceOp : CCL_Op<"slice", [Optimus_Rounding, Pure, AllElementTypesMatch<["input", "result"]>]> {
   let summary = "This rank's part of a tensor that every rank of an axis holds";
   let description = [{
     Local: no data moves between ranks.
@@ -159,7 +159,8 @@ def CCL_SliceOp : CCL_Op<"slice", [Pure, AllElementTypesMatch<["input", "result"
   let hasCanonicalizer = 1;
 }
 
-def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+def CCL_MatmulOp : CCL_Op<"matmul", [
+    Optimus_MovesInPanels, Optimus_Rounding, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "A distributed product of matrices";
   let description = [{
     The product of `optimus.matmul` of operands and result that are each sharded
@@ -203,7 +204,8 @@ def CCL_MatmulOp : CCL_Op<"matmul", [MemoryEffects<[MemWrite<CommunicationResour
   let hasVerifier = 1;
 }
 
-def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+def CCL_HeadLossOp : CCL_Op<"head_loss", [
+    Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "Head and loss with the vocabulary sharded by an axis";
   let description = [{
     `optimus.head_loss` with the table's rows sharded by `axis`. If `axis` also
@@ -240,7 +242,8 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [MemoryEffects<[MemWrite<CommunicationR
   let hasVerifier = 1;
 }
 
-def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [
+    Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "Head, loss and gradient with the vocabulary sharded by an axis";
   let description = [{
     `optimus.head_loss_grad` under the same conditions as `ccl.head_loss`. Each chunk

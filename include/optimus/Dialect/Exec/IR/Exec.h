@@ -11,6 +11,8 @@
 
 #include "optimus-support/Sizes.h"
 
+#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Builders.h"

@@ -15,6 +15,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "optimus/Dialect/Exec/IR/ExecInterfaces.td"
+include "optimus/Dialect/Optimus/IR/OptimusInterfaces.td"
 
 def Exec_Dialect : Dialect {
   let name = "exec";
@@ -338,7 +339,8 @@ def Exec_Queue : OptionalAttr<StrAttr>;
 /// queue.
 def Exec_After : OptionalAttr<DenseI32ArrayAttr>;
 
-def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments]> {
+def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<WorkOpInterface>]> {
   let summary = "A product of two matrices";
   let description = [{
     `C[m,n] = (accumulate ? C : 0) + op(A)[m,k]·op(B)[k,n] + bias[n]`, then
@@ -438,7 +440,8 @@ def Exec_CopyOp : Exec_Command<"copy"> {
   let hasVerifier = 1;
 }
 
-class Exec_AttentionCommand<string mnemonic> : Exec_Command<mnemonic> {
+class Exec_AttentionCommand<string mnemonic>
+    : Exec_Command<mnemonic, [DeclareOpInterfaceMethods<WorkOpInterface>]> {
   let hasVerifier = 1;
 }
 

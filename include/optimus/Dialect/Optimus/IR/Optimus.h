@@ -22,9 +22,8 @@
 
 #include "optimus-support/Sizes.h"
 
-#include "optimus/Dialect/Optimus/IR/GradientAccumulator.h"
+#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h"
 #include "optimus/Dialect/Optimus/IR/ResultTypes.h"
-#include "optimus/Dialect/Optimus/IR/ShardingRule.h"
 
 namespace mlir::optimus {
 /// Whether a tensor may have this shape: extents are positive, and dimensions
@@ -45,8 +44,6 @@ bool isPlainName(StringRef name);
 #define GET_ATTRDEF_CLASSES
 #include "optimus/Dialect/Optimus/IR/OptimusAttrs.h.inc"
 
-#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h.inc"
-
 #define GET_OP_CLASSES
 #include "optimus/Dialect/Optimus/IR/OptimusOps.h.inc"
 
@@ -66,6 +63,9 @@ ShardingAttr getSharding(Value value);
 /// The most chunks of tokens that a head may go through: each is a handful of
 /// commands.
 inline constexpr int64_t kMostChunks = 4096;
+
+/// Whether a product of matrices is most of what an operation does.
+bool isProduct(Operation *op);
 
 /// Checks the constraint `label` of a head with the loss: the number of its
 /// chunks, and the logits of one.

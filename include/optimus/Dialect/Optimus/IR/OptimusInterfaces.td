@@ -53,4 +53,81 @@ def StochasticOpInterface : OpInterface<"StochasticOpInterface"> {
   ];
 }
 
+// What an operation says of itself. Passes ask these interfaces and know no list
+// of operations; docs/add-an-op.md says who asks what.
+
+def SumOpInterface : OpInterface<"SumOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation whose result is a sum that has operands as terms: some of them
+    may be partial sums. Without this interface every operand is a factor.
+  }];
+  let methods = [
+    InterfaceMethod<"What an operand is in the sum.",
+      "::mlir::optimus::Contribution", "getContribution",
+      (ins "::mlir::OpOperand &":$operand)>
+  ];
+}
+
+def OperandShardsOpInterface : OpInterface<"OperandShardsOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that shards operands otherwise than they lie while it computes,
+    so that they need padding for that, too.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The dimensions that it shards, as follows from the shardings of its
+        operands; none where these are undecided.
+      }],
+      "::llvm::SmallVector<::mlir::optimus::OperandShards>", "getOperandShards">
+  ];
+}
+
+def RoundingOpInterface : OpInterface<"RoundingOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that rounds otherwise than its rule says, or that has no rule.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        How many roundings an element of a result goes through at most: the
+        lengths of the sums that it is made by, and `kElementwise` where something
+        is computed element by element. 0 of what only moves elements.
+      }],
+      "double", "countRoundings", (ins "unsigned":$result)>
+  ];
+  let extraClassDeclaration = [{
+    /// Roundings of one element outside sums. The most are those of an
+    /// exponential or of GELU, whose polynomials are accurate to a few units in
+    /// the last place.
+    static constexpr double kElementwise = 8;
+  }];
+}
+
+def WorkOpInterface : OpInterface<"WorkOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that takes longer than to read its operands and write its
+    results. It is priced by this, and not repeated to save memory if it is a
+    product.
+  }];
+  let methods = [
+    InterfaceMethod<"What one rank computes.",
+      "::mlir::optimus::Work", "getWork">
+  ];
+}
+
+def TokenTableOpInterface : OpInterface<"TokenTableOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation with a table that has a row for each token of the vocabulary.
+  }];
+  let methods = [
+    InterfaceMethod<"The table.", "::mlir::Value", "getTokenTable", (ins), [{
+      return $_op.getTable();
+    }]>
+  ];
+}
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_INTERFACES

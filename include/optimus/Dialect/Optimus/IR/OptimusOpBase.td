@@ -34,6 +34,16 @@ class Optimus_DifferentiableOp<string mnemonic, list<Trait> traits = []>
     : Optimus_TensorOp<mnemonic, !listconcat([
         DeclareOpInterfaceMethods<DifferentiableOpInterface>], traits)>;
 
+// What operations say of themselves; see OptimusInterfaces.td.
+def Optimus_Sum : DeclareOpInterfaceMethods<SumOpInterface>;
+def Optimus_OperandShards : DeclareOpInterfaceMethods<OperandShardsOpInterface>;
+def Optimus_Rounding : DeclareOpInterfaceMethods<RoundingOpInterface>;
+def Optimus_Work : DeclareOpInterfaceMethods<WorkOpInterface>;
+/// A product whose tensors can move in panels: it may carry `optimus.move`.
+def Optimus_MovesInPanels : NativeOpTrait<"MovesInPanels"> {
+  let cppNamespace = "::mlir::optimus";
+}
+
 /// The types of the results, where they follow from the operands: C++ expressions
 /// in order, each an operand whose type it is (`adaptor.getX()`, nothing where an
 /// optional one is absent, several of a variadic one) or a type. So builders need

@@ -54,7 +54,9 @@ def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]>
 // Products and elementwise operations
 //===----------------------------------------------------------------------===//
 
-def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegments, Optimus_ResultTypes<[[{
+def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
+    Optimus_MovesInPanels, Optimus_Sum, Optimus_Work,
+    AttrSizedOperandSegments, Optimus_ResultTypes<[[{
     detail::getProductType(adaptor.getA(), adaptor.getB(), adaptor.getContracting(),
                            adaptor.getTransposeA(), adaptor.getTransposeB())}]]>]> {
   let summary = "A product of matrices whose rows and columns are groups of dimensions";
@@ -113,14 +115,15 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [AttrSizedOperandSegme
   }];
 }
 
-class Optimus_BroadcastingOp<string mnemonic>
-    : Optimus_DifferentiableOp<mnemonic, [Optimus_ResultTypes<["adaptor.getLhs()"]>]> {
+class Optimus_BroadcastingOp<string mnemonic, list<Trait> traits = []>
+    : Optimus_DifferentiableOp<mnemonic, !listconcat(traits,
+        [Optimus_ResultTypes<["adaptor.getLhs()"]>])> {
   let arguments = (ins Optimus_FloatTensor:$lhs, Optimus_FloatTensor:$rhs);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_AddOp : Optimus_BroadcastingOp<"add"> {
+def Optimus_AddOp : Optimus_BroadcastingOp<"add", [Optimus_Sum]> {
   let summary = "The sum, the right side repeated over leading dimensions";
   let description = [{
     The dimensions of `rhs` are the last ones of `lhs`.
@@ -150,7 +153,7 @@ def Optimus_MulOp : Optimus_BroadcastingOp<"mul"> {
   let hasFolder = 1;
 }
 
-def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading"> {
+def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [Optimus_Sum]> {
   let summary = "The sum over all leading dimensions that the result lacks";
   let description = [{
     The gradient of repeating a tensor over leading dimensions, as
@@ -236,7 +239,7 @@ def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [SameOperandsAndResul
 // Embedding, head and loss
 //===----------------------------------------------------------------------===//
 
-def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding"> {
+def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [Optimus_Rounding, TokenTableOpInterface]> {
   let summary = "Rows of a table, chosen by tokens";
   let description = [{
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
@@ -258,7 +261,7 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding"> {
   let assemblyFormat = "$table `,` $tokens attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad"> {
+def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [Optimus_Sum]> {
   let summary = "The gradient of an embedding table";
   let description = [{
     Adds row `dy[…, :]` to row `tokens[…]` of `accumulate`, or of zeros, in the
@@ -342,6 +345,7 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
 }
 
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
+    Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "Output head and cross-entropy, summed over real tokens";
   let description = [{
@@ -370,6 +374,7 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
 }
 
 def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
+    Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type, "adaptor.getH()",
                          "adaptor.getTable()", "adaptor.getBias()"]>]> {
   let summary = "Head and loss with the gradient of loss_sum, in one pass";

@@ -34,6 +34,26 @@ struct Factor {
   /// Whether a Whole factor may be padded: what is computed from padding never
   /// reaches what is not.
   bool takesPadding = false;
+  /// Whether a Reduced or Whole factor may be sharded after all: what each rank
+  /// makes of its shard alone stands beside that of the others in the result.
+  bool standsAlone = false;
+};
+
+/// What an operand is in the sum that a result is.
+enum class Contribution {
+  /// With all other factors it makes one term.
+  Factor,
+  /// A term: a partial sum of the operand gives a partial sum of the result.
+  Linear,
+  /// A term is made of it alone, but not of a partial sum, as its squares are.
+  Nonlinear,
+};
+
+/// The axes over which an operation shards a dimension of an operand.
+struct OperandShards {
+  unsigned operand;
+  int64_t dim;
+  SmallVector<StringRef> axes;
 };
 
 /// Each dimension of each operand and result belongs to one factor; dimensions

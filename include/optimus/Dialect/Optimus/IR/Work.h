@@ -1,0 +1,36 @@
+//===- Work.h - What an operation computes ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_WORK_H
+#define OPTIMUS_DIALECT_OPTIMUS_IR_WORK_H
+
+#include <cstdint>
+
+namespace mlir::optimus {
+
+/// What an operation computes on one rank, as far as its time depends on it.
+struct Work {
+  enum Kind {
+    /// It takes as long as its operands and results move through memory.
+    Traffic,
+    /// A product of matrices, C[m,n] = op(A)[m,k]·op(B)[k,n].
+    Product,
+    /// Attention, whose products are fused.
+    Attention,
+  };
+  Kind kind = Traffic;
+  /// The extents of a product, and which factors are stored transposed.
+  int64_t m = 0, n = 0, k = 0;
+  bool transA = false, transB = false;
+  /// Floating-point operations of attention.
+  double flops = 0;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_DIALECT_OPTIMUS_IR_WORK_H

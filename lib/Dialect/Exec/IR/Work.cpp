@@ -1,0 +1,35 @@
+//===- Work.cpp - What commands compute -------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+using optimus::Work;
+
+Work GemmOp::getWork() {
+  return {.kind = Work::Product,
+          .m = static_cast<int64_t>(getM()),
+          .n = static_cast<int64_t>(getN()),
+          .k = static_cast<int64_t>(getK()),
+          .transA = getTransA(),
+          .transB = getTransB()};
+}
+
+/// Half of each product is left out with the causal mask.
+template <typename Op>
+static Work getAttentionWork(Op op, int products) {
+  double all = 2.0 * products * op.getBatch() * op.getHeads() * op.getSeq() *
+               op.getSeq() * op.getHeadDim();
+  return {.kind = Work::Attention, .flops = op.getCausal() ? all / 2 : all};
+}
+
+Work AttentionOp::getWork() { return getAttentionWork(*this, /*products=*/2); }
+Work AttentionGradOp::getWork() {
+  return getAttentionWork(*this, /*products=*/5);
+}
