@@ -8,7 +8,7 @@
 
 #include "ShapeChecks.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -25,10 +25,64 @@ static constexpr StringRef adaptiveScalars[] = {
     "beta2", "epsilon",      "beta1_power", "beta2_power"};
 static constexpr StringRef momentumScalars[] = {"lr", "weight_decay", "clip",
                                                 "momentum"};
+
+/// The results of an update, which lie as the optimizer's state does.
+static SmallVector<Value> placeAsState(Operation *op,
+                                       const ParameterUpdate &update) {
+  for (Value result : op->getResults())
+    GradientAccumulator::copyRole(update.states[0], result);
+  return SmallVector<Value>(op->getResults());
+}
+
+static SmallVector<Value> buildAdamW(OpBuilder &builder,
+                                     const ParameterUpdate &update) {
+  auto scalar = update.getScalar;
+  return placeAsState(
+      AdamWOp::create(builder, update.loc, update.param, update.gradient,
+                      update.states[0], update.states[1], update.scale,
+                      scalar("lr"), scalar("weight_decay"), scalar("beta1"),
+                      scalar("beta2"), scalar("epsilon"), scalar("beta1_power"),
+                      scalar("beta2_power"), update.decay),
+      update);
+}
+
+static SmallVector<Value> buildLamb(OpBuilder &builder,
+                                    const ParameterUpdate &update) {
+  auto scalar = update.getScalar;
+  auto direction = LambDirectionOp::create(
+      builder, withPart(update.loc, "direction"), update.param, update.gradient,
+      update.states[0], update.states[1], update.scale, scalar("weight_decay"),
+      scalar("beta1"), scalar("beta2"), scalar("epsilon"),
+      scalar("beta1_power"), scalar("beta2_power"), update.decay);
+  placeAsState(direction, update);
+  // Vectors, which begin with zeros or ones, move as Adam moves them.
+  SmallVector<Value> norms;
+  if (update.decay)
+    for (Value tensor : {update.param, Value(direction.getDirection())})
+      norms.push_back(
+          GlobalNormOp::create(builder, withPart(update.loc, "norm"), tensor));
+  SmallVector<Value> updated = placeAsState(
+      LambUpdateOp::create(builder, update.loc, update.param,
+                           direction.getDirection(), scalar("lr"), norms),
+      update);
+  updated.append({direction.getNewExpAvg(), direction.getNewExpAvgSq()});
+  return updated;
+}
+
+static SmallVector<Value> buildSgd(OpBuilder &builder,
+                                   const ParameterUpdate &update) {
+  auto scalar = update.getScalar;
+  return placeAsState(
+      SgdOp::create(builder, update.loc, update.param, update.gradient,
+                    update.states[0], update.scale, scalar("lr"),
+                    scalar("weight_decay"), scalar("momentum"), update.decay),
+      update);
+}
+
 static constexpr OptimizerForm forms[] = {
-    {names[0], moments, adaptiveScalars},
-    {names[1], moments, adaptiveScalars},
-    {names[2], momentum, momentumScalars},
+    {names[0], moments, adaptiveScalars, buildAdamW},
+    {names[1], moments, adaptiveScalars, buildLamb},
+    {names[2], momentum, momentumScalars, buildSgd},
 };
 
 ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() { return names; }

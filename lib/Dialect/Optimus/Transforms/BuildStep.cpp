@@ -49,8 +49,6 @@ private:
   /// Updates parameter `index`: the new parameter, then its new states.
   SmallVector<Value> update(OpBuilder &builder, int64_t index, Value gradient,
                             Value scale);
-  SmallVector<Value> updateLamb(OpBuilder &builder, int64_t index,
-                                Value gradient, Value scale, bool decay);
   Value getScalar(StringRef name) {
     return scalars[llvm::find(form.scalars, name) - form.scalars.begin()];
   }
@@ -107,52 +105,21 @@ void UpdateBuilder::addState(FunctionBuilder &f) {
   }
 }
 
-SmallVector<Value> UpdateBuilder::updateLamb(OpBuilder &builder, int64_t index,
-                                             Value gradient, Value scale,
-                                             bool decay) {
-  Value param = params[index];
-  Location loc = getUpdateLoc(index);
-  auto direction = LambDirectionOp::create(
-      builder, withPart(loc, "direction"), param, gradient, states[0][index],
-      states[1][index], scale, getScalar("weight_decay"), getScalar("beta1"),
-      getScalar("beta2"), getScalar("epsilon"), getScalar("beta1_power"),
-      getScalar("beta2_power"), decay);
-  for (Value result : direction.getResults())
-    GradientAccumulator::copyRole(states[0][index], result);
-  // Vectors, which begin with zeros or ones, move as Adam moves them.
-  SmallVector<Value> norms;
-  if (decay)
-    for (Value tensor : {param, Value(direction.getDirection())})
-      norms.push_back(
-          GlobalNormOp::create(builder, withPart(loc, "norm"), tensor));
-  Value updated = LambUpdateOp::create(
-      builder, loc, param, direction.getDirection(), getScalar("lr"), norms);
-  GradientAccumulator::copyRole(states[0][index], updated);
-  return {updated, direction.getNewExpAvg(), direction.getNewExpAvgSq()};
-}
-
 SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
                                          Value gradient, Value scale) {
-  Value param = params[index];
-  Location loc = getUpdateLoc(index);
   bool decay = decays(index);
   numDecayed += decay;
-  if (form.name == "lamb")
-    return updateLamb(builder, index, gradient, scale, decay);
-  Operation *op;
-  if (form.name == "sgd")
-    op = SgdOp::create(builder, loc, param, gradient,
-                       states[0][index], scale, getScalar("lr"),
-                       getScalar("weight_decay"), getScalar("momentum"), decay);
-  else
-    op = AdamWOp::create(
-        builder, loc, param, gradient, states[0][index],
-        states[1][index], scale, getScalar("lr"), getScalar("weight_decay"),
-        getScalar("beta1"), getScalar("beta2"), getScalar("epsilon"),
-        getScalar("beta1_power"), getScalar("beta2_power"), decay);
-  for (Value result : op->getResults())
-    GradientAccumulator::copyRole(states[0][index], result);
-  return SmallVector<Value>(op->getResults());
+  SmallVector<Value> kept;
+  for (ArrayRef<BlockArgument> state : states)
+    kept.push_back(state[index]);
+  return form.build(
+      builder, {.loc = getUpdateLoc(index),
+                .param = params[index],
+                .gradient = gradient,
+                .states = kept,
+                .scale = scale,
+                .getScalar = [&](StringRef name) { return getScalar(name); },
+                .decay = decay});
 }
 
 void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,

@@ -9,11 +9,26 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
 #define OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
 
-#include "mlir/Support/LLVM.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace mlir::optimus {
+
+/// What an optimizer is given to update one parameter.
+struct ParameterUpdate {
+  Location loc;
+  Value param, gradient;
+  /// What it keeps of the parameter, in the order of its form.
+  ArrayRef<Value> states;
+  /// What averages and clips the gradient.
+  Value scale;
+  /// Its run-time scalars, by name.
+  llvm::function_ref<Value(StringRef)> getScalar;
+  /// Whether the weight decays.
+  bool decay;
+};
 
 /// The form of an optimizer's step. Names are those of bindings, of the
 /// manifest and of checkpoints.
@@ -24,6 +39,9 @@ struct OptimizerForm {
   ArrayRef<StringRef> states;
   /// Its run-time scalars, in the order of the step's arguments.
   ArrayRef<StringRef> scalars;
+  /// Builds the update: the new parameter, then its new states.
+  SmallVector<Value> (*build)(OpBuilder &builder,
+                              const ParameterUpdate &update);
 };
 
 /// Before the role of a parameter, the role of its gradient's sum over
