@@ -8,8 +8,149 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "Einsums.h"
+#include "ShapeChecks.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyBroadcasting(Operation *op) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  if (failed(expectShape(op, "C1", "a result", op->getResult(0), shapeOf(lhs))))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(lhs), suffix = shapeOf(rhs);
+  if (suffix.size() > shape.size() || shape.take_back(suffix.size()) != suffix)
+    return op->emitOpError("C2: expected rhs to have the last dimensions of ")
+           << toString(shape) << ", found " << toString(suffix);
+  return success();
+}
+
+LogicalResult AddOp::verify() { return verifyBroadcasting(*this); }
+LogicalResult MulOp::verify() { return verifyBroadcasting(*this); }
+
+LogicalResult SumLeadingOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getInput()), suffix = shapeOf(getResult());
+  if (suffix.size() > shape.size() || shape.take_back(suffix.size()) != suffix)
+    return emitOpError("C1: expected a result with the last dimensions of ")
+           << toString(shape) << ", found " << toString(suffix);
+  return success();
+}
+
+LogicalResult GeluOp::verify() { return success(); }
+LogicalResult GeluWithSlopeOp::verify() { return success(); }
+LogicalResult SwigluOp::verify() { return success(); }
+LogicalResult SwigluGradOp::verify() { return success(); }
+
+//===----------------------------------------------------------------------===//
+// Sharding rules
+//===----------------------------------------------------------------------===//
+
+/// lhs, rhs -> result with rhs along the last dimensions.
+static ShardingRule suffixRule(Operation *op) {
+  int64_t rank = rankOf(op->getOperand(0));
+  int64_t suffix = rankOf(op->getOperand(1));
+  std::string all = letters(rank, 'a');
+  return ShardingRule::fromEinsum(op, all + "," + all.substr(rank - suffix) +
+                                          "->" + all);
+}
+
+ShardingRule AddOp::getShardingRule() { return suffixRule(*this); }
+ShardingRule MulOp::getShardingRule() { return suffixRule(*this); }
+
+ShardingRule SumLeadingOp::getShardingRule() {
+  int64_t rank = rankOf(getInput());
+  int64_t leading = rank - rankOf(getResult());
+  std::string all = letters(rank, 'a');
+  SmallVector<std::pair<char, FactorKind>> kinds;
+  for (int64_t i = 0; i < leading; ++i)
+    kinds.push_back({all[i], FactorKind::Contracted});
+  return ShardingRule::fromEinsum(*this, all + "->" + all.substr(leading),
+                                  kinds);
+}
+
+ShardingRule GeluOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule GeluWithSlopeOp::getShardingRule() {
+  return elementwiseRule(*this);
+}
+ShardingRule SwigluOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule SwigluGradOp::getShardingRule() { return elementwiseRule(*this); }
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+/// The gradient of a tensor that was repeated over the leading dimensions of
+/// `gradient`.
+static Value sumTo(OpBuilder &builder, Location loc, Type type,
+                   Value gradient) {
+  if (gradient.getType() == type)
+    return gradient;
+  return SumLeadingOp::create(builder, loc, type, gradient);
+}
+
+LogicalResult AddOp::buildGradient(OpBuilder &builder,
+                                   ArrayRef<Value> resultGradients,
+                                   GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  gradients.add(getLhs(), dy);
+  gradients.add(getRhs(), sumTo(builder, getLoc(), getRhs().getType(), dy));
+  return success();
+}
+
+LogicalResult MulOp::buildGradient(OpBuilder &builder,
+                                   ArrayRef<Value> resultGradients,
+                                   GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  Type type = getResult().getType();
+  gradients.add(getLhs(), MulOp::create(builder, getLoc(), dy, getRhs()));
+  Value product = MulOp::create(builder, getLoc(), dy, getLhs());
+  if (getRhs().getType() != type)
+    GradientAccumulator::copyRole(getResult(), product);
+  gradients.add(getRhs(),
+                sumTo(builder, getLoc(), getRhs().getType(), product));
+  return success();
+}
+
+LogicalResult GeluOp::buildGradient(OpBuilder &builder,
+                                    ArrayRef<Value> resultGradients,
+                                    GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  OpBuilder forward(getOperation());
+  auto withSlope =
+      GeluWithSlopeOp::create(forward, getLoc(), getInput(), getExact());
+  GradientAccumulator::copyRole(getResult(), withSlope.getResult());
+  GradientAccumulator::copyRole(getResult(), withSlope.getSlope());
+  getResult().replaceAllUsesWith(withSlope.getResult());
+  gradients.add(getInput(),
+                MulOp::create(builder, getLoc(), dy, withSlope.getSlope()));
+  return success();
+}
+
+LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGradients,
+                                      GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  auto grad = SwigluGradOp::create(builder, getLoc(), dy, getGate(), getUp());
+  gradients.add(getGate(), grad.getDgate());
+  gradients.add(getUp(), grad.getDup());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What passes ask
+//===----------------------------------------------------------------------===//
 
 Contribution AddOp::getContribution(OpOperand &operand) {
   return Contribution::Linear;

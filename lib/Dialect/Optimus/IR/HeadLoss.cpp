@@ -8,8 +8,127 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "Einsums.h"
+#include "ShapeChecks.h"
+
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::CheckedSize;
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyHead(Operation *op, Value h, Value table,
+                                Value targets, Value bias) {
+  ArrayRef<int64_t> shape = shapeOf(table);
+  if (shape.size() != 2)
+    return op->emitOpError("C2: expected a table of rank 2, found ")
+           << toString(shape);
+  if (bias && failed(expectShape(op, "C3", "bias", bias, shape[0])))
+    return failure();
+  return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
+}
+
+LogicalResult mlir::optimus::verifyChunks(Operation *op, StringRef label,
+                                          Value targets, Value table,
+                                          int64_t chunk) {
+  int64_t tokens = cast<RankedTensorType>(targets.getType()).getNumElements();
+  int64_t chunks = (tokens - 1) / chunk + 1;
+  if (chunks > kMostChunks)
+    return op->emitOpError()
+           << label << ": expected at most " << kMostChunks << " chunks, found "
+           << chunks << " of " << chunk << " of " << tokens
+           << " tokens; give larger chunks";
+  CheckedSize logits =
+      CheckedSize(std::min(chunk, tokens)) * shapeOf(table).front();
+  if (logits.isAtMost(optimus_support::kMaxElements))
+    return success();
+  return op->emitOpError() << label << ": expected at most "
+                           << optimus_support::kMaxElements
+                           << " logits in a chunk, found " << logits.toString()
+                           << "; give smaller chunks";
+}
+
+LogicalResult HeadLossOp::verify() {
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias())))
+    return failure();
+  return verifyChunks(*this, "C5", getTargets(), getTable(), getChunk());
+}
+
+LogicalResult HeadLossGradOp::verify() {
+  if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias())) ||
+      failed(expectShape(*this, "C4", "dh", getDh(), shapeOf(getH()))) ||
+      failed(expectShape(*this, "C4", "dtable", getDtable(),
+                         shapeOf(getTable()))) ||
+      failed(verifyChunks(*this, "C5", getTargets(), getTable(), getChunk())))
+    return failure();
+  if (bool(getBias()) != bool(getDbias()))
+    return emitOpError("C4: expected dbias exactly where there is a bias");
+  if (!getBias())
+    return success();
+  return expectShape(*this, "C4", "dbias", getDbias(), shapeOf(getBias()));
+}
+
+//===----------------------------------------------------------------------===//
+// Sharding rules
+//===----------------------------------------------------------------------===//
+
+/// The tokens of a head are summed over, its hidden and vocabulary dimensions
+/// reduced in the middle.
+static ShardingRule headLossRule(Operation *op, Value targets, Value bias,
+                                 bool hasGradients) {
+  std::string rows = letters(rankOf(targets), 'A');
+  std::string spec = rows + "h,vh," + rows + (bias ? ",v" : "") + "->,";
+  if (hasGradients)
+    spec += "," + rows + "h,vh" + (bias ? ",v" : "");
+  SmallVector<std::pair<char, FactorKind>> kinds = {{'h', FactorKind::Reduced},
+                                                    {'v', FactorKind::Reduced}};
+  for (char letter : rows)
+    kinds.push_back({letter, FactorKind::Contracted});
+  return ShardingRule::fromEinsum(op, spec, kinds);
+}
+
+ShardingRule HeadLossOp::getShardingRule() {
+  return headLossRule(*this, getTargets(), getBias(), /*hasGradients=*/false);
+}
+ShardingRule HeadLossGradOp::getShardingRule() {
+  return headLossRule(*this, getTargets(), getBias(), /*hasGradients=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Gradient
+//===----------------------------------------------------------------------===//
+
+LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
+                                        ArrayRef<Value> resultGradients,
+                                        GradientAccumulator &gradients) {
+  // real_count counts targets: it depends on no parameter, so a gradient of it
+  // goes nowhere.
+  Value seed = resultGradients[0];
+  if (!seed)
+    return success();
+  if (!matchPattern(seed, m_OneFloat()))
+    return emitOpError("has a gradient only where its loss_sum is the "
+                       "function's loss itself; here another operation uses "
+                       "it on the way to the loss");
+  OpBuilder forward(getOperation());
+  auto grad = HeadLossGradOp::create(forward, getLoc(), getH(), getTable(),
+                                     getTargets(), getBias(), getChunkAttr());
+  getLossSum().replaceAllUsesWith(grad.getLossSum());
+  getRealCount().replaceAllUsesWith(grad.getRealCount());
+  gradients.add(getH(), grad.getDh());
+  gradients.add(getTable(), grad.getDtable());
+  if (getBias())
+    gradients.add(getBias(), grad.getDbias());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What passes ask
+//===----------------------------------------------------------------------===//
 
 /// The axis among which a head shards the vocabulary: one that does not shard
 /// the tokens. One axis at most: where it shards the table's rows already, or where

@@ -9,6 +9,7 @@
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "Gradients.h"
 #include "ShapeChecks.h"
 
 #include <cmath>
@@ -167,6 +168,22 @@ ShardingRule AttentionGradOp::getShardingRule() {
                  getCausal() || getLengths());
 }
 
+LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
+                                         ArrayRef<Value> resultGradients,
+                                         GradientAccumulator &gradients) {
+  if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
+    return failure();
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  auto grad =
+      AttentionGradOp::create(builder, getLoc(), dy, getResult(), getLse(),
+                              getInputs(), getLengths(), getCausal());
+  for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
+    gradients.add(input, gradient);
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Rotary position embedding
 //===----------------------------------------------------------------------===//
@@ -193,4 +210,16 @@ ShardingRule RotaryOp::getShardingRule() {
   // Positions beyond the sequence only turn padding.
   rule.factors[rule.operands[0][1]].takesPadding = true;
   return rule;
+}
+
+// The transpose of a rotation is its inverse.
+LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
+                                      ArrayRef<Value> resultGradients,
+                                      GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getTheta(),
+                                         !getInverse()));
+  return success();
 }

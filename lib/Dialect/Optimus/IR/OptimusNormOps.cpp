@@ -8,6 +8,8 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "Einsums.h"
+#include "Gradients.h"
 #include "ShapeChecks.h"
 
 using namespace mlir;
@@ -190,4 +192,132 @@ LogicalResult RmsScaleOp::verify() {
       failed(expectShape(*this, "C2", "rstd", getRstd(), x.drop_back())))
     return failure();
   return expectShape(*this, "C3", "gamma", getGamma(), x.back());
+}
+
+//===----------------------------------------------------------------------===//
+// Sharding rules
+//===----------------------------------------------------------------------===//
+
+/// A rule of rows: `spec` with R standing for the leading dimensions of x and
+/// n for its last one.
+static ShardingRule rowRule(Operation *op, Value x, StringRef spec,
+                            ArrayRef<std::pair<char, FactorKind>> kinds) {
+  std::string rows = letters(rankOf(x) - 1, 'A');
+  std::string expanded;
+  for (char c : spec)
+    expanded += c == 'R' ? rows : std::string(1, c);
+  return ShardingRule::fromEinsum(op, expanded, kinds);
+}
+
+ShardingRule LayerNormOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,n,n->Rn,R,R", {{'n', FactorKind::Reduced}});
+}
+
+ShardingRule LayerNormGradOp::getShardingRule() {
+  return rowRule(*this, getX(),
+                 getResidual() ? "Rn,Rn,R,R,n,Rn->Rn,n,n"
+                               : "Rn,Rn,R,R,n->Rn,n,n",
+                 {{'n', FactorKind::Reduced}});
+}
+
+ShardingRule RowMomentsOp::getShardingRule() {
+  ShardingRule rule =
+      rowRule(*this, getX(), "Rn->Rp",
+              {{'n', FactorKind::Reduced}, {'p', FactorKind::Whole}});
+  // Moments are made of a part of a row, whatever is beside it.
+  for (int64_t factor : {rule.operands[0].back(), rule.results[0].back()})
+    rule.factors[factor].standsAlone = true;
+  return rule;
+}
+
+ShardingRule MergeMomentsOp::getShardingRule() {
+  return rowRule(*this, getMoments(), "Rn->R,R", {{'n', FactorKind::Whole}});
+}
+ShardingRule NormalizeOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,R,R,n,n->Rn", {});
+}
+
+ShardingRule NormGradSumsOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,Rn,R,R,n->Rp",
+                 {{'n', FactorKind::Contracted}, {'p', FactorKind::Whole}});
+}
+
+ShardingRule NormGradApplyOp::getShardingRule() {
+  return rowRule(*this, getX(),
+                 getResidual() ? "Rn,Rn,R,R,n,Rp,Rn->Rn" : "Rn,Rn,R,R,n,Rp->Rn",
+                 {{'p', FactorKind::Whole}});
+}
+
+ShardingRule NormParamGradOp::getShardingRule() {
+  ShardingRule rule = rowRule(*this, getX(), "Rn,Rn,R,R->n,n", {});
+  int64_t last = rule.results[0][0];
+  for (auto [index, factor] : llvm::enumerate(rule.factors))
+    if (static_cast<int64_t>(index) != last)
+      factor.kind = FactorKind::Contracted;
+  return rule;
+}
+
+ShardingRule RmsNormOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,n->Rn,R", {{'n', FactorKind::Reduced}});
+}
+
+ShardingRule RmsNormGradOp::getShardingRule() {
+  // With sums of whole rows nothing is left to be reduced.
+  std::string spec = "Rn,Rn,R,n";
+  if (getSums())
+    spec += ",R";
+  if (getResidual())
+    spec += ",Rn";
+  FactorKind row = getSums() ? FactorKind::Parallel : FactorKind::Reduced;
+  return rowRule(*this, getX(), spec + "->Rn,n", {{'n', row}});
+}
+
+ShardingRule RowDotOp::getShardingRule() {
+  return rowRule(*this, getA(), getWeight() ? "Rn,Rn,n->R" : "Rn,Rn->R",
+                 {{'n', FactorKind::Contracted}});
+}
+
+ShardingRule RmsRstdOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule RmsScaleOp::getShardingRule() {
+  return rowRule(*this, getX(), "Rn,R,n->Rn", {});
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder,
+                                         ArrayRef<Value> resultGradients,
+                                         GradientAccumulator &gradients) {
+  if (failed(rejectGradients(*this, resultGradients, {"mean", "rstd"}, 1)))
+    return failure();
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  // What reaches x around the normalisation is added in the same pass over x.
+  Value residual = gradients.take(getX());
+  auto grad = LayerNormGradOp::create(builder, getLoc(), dy, getX(), getMean(),
+                                      getRstd(), getGamma(), residual);
+  gradients.add(getX(), grad.getDx());
+  gradients.add(getGamma(), grad.getDgamma());
+  gradients.add(getBeta(), grad.getDbeta());
+  return success();
+}
+
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder,
+                                       ArrayRef<Value> resultGradients,
+                                       GradientAccumulator &gradients) {
+  if (failed(rejectGradients(*this, resultGradients, {"rstd"}, 1)))
+    return failure();
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  // What reaches x around the normalisation is added in the same pass over x.
+  Value residual = gradients.take(getX());
+  auto grad = RmsNormGradOp::create(builder, getLoc(), dy, getX(), getRstd(),
+                                    getGamma(), /*sums=*/Value(), residual,
+                                    /*size=*/IntegerAttr());
+  gradients.add(getX(), grad.getDx());
+  gradients.add(getGamma(), grad.getDgamma());
+  return success();
 }

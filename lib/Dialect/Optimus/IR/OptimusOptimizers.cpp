@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Einsums.h"
 #include "ShapeChecks.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
@@ -101,7 +102,7 @@ bool mlir::optimus::isOptimizerState(StringRef name) {
 }
 
 //===----------------------------------------------------------------------===//
-// Operations
+// SGD and LAMB
 //===----------------------------------------------------------------------===//
 
 /// C1: every tensor has the shape of the parameter.
@@ -168,6 +169,72 @@ LogicalResult LambUpdateOp::verify() {
 }
 ShardingRule LambUpdateOp::getShardingRule() {
   return updateRule(*this, getParam());
+}
+
+//===----------------------------------------------------------------------===//
+// Norms, clipping, AdamW
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyInputs(Operation *op) {
+  if (op->getNumOperands() > 0)
+    return success();
+  return op->emitOpError("C1: expected one input at least, found none");
+}
+
+LogicalResult ReshardOp::verify() { return success(); }
+LogicalResult SqrtOp::verify() { return success(); }
+LogicalResult GlobalNormOp::verify() { return verifyInputs(*this); }
+LogicalResult SumSquaresOp::verify() { return verifyInputs(*this); }
+LogicalResult ClipOp::verify() { return success(); }
+
+LogicalResult AdamWOp::verify() {
+  ArrayRef<int64_t> shape = shapeOf(getParam());
+  std::pair<StringRef, Value> values[] = {{"grad", getGrad()},
+                                          {"exp_avg", getExpAvg()},
+                                          {"exp_avg_sq", getExpAvgSq()},
+                                          {"new_param", getNewParam()},
+                                          {"new_exp_avg", getNewExpAvg()},
+                                          {"new_exp_avg_sq", getNewExpAvgSq()}};
+  for (auto [name, value] : values)
+    if (failed(expectShape(*this, "C1", name, value, shape)))
+      return failure();
+  return success();
+}
+
+/// Every dimension of every operand is reduced on its own.
+static ShardingRule allReducedRule(Operation *op) {
+  ShardingRule rule;
+  for (Value operand : op->getOperands()) {
+    SmallVector<int64_t> &dims = rule.operands.emplace_back();
+    for (int64_t size : shapeOf(operand)) {
+      dims.push_back(rule.factors.size());
+      rule.factors.push_back({size, FactorKind::Contracted});
+    }
+  }
+  rule.results.resize(op->getNumResults());
+  return rule;
+}
+
+ShardingRule SqrtOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule ReshardOp::getShardingRule() { return elementwiseRule(*this); }
+
+ShardingRule GlobalNormOp::getShardingRule() {
+  ShardingRule rule = allReducedRule(*this);
+  for (Factor &factor : rule.factors)
+    factor.kind = FactorKind::Reduced;
+  return rule;
+}
+
+ShardingRule SumSquaresOp::getShardingRule() { return allReducedRule(*this); }
+ShardingRule ClipOp::getShardingRule() {
+  return ShardingRule::fromEinsum(*this, ",,->,");
+}
+
+ShardingRule AdamWOp::getShardingRule() {
+  std::string all = letters(rankOf(getParam()), 'a');
+  return ShardingRule::fromEinsum(*this, all + "," + all + "," + all + "," +
+                                             all + ",,,,,,,,->" + all + "," +
+                                             all + "," + all);
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- TokenOps.cpp - Lengths of sequences, rows of tables ------*- C++ -*-===//
+//===- TokenOps.cpp - Lengths, rows, embeddings -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Einsums.h"
 #include "Operands.h"
 #include "ShapeChecks.h"
 
@@ -87,6 +88,75 @@ LogicalResult RowOp::buildGradient(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 // Embedding
 //===----------------------------------------------------------------------===//
+
+/// A part of a table says nothing about how many rows the whole has.
+static LogicalResult verifyPad(Operation *op, StringRef constraint,
+                               std::optional<uint64_t> pad, Value table) {
+  auto type = cast<RankedTensorType>(table.getType());
+  auto row = static_cast<int64_t>(pad.value_or(0));
+  bool isWhole = !type.getEncoding();
+  if (!pad || (row >= 0 && (!isWhole || row < type.getDimSize(0))))
+    return success();
+  return op->emitOpError() << constraint
+                           << ": expected pad to be one of the table's "
+                           << type.getDimSize(0) << " rows, found " << row;
+}
+
+LogicalResult EmbeddingOp::verify() {
+  ArrayRef<int64_t> table = shapeOf(getTable());
+  if (table.size() != 2)
+    return emitOpError("C1: expected a table of rank 2, found ")
+           << toString(table);
+  if (failed(expectShape(*this, "C2", "a result", getResult(),
+                         append(shapeOf(getTokens()), table[1]))))
+    return failure();
+  return verifyPad(*this, "C3", getPad(), getTable());
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  ArrayRef<int64_t> result = shapeOf(getResult());
+  if (result.size() != 2)
+    return emitOpError("C2: expected a result of rank 2, found ")
+           << toString(result);
+  if (failed(expectShape(*this, "C1", "dy", getDy(),
+                         append(shapeOf(getTokens()), result[1]))))
+    return failure();
+  if (getAccumulate() &&
+      failed(expectShape(*this, "C3", "accumulate", getAccumulate(), result)))
+    return failure();
+  return verifyPad(*this, "C4", getPad(), getResult());
+}
+
+ShardingRule EmbeddingOp::getShardingRule() {
+  std::string rows = letters(rankOf(getTokens()), 'A');
+  return ShardingRule::fromEinsum(*this, "vh," + rows + "->" + rows + "h",
+                                  {{'v', FactorKind::Contracted}});
+}
+
+ShardingRule EmbeddingGradOp::getShardingRule() {
+  std::string rows = letters(rankOf(getTokens()), 'A');
+  SmallVector<std::pair<char, FactorKind>> kinds;
+  for (char letter : rows)
+    kinds.push_back({letter, FactorKind::Contracted});
+  return ShardingRule::fromEinsum(
+      *this, rows + "h," + rows + (getAccumulate() ? ",vh->vh" : "->vh"),
+      kinds);
+}
+
+LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
+                                         ArrayRef<Value> resultGradients,
+                                         GradientAccumulator &gradients) {
+  Value dy = resultGradients[0];
+  if (!dy)
+    return success();
+  // A table that is the output head too has a gradient already; its rows are
+  // added to in place.
+  Value accumulate = gradients.take(getTable());
+  gradients.add(getTable(), EmbeddingGradOp::create(
+                                builder, getLoc(), getTable().getType(), dy,
+                                getTokens(), accumulate, getPadAttr()));
+  return success();
+}
 
 // A look-up adds nothing but zeros.
 double EmbeddingOp::countRoundings(unsigned result) { return 0; }

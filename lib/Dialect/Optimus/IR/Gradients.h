@@ -1,0 +1,30 @@
+//===- Gradients.h - What gradients of operations share ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_OPTIMUS_IR_GRADIENTS_H
+#define OPTIMUS_LIB_DIALECT_OPTIMUS_IR_GRADIENTS_H
+
+#include "mlir/IR/Operation.h"
+
+namespace mlir::optimus {
+
+/// Fails where a result that only gradients may read has a gradient itself.
+inline LogicalResult rejectGradients(Operation *op, ArrayRef<Value> gradients,
+                                     ArrayRef<StringRef> names,
+                                     unsigned first) {
+  for (auto [gradient, name] : llvm::zip(gradients.drop_front(first), names))
+    if (gradient)
+      return op->emitOpError()
+             << "has no gradient for a loss that depends on its result '"
+             << name << "'";
+  return success();
+}
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_DIALECT_OPTIMUS_IR_GRADIENTS_H
