@@ -5,7 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Finds directives in lit tests that their tool would pass over."""
+"""Finds directives in lit tests that their tool would pass over, and passes that
+choose by the kind of an operation where an interface should answer."""
 
 import re
 from pathlib import Path
@@ -92,3 +93,77 @@ def test_sound(text):
 )
 def test_mistaken(text):
     assert mistakes(text) != []
+
+
+# What an operation knows of itself it says through an interface.
+KIND_TESTS = [
+    r"\bTypeSwitch<\s*(?:mlir::)?Operation\b",
+    r"\bisa(?:_and_nonnull|_and_present)?<\s*[\w:]*Op\s*,\s*[\w:]*Op\b",
+    r"\bgetName\(\)\s*\.\s*(?:getStringRef|getIdentifier|stripDialect)\(\)\s*(?:[=!]=|\.\s*(?:starts|ends)_with)",
+    r"""\bgetName\(\)\s*\.\s*getDialectNamespace\(\)""",
+    r"""[=!]=\s*"(?:optimus|ccl|exec)\.""",
+    r"""\b(?:starts|ends)_with\(\s*"(?:optimus|ccl|exec)\.""",
+]
+
+
+def kind_tests(text):
+    """Where C++ code asks of which kind an operation is, as (line, code)."""
+    return [
+        (text.count("\n", 0, match.start()) + 1, match[0])
+        for pattern in KIND_TESTS
+        for match in re.finditer(pattern, text)
+    ]
+
+
+def excepted():
+    """The files that may, from the table in docs/architecture.md."""
+    text = (REPOSITORY / "docs/architecture.md").read_text()
+    rows = dict(re.findall(r"^\| `(lib/\S+\.cpp)` \| (.+) \|$", text, re.M))
+    assert rows and all(reason.strip() for reason in rows.values())
+    return set(rows)
+
+
+def test_passes_ask_interfaces():
+    found = {}
+    for path in sorted((REPOSITORY / "lib").rglob("*")):
+        if path.suffix in (".cpp", ".h") and (lines := kind_tests(path.read_text())):
+            found[str(path.relative_to(REPOSITORY))] = lines
+    message = (
+        "let the operation say it through an interface (docs/add-an-op.md), or give "
+        "the reason in the table of docs/architecture.md"
+    )
+    known = excepted()
+    assert {file: found[file] for file in found if file not in known} == {}, message
+    missing = sorted(file for file in known if not (REPOSITORY / file).exists())
+    assert missing == [], "docs/architecture.md excepts files that do not exist"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return TypeSwitch<Operation *, Value>(op)",
+        "llvm::TypeSwitch<mlir::Operation *>(op)",
+        "if (isa<AddOp, MulOp>(op))",
+        "if (isa<ccl::AllGatherOp,\n        ReshardOp>(op))",
+        'op->getName().getStringRef() == "ccl.matmul"',
+        'op->getName().stripDialect() != "matmul"',
+        'name == "optimus.add"',
+        'name.starts_with("optimus.")',
+        "op.getName().getDialectNamespace() ==",
+    ],
+)
+def test_kind_test_is_found(code):
+    assert kind_tests(code) != []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return TypeSwitch<Attribute, Value>(attr)",
+        "if (isa<HeadOpInterface>(op))",
+        "if (auto add = value.getDefiningOp<AddOp>())",
+        "withPart(loc, each->getName().stripDialect())",
+    ],
+)
+def test_other_code_is_not(code):
+    assert kind_tests(code) == []
