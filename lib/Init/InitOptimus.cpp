@@ -10,6 +10,7 @@
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/Passes.h"
+#include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
@@ -39,6 +40,7 @@ void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
                   memref::MemRefDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerDecompositions(registry);
+  registerProgramActions(registry);
 }
 
 void mlir::optimus::registerAllPasses() {

@@ -33,7 +33,8 @@ Value Lowering::getBufferAt(int64_t index) {
         builder, location, buffer.type, builder.getStringAttr(buffer.category),
         /*name=*/StringAttr(),
         builder.getStrArrayAttr(SmallVector<StringRef>(buffer.values.begin(),
-                                                       buffer.values.end())));
+                                                       buffer.values.end())),
+        /*alignment=*/IntegerAttr());
   }
   return values[index];
 }
@@ -43,7 +44,8 @@ Value Lowering::allocateWorkspace(int64_t extent, Type elementType,
   return exec::AllocOp::create(
       builder, location, MemRefType::get({extent}, elementType),
       builder.getStringAttr("workspace"), builder.getStringAttr(name),
-      value.empty() ? ArrayAttr() : builder.getStrArrayAttr(value));
+      value.empty() ? ArrayAttr() : builder.getStrArrayAttr(value),
+      /*alignment=*/IntegerAttr());
 }
 
 Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
