@@ -28,7 +28,7 @@ namespace program = optimus_support::program;
 static MLIRContext *load(MLIRContext &context) {
   DialectRegistry registry;
   registry.insert<OptimusDialect, exec::ExecDialect>();
-  KernelLibrary::getDependentDialects(registry);
+  CpuKernels::getDependentDialects(registry);
   registerProgramActions(registry);
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
