@@ -41,7 +41,8 @@ LogicalResult PanelProduct::describe(Value result) {
   int64_t position = 0;
   for (int tensor = 0; tensor < 3; ++tensor)
     if (tensor != stationary && sharding->dims[tensor][streamed] >= 0)
-      position = sharding->dims[tensor][streamed] - getDims(tensor, streamed).first;
+      position =
+          sharding->dims[tensor][streamed] - getDims(tensor, streamed).first;
   for (int tensor = 0; tensor < 3; ++tensor) {
     PanelOperand &operand = operands[tensor];
     operand.tensor = tensor == 2 ? result : values[tensor];
