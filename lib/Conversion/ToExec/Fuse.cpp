@@ -9,7 +9,6 @@
 #include "optimus/Conversion/ToExec/Passes.h"
 
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -50,27 +49,23 @@ namespace {
 class FusePass : public optimus::impl::FusePassBase<FusePass> {
 public:
   void runOnOperation() override {
-    SmallVector<Operation *> candidates;
-    getOperation().walk([&](Operation *op) {
-      if (isa<AddOp, MulOp>(op))
-        candidates.push_back(op);
-    });
-    for (Operation *op : candidates)
+    SmallVector<AbsorbableOpInterface> candidates;
+    getOperation().walk(
+        [&](AbsorbableOpInterface op) { candidates.push_back(op); });
+    for (AbsorbableOpInterface op : candidates)
       if (failed(fuse(op, op->getOperand(0), op->getOperand(1))))
         (void)fuse(op, op->getOperand(1), op->getOperand(0));
   }
 
 private:
-  /// Lets what makes `part` take in `other`, the other operand of a sum or
-  /// product `op` that is all that becomes of it.
-  LogicalResult fuse(Operation *op, Value part, Value other) {
+  /// Lets what makes `part` take in `other`, the other operand of `op`, where
+  /// `op` is all that becomes of the part.
+  LogicalResult fuse(AbsorbableOpInterface op, Value part, Value other) {
     auto maker = part.getDefiningOp<FusibleOpInterface>();
     if (!maker || !part.hasOneUse())
       return failure();
-    auto result = cast<OpResult>(part);
-    std::optional<FusionSlot> slot = isa<AddOp>(op)
-                                         ? maker.getAddendSlot(result, other)
-                                         : maker.getFactorSlot(result, other);
+    std::optional<FusionSlot> slot =
+        op.getSlotIn(maker, cast<OpResult>(part), other);
     if (!slot || failed(moveTo(op, part)))
       return failure();
     slot->operand.assign(other);

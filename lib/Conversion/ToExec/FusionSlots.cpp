@@ -16,6 +16,21 @@ static ArrayRef<int64_t> getShape(Value value) {
 }
 
 namespace {
+struct SumFusion : AbsorbableOpInterface::ExternalModel<SumFusion, AddOp> {
+  std::optional<FusionSlot> getSlotIn(Operation *, FusibleOpInterface maker,
+                                      OpResult part, Value other) const {
+    return maker.getAddendSlot(part, other);
+  }
+};
+
+struct ProductFusion
+    : AbsorbableOpInterface::ExternalModel<ProductFusion, MulOp> {
+  std::optional<FusionSlot> getSlotIn(Operation *, FusibleOpInterface maker,
+                                      OpResult part, Value other) const {
+    return maker.getFactorSlot(part, other);
+  }
+};
+
 struct MatmulFusion
     : FusibleOpInterface::ExternalModel<MatmulFusion, MatmulOp> {
   std::optional<FusionSlot> getAddendSlot(Operation *op, OpResult result,
@@ -62,6 +77,8 @@ static void attachNormGradFusions(MLIRContext &context) {
 }
 
 void mlir::optimus::attachFusionSlots(MLIRContext &context) {
+  AddOp::attachInterface<SumFusion>(context);
+  MulOp::attachInterface<ProductFusion>(context);
   MatmulOp::attachInterface<MatmulFusion>(context);
   attachNormGradFusions<LayerNormGradOp, NormGradApplyOp, RmsNormGradOp>(
       context);

@@ -65,4 +65,21 @@ def FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   ];
 }
 
+def AbsorbableOpInterface : OpInterface<"AbsorbableOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    A sum or product of two tensors, which what makes one of them can take in.
+    Operations get it as an external model.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Where `maker`, whose result `part` is one of the two, has room for the
+        `other`; nothing if it has none.
+      }],
+      "std::optional<::mlir::optimus::FusionSlot>", "getSlotIn",
+      (ins "::mlir::optimus::FusibleOpInterface":$maker,
+           "::mlir::OpResult":$part, "::mlir::Value":$other)>
+  ];
+}
+
 #endif // OPTIMUS_CONVERSION_TOEXEC_EXECLOWERINGOPINTERFACE
