@@ -10,8 +10,10 @@
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/Passes.h"
+#include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/DecomposableOpInterface.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
+#include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
@@ -20,6 +22,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Pipelines/Pipeline.h"
+#include "optimus/Target/CPU/CpuDevice.h"
 #include "optimus/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,6 +42,8 @@ void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
                   memref::MemRefDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerDecompositions(registry);
+  registerExecLowerings(registry);
+  registerProgramActions(registry);
 }
 
 void mlir::optimus::registerAllPasses() {
@@ -49,6 +54,7 @@ void mlir::optimus::registerAllPasses() {
   registerOptimusToCCLPasses();
   registerToExecPasses();
   registerCPUTargetPasses();
+  registerCPUTarget();
   registerPipelines();
   ccl::registerCCLPasses();
   exec::registerExecPasses();

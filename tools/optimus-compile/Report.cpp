@@ -11,7 +11,6 @@
 #include "RankMemory.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Target/CPU/KernelLibrary.h"
 
 #include "optimus-support/MachineMemory.h"
 
@@ -210,7 +209,7 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
   int64_t kernels = 0;
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(KernelLibrary::kKernelAttr))
+    if (function->hasAttr(exec::ExecDialect::kKernel))
       ++kernels;
     else
       functions.push_back(function);

@@ -12,7 +12,6 @@
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
-#include "optimus/Target/CPU/KernelLibrary.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 
@@ -34,7 +33,7 @@ struct ExecToLLVM : optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
       return signalPassFailure();
     for (auto function :
          llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (!function->hasAttr(KernelLibrary::kKernelAttr))
+      if (!function->hasAttr(exec::ExecDialect::kKernel))
         function.erase();
     if (auto mesh = getMesh(module))
       mesh.erase();

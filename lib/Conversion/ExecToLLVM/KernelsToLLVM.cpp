@@ -8,8 +8,6 @@
 
 #include "Conversion.h"
 
-#include "optimus/Target/CPU/KernelLibrary.h"
-
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"

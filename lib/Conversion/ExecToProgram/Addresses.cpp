@@ -8,7 +8,7 @@
 
 #include "FunctionBuilder.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -29,15 +29,18 @@ FailureOr<uint32_t> AddressTable::getAxis(Operation *op, StringRef axis) {
   return static_cast<uint32_t>(*number);
 }
 
-LogicalResult AddressTable::addIndex(Operation *op, ArrayAttr axes,
-                                     int64_t scale,
+LogicalResult AddressTable::addIndex(Operation *op,
+                                     const exec::RankNumber &number,
                                      std::map<uint32_t, int64_t> &scales) {
-  for (StringRef axis :
-       llvm::reverse(llvm::to_vector(axes.getAsValueRange<StringAttr>()))) {
-    FailureOr<uint32_t> number = getAxis(op, axis);
-    if (failed(number))
+  if (!number.axes)
+    return success();
+  int64_t scale = number.scale;
+  for (StringRef axis : llvm::reverse(
+           llvm::to_vector(number.axes.getAsValueRange<StringAttr>()))) {
+    FailureOr<uint32_t> index = getAxis(op, axis);
+    if (failed(index))
       return failure();
-    scales[*number] += scale;
+    scales[*index] += scale;
     scale *= *mesh.getAxisSize(axis);
   }
   return success();
@@ -80,83 +83,96 @@ FailureOr<uint32_t> AddressTable::getAddress(Value buffer, Offset offset) {
                     argument.getArgNumber() - result.arenas.size(), offset);
   }
   Operation *op = buffer.getDefiningOp();
-  const int64_t size = program::elementBytes(getElementType(buffer));
   if (auto slot = dyn_cast<exec::ArenaSlotOp>(op)) {
     offset.bytes += slot.getOffset();
     return getPlace(program::Base::Arena,
                     cast<BlockArgument>(slot.getArena()).getArgNumber(),
                     offset);
   }
-  if (auto slice = dyn_cast<exec::SliceOp>(op)) {
-    offset.bytes += slice.getOffset() * size;
-    return getAddress(slice.getBuffer(), std::move(offset));
-  }
-  if (auto slice = dyn_cast<exec::SliceRankOp>(op)) {
-    if (failed(addIndex(op, slice.getAxes(), slice.getStride() * size,
-                        offset.scales)))
-      return failure();
-    return getAddress(slice.getBuffer(), std::move(offset));
-  }
-  if (auto select = dyn_cast<exec::SelectRankOp>(op)) {
-    FailureOr<uint32_t> axis = getAxis(op, select.getAxis());
-    FailureOr<uint32_t> mine = getAddress(select.getMine(), offset);
-    FailureOr<uint32_t> other = getAddress(select.getOther(), offset);
-    if (failed(axis) || failed(mine) || failed(other))
-      return failure();
-    auto [entry, isNew] = choices.try_emplace(
-        {*axis, select.getIndex(), *mine, *other},
-        static_cast<uint32_t>(result.addresses.size()));
-    if (!isNew)
-      return entry->second;
-    program::ChoiceT choice;
-    choice.axis = *axis;
-    choice.coordinate = select.getIndex();
-    choice.mine = *mine;
-    choice.other = *other;
-    auto address = std::make_unique<program::AddressT>();
-    address->location.Set(std::move(choice));
-    result.addresses.push_back(std::move(address));
-    return entry->second;
-  }
-  if (isa<exec::AllocOp>(op))
+  auto view = dyn_cast<exec::BufferViewOpInterface>(op);
+  if (!view)
     return op->emitOpError("has no place in the arena; run "
                            "--optimus-place-buffers first");
-  return op->emitOpError("cannot be lowered to an address");
+  exec::RankNumber behind = view.getByteOffset();
+  offset.bytes += behind.constant;
+  if (failed(addIndex(op, behind, offset.scales)))
+    return failure();
+  SmallVector<uint32_t, 2> viewed;
+  for (Value base : view.getViewedBuffers()) {
+    FailureOr<uint32_t> address = getAddress(base, offset);
+    if (failed(address))
+      return failure();
+    viewed.push_back(*address);
+  }
+  if (std::optional<exec::RankChoice> choice = view.getChoice())
+    return getChoice(op, *choice, viewed[0], viewed[1]);
+  return viewed.front();
+}
+
+FailureOr<uint32_t> AddressTable::getChoice(Operation *op,
+                                            const exec::RankChoice &choice,
+                                            uint32_t mine, uint32_t other) {
+  FailureOr<uint32_t> axis = getAxis(op, choice.axis);
+  if (failed(axis))
+    return failure();
+  auto [entry, isNew] =
+      choices.try_emplace({*axis, choice.index, mine, other},
+                          static_cast<uint32_t>(result.addresses.size()));
+  if (!isNew)
+    return entry->second;
+  program::ChoiceT location;
+  location.axis = *axis;
+  location.coordinate = choice.index;
+  location.mine = mine;
+  location.other = other;
+  auto address = std::make_unique<program::AddressT>();
+  address->location.Set(std::move(location));
+  result.addresses.push_back(std::move(address));
+  return entry->second;
 }
 
 FailureOr<uint32_t> AddressTable::getScalar(Value value) {
   auto known = scalars.find(value);
   if (known != scalars.end())
     return known->second;
-  Operation *op = value.getDefiningOp();
-  program::IntegerT integer;
-  std::map<uint32_t, int64_t> scales;
   auto scalar = std::make_unique<program::ScalarT>();
-  if (auto extent = dyn_cast_or_null<exec::RealExtentOp>(op)) {
-    integer.constant = extent.getTotal();
-    integer.least = 0;
-    integer.most = extent.getLocal();
-    if (failed(addIndex(op, extent.getAxes(), -extent.getLocal(), scales)))
+  Attribute literal;
+  if (auto number = value.getDefiningOp<exec::RankNumberOpInterface>()) {
+    FailureOr<program::IntegerT> integer = getInteger(number);
+    if (failed(integer))
       return failure();
-  } else if (auto part = dyn_cast_or_null<exec::PartOffsetOp>(op)) {
-    if (failed(addIndex(op, part.getAxes(), part.getLocal(), scales)))
-      return failure();
-  } else if (auto literal = dyn_cast_or_null<arith::ConstantOp>(op)) {
-    if (auto number = dyn_cast<FloatAttr>(literal.getValue())) {
-      program::RealT real;
-      real.value = static_cast<float>(number.getValueAsDouble());
-      scalar->number.Set(std::move(real));
+    scalar->number.Set(std::move(*integer));
+  } else if (matchPattern(value, m_Constant(&literal))) {
+    if (auto real = dyn_cast<FloatAttr>(literal)) {
+      program::RealT number;
+      number.value = static_cast<float>(real.getValueAsDouble());
+      scalar->number.Set(std::move(number));
     } else {
-      integer.constant = cast<IntegerAttr>(literal.getValue()).getInt();
+      program::IntegerT integer;
+      integer.constant = cast<IntegerAttr>(literal).getInt();
+      scalar->number.Set(std::move(integer));
     }
   } else {
     return function.emitOpError(
         "launches a kernel with a scalar that is neither a constant nor an "
         "extent or offset of this rank");
   }
-  addTerms(scales, integer);
-  if (scalar->number.type == program::Number::NONE)
-    scalar->number.Set(std::move(integer));
   result.scalars.push_back(std::move(scalar));
   return scalars[value] = static_cast<uint32_t>(result.scalars.size() - 1);
+}
+
+FailureOr<program::IntegerT>
+AddressTable::getInteger(exec::RankNumberOpInterface op) {
+  exec::RankNumber number = op.getNumber();
+  std::map<uint32_t, int64_t> scales;
+  if (failed(addIndex(op, number, scales)))
+    return failure();
+  program::IntegerT integer;
+  integer.constant = number.constant;
+  if (number.least)
+    integer.least = *number.least;
+  if (number.most)
+    integer.most = *number.most;
+  addTerms(scales, integer);
+  return integer;
 }

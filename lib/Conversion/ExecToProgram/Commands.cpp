@@ -10,23 +10,13 @@
 
 #include "optimus-support/ProgramRegions.h"
 
+#include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
-
-// Enumerations of the two sides have the same values.
-static_assert(int(exec::Epilogue::Mul) == int(program::Epilogue::Mul) &&
-              int(exec::Weight::B) == int(program::Weight::B) &&
-              int(exec::Reduction::Max) == int(program::Reduction::Max) &&
-              int(exec::CollectiveKind::ReduceScatter) ==
-                  int(program::CollectiveKind::ReduceScatter) &&
-              int(exec::MemorySpace::File) == int(program::MemorySpace::File) &&
-              int(exec::LaunchOp::Update) == int(program::Access::Update));
 
 LogicalResult FunctionBuilder::build() {
   if (!function.getBody().hasOneBlock())
@@ -124,11 +114,8 @@ void FunctionBuilder::addSource(Location location,
             .str());
 }
 
-template <typename ActionT>
-LogicalResult FunctionBuilder::addAction(program::CommandT &command,
-                                         ActionT action,
-                                         ArrayRef<Value> buffers) {
-  command.action.Set(std::move(action));
+LogicalResult FunctionBuilder::addOperands(program::CommandT &command,
+                                           ArrayRef<Value> buffers) {
   auto shapes = program::shapesOf(command.action, ranks);
   // Only of operands that verifiers would have refused.
   if (!shapes)
@@ -146,54 +133,17 @@ LogicalResult FunctionBuilder::addAction(program::CommandT &command,
   return success();
 }
 
-LogicalResult FunctionBuilder::addLaunch(exec::LaunchOp op,
-                                         program::CommandT &command) {
-  program::LaunchT launch;
-  launch.kernel = kernels.getNumber(op.getKernel());
-  launch.extent = op.getExtent();
-  launch.grain = op.getGrain();
-  for (Value scalar : op.getScalars()) {
-    FailureOr<uint32_t> number = addresses.getScalar(scalar);
-    if (failed(number))
-      return failure();
-    launch.scalars.push_back(*number);
-  }
-  for (auto [buffer, access] :
-       llvm::zip_equal(op.getBuffers(), op.getAccess())) {
-    FailureOr<uint32_t> address = addresses.getAddress(buffer);
-    if (failed(address))
-      return failure();
-    auto operand = std::make_unique<program::OperandT>();
-    operand->address = *address;
-    operand->type = getElementType(buffer);
-    operand->access = static_cast<program::Access>(access);
-    operand->row_bytes = cast<MemRefType>(buffer.getType()).getNumElements() *
-                         program::elementBytes(operand->type);
-    command.operands.push_back(std::move(operand));
-  }
-  command.action.Set(std::move(launch));
-  return success();
-}
-
-template <typename OpT>
-static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
-  auto shape = std::make_unique<program::AttentionShapeT>();
-  shape->batch = op.getBatch();
-  shape->seq = op.getSeq();
-  shape->heads = op.getHeads();
-  shape->kv_heads = op.getKvHeads();
-  shape->head_dim = op.getHeadDim();
-  shape->q_ld = op.getQLd();
-  shape->kv_ld = op.getKvLd();
-  shape->causal = op.getCausal();
-  return shape;
+/// Whether an operation only makes or names what commands use, and is written
+/// where they use it.
+static bool isFlattened(Operation *op) {
+  return isa<exec::ArenaSlotOp, exec::BufferViewOpInterface,
+             exec::RankNumberOpInterface>(op) ||
+         op->hasTrait<OpTrait::ConstantLike>() ||
+         op->hasTrait<OpTrait::IsTerminator>();
 }
 
 LogicalResult FunctionBuilder::addCommand(Operation *op) {
-  // Flattened where they are used.
-  if (isa<exec::ArenaSlotOp, exec::SliceOp, exec::SliceRankOp,
-          exec::SelectRankOp, exec::RealExtentOp, exec::PartOffsetOp,
-          arith::ConstantOp, func::ReturnOp>(op))
+  if (isFlattened(op))
     return success();
   if (isa<exec::AllocOp>(op))
     return op->emitOpError("has no place in the arena; run "
@@ -211,91 +161,16 @@ LogicalResult FunctionBuilder::addCommand(Operation *op) {
   FailureOr<uint32_t> queue = getQueue(described);
   if (failed(queue))
     return failure();
+  auto action = dyn_cast<ProgramActionOpInterface>(op);
+  if (!action)
+    return op->emitOpError("has no place in a table of commands");
   auto command = std::make_unique<program::CommandT>();
   command->queue = *queue;
   for (int32_t earlier : described.getCommandsBefore())
     command->after.push_back(earlier);
   addSource(op->getLoc(), *command);
-
-  LogicalResult added =
-      TypeSwitch<Operation *, LogicalResult>(op)
-          .Case([&](exec::GemmOp op) {
-            program::GemmT gemm;
-            gemm.m = op.getM();
-            gemm.n = op.getN();
-            gemm.k = op.getK();
-            gemm.lda = op.getLda();
-            gemm.ldb = op.getLdb();
-            gemm.ldc = op.getLdc();
-            gemm.ld_extra = op.getLdExtra();
-            gemm.trans_a = op.getTransA();
-            gemm.trans_b = op.getTransB();
-            gemm.accumulate = op.getAccumulate();
-            gemm.epilogue = static_cast<program::Epilogue>(op.getEpilogue());
-            gemm.weight = static_cast<program::Weight>(op.getWeight());
-            return addAction(*command, std::move(gemm),
-                             {op.getA(), op.getB(), op.getC(), op.getBias(),
-                              op.getExtra()});
-          })
-          .Case([&](exec::LaunchOp op) { return addLaunch(op, *command); })
-          .Case([&](exec::CopyOp op) {
-            if (!op.getSrc()) {
-              program::FillT fill;
-              fill.rows = op.getRows();
-              fill.cols = op.getCols();
-              fill.ld = op.getDstLd();
-              return addAction(*command, std::move(fill), {op.getDst()});
-            }
-            program::CopyT copy;
-            copy.rows = op.getRows();
-            copy.cols = op.getCols();
-            copy.src_ld = op.getSrcLd();
-            copy.dst_ld = op.getDstLd();
-            return addAction(*command, std::move(copy),
-                             {op.getSrc(), op.getDst()});
-          })
-          .Case([&](exec::AttentionOp op) {
-            program::AttentionT attention;
-            attention.shape = getShape(op);
-            return addAction(*command, std::move(attention),
-                             {op.getQ(), op.getK(), op.getV(), op.getLengths(),
-                              op.getOut(), op.getLse()});
-          })
-          .Case([&](exec::AttentionGradOp op) {
-            program::AttentionGradT attention;
-            attention.shape = getShape(op);
-            return addAction(*command, std::move(attention),
-                             {op.getDout(), op.getQ(), op.getK(), op.getV(),
-                              op.getLengths(), op.getOut(), op.getLse(),
-                              op.getDq(), op.getDk(), op.getDv()});
-          })
-          .Case([&](exec::CollectiveStartOp op) -> LogicalResult {
-            FailureOr<uint32_t> axis = addresses.getAxis(op, op.getAxis());
-            if (failed(axis))
-              return failure();
-            program::CollectiveT collective;
-            collective.kind =
-                static_cast<program::CollectiveKind>(op.getKind());
-            collective.reduction =
-                static_cast<program::Reduction>(op.getReduction());
-            collective.axes.push_back(*axis);
-            collective.root = op.getRoot();
-            collective.outer = op.getOuter();
-            collective.inner = op.getInner();
-            collective.src_ld = op.getSrcLd();
-            collective.dst_ld = op.getDstLd();
-            return addAction(*command, std::move(collective),
-                             {op.getSrc(), op.getDst()});
-          })
-          .Case([&](exec::WaitOp op) {
-            program::WaitT wait;
-            wait.command = *op.getStart().getId();
-            command->action.Set(std::move(wait));
-            return success();
-          })
-          .Default([&](Operation *op) -> LogicalResult {
-            return op->emitOpError("has no place in a table of commands");
-          });
+  if (failed(action.setAction(*this, *command)))
+    return failure();
   result.commands.push_back(std::move(command));
-  return added;
+  return success();
 }

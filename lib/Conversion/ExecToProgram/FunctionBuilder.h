@@ -63,8 +63,12 @@ private:
 
   FailureOr<uint32_t> getAddress(Value buffer, Offset offset);
   uint32_t getPlace(program::Base base, uint32_t index, const Offset &offset);
-  /// Adds `scale` times the combined index on several axes, slowest first.
-  LogicalResult addIndex(Operation *op, ArrayAttr axes, int64_t scale,
+  /// An address that ranks choose between two.
+  FailureOr<uint32_t> getChoice(Operation *op, const exec::RankChoice &choice,
+                                uint32_t mine, uint32_t other);
+  FailureOr<program::IntegerT> getInteger(exec::RankNumberOpInterface op);
+  /// Adds what of a number depends on the rank.
+  LogicalResult addIndex(Operation *op, const exec::RankNumber &number,
                          std::map<uint32_t, int64_t> &scales);
   static void addTerms(const std::map<uint32_t, int64_t> &scales,
                        program::IntegerT &integer);
@@ -93,14 +97,24 @@ public:
 
   LogicalResult build();
 
+  // What models of ProgramActionOpInterface write a command with.
+
+  AddressTable &getAddresses() { return addresses; }
+  uint32_t getKernel(StringRef name) { return kernels.getNumber(name); }
+  /// Writes an action and what it touches, in the order of shapesOf(); null
+  /// stands for no buffer.
+  template <typename ActionT>
+  LogicalResult setAction(program::CommandT &command, ActionT action,
+                          ArrayRef<Value> buffers) {
+    command.action.Set(std::move(action));
+    return addOperands(command, buffers);
+  }
+
 private:
   LogicalResult addMemory();
   LogicalResult addCommand(Operation *op);
-  LogicalResult addLaunch(exec::LaunchOp op, program::CommandT &command);
-  /// Takes the action and what it touches; null stands for no buffer.
-  template <typename ActionT>
-  LogicalResult addAction(program::CommandT &command, ActionT action,
-                          ArrayRef<Value> buffers);
+  LogicalResult addOperands(program::CommandT &command,
+                            ArrayRef<Value> buffers);
   FailureOr<uint32_t> getQueue(exec::CommandOpInterface command);
   void addSource(Location location, program::CommandT &command);
 

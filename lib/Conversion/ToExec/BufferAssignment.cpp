@@ -17,10 +17,8 @@
 
 #include "BufferAssignment.h"
 
-#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -30,69 +28,17 @@ MemRefType mlir::optimus::getFlatType(Type tensor) {
   return MemRefType::get({type.getNumElements()}, type.getElementType());
 }
 
-SmallVector<unsigned> mlir::optimus::getInPlaceOperands(Operation *op,
-                                                        unsigned result) {
-  using Operands = SmallVector<unsigned>;
-  return llvm::TypeSwitch<Operation *, Operands>(op)
-      .Case<AddOp, MulOp>([](auto) {
-        return Operands{0, 1};
-      })
-      .Case<DropoutOp, GeluOp, GeluWithSlopeOp, SqrtOp, NormalizeOp, RmsRstdOp,
-            RmsScaleOp, RotaryOp, ccl::AllReduceOp>(
-          [](auto) { return Operands{0}; })
-      .Case([](SwigluOp) {
-        return Operands{0, 1};
-      })
-      .Case([](SwigluGradOp) {
-        return Operands{0, 1, 2};
-      })
-      .Case<LayerNormOp, RmsNormOp>(
-          [&](auto) { return result == 0 ? Operands{0} : Operands{}; })
-      // The residual is where a product begins to accumulate.
-      .Case([](MatmulOp matmul) {
-        if (!matmul.getResidual())
-          return Operands{};
-        return Operands{
-            matmul.getResidualMutable().begin()->getOperandNumber()};
-      })
-      .Case<LayerNormGradOp, RmsNormGradOp>([&](auto grad) {
-        if (result != 0)
-          return Operands{};
-        Operands operands = {0, 1};
-        if (grad.getResidual())
-          operands.push_back(
-              grad.getResidualMutable().begin()->getOperandNumber());
-        return operands;
-      })
-      .Case([](NormGradApplyOp grad) {
-        Operands operands = {0, 1};
-        if (grad.getResidual())
-          operands.push_back(
-              grad.getResidualMutable().begin()->getOperandNumber());
-        return operands;
-      })
-      .Case([](EmbeddingGradOp grad) {
-        if (!grad.getAccumulate())
-          return Operands{};
-        return Operands{
-            grad.getAccumulateMutable().begin()->getOperandNumber()};
-      })
-      // A chunk of h is done with when the chunk of dh is written.
-      .Case<HeadLossGradOp, ccl::HeadLossGradOp>(
-          [&](auto) { return result == 2 ? Operands{0} : Operands{}; })
-      .Case([&](SgdOp) { return Operands{result == 0 ? 0u : 2u}; })
-      .Case([&](LambDirectionOp) {
-        constexpr unsigned sources[] = {1, 2, 3};
-        return Operands{sources[result]};
-      })
-      .Case([](LambUpdateOp) {
-        return Operands{0, 1};
-      })
-      .Case([&](AdamWOp) {
-        constexpr unsigned sources[] = {0, 2, 3};
-        return Operands{sources[result]};
-      })
-      .Default([](auto) { return Operands{}; });
+/// The operands whose buffer an operation can write a result into.
+static SmallVector<unsigned> getInPlaceOperands(OpResult result) {
+  auto op = dyn_cast<ExecLoweringOpInterface>(result.getOwner());
+  return op ? op.getInPlaceOperands(result.getResultNumber())
+            : SmallVector<unsigned>();
+}
+
+/// Of a loss, its first result that is a gradient.
+static std::optional<unsigned> getFirstGradient(Operation *op) {
+  auto lowering = dyn_cast<ExecLoweringOpInterface>(op);
+  return lowering ? lowering.getFirstGradient() : std::nullopt;
 }
 
 std::optional<int64_t> BufferAssignment::getOutput(unsigned result) const {
@@ -133,9 +79,7 @@ private:
     for (Operation &op : getBody()) {
       numbers[&op] = number++;
       afterLosses[&op] = afterLoss;
-      if (isa<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
-              op))
-        afterLoss = true;
+      afterLoss |= getFirstGradient(&op).has_value();
     }
   }
 
@@ -171,10 +115,9 @@ private:
   static bool canWorkInPlace(Operation *op, OpResult result, Value operand) {
     return llvm::count(op->getOperands(), operand) == 1 &&
            haveOneBuffer(operand, result) &&
-           llvm::any_of(getInPlaceOperands(op, result.getResultNumber()),
-                        [&](unsigned number) {
-                          return op->getOperand(number) == operand;
-                        });
+           llvm::any_of(getInPlaceOperands(result), [&](unsigned number) {
+             return op->getOperand(number) == operand;
+           });
   }
 
   LogicalResult assignResults() {
@@ -249,7 +192,7 @@ private:
       if (found == assignment.assigned.end())
         continue;
       int64_t buffer = found->second;
-      for (unsigned number : getInPlaceOperands(op, result.getResultNumber())) {
+      for (unsigned number : getInPlaceOperands(result)) {
         Value operand = op->getOperand(number);
         if (assignment.assigned.contains(operand) ||
             getLastUse(operand) != numbers[op] ||
@@ -272,7 +215,7 @@ private:
 
   void assignForwards(OpResult result) {
     Operation *op = result.getOwner();
-    for (unsigned number : getInPlaceOperands(op, result.getResultNumber())) {
+    for (unsigned number : getInPlaceOperands(result)) {
       Value operand = op->getOperand(number);
       auto found = assignment.assigned.find(operand);
       if (found == assignment.assigned.end() ||
@@ -291,11 +234,10 @@ private:
     }
     int64_t buffer =
         addBuffer(Buffer::Allocated, numAllocated++, result.getType());
-    // The gradients that the loss itself makes are its last results.
+    std::optional<unsigned> firstGradient = getFirstGradient(op);
     bool isGradient =
         (afterLosses[op] && !op->hasAttr(OptimusDialect::kRecomputed)) ||
-        (isa<HeadLossGradOp, ccl::HeadLossGradOp>(op) &&
-         result.getResultNumber() >= 2);
+        (firstGradient && result.getResultNumber() >= *firstGradient);
     assignment.buffers[buffer].category =
         isGradient ? "gradient" : "activation";
     assign(result, buffer);

@@ -14,12 +14,6 @@
 
 namespace mlir::optimus {
 
-/// The operands whose buffer an operation can write a result into, the
-/// preferred one first. The lowering of the operation reads every element of
-/// such an operand before it writes it, or writes it first of all by copying
-/// nothing.
-SmallVector<unsigned> getInPlaceOperands(Operation *op, unsigned result);
-
 /// Where tensors live.
 struct Buffer {
   enum Kind { Argument, Output, Allocated };

@@ -19,183 +19,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "LoweringModel.h"
+#include "PanelProduct.h"
 
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
-
-namespace {
-enum Group { M = 0, K = 1, N = 2 };
-
-/// One of the three tensors, as a matrix whose rows and columns are groups of
-/// dimensions, and its panels.
-struct Operand {
-  /// The tensor and where it lives.
-  Value tensor, buffer;
-  /// The groups of its rows and columns in memory.
-  Group rowGroup, colGroup;
-  int64_t rows, cols;
-
-  /// The axis it moves over; empty where it does not move.
-  StringRef axis;
-  bool isStreamed = false;
-  /// Whether the streamed index is in its rows.
-  bool streamsRows = false;
-  /// Panels this rank holds, and the panel's matrix in memory.
-  int64_t numLocal = 1;
-  int64_t outer = 1, inner = 1, ld = 1;
-  /// The rows and columns of a panel.
-  int64_t panelRows = 0, panelCols = 0;
-
-  /// A panel that is one stretch of memory.
-  bool isContiguous() const { return outer == 1 || inner == ld; }
-  /// A panel that is a matrix [panelRows, panelCols] where it lies.
-  bool isMatrix() const { return isContiguous() || outer == panelRows; }
-  int64_t getOwner(int64_t panel) const { return panel / numLocal; }
-  /// Whether it is the tensor `other`, and its panels are the same matrices.
-  bool hasPanelsOf(const Operand &other) const {
-    auto tie = [](const Operand &o) {
-      return std::tie(o.buffer, o.rows, o.cols, o.axis, o.isStreamed,
-                      o.streamsRows, o.numLocal, o.outer, o.inner, o.ld);
-    };
-    return tie(*this) == tie(other);
-  }
-};
-
-/// One product's form, and its tensors in memory.
-class PanelProduct {
-public:
-  PanelProduct(ccl::MatmulOp op, Lowering &lowering)
-      : op(op), lowering(lowering) {}
-
-  /// Reads the form; the product goes to `result`, its own or a sum's.
-  LogicalResult describe(Value result) {
-    FailureOr<ccl::ProductForm> form = ccl::getProductForm(op);
-    FailureOr<ccl::ProductSharding> sharding = ccl::getProductSharding(op);
-    if (failed(form) || failed(sharding))
-      return op.emitOpError("has no form of distributed product");
-    stationary = form->stationary;
-    numPanels = form->panels;
-    constexpr Group streamedOf[3] = {N, M, K};
-    streamed = streamedOf[stationary];
-
-    operands[0].rowGroup = op.getTransposeA() ? K : M;
-    operands[0].colGroup = op.getTransposeA() ? M : K;
-    operands[1].rowGroup = op.getTransposeB() ? N : K;
-    operands[1].colGroup = op.getTransposeB() ? K : N;
-    operands[2].rowGroup = M;
-    operands[2].colGroup = N;
-    Value values[3] = {op.getA(), op.getB(), op.getResult()};
-    // Where in its group the streamed dimension stands: that of a tensor that
-    // shards it, else the first.
-    int64_t position = 0;
-    for (int tensor = 0; tensor < 3; ++tensor)
-      if (tensor != stationary && sharding->dims[tensor][streamed] >= 0)
-        position =
-            sharding->dims[tensor][streamed] - getDims(tensor, streamed).first;
-    for (int tensor = 0; tensor < 3; ++tensor) {
-      Operand &operand = operands[tensor];
-      operand.tensor = tensor == 2 ? result : values[tensor];
-      operand.buffer = lowering.getBuffer(operand.tensor);
-      auto [firstRow, lastRow] = getDims(tensor, operand.rowGroup);
-      ArrayRef<int64_t> shape = getType(tensor).getShape();
-      operand.rows = getProduct(shape.slice(firstRow, lastRow - firstRow));
-      operand.cols = getProduct(shape) / operand.rows;
-      operand.panelRows = operand.rows;
-      operand.panelCols = operand.cols;
-      if (tensor != stationary &&
-          failed(
-              describePanels(operand, tensor, position, form->moves[tensor])))
-        return failure();
-    }
-    return success();
-  }
-
-  /// The product of one panel, its matrices left out.
-  Gemm getGemm() {
-    const Operand &a = operands[0], &c = operands[2];
-    bool transA = op.getTransposeA();
-    Gemm gemm{transA ? a.panelCols : a.panelRows,
-              c.panelCols,
-              transA ? a.panelRows : a.panelCols,
-              {},
-              {},
-              {}};
-    gemm.transA = transA;
-    gemm.transB = op.getTransposeB();
-    gemm.weight = getStationaryWeight();
-    return gemm;
-  }
-
-  ccl::MatmulOp op;
-  Operand operands[3];
-  int stationary = 0;
-  int64_t numPanels = 0;
-
-private:
-  /// The dimensions of group `group` in tensor `tensor`, as [first, last).
-  std::pair<int64_t, int64_t> getDims(int tensor, Group group) {
-    Operand &operand = operands[tensor];
-    int64_t rank = getType(tensor).getRank();
-    int64_t contracting = op.getContracting();
-    int64_t sizes[3] = {getType(0).getRank() - contracting, contracting,
-                        getType(1).getRank() - contracting};
-    if (operand.rowGroup == group)
-      return {0, sizes[group]};
-    return {rank - sizes[group], rank};
-  }
-
-  RankedTensorType getType(int tensor) {
-    Value values[3] = {op.getA(), op.getB(), op.getResult()};
-    return cast<RankedTensorType>(values[tensor].getType());
-  }
-
-  static int64_t getProduct(ArrayRef<int64_t> extents) {
-    int64_t product = 1;
-    for (int64_t extent : extents)
-      product *= extent;
-    return product;
-  }
-
-  LogicalResult describePanels(Operand &operand, int tensor, int64_t position,
-                               StringRef axis) {
-    ArrayRef<int64_t> shape = getType(tensor).getShape();
-    int64_t dim = getDims(tensor, streamed).first + position;
-    int64_t ranks = 1;
-    if (!axis.empty())
-      ranks = *lowering.getMesh().getAxisSize(axis);
-    if (ranks > 1)
-      operand.axis = axis;
-    operand.isStreamed = true;
-    operand.streamsRows = operand.rowGroup == streamed;
-    if (numPanels % ranks != 0 || shape[dim] % (numPanels / ranks) != 0)
-      return op.emitOpError() << "cannot shard dimension " << dim << " of "
-                              << StringRef("ABC").substr(tensor, 1) << ", "
-                              << shape[dim] << " on each of " << ranks
-                              << " ranks, into " << numPanels << " panels";
-    operand.numLocal = numPanels / ranks;
-    operand.outer = getProduct(shape.take_front(dim));
-    operand.ld = getProduct(shape.drop_front(dim));
-    operand.inner = operand.ld / operand.numLocal;
-    (operand.streamsRows ? operand.panelRows : operand.panelCols) /=
-        operand.numLocal;
-    return success();
-  }
-
-  /// Only an operand that stays is the same buffer in every step.
-  exec::Weight getStationaryWeight() {
-    exec::Weight weight = Lowering::getWeight(op.getA(), op.getB());
-    bool stays =
-        (weight == exec::Weight::A && stationary == ccl::ProductForm::A) ||
-        (weight == exec::Weight::B && stationary == ccl::ProductForm::B);
-    return stays ? weight : exec::Weight::None;
-  }
-
-  Lowering &lowering;
-  Group streamed = K;
-};
 
 /// The id of a tensor; an argument's is what the program calls it.
 static std::string getTensorId(Value tensor) {
@@ -210,6 +40,7 @@ static std::string getTensorId(Value tensor) {
   return "argument " + std::to_string(argument.getArgNumber());
 }
 
+namespace {
 /// Emits the panels of products that are expanded together.
 class PanelExpansion {
 public:
@@ -277,24 +108,25 @@ private:
   }
 
   struct FetchedPanel {
-    const Operand *operand;
+    const PanelOperand *operand;
     Matrix matrix;
   };
 
   /// Panel `panel` where it lies on its owner.
-  Value getOwn(const Operand &operand, int64_t panel) {
+  Value getOwn(const PanelOperand &operand, int64_t panel) {
     return lowering.slice(operand.buffer,
                           panel % operand.numLocal * operand.inner,
                           (operand.outer - 1) * operand.ld + operand.inner);
   }
 
-  Value allocatePanel(const Operand &operand, int64_t panel, StringRef name) {
+  Value allocatePanel(const PanelOperand &operand, int64_t panel,
+                      StringRef name) {
     return lowering.allocateWorkspace(
         operand.outer * operand.inner, lowering.builder.getF32Type(), name,
         getTensorId(operand.tensor) + " panel " + std::to_string(panel));
   }
 
-  Value selectOwner(const Operand &operand, int64_t panel, Value own,
+  Value selectOwner(const PanelOperand &operand, int64_t panel, Value own,
                     Value other) {
     return exec::SelectRankOp::create(
         lowering.builder, lowering.location, own.getType(),
@@ -304,7 +136,7 @@ private:
   }
 
   /// A factor's panel on every rank, as a matrix; fetched once in a group.
-  Matrix getPanel(const Operand &operand, int64_t panel) {
+  Matrix getPanel(const PanelOperand &operand, int64_t panel) {
     if (!operand.isStreamed)
       return {operand.buffer, operand.cols};
     for (const FetchedPanel &known : fetched)
@@ -315,7 +147,7 @@ private:
     return matrix;
   }
 
-  Matrix fetch(const Operand &operand, int64_t panel) {
+  Matrix fetch(const PanelOperand &operand, int64_t panel) {
     Value own = getOwn(operand, panel);
     if (operand.axis.empty()) {
       if (operand.isMatrix())
@@ -340,7 +172,7 @@ private:
   }
 
   /// A panel that is a matrix where it lies.
-  Matrix getMatrix(const Operand &operand, Value own) {
+  Matrix getMatrix(const PanelOperand &operand, Value own) {
     bool isWholeRow = operand.streamsRows || operand.isContiguous();
     return {own, isWholeRow ? operand.panelCols : operand.cols};
   }
@@ -354,7 +186,7 @@ private:
 
   void expand(size_t index, int64_t panel) {
     PanelProduct &product = products[index];
-    const Operand &c = product.operands[2];
+    const PanelOperand &c = product.operands[2];
     lowering.location = product.op.getLoc();
     Gemm gemm = product.getGemm();
     gemm.a = getPanel(product.operands[0], panel);
@@ -408,6 +240,18 @@ private:
 LogicalResult mlir::optimus::expandPanels(ArrayRef<Operation *> group,
                                           Lowering &lowering) {
   return PanelExpansion(lowering).run(group);
+}
+
+namespace {
+struct PanelLowering : LoweringModel<PanelLowering, ccl::MatmulOp> {
+  LogicalResult lower(ccl::MatmulOp op, Lowering &lowering) const {
+    return expandPanels(op.getOperation(), lowering);
+  }
+};
+} // namespace
+
+void mlir::optimus::attachPanelLowering(MLIRContext &context) {
+  attachModels<PanelLowering>(context);
 }
 
 bool mlir::optimus::canExpandTogether(ArrayRef<Operation *> group,

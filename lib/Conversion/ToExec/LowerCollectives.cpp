@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "LoweringModel.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -49,17 +47,6 @@ static LogicalResult lowerAlong(Operation *op, exec::CollectiveKind kind,
   return success();
 }
 
-static LogicalResult lowerAllReduce(ccl::AllReduceOp op, Lowering &lowering) {
-  int64_t extent = getNumElements(op.getInput());
-  lowering.collective({exec::CollectiveKind::AllReduce,
-                       op.getAxis(),
-                       {lowering.getBuffer(op.getInput()), extent},
-                       {lowering.getBuffer(op.getResult()), extent},
-                       1,
-                       extent});
-  return success();
-}
-
 static LogicalResult lowerSlice(ccl::SliceOp op, Lowering &lowering) {
   auto [outer, srcInner] = splitBefore(op.getInput(), op.getDim());
   auto [dstOuter, dstInner] = splitBefore(op.getResult(), op.getDim());
@@ -81,23 +68,45 @@ static LogicalResult lowerSlice(ccl::SliceOp op, Lowering &lowering) {
   return success();
 }
 
-LogicalResult mlir::optimus::lowerCollective(Operation *op,
-                                             Lowering &lowering) {
-  using exec::CollectiveKind;
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](ccl::AllReduceOp reduce) {
-        return lowerAllReduce(reduce, lowering);
-      })
-      .Case([&](ccl::ReduceScatterOp scatter) {
-        return lowerAlong(op, CollectiveKind::ReduceScatter, scatter.getAxis(),
-                          scatter.getDim(), lowering);
-      })
-      .Case([&](ccl::AllGatherOp gather) {
-        return lowerAlong(op, CollectiveKind::AllGather, gather.getAxis(),
-                          gather.getDim(), lowering);
-      })
-      .Case([&](ccl::SliceOp slice) { return lowerSlice(slice, lowering); })
-      .Default([](Operation *unknown) {
-        return unknown->emitOpError("has no lowering to the device program");
-      });
+namespace {
+struct AllReduceLowering : LoweringModel<AllReduceLowering, ccl::AllReduceOp> {
+  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
+    return {0};
+  }
+  void lower(ccl::AllReduceOp op, Lowering &lowering) const {
+    int64_t extent = getNumElements(op.getInput());
+    lowering.collective({exec::CollectiveKind::AllReduce,
+                         op.getAxis(),
+                         {lowering.getBuffer(op.getInput()), extent},
+                         {lowering.getBuffer(op.getResult()), extent},
+                         1,
+                         extent});
+  }
+};
+
+struct ReduceScatterLowering
+    : LoweringModel<ReduceScatterLowering, ccl::ReduceScatterOp> {
+  LogicalResult lower(ccl::ReduceScatterOp op, Lowering &lowering) const {
+    return lowerAlong(op, exec::CollectiveKind::ReduceScatter, op.getAxis(),
+                      op.getDim(), lowering);
+  }
+};
+
+struct AllGatherLowering : LoweringModel<AllGatherLowering, ccl::AllGatherOp> {
+  LogicalResult lower(ccl::AllGatherOp op, Lowering &lowering) const {
+    return lowerAlong(op, exec::CollectiveKind::AllGather, op.getAxis(),
+                      op.getDim(), lowering);
+  }
+};
+
+struct SliceLowering : LoweringModel<SliceLowering, ccl::SliceOp> {
+  LogicalResult lower(ccl::SliceOp op, Lowering &lowering) const {
+    return lowerSlice(op, lowering);
+  }
+};
+} // namespace
+
+void mlir::optimus::attachCollectiveLowerings(MLIRContext &context) {
+  attachModels<AllReduceLowering, ReduceScatterLowering, AllGatherLowering,
+               SliceLowering>(context);
 }

@@ -14,9 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "LoweringModel.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -38,7 +36,8 @@ public:
         numTokens(getNumElements(op.targets)), vocab(getNumRows(op.table)),
         hidden(getLastDim(op.table)), localHidden(getLastDim(op.h)),
         isGathered(localHidden != hidden),
-        chunk(std::min(op.chunk, numTokens)) {}
+        chunk(std::min(lowering.getTarget().getLossChunk(op.chunk, vocab),
+                       numTokens)) {}
 
   void run() {
     first = lowering.createPartOffset(op.table.getType(), 0);
@@ -83,7 +82,7 @@ private:
     }
     Value table = lowering.getBuffer(op.table);
     Value chunkLogits = lowering.slice(logits, 0, rows * vocab);
-    exec::Weight weight = Lowering::getWeight(op.h, op.table);
+    exec::Weight weight = lowering.getWeight(op.h, op.table);
     if (weight == exec::Weight::A)
       weight = exec::Weight::None;
     Gemm product{rows,        vocab,           hidden,
@@ -201,27 +200,32 @@ private:
 };
 } // namespace
 
-LogicalResult mlir::optimus::lowerHeadLoss(Operation *op, Lowering &lowering) {
+/// What all four have.
+template <typename OpT>
+static HeadLoss describe(OpT op) {
   HeadLoss form;
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
-          [&](auto concrete) {
-            form.h = concrete.getH();
-            form.table = concrete.getTable();
-            form.targets = concrete.getTargets();
-            form.bias = concrete.getBias();
-            form.lossSum = concrete.getLossSum();
-            form.realCount = concrete.getRealCount();
-            form.chunk = concrete.getChunk();
-          });
-  llvm::TypeSwitch<Operation *>(op).Case<HeadLossGradOp, ccl::HeadLossGradOp>(
-      [&](auto concrete) {
-        form.dh = concrete.getDh();
-        form.dtable = concrete.getDtable();
-        form.dbias = concrete.getDbias();
-      });
-  llvm::TypeSwitch<Operation *>(op).Case<ccl::HeadLossOp, ccl::HeadLossGradOp>(
-      [&](auto concrete) { form.axis = concrete.getAxis(); });
+  form.h = op.getH();
+  form.table = op.getTable();
+  form.targets = op.getTargets();
+  form.bias = op.getBias();
+  form.lossSum = op.getLossSum();
+  form.realCount = op.getRealCount();
+  form.chunk = op.getChunk();
+  return form;
+}
+
+/// What both gradients have.
+template <typename OpT>
+static HeadLoss describeGradient(OpT op) {
+  HeadLoss form = describe(op);
+  form.dh = op.getDh();
+  form.dtable = op.getDtable();
+  form.dbias = op.getDbias();
+  return form;
+}
+
+static LogicalResult lowerHeadLoss(Operation *op, const HeadLoss &form,
+                                   Lowering &lowering) {
   if (form.chunk <= 0)
     return op->emitOpError() << "chunk must be positive, found " << form.chunk;
   int64_t localHidden = getLastDim(form.h), hidden = getLastDim(form.table);
@@ -233,4 +237,59 @@ LogicalResult mlir::optimus::lowerHeadLoss(Operation *op, Lowering &lowering) {
            << " ranks do not make up the " << hidden << " columns of the table";
   HeadLossLowering(form, lowering).run();
   return success();
+}
+
+namespace {
+/// After the loss sum and the count of tokens come gradients.
+template <typename Model, typename OpT>
+struct LossModel : LoweringModel<Model, OpT> {
+  std::optional<unsigned> getFirstGradient(Operation *) const { return 2; }
+};
+
+template <typename Model, typename OpT>
+struct LossGradModel : LossModel<Model, OpT> {
+  /// A chunk of h is done with when the chunk of dh is written.
+  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
+    return result == 2 ? InPlaceOperands{0} : InPlaceOperands{};
+  }
+};
+
+struct LocalLossLowering : LossModel<LocalLossLowering, HeadLossOp> {
+  LogicalResult lower(HeadLossOp op, Lowering &lowering) const {
+    return lowerHeadLoss(op, describe(op), lowering);
+  }
+};
+
+struct LocalLossGradLowering
+    : LossGradModel<LocalLossGradLowering, HeadLossGradOp> {
+  LogicalResult lower(HeadLossGradOp op, Lowering &lowering) const {
+    return lowerHeadLoss(op, describeGradient(op), lowering);
+  }
+};
+
+struct DistributedLossLowering
+    : LossModel<DistributedLossLowering, ccl::HeadLossOp> {
+  LogicalResult lower(ccl::HeadLossOp op, Lowering &lowering) const {
+    HeadLoss form = describe(op);
+    form.axis = op.getAxis();
+    return lowerHeadLoss(op, form, lowering);
+  }
+};
+
+struct DistributedLossGradLowering
+    : LossGradModel<DistributedLossGradLowering, ccl::HeadLossGradOp> {
+  LogicalResult lower(ccl::HeadLossGradOp op, Lowering &lowering) const {
+    HeadLoss form = describeGradient(op);
+    form.axis = op.getAxis();
+    return lowerHeadLoss(op, form, lowering);
+  }
+};
+} // namespace
+
+void mlir::optimus::attachLocalLossLowerings(MLIRContext &context) {
+  attachModels<LocalLossLowering, LocalLossGradLowering>(context);
+}
+
+void mlir::optimus::attachDistributedLossLowerings(MLIRContext &context) {
+  attachModels<DistributedLossLowering, DistributedLossGradLowering>(context);
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "LoweringModel.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -19,7 +19,7 @@ static int64_t getExtent(Value tensor, ArrayRef<int64_t> dims) {
   return extent;
 }
 
-LogicalResult mlir::optimus::lowerMatmul(MatmulOp op, Lowering &lowering) {
+static void lowerMatmul(MatmulOp op, Lowering &lowering) {
   int64_t m = getExtent(op.getA(), op.getMDimsOfA());
   int64_t k = getExtent(op.getA(), op.getKDimsOfA());
   int64_t n = getExtent(op.getB(), op.getNDimsOfB());
@@ -32,7 +32,7 @@ LogicalResult mlir::optimus::lowerMatmul(MatmulOp op, Lowering &lowering) {
             {result, n}};
   gemm.transA = op.getTransposeA();
   gemm.transB = op.getTransposeB();
-  gemm.weight = Lowering::getWeight(op.getA(), op.getB());
+  gemm.weight = lowering.getWeight(op.getA(), op.getB());
   if (op.getBias())
     gemm.bias = lowering.getBuffer(op.getBias());
   if (Value scale = op.getScale()) {
@@ -51,5 +51,23 @@ LogicalResult mlir::optimus::lowerMatmul(MatmulOp op, Lowering &lowering) {
     }
   }
   lowering.gemm(gemm);
-  return success();
+}
+
+namespace {
+struct MatmulLowering : LoweringModel<MatmulLowering, MatmulOp> {
+  /// The residual is where a product begins to accumulate.
+  InPlaceOperands getInPlaceOperands(Operation *op, unsigned) const {
+    auto matmul = cast<MatmulOp>(op);
+    if (!matmul.getResidual())
+      return {};
+    return {matmul.getResidualMutable().begin()->getOperandNumber()};
+  }
+  void lower(MatmulOp op, Lowering &lowering) const {
+    lowerMatmul(op, lowering);
+  }
+};
+} // namespace
+
+void mlir::optimus::attachMatmulLowering(MLIRContext &context) {
+  attachModels<MatmulLowering>(context);
 }

@@ -29,21 +29,29 @@ Value Lowering::getBufferAt(int64_t index) {
   if (!values[index]) {
     const Buffer &buffer = assignment.getBuffers()[index];
     assert(buffer.kind == Buffer::Allocated && "arguments are there at first");
-    values[index] = exec::AllocOp::create(
-        builder, location, buffer.type, builder.getStringAttr(buffer.category),
-        /*name=*/StringAttr(),
-        builder.getStrArrayAttr(SmallVector<StringRef>(buffer.values.begin(),
-                                                       buffer.values.end())));
+    values[index] =
+        allocate(buffer.type, buffer.category, /*name=*/StringAttr(),
+                 builder.getStrArrayAttr(SmallVector<StringRef>(
+                     buffer.values.begin(), buffer.values.end())));
   }
   return values[index];
 }
 
+Value Lowering::allocate(MemRefType type, StringRef category, StringAttr name,
+                         ArrayAttr values) {
+  int64_t alignment = target.getBufferAlignment();
+  return exec::AllocOp::create(builder, location, type,
+                               builder.getStringAttr(category), name, values,
+                               alignment == exec::kLeastAlignment
+                                   ? IntegerAttr()
+                                   : builder.getI64IntegerAttr(alignment));
+}
+
 Value Lowering::allocateWorkspace(int64_t extent, Type elementType,
                                   StringRef name, StringRef value) {
-  return exec::AllocOp::create(
-      builder, location, MemRefType::get({extent}, elementType),
-      builder.getStringAttr("workspace"), builder.getStringAttr(name),
-      value.empty() ? ArrayAttr() : builder.getStrArrayAttr(value));
+  return allocate(MemRefType::get({extent}, elementType), "workspace",
+                  builder.getStringAttr(name),
+                  value.empty() ? ArrayAttr() : builder.getStrArrayAttr(value));
 }
 
 Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
@@ -62,13 +70,14 @@ void Lowering::gemm(const Gemm &gemm) {
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB, gemm.accumulate, gemm.epilogue, gemm.weight,
                        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+                       /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
   exec::CopyOp::create(builder, location, src.buffer, dst.buffer, rows, cols,
-                       src.ld, dst.ld, /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+                       src.ld, dst.ld, /*id=*/IntegerAttr(),
+                       /*queue=*/StringAttr(),
+                       /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Value src, Value dst) {
@@ -76,17 +85,17 @@ void Lowering::copy(Value src, Value dst) {
   copy({src, extent}, {dst, extent}, /*rows=*/1, extent);
 }
 
-void Lowering::collective(const Collective &collective) {
+void Lowering::moveStrided(const Collective &collective) {
   auto start = exec::CollectiveStartOp::create(
       builder, location, exec::TokenType::get(builder.getContext()),
       collective.kind, collective.reduction, collective.axis, collective.root,
       collective.src.buffer, collective.dst.buffer, collective.outer,
       collective.inner, collective.src.ld, collective.dst.ld,
       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+      /*after=*/DenseI32ArrayAttr());
   exec::WaitOp::create(builder, location, start.getToken(),
                        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+                       /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::launch(const KernelLaunch &kernel,
@@ -100,7 +109,17 @@ void Lowering::launch(const KernelLaunch &kernel,
   exec::LaunchOp::create(builder, location, kernel.kernel.getValue(),
                          kernel.extent, kernel.grain, operands, scalars, access,
                          /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
- /*after=*/DenseI32ArrayAttr());
+                         /*after=*/DenseI32ArrayAttr());
+}
+
+void Lowering::launch(const KernelLaunch &kernel, Operation *op,
+                      ArrayRef<Value> scalars) {
+  SmallVector<KernelBuffer> buffers;
+  for (Value operand : op->getOperands())
+    buffers.push_back(in(operand));
+  for (Value result : op->getResults())
+    buffers.push_back(out(result));
+  launch(kernel, buffers, scalars);
 }
 
 Value Lowering::createConstant(int64_t value) {
@@ -141,7 +160,9 @@ static bool isParameter(Value tensor) {
       function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam));
 }
 
-exec::Weight Lowering::getWeight(Value a, Value b) {
+exec::Weight Lowering::getWeight(Value a, Value b) const {
+  if (!target.packsWeights())
+    return exec::Weight::None;
   if (isParameter(b))
     return exec::Weight::B;
   return isParameter(a) ? exec::Weight::A : exec::Weight::None;

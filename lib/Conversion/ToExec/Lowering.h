@@ -14,7 +14,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
-#include "optimus/Target/CPU/KernelLibrary.h"
+#include "optimus/Target/Target.h"
 
 namespace mlir::optimus {
 
@@ -43,6 +43,10 @@ struct Collective {
   int64_t outer, inner;
   int64_t root = 0;
   exec::Reduction reduction = exec::Reduction::Sum;
+
+  /// Whether all ranks' blocks lie in `dst`, or in `src`, next to each other.
+  bool gathers() const { return kind == exec::CollectiveKind::AllGather; }
+  bool scatters() const { return kind == exec::CollectiveKind::ReduceScatter; }
 };
 
 /// A buffer that a kernel is given, and how the kernel touches it.
@@ -63,10 +67,10 @@ inline KernelBuffer update(Value buffer) {
 /// Emits the commands of one function.
 class Lowering {
 public:
-  Lowering(OpBuilder &builder, MeshOp mesh, KernelLibrary &kernels,
-           const BufferAssignment &assignment)
-      : builder(builder), mesh(mesh), kernels(kernels), assignment(assignment),
-        values(assignment.getBuffers().size()) {}
+  Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
+           KernelLibrary &kernels, const BufferAssignment &assignment)
+      : builder(builder), mesh(mesh), target(target), kernels(kernels),
+        assignment(assignment), values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 
@@ -74,6 +78,7 @@ public:
   Location location = builder.getUnknownLoc();
 
   MeshOp getMesh() const { return mesh; }
+  const Target &getTarget() const { return target; }
   KernelLibrary &getKernels() { return kernels; }
 
   /// The buffer of a tensor; allocates it at first.
@@ -101,10 +106,16 @@ public:
   void gemm(const Gemm &gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
-  /// Starts a collective and waits for it.
+  /// Starts a collective and waits for it; packs and unpacks its rows where the
+  /// target cannot move them as they lie.
   void collective(const Collective &collective);
   void launch(const KernelLaunch &kernel, ArrayRef<KernelBuffer> buffers,
               ArrayRef<Value> scalars = {});
+  /// Launches a kernel that reads all operands and writes all results.
+  void launch(const KernelLaunch &kernel, Operation *op,
+              ArrayRef<Value> scalars = {});
+  KernelBuffer in(Value tensor) { return read(getBuffer(tensor)); }
+  KernelBuffer out(Value tensor) { return write(getBuffer(tensor)); }
 
   Value createConstant(int64_t value);
   /// The number of real elements in a dimension of this rank's part.
@@ -113,13 +124,20 @@ public:
   /// `stride`.
   Value createPartOffset(Type type, int64_t dim, int64_t stride = 1);
 
-  /// Which operand of a product is a parameter.
-  static exec::Weight getWeight(Value a, Value b);
+  /// Which operand of a product is a parameter, if the target wants to know.
+  exec::Weight getWeight(Value a, Value b) const;
 
 private:
+  Value allocate(MemRefType type, StringRef category, StringAttr name,
+                 ArrayAttr values);
+  /// Moves matrices as they lie.
+  void moveStrided(const Collective &collective);
+  /// Moves packed copies of those that have rows apart.
+  void movePacked(Collective collective);
   ArrayAttr getAxes(Type type, int64_t dim);
 
   MeshOp mesh;
+  const Target &target;
   KernelLibrary &kernels;
   const BufferAssignment &assignment;
   SmallVector<Value> values;
@@ -131,22 +149,12 @@ int64_t getNumElements(Value tensor);
 int64_t getLastDim(Value tensor);
 int64_t getNumRows(Value tensor);
 
-// The lowering of operations by kind; each returns failure with an error on
-// the operation.
-
-/// Elementwise operations, normalisation, attention, embedding, optimizer.
-LogicalResult lowerLocalOp(Operation *op, Lowering &lowering);
-/// optimus.matmul.
-LogicalResult lowerMatmul(MatmulOp op, Lowering &lowering);
-/// Products ccl.matmul and the sums optimus.add of their results, panel by
-/// panel together: see --optimus-group-products.
+/// Lowers products ccl.matmul and the sums optimus.add of their results, panel
+/// by panel together: see --optimus-group-products. Fails with an error on an
+/// operation.
 LogicalResult expandPanels(ArrayRef<Operation *> group, Lowering &lowering);
 /// Whether what one member of a group writes lies apart from what others read.
 bool canExpandTogether(ArrayRef<Operation *> group, const Lowering &lowering);
-/// ccl collectives that stand alone, and ccl.slice.
-LogicalResult lowerCollective(Operation *op, Lowering &lowering);
-/// head_loss and head_loss_grad of both dialects, chunk by chunk.
-LogicalResult lowerHeadLoss(Operation *op, Lowering &lowering);
 
 } // namespace mlir::optimus
 

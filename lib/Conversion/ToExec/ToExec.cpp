@@ -8,16 +8,14 @@
 
 #include "Lowering.h"
 
+#include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_TOEXECPASS
@@ -28,14 +26,10 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](MatmulOp matmul) { return lowerMatmul(matmul, lowering); })
-      .Case([&](ccl::MatmulOp) { return expandPanels(op, lowering); })
-      .Case<HeadLossOp, HeadLossGradOp, ccl::HeadLossOp, ccl::HeadLossGradOp>(
-          [&](auto) { return lowerHeadLoss(op, lowering); })
-      .Case<ccl::AllReduceOp, ccl::AllGatherOp, ccl::ReduceScatterOp,
-            ccl::SliceOp>([&](auto) { return lowerCollective(op, lowering); })
-      .Default([&](Operation *other) { return lowerLocalOp(other, lowering); });
+  auto lowerable = dyn_cast<ExecLoweringOpInterface>(op);
+  if (!lowerable)
+    return op->emitOpError("has no lowering to the device program");
+  return lowerable.lowerToExec(lowering);
 }
 
 static bool isTensor(Type type) { return isa<RankedTensorType>(type); }
@@ -51,8 +45,9 @@ namespace {
 /// Converts one function.
 class FunctionConverter {
 public:
-  FunctionConverter(func::FuncOp function, KernelLibrary &kernels)
-      : function(function), kernels(kernels) {}
+  FunctionConverter(func::FuncOp function, const Target &target,
+                    KernelLibrary &kernels)
+      : function(function), target(target), kernels(kernels) {}
 
   LogicalResult run() {
     if (failed(check()))
@@ -151,7 +146,8 @@ private:
 
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
-    Lowering lowering(builder, optimus::getMesh(function), kernels, assignment);
+    Lowering lowering(builder, optimus::getMesh(function), target, kernels,
+                      assignment);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
       if (buffer.kind == Buffer::Argument)
@@ -196,6 +192,7 @@ private:
   }
 
   func::FuncOp function;
+  const Target &target;
   KernelLibrary &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
@@ -204,13 +201,30 @@ private:
 
 class ToExecPass : public optimus::impl::ToExecPassBase<ToExecPass> {
 public:
+  using ToExecPassBase::ToExecPassBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ToExecPassBase::getDependentDialects(registry);
+    if (const Target *known = findTarget(target))
+      known->getDependentDialects(registry);
+  }
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (findTarget(target))
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "unknown target '" << target << "'; known are "
+           << llvm::join(getTargetNames(), ", ");
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    KernelLibrary kernels(module);
+    const Target &device = *findTarget(target);
+    std::unique_ptr<KernelLibrary> kernels = device.createKernels(module);
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, kernels);
+      FunctionConverter converter(function, device, *kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();

@@ -126,9 +126,9 @@ static Value getRowStart(KernelBuilder &k, Value row, ArrayRef<int64_t> local,
   return start;
 }
 
-KernelLaunch KernelLibrary::dropout(ArrayRef<int64_t> local,
-                                    ArrayRef<int64_t> whole, int64_t addends,
-                                    double rate) {
+KernelLaunch CpuKernels::dropout(ArrayRef<int64_t> local,
+                                 ArrayRef<int64_t> whole, int64_t addends,
+                                 double rate) {
   int64_t rows = 1, wholeSize = 1, cols = local.back();
   std::string name = "dropout";
   for (auto [part, all] : llvm::zip_equal(local, whole)) {

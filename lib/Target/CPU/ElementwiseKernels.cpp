@@ -11,15 +11,13 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-KernelLaunch KernelLibrary::broadcast(StringRef kind, int64_t rows,
-                                      int64_t cols) {
-  bool isAdd = kind == "add";
-  auto combine = [&](Num a, Num b) { return isAdd ? a + b : a * b; };
+KernelLaunch CpuKernels::broadcast(StringRef name, int64_t rows, int64_t cols,
+                                   llvm::function_ref<Num(Num, Num)> combine) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, cols, rows * cols});
   if (rows == 1)
     return elementwise(
-        getOrBuild(nameOf(kind, cols), types,
+        getOrBuild(nameOf(name, cols), types,
                    [&](KernelBuilder &k) {
                      forBlocks(k, cols, [&](Value at, Type type) {
                        k.store(
@@ -34,7 +32,7 @@ KernelLaunch KernelLibrary::broadcast(StringRef kind, int64_t rows,
   int64_t width = ceilDiv(cols, parts);
   int64_t last = cols - (parts - 1) * width;
   auto kernel =
-      getOrBuild(nameOf(kind, rows, cols), types, [&](KernelBuilder &k) {
+      getOrBuild(nameOf(name, rows, cols), types, [&](KernelBuilder &k) {
         k.iterate([&](Value i) {
           ImplicitLocOpBuilder &b = k.getBuilder();
           Value row = arith::DivUIOp::create(b, i, k.index(parts));
@@ -60,15 +58,15 @@ KernelLaunch KernelLibrary::broadcast(StringRef kind, int64_t rows,
   return {kernel, rows * parts, rowGrain(width)};
 }
 
-KernelLaunch KernelLibrary::add(int64_t rows, int64_t cols) {
-  return broadcast("add", rows, cols);
+KernelLaunch CpuKernels::add(int64_t rows, int64_t cols) {
+  return broadcast("add", rows, cols, [](Num a, Num b) { return a + b; });
 }
 
-KernelLaunch KernelLibrary::mul(int64_t rows, int64_t cols) {
-  return broadcast("mul", rows, cols);
+KernelLaunch CpuKernels::mul(int64_t rows, int64_t cols) {
+  return broadcast("mul", rows, cols, [](Num a, Num b) { return a * b; });
 }
 
-KernelLaunch KernelLibrary::sumLeading(int64_t rows, int64_t cols) {
+KernelLaunch CpuKernels::sumLeading(int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, cols});
   auto kernel = getOrBuild(
@@ -125,7 +123,7 @@ struct ExactGelu {
 };
 } // namespace
 
-KernelLaunch KernelLibrary::gelu(int64_t n, bool exact) {
+KernelLaunch CpuKernels::gelu(int64_t n, bool exact) {
   OperandTypes types(module.getContext());
   types.f32({n, n});
   return elementwise(getOrBuild(nameOf(exact ? "gelu_exact" : "gelu", n), types,
@@ -140,7 +138,7 @@ KernelLaunch KernelLibrary::gelu(int64_t n, bool exact) {
                      n);
 }
 
-KernelLaunch KernelLibrary::geluWithSlope(int64_t n, bool exact) {
+KernelLaunch CpuKernels::geluWithSlope(int64_t n, bool exact) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n});
   StringRef kind = exact ? "gelu_exact_with_slope" : "gelu_with_slope";
@@ -168,7 +166,7 @@ KernelLaunch KernelLibrary::geluWithSlope(int64_t n, bool exact) {
       n);
 }
 
-KernelLaunch KernelLibrary::swiglu(int64_t n) {
+KernelLaunch CpuKernels::swiglu(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n});
   return elementwise(
@@ -182,7 +180,7 @@ KernelLaunch KernelLibrary::swiglu(int64_t n) {
       n);
 }
 
-KernelLaunch KernelLibrary::swigluGrad(int64_t n) {
+KernelLaunch CpuKernels::swigluGrad(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n, n, n});
   return elementwise(
@@ -201,7 +199,7 @@ KernelLaunch KernelLibrary::swigluGrad(int64_t n) {
       n);
 }
 
-KernelLaunch KernelLibrary::sqrt(int64_t n) {
+KernelLaunch CpuKernels::sqrt(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, n});
   return elementwise(getOrBuild(nameOf("sqrt", n), types,

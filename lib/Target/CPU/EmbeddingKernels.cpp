@@ -13,8 +13,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-KernelLaunch KernelLibrary::embedding(int64_t count, int64_t rows,
-                                      int64_t cols) {
+KernelLaunch CpuKernels::embedding(int64_t count, int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols}).i32({count}).f32({count * cols}).scalars(1);
   auto kernel = getOrBuild(
@@ -42,9 +41,9 @@ KernelLaunch KernelLibrary::embedding(int64_t count, int64_t rows,
   return {kernel, count, rowGrain(cols)};
 }
 
-KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
-                                          int64_t cols, bool zero,
-                                          std::optional<int64_t> pad) {
+KernelLaunch CpuKernels::embeddingGrad(int64_t count, int64_t rows,
+                                       int64_t cols, bool zero,
+                                       std::optional<int64_t> pad) {
   OperandTypes types(module.getContext());
   types.f32({count * cols}).i32({count}).f32({rows * cols}).scalars(1);
   StringRef prefix = zero ? "embedding_grad_" : "embedding_grad_add_";
@@ -84,8 +83,8 @@ KernelLaunch KernelLibrary::embeddingGrad(int64_t count, int64_t rows,
   return {kernel, KernelBuilder::getNumColumnBlocks(cols), 1};
 }
 
-KernelLaunch KernelLibrary::lengths(int64_t rows, int64_t cols, int64_t pad,
-                                    bool masked) {
+KernelLaunch CpuKernels::lengths(int64_t rows, int64_t cols, int64_t pad,
+                                 bool masked) {
   OperandTypes types(module.getContext());
   types.i32({rows * cols});
   if (masked)

@@ -43,7 +43,7 @@ static void expRow(KernelBuilder &k, Value row, int64_t cols, Num max,
   });
 }
 
-KernelLaunch KernelLibrary::rowMax(int64_t rows, int64_t cols) {
+KernelLaunch CpuKernels::rowMax(int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, rows}).scalars(1);
   auto kernel =
@@ -56,7 +56,7 @@ KernelLaunch KernelLibrary::rowMax(int64_t rows, int64_t cols) {
   return {kernel, rows, rowGrain(cols)};
 }
 
-KernelLaunch KernelLibrary::expSum(int64_t rows, int64_t cols) {
+KernelLaunch CpuKernels::expSum(int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, rows}).i32({rows}).f32({rows * 2}).scalars(2);
   auto kernel =
@@ -77,7 +77,7 @@ static Value isReal(KernelBuilder &k, int64_t targets, Value row) {
                                k.loadElement(targets, row), zero);
 }
 
-KernelLaunch KernelLibrary::tokenLoss(int64_t rows) {
+KernelLaunch CpuKernels::tokenLoss(int64_t rows) {
   OperandTypes types(module.getContext());
   types.f32({rows * 2}).i32({rows}).f32({rows});
   auto kernel =
@@ -118,7 +118,7 @@ static void gradRow(KernelBuilder &k, Value row, int64_t cols, int64_t targets,
       });
 }
 
-KernelLaunch KernelLibrary::logitsGrad(int64_t rows, int64_t cols) {
+KernelLaunch CpuKernels::logitsGrad(int64_t rows, int64_t cols) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols, rows * 2}).i32({rows}).scalars(1);
   auto kernel = getOrBuild(
@@ -129,8 +129,8 @@ KernelLaunch KernelLibrary::logitsGrad(int64_t rows, int64_t cols) {
   return {kernel, rows, rowGrain(cols)};
 }
 
-KernelLaunch KernelLibrary::softmaxSums(int64_t rows, int64_t cols,
-                                        bool withGrad) {
+KernelLaunch CpuKernels::softmaxSums(int64_t rows, int64_t cols,
+                                     bool withGrad) {
   OperandTypes types(module.getContext());
   types.f32({rows * cols}).i32({rows}).f32({rows * 2}).scalars(2);
   StringRef kind = withGrad ? "softmax_sums_grad" : "softmax_sums";
@@ -147,7 +147,7 @@ KernelLaunch KernelLibrary::softmaxSums(int64_t rows, int64_t cols,
   return {kernel, rows, rowGrain(cols)};
 }
 
-KernelLaunch KernelLibrary::sumTokens(int64_t n) {
+KernelLaunch CpuKernels::sumTokens(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, 1});
   auto kernel =
@@ -165,7 +165,7 @@ KernelLaunch KernelLibrary::sumTokens(int64_t n) {
   return {kernel, 1, 1};
 }
 
-KernelLaunch KernelLibrary::countReal(int64_t n) {
+KernelLaunch CpuKernels::countReal(int64_t n) {
   OperandTypes types(module.getContext());
   types.i32({n}).f32({1});
   auto kernel =

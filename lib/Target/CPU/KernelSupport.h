@@ -11,7 +11,7 @@
 
 #include "KernelBuilder.h"
 
-#include "optimus/Target/CPU/KernelLibrary.h"
+#include "optimus/Target/CPU/CpuKernels.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

@@ -10,7 +10,6 @@
 
 #include "ManifestParts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Target/CPU/KernelLibrary.h"
 #include "optimus/Target/CPU/ModelDescription.h"
 
 #include "optimus-support/Hash.h"
@@ -85,7 +84,7 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
                              const ManifestOptions &options) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function->hasAttr(KernelLibrary::kKernelAttr))
+    if (!function->hasAttr(exec::ExecDialect::kKernel))
       functions.push_back(function);
   if (functions.empty()) {
     module.emitError("has no function to export");

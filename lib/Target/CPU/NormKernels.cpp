@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-KernelLaunch KernelLibrary::layerNorm(int64_t rows, int64_t n, double epsilon) {
+KernelLaunch CpuKernels::layerNorm(int64_t rows, int64_t n, double epsilon) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, n, n, rows * n, rows, rows});
   auto kernel = getOrBuild(
@@ -78,8 +78,8 @@ struct NormRow {
 };
 } // namespace
 
-KernelLaunch KernelLibrary::layerNormGrad(int64_t rows, int64_t n,
-                                          bool hasResidual) {
+KernelLaunch CpuKernels::layerNormGrad(int64_t rows, int64_t n,
+                                       bool hasResidual) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, rows, n});
   if (hasResidual)
@@ -99,7 +99,7 @@ KernelLaunch KernelLibrary::layerNormGrad(int64_t rows, int64_t n,
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::normParamGrad(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::normParamGrad(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, rows, n, n});
   auto kernel = getOrBuild(
@@ -121,7 +121,7 @@ KernelLaunch KernelLibrary::normParamGrad(int64_t rows, int64_t n) {
   return {kernel, KernelBuilder::getNumColumnBlocks(n), 1};
 }
 
-KernelLaunch KernelLibrary::rowMoments(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::rowMoments(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * 2}).scalars(1);
   auto kernel =
@@ -153,8 +153,8 @@ KernelLaunch KernelLibrary::rowMoments(int64_t rows, int64_t n) {
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::mergeMoments(int64_t rows, ArrayRef<int64_t> counts,
-                                         double epsilon) {
+KernelLaunch CpuKernels::mergeMoments(int64_t rows, ArrayRef<int64_t> counts,
+                                      double epsilon) {
   int64_t parts = counts.size();
   OperandTypes types(module.getContext());
   types.f32({rows * 2 * parts, rows, rows});
@@ -196,7 +196,7 @@ KernelLaunch KernelLibrary::mergeMoments(int64_t rows, ArrayRef<int64_t> counts,
   return {kernel, rows, 1024};
 }
 
-KernelLaunch KernelLibrary::normalize(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::normalize(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows, rows, n, n, rows * n});
   auto kernel =
@@ -215,7 +215,7 @@ KernelLaunch KernelLibrary::normalize(int64_t rows, int64_t n) {
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::normGradSums(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::normGradSums(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, rows, n, rows * 2});
   auto kernel = getOrBuild(nameOf("norm_grad_sums", rows, n), types,
@@ -230,8 +230,8 @@ KernelLaunch KernelLibrary::normGradSums(int64_t rows, int64_t n) {
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::normGradApply(int64_t rows, int64_t n, int64_t size,
-                                          bool hasResidual) {
+KernelLaunch CpuKernels::normGradApply(int64_t rows, int64_t n, int64_t size,
+                                       bool hasResidual) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, rows, n, rows * 2});
   if (hasResidual)

@@ -11,11 +11,11 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-int64_t KernelLibrary::getNumPartials(int64_t n) {
+int64_t CpuKernels::getNumPartials(int64_t n) const {
   return ceilDiv(n, kPartial);
 }
 
-KernelLaunch KernelLibrary::sumSquares(int64_t n) {
+KernelLaunch CpuKernels::sumSquares(int64_t n) {
   int64_t partials = getNumPartials(n), rest = n % kPartial;
   OperandTypes types(module.getContext());
   types.f32({n}).f64({partials});
@@ -46,7 +46,7 @@ KernelLaunch KernelLibrary::sumSquares(int64_t n) {
   return {kernel, partials, 2};
 }
 
-KernelLaunch KernelLibrary::sumPartials(int64_t n) {
+KernelLaunch CpuKernels::sumPartials(int64_t n) {
   OperandTypes types(module.getContext());
   types.f64({n}).f32({1});
   auto kernel =
@@ -66,7 +66,7 @@ KernelLaunch KernelLibrary::sumPartials(int64_t n) {
   return {kernel, 1, 1};
 }
 
-KernelLaunch KernelLibrary::clip() {
+KernelLaunch CpuKernels::clip() {
   OperandTypes types(module.getContext());
   types.f32({1, 1, 1, 1, 1});
   auto kernel = getOrBuild("clip", types, [&](KernelBuilder &k) {
@@ -115,7 +115,7 @@ private:
 };
 } // namespace
 
-KernelLaunch KernelLibrary::adamw(int64_t n, bool decay) {
+KernelLaunch CpuKernels::adamw(int64_t n, bool decay) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n, n, 1, 1, 1, 1, 1, 1, 1, 1, n, n, n});
   StringRef kind = decay ? "adamw_decay" : "adamw";
@@ -135,7 +135,7 @@ KernelLaunch KernelLibrary::adamw(int64_t n, bool decay) {
       n);
 }
 
-KernelLaunch KernelLibrary::sgd(int64_t n, bool decay) {
+KernelLaunch CpuKernels::sgd(int64_t n, bool decay) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n, 1, 1, 1, 1, n, n});
   StringRef kind = decay ? "sgd_decay" : "sgd";
@@ -158,7 +158,7 @@ KernelLaunch KernelLibrary::sgd(int64_t n, bool decay) {
       n);
 }
 
-KernelLaunch KernelLibrary::lambDirection(int64_t n, bool decay) {
+KernelLaunch CpuKernels::lambDirection(int64_t n, bool decay) {
   OperandTypes types(module.getContext());
   types.f32({n, n, n, n, 1, 1, 1, 1, 1, 1, 1, n, n, n});
   StringRef kind = decay ? "lamb_direction_decay" : "lamb_direction";
@@ -178,7 +178,7 @@ KernelLaunch KernelLibrary::lambDirection(int64_t n, bool decay) {
       n);
 }
 
-KernelLaunch KernelLibrary::lambUpdate(int64_t n, bool hasNorms) {
+KernelLaunch CpuKernels::lambUpdate(int64_t n, bool hasNorms) {
   OperandTypes types(module.getContext());
   types.f32({n, n, 1});
   if (hasNorms)

@@ -44,7 +44,7 @@ static Num getRstd(KernelBuilder &k, Num squares, int64_t size,
   return 1.0 / k.sqrt(squares * (1.0 / size) + epsilon);
 }
 
-KernelLaunch KernelLibrary::rmsNorm(int64_t rows, int64_t n, double epsilon) {
+KernelLaunch CpuKernels::rmsNorm(int64_t rows, int64_t n, double epsilon) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, n, rows * n, rows});
   auto kernel = getOrBuild(
@@ -63,8 +63,8 @@ KernelLaunch KernelLibrary::rmsNorm(int64_t rows, int64_t n, double epsilon) {
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::rmsNormGrad(int64_t rows, int64_t n, int64_t size,
-                                        bool hasSums, bool hasResidual) {
+KernelLaunch CpuKernels::rmsNormGrad(int64_t rows, int64_t n, int64_t size,
+                                     bool hasSums, bool hasResidual) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, n});
   if (hasSums)
@@ -96,7 +96,7 @@ KernelLaunch KernelLibrary::rmsNormGrad(int64_t rows, int64_t n, int64_t size,
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::rmsParamGrad(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::rmsParamGrad(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n, rows, n});
   auto kernel = getOrBuild(
@@ -115,7 +115,7 @@ KernelLaunch KernelLibrary::rmsParamGrad(int64_t rows, int64_t n) {
   return {kernel, KernelBuilder::getNumColumnBlocks(n), 1};
 }
 
-KernelLaunch KernelLibrary::rowDot(int64_t rows, int64_t n, bool hasWeight) {
+KernelLaunch CpuKernels::rowDot(int64_t rows, int64_t n, bool hasWeight) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows * n});
   if (hasWeight)
@@ -131,8 +131,7 @@ KernelLaunch KernelLibrary::rowDot(int64_t rows, int64_t n, bool hasWeight) {
   return {kernel, rows, rowGrain(n)};
 }
 
-KernelLaunch KernelLibrary::rmsRstd(int64_t rows, int64_t size,
-                                    double epsilon) {
+KernelLaunch CpuKernels::rmsRstd(int64_t rows, int64_t size, double epsilon) {
   OperandTypes types(module.getContext());
   types.f32({rows, rows});
   return elementwise(
@@ -146,7 +145,7 @@ KernelLaunch KernelLibrary::rmsRstd(int64_t rows, int64_t size,
       rows);
 }
 
-KernelLaunch KernelLibrary::rmsScale(int64_t rows, int64_t n) {
+KernelLaunch CpuKernels::rmsScale(int64_t rows, int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({rows * n, rows, n, rows * n});
   auto kernel =

@@ -15,8 +15,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-std::string KernelLibrary::getRotaryTable(int64_t seq, int64_t dim,
-                                          double theta) {
+std::string CpuKernels::getRotaryTable(int64_t seq, int64_t dim, double theta) {
   std::string name = nameOf("rotary_table", seq, dim) + "_" + bitsOf(theta);
   if (module.lookupSymbol(name))
     return name;
@@ -39,8 +38,8 @@ std::string KernelLibrary::getRotaryTable(int64_t seq, int64_t dim,
   return name;
 }
 
-KernelLaunch KernelLibrary::rotary(int64_t batch, int64_t seq, int64_t heads,
-                                   int64_t dim, double theta, bool inverse) {
+KernelLaunch CpuKernels::rotary(int64_t batch, int64_t seq, int64_t heads,
+                                int64_t dim, double theta, bool inverse) {
   int64_t tokens = batch * seq, half = dim / 2, n = tokens * heads * dim;
   OperandTypes types(module.getContext());
   types.f32({n, n});

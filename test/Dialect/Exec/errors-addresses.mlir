@@ -3,9 +3,25 @@
 // One case for each constraint of buffers, arenas and views of them, and of
 // numbers of ranks.
 
+func.func @alloc_alignment() {
+  // expected-error @below {{attribute 'alignment' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 64 whose maximum value is 1048576 whose value is a power of two > 0}}
+  %0 = exec.alloc "activation" {alignment = 96 : i64} : memref<16xf32>
+  return
+}
+
+// -----
+
 func.func @arena_slot_c1(%arena: memref<1024xi8>) {
   // expected-error @below {{offset 100 is not a multiple of 64 bytes}}
   %0 = exec.arena_slot %arena[100] "activation" : memref<1024xi8> to memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @arena_slot_c1_alignment(%arena: memref<1024xi8>) {
+  // expected-error @below {{offset 64 is not a multiple of 256 bytes}}
+  %0 = exec.arena_slot %arena[64] "activation" {alignment = 256 : i64} : memref<1024xi8> to memref<16xf32>
   return
 }
 

@@ -9,6 +9,7 @@
 #include "CompiledKernels.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Target/CPU/CodeGen.h"
@@ -27,7 +28,8 @@ namespace program = optimus_support::program;
 static MLIRContext *load(MLIRContext &context) {
   DialectRegistry registry;
   registry.insert<OptimusDialect, exec::ExecDialect>();
-  KernelLibrary::getDependentDialects(registry);
+  CpuKernels::getDependentDialects(registry);
+  registerProgramActions(registry);
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   return &context;

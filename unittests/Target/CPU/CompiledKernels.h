@@ -15,7 +15,7 @@
 #ifndef OPTIMUS_UNITTESTS_TARGET_CPU_COMPILEDKERNELS_H
 #define OPTIMUS_UNITTESTS_TARGET_CPU_COMPILEDKERNELS_H
 
-#include "optimus/Target/CPU/KernelLibrary.h"
+#include "optimus/Target/CPU/CpuKernels.h"
 
 #include "optimus-support/Program.h"
 #include "optimus-support/model_abi.h"
@@ -53,7 +53,7 @@ public:
 private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  mlir::optimus::KernelLibrary library;
+  mlir::optimus::CpuKernels library;
   size_t count = 0;
   std::string path;
   void *handle = nullptr;

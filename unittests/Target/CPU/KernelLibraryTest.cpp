@@ -14,7 +14,6 @@
 
 using namespace mlir::optimus::kernel_test;
 using mlir::optimus::KernelLaunch;
-using mlir::optimus::KernelLibrary;
 
 TEST_F(KernelTest, OneFunctionForEqualKernels) {
   KernelLaunch a = library.add(4, 8), b = library.add(4, 8);
@@ -146,7 +145,7 @@ TEST_F(KernelTest, SumsOverAllElements) {
         all.push_back(
             {kernels.add(library.countReal(n)),
              kernels.add(library.sumSquares(n)),
-             kernels.add(library.sumPartials(KernelLibrary::getNumPartials(n))),
+             kernels.add(library.sumPartials(library.getNumPartials(n))),
              kernels.add(library.sqrt(n)), n});
         return kernels.add(library.sumTokens(n));
       },
@@ -158,7 +157,7 @@ TEST_F(KernelTest, SumsOverAllElements) {
         int32_t real = 0;
         for (int64_t i = 0; i < n; ++i)
           real += (targets[i] = i % 3 - 1) >= 0;
-        std::vector<double> partials(KernelLibrary::getNumPartials(n));
+        std::vector<double> partials(library.getNumPartials(n));
         run(number, x, sum);
         run(other.count, targets, count);
         run(other.squares, x, partials);
@@ -182,13 +181,13 @@ TEST_F(KernelTest, SumsOverAllElements) {
 
 TEST_F(KernelTest, SumSquaresHasPartials) {
   const int64_t n = 40000;
-  ASSERT_GT(KernelLibrary::getNumPartials(n), 1);
+  ASSERT_GT(library.getNumPartials(n), 1);
   size_t squares = kernels.add(library.sumSquares(n));
   size_t final =
-      kernels.add(library.sumPartials(KernelLibrary::getNumPartials(n)));
+      kernels.add(library.sumPartials(library.getNumPartials(n)));
   ASSERT_EQ(kernels.compile(), "");
   Floats x = random(n), sum = unset(1);
-  std::vector<double> partials(KernelLibrary::getNumPartials(n));
+  std::vector<double> partials(library.getNumPartials(n));
   run(squares, x, partials);
   run(final, partials, sum);
   double want = 0;

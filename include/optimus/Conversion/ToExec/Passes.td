@@ -58,14 +58,21 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     `ccl.matmul` is expanded into its panels here, and `optimus.head_loss` and its gradient
     into their chunks. Commands are numbered from 0 in each function.
 
+    What depends on the device is asked of the target: kernels and their workspace,
+    the alignment of buffers, tokens in a chunk of the loss, whether products name their
+    weights, and which collectives move rows that lie apart; those of others are packed first.
+
     Buffers are of category "activation" up to the loss, "gradient" after it,
     and "workspace" where an operation needs one for itself.
   }];
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",
     "::mlir::func::FuncDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::math::MathDialect", "::mlir::optimus::OptimusDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+    "::mlir::optimus::OptimusDialect"
+  ];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,

@@ -29,6 +29,12 @@ static bool isCount(Attribute value, int64_t most) {
          count.getInt() <= most;
 }
 
+static bool isByteCount(Attribute value) { return isCount(value, kMaxBytes); }
+
+static bool isCommandCount(Attribute value) {
+  return isCount(value, UINT32_MAX);
+}
+
 static bool isAmount(Attribute value) {
   auto amount = dyn_cast_or_null<FloatAttr>(value);
   return amount && std::isfinite(amount.getValueAsDouble()) &&
@@ -38,7 +44,7 @@ static bool isAmount(Attribute value) {
 static bool areBytesByName(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
   return entries && llvm::all_of(entries, [](NamedAttribute entry) {
-           return isCount(entry.getValue(), kMaxBytes);
+           return isByteCount(entry.getValue());
          });
 }
 
@@ -80,11 +86,15 @@ static bool isSchedule(Attribute value) {
          isAmount(entries.get("predicted_step_ms")) &&
          isAmount(entries.get("predicted_comm_ms")) &&
          isAmount(entries.get("predicted_exposed_ms")) &&
-         isCount(entries.get("extra_workspace_bytes"), kMaxBytes) &&
-         isCount(entries.get("not_overlapped"), UINT32_MAX) &&
+         isByteCount(entries.get("extra_workspace_bytes")) &&
+         isCommandCount(entries.get("not_overlapped")) &&
          isCount(entries.get("out_of_workspace"),
                  entries.getAs<IntegerAttr>("not_overlapped").getInt());
 }
+
+static bool isText(Attribute value) { return isa<StringAttr>(value); }
+
+static bool isUnit(Attribute value) { return isa<UnitAttr>(value); }
 
 static bool isHash(Attribute value) {
   auto text = dyn_cast<StringAttr>(value);
@@ -105,38 +115,52 @@ static LogicalResult refuse(Operation *op, NamedAttribute attr) {
          << attr.getName() << ", which the exec dialect does not know here";
 }
 
+namespace {
+/// An attribute of this dialect: its name and what its value must be.
+struct Annotation {
+  StringRef name;
+  bool (*isRight)(Attribute value);
+  std::string expected;
+};
+} // namespace
+
+static ArrayRef<Annotation> getAnnotationsOfModules() {
+  static const Annotation annotations[] = {
+      {ExecDialect::kSourceHash, isHash, "16 hexadecimal digits"},
+      {ExecDialect::kRounding, areAmountsByName,
+       "finite numbers from 0 by name"},
+      {ExecDialect::kManifest, isText, "a text"},
+  };
+  return annotations;
+}
+
+static ArrayRef<Annotation> getAnnotationsOfFunctions() {
+  static const std::string bytes = "an i64 from 0 to " + Twine(kMaxBytes).str();
+  static const Annotation annotations[] = {
+      {ExecDialect::kArenaBytes, isByteCount, bytes},
+      {ExecDialect::kLowerBoundBytes, isByteCount, bytes},
+      {ExecDialect::kCommands, isCommandCount,
+       "an i64 from 0 to " + Twine(UINT32_MAX).str()},
+      {ExecDialect::kPeakBytes, areBytesByName, "bytes by category"},
+      {ExecDialect::kCommunication, isCommunication,
+       "an array of {axis, bytes, messages}"},
+      {ExecDialect::kSchedule, isSchedule, "what --optimus-schedule leaves"},
+      {ExecDialect::kKernel, isUnit, "without a value"},
+  };
+  return annotations;
+}
+
 LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
-  StringRef name = attr.getName();
-  Attribute value = attr.getValue();
-  if (isa<ModuleOp>(op)) {
-    if (name == kSourceHash)
-      return expect(op, attr, isHash(value), "16 hexadecimal digits");
-    if (name == kRounding)
-      return expect(op, attr, areAmountsByName(value),
-                    "finite numbers from 0 by name");
-    if (name == kManifest)
-      return expect(op, attr, isa<StringAttr>(value), "a text");
-    return refuse(op, attr);
-  }
-  if (!isa<FunctionOpInterface>(op))
-    return refuse(op, attr);
-  if (name == kArenaBytes || name == kLowerBoundBytes)
-    return expect(op, attr, isCount(value, kMaxBytes),
-                  "an i64 from 0 to " + Twine(kMaxBytes));
-  if (name == kCommands)
-    return expect(op, attr, isCount(value, UINT32_MAX),
-                  "an i64 from 0 to " + Twine(UINT32_MAX));
-  if (name == kPeakBytes)
-    return expect(op, attr, areBytesByName(value), "bytes by category");
-  if (name == kCommunication)
-    return expect(op, attr, isCommunication(value),
-                  "an array of {axis, bytes, messages}");
-  if (name == kSchedule)
-    return expect(op, attr, isSchedule(value),
-                  "what --optimus-schedule leaves");
-  if (name == kKernel)
-    return expect(op, attr, isa<UnitAttr>(value), "without a value");
+  ArrayRef<Annotation> known;
+  if (isa<ModuleOp>(op))
+    known = getAnnotationsOfModules();
+  else if (isa<FunctionOpInterface>(op))
+    known = getAnnotationsOfFunctions();
+  for (const Annotation &annotation : known)
+    if (annotation.name == attr.getName())
+      return expect(op, attr, annotation.isRight(attr.getValue()),
+                    annotation.expected);
   return refuse(op, attr);
 }
 

@@ -68,6 +68,8 @@ LogicalResult GemmOp::verify() {
   return success();
 }
 
+bool GemmOp::needsOperandsApart() { return true; }
+
 //===----------------------------------------------------------------------===//
 // Launch
 //===----------------------------------------------------------------------===//
@@ -172,6 +174,14 @@ SmallVector<Access> CopyOp::getAccesses() {
   accesses.push_back(
       {&getDstMutable(), false, true, rows, cols, int64_t(getDstLd())});
   return accesses;
+}
+
+bool CopyOp::needsOperandsApart() { return true; }
+
+StringRef CopyOp::getOwnQueue() {
+  bool crosses = getSrc() && exec::getMemorySpace(getSrc()) !=
+                                 exec::getMemorySpace(getDst());
+  return crosses ? kCopyQueue : kComputeQueue;
 }
 
 LogicalResult CopyOp::verify() {
@@ -281,6 +291,19 @@ LogicalResult AttentionGradOp::verify() {
 // Collectives
 //===----------------------------------------------------------------------===//
 
+/// Where a collective writes less than its destination may be. The root of a
+/// broadcast that receives its panel where it lies writes nothing: there, the
+/// destination is but a source.
+static Value getWrittenPart(CollectiveStartOp start) {
+  auto select = start.getDst().getDefiningOp<SelectRankOp>();
+  if (start.getKind() == CollectiveKind::Broadcast && select &&
+      select.getAxis() == start.getAxis() &&
+      select.getIndex() == start.getRoot() &&
+      select.getMine() == start.getSrc())
+    return select.getOther();
+  return nullptr;
+}
+
 SmallVector<Access> CollectiveStartOp::getAccesses() {
   int64_t outer = getOuter(), inner = getInner();
   // A row of the side that has every rank's block is as long as it can be.
@@ -289,8 +312,13 @@ SmallVector<Access> CollectiveStartOp::getAccesses() {
   int64_t srcLd = getSrcLd(), dstLd = getDstLd();
   return {
       {&getSrcMutable(), true, false, outer, scatters ? srcLd : inner, srcLd},
-      {&getDstMutable(), false, true, outer, gathers ? dstLd : inner, dstLd}};
+      {&getDstMutable(), false, true, outer, gathers ? dstLd : inner, dstLd,
+       getWrittenPart(*this)}};
 }
+
+StringRef CollectiveStartOp::getOwnQueue() { return getAxis(); }
+
+Operation *CollectiveStartOp::getWaitingCommand() { return getWait(); }
 
 WaitOp CollectiveStartOp::getWait() {
   for (Operation *user : getToken().getUsers())
@@ -333,6 +361,8 @@ LogicalResult CollectiveStartOp::verify() {
 
 /// Waiting ends what the collective may still read and write.
 SmallVector<Access> WaitOp::getAccesses() { return {}; }
+
+Operation *WaitOp::getAwaitedCommand() { return getStart(); }
 
 CollectiveStartOp WaitOp::getStart() {
   return getToken().getDefiningOp<CollectiveStartOp>();

@@ -31,25 +31,12 @@ Attribute mlir::exec::getMemorySpaceAttr(MLIRContext *context,
   return MemorySpaceAttr::get(context, space);
 }
 
-StringRef mlir::exec::getQueueFor(CommandOpInterface command) {
-  if (auto start = dyn_cast<CollectiveStartOp>(*command))
-    return start.getAxis();
-  auto copy = dyn_cast<CopyOp>(*command);
-  bool crosses = copy && copy.getSrc() &&
-                 getMemorySpace(copy.getSrc()) != getMemorySpace(copy.getDst());
-  return crosses ? kCopyQueue : kComputeQueue;
-}
-
 /// Adds the bases of `buffer`, once each.
 static void collectBases(Value buffer, SmallVectorImpl<Value> &bases) {
-  Operation *definition = buffer.getDefiningOp();
-  if (auto slice = dyn_cast_or_null<SliceOp>(definition))
-    return collectBases(slice.getBuffer(), bases);
-  if (auto slice = dyn_cast_or_null<SliceRankOp>(definition))
-    return collectBases(slice.getBuffer(), bases);
-  if (auto select = dyn_cast_or_null<SelectRankOp>(definition)) {
-    collectBases(select.getMine(), bases);
-    return collectBases(select.getOther(), bases);
+  if (auto view = buffer.getDefiningOp<BufferViewOpInterface>()) {
+    for (Value viewed : view.getViewedBuffers())
+      collectBases(viewed, bases);
+    return;
   }
   if (!llvm::is_contained(bases, buffer))
     bases.push_back(buffer);
@@ -59,16 +46,6 @@ SmallVector<Value> mlir::exec::getBases(Value buffer) {
   SmallVector<Value> bases;
   collectBases(buffer, bases);
   return bases;
-}
-
-Value mlir::exec::getWrittenBuffer(CollectiveStartOp start) {
-  auto select = start.getDst().getDefiningOp<SelectRankOp>();
-  if (start.getKind() == CollectiveKind::Broadcast && select &&
-      select.getAxis() == start.getAxis() &&
-      select.getIndex() == start.getRoot() &&
-      select.getMine() == start.getSrc())
-    return select.getOther();
-  return start.getDst();
 }
 
 void mlir::exec::addAccessEffects(
@@ -84,6 +61,44 @@ void mlir::exec::addAccessEffects(
 }
 
 //===----------------------------------------------------------------------===//
+// What views are
+//===----------------------------------------------------------------------===//
+
+/// A number of elements of a buffer, in bytes.
+static int64_t getBytes(Value buffer, int64_t elements) {
+  return elements * (getElementType(buffer).getIntOrFloatBitWidth() / 8);
+}
+
+SmallVector<Value, 2> SliceOp::getViewedBuffers() { return {getBuffer()}; }
+
+RankNumber SliceOp::getByteOffset() {
+  return {.constant = getBytes(getBuffer(), getOffset())};
+}
+
+SmallVector<Value, 2> SliceRankOp::getViewedBuffers() { return {getBuffer()}; }
+
+RankNumber SliceRankOp::getByteOffset() {
+  return {.axes = getAxes(), .scale = getBytes(getBuffer(), getStride())};
+}
+
+SmallVector<Value, 2> SelectRankOp::getViewedBuffers() {
+  return {getMine(), getOther()};
+}
+
+std::optional<RankChoice> SelectRankOp::getChoice() {
+  return RankChoice{getAxis(), static_cast<int64_t>(getIndex())};
+}
+
+RankNumber RealExtentOp::getNumber() {
+  int64_t local = getLocal(), total = getTotal();
+  return {total, getAxes(), -local, /*least=*/0, /*most=*/local};
+}
+
+RankNumber PartOffsetOp::getNumber() {
+  return {.axes = getAxes(), .scale = static_cast<int64_t>(getLocal())};
+}
+
+//===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//
 
@@ -93,11 +108,11 @@ static constexpr int64_t kMaxViews = 8;
 
 /// The most views on a way from `buffer` to a base, or more than `limit`.
 static int64_t countViews(Value buffer, int64_t limit) {
-  Operation *view = buffer.getDefiningOp();
-  if (!isa_and_present<SliceOp, SliceRankOp, SelectRankOp>(view))
+  auto view = buffer.getDefiningOp<BufferViewOpInterface>();
+  if (!view)
     return 0;
   int64_t most = 0;
-  for (Value base : view->getOperands())
+  for (Value base : view.getViewedBuffers())
     if (limit > 0)
       most = std::max(most, countViews(base, limit - 1));
   return most + 1;
@@ -112,16 +127,14 @@ static LogicalResult verifyDepth(Operation *view) {
 }
 
 LogicalResult ArenaSlotOp::verify() {
-  int64_t offset = getOffset();
+  int64_t offset = getOffset(), alignment = getBufferAlignment();
   // C1
-  if (offset < 0 || offset % 64 != 0)
-    return emitOpError() << "offset " << offset
-                         << " is not a multiple of 64 bytes";
+  if (offset < 0 || offset % alignment != 0)
+    return emitOpError() << "offset " << offset << " is not a multiple of "
+                         << alignment << " bytes";
   // C2
   CheckedSize end =
-      CheckedSize(offset) +
-      getExtent(getBuffer()) *
-          (getElementType(getBuffer()).getIntOrFloatBitWidth() / 8);
+      CheckedSize(offset) + getBytes(getBuffer(), getExtent(getBuffer()));
   if (!end.isAtMost(getExtent(getArena())))
     return emitOpError() << "ends at byte " << end.toString()
                          << ", but the arena has " << getExtent(getArena());

@@ -27,23 +27,11 @@ public:
 
   void run() {
     for (unsigned node = 0; node < nodes.size(); ++node) {
-      if (auto start = dyn_cast<CollectiveStartOp>(*nodes[node].command)) {
-        CollectiveRegions regions = getRegions(start);
-        for (const MemoryRegion &region : regions.read)
-          read(node, region);
-        for (const MemoryRegion &region : regions.written)
-          write(node, region);
-        continue;
-      }
-      SmallVector<Access> accesses = nodes[node].command.getAccesses();
-      for (const Access &access : accesses)
-        if (!access.writes)
-          for (const MemoryRegion &region : getRegions(access))
-            read(node, region);
-      for (const Access &access : accesses)
-        if (access.writes)
-          for (const MemoryRegion &region : getRegions(access))
-            write(node, region);
+      CommandRegions regions = getRegions(nodes[node].command);
+      for (const MemoryRegion &region : regions.read)
+        read(node, region);
+      for (const MemoryRegion &region : regions.written)
+        write(node, region);
     }
     for (unsigned node = 0; node < nodes.size(); ++node) {
       SmallVectorImpl<unsigned> &before = nodes[node].before;
@@ -101,10 +89,14 @@ std::vector<ProgramNode> mlir::exec::computeDependences(func::FuncOp function) {
   std::vector<ProgramNode> nodes;
   for (Operation &op : function.getBody().front()) {
     auto command = dyn_cast<CommandOpInterface>(op);
-    if (!command || isa<WaitOp>(op))
+    // Counted with what it waits for.
+    if (!command || command.getAwaitedCommand())
       continue;
-    auto start = dyn_cast<CollectiveStartOp>(op);
-    nodes.push_back({command, start ? start.getWait() : WaitOp(), {}, {}});
+    nodes.push_back(
+        {command,
+         dyn_cast_or_null<CommandOpInterface>(command.getWaitingCommand()),
+         {},
+         {}});
   }
   DependenceBuilder(nodes).run();
   return nodes;

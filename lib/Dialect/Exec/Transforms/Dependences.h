@@ -15,14 +15,14 @@
 
 namespace mlir::exec {
 
-/// A command, or a collective from its start to its wait, and those it must
+/// A command, one that is waited for up to its wait, and those it must
 /// come after and before. An edge is there for every two that touch the same
 /// memory, one of them writing, unless a path of edges says so already. A
 /// collective before is one that was waited for; one after is one that starts.
 struct ProgramNode {
   CommandOpInterface command;
-  /// Null where the command is not a collective's start.
-  WaitOp wait;
+  /// The command that waits for it; null where none does.
+  CommandOpInterface wait;
   SmallVector<unsigned, 4> before, after;
 
   bool isCollective() const { return static_cast<bool>(wait); }

@@ -23,8 +23,14 @@ int64_t mlir::exec::getBufferBytes(Value buffer) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
+int64_t mlir::exec::getBufferAlignment(Value buffer) {
+  auto made = buffer.getDefiningOp<BufferOpInterface>();
+  return made ? made.getBufferAlignment() : kLeastAlignment;
+}
+
 int64_t mlir::exec::getPlacedBytes(Value buffer) {
-  return optimus_planning::paddedSize({0, 0, 1, getBufferBytes(buffer)});
+  return optimus_planning::paddedSize(
+      {0, 0, 1, getBufferBytes(buffer), getBufferAlignment(buffer)});
 }
 
 LogicalResult mlir::exec::verifyAllocations(func::FuncOp function) {
@@ -68,9 +74,8 @@ mlir::exec::computeLiveIntervals(func::FuncOp function) {
   int64_t position = 0;
   function.walk([&](CommandOpInterface command) {
     touch(command, position);
-    if (auto wait = dyn_cast<WaitOp>(*command))
-      if (CollectiveStartOp start = wait.getStart())
-        touch(start, position);
+    if (Operation *awaited = command.getAwaitedCommand())
+      touch(awaited, position);
     ++position;
   });
   return intervals;

@@ -32,16 +32,19 @@ computeLiveIntervals(func::FuncOp function);
 /// The bytes of a buffer.
 int64_t getBufferBytes(Value buffer);
 
+/// What the address of a buffer that is no view is a multiple of, in bytes.
+int64_t getBufferAlignment(Value buffer);
+
 /// The bytes that a buffer takes in an arena, where it begins at a multiple of
-/// the planner's alignment.
+/// its alignment.
 int64_t getPlacedBytes(Value buffer);
 
 /// Checks that all allocations together have no more bytes than an arena may:
 /// what of them is alive can be added up then.
 LogicalResult verifyAllocations(func::FuncOp function);
 
-/// The most bytes of allocations in the device's memory that are alive at once. They must have passed
-/// verifyAllocations().
+/// The most bytes of allocations in the device's memory that are alive at once.
+/// They must have passed verifyAllocations().
 int64_t computePeakBytes(func::FuncOp function);
 
 } // namespace mlir::exec

@@ -53,21 +53,22 @@ private:
   static void joinDone(Clock &clock, CommandOpInterface earlier,
                        const Clock &known) {
     join(clock, known);
-    uint32_t &done = clock[getQueueFor(earlier)];
+    uint32_t &done = clock[earlier.getOwnQueue()];
     done = std::max(done, *earlier.getCommandId() + 1);
   }
 
   void order(CommandOpInterface command) {
-    StringRef queue = getQueueFor(command);
+    StringRef queue = command.getOwnQueue();
     Clock clock;
     if (CommandOpInterface before = last.lookup(queue)) {
-      if (isa<CollectiveStartOp>(*command))
+      // What is waited for only begins in order.
+      if (command.getWaitingCommand())
         join(clock, clocks[before]);
       else
         joinDone(clock, before, clocks[before]);
     }
-    if (auto wait = dyn_cast<WaitOp>(*command))
-      join(clock, clocks[wait.getStart()]);
+    if (Operation *awaited = command.getAwaitedCommand())
+      join(clock, clocks[awaited]);
 
     // Later ones first: they may know of the earlier ones.
     SmallVector<int32_t, 2> after;
@@ -77,14 +78,13 @@ private:
       needed = nodes[found->second].before;
     SmallVector<CommandOpInterface, 4> ends;
     for (unsigned node : needed)
-      ends.push_back(nodes[node].isCollective()
-                         ? cast<CommandOpInterface>(*nodes[node].wait)
-                         : nodes[node].command);
+      ends.push_back(nodes[node].isCollective() ? nodes[node].wait
+                                                : nodes[node].command);
     llvm::sort(ends, [](CommandOpInterface a, CommandOpInterface b) {
       return *a.getCommandId() > *b.getCommandId();
     });
     for (CommandOpInterface end : ends) {
-      if (clock[getQueueFor(end)] > *end.getCommandId())
+      if (clock[end.getOwnQueue()] > *end.getCommandId())
         continue;
       joinDone(clock, end, clocks[end]);
       after.push_back(static_cast<int32_t>(*end.getCommandId()));

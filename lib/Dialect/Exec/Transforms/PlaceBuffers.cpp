@@ -107,8 +107,8 @@ private:
       AllocOp allocation = op;
       LiveInterval interval = intervals.lookup(allocation.getBuffer());
       LiveRange range{static_cast<int64_t>(index), interval.first,
-                      interval.last + 1,
-                      getBufferBytes(allocation.getBuffer())};
+                      interval.last + 1, getBufferBytes(allocation.getBuffer()),
+                      allocation.getBufferAlignment()};
       if (noReuse)
         std::tie(range.lower, range.upper) =
             std::make_pair(int64_t{0}, numCommands);
@@ -200,7 +200,8 @@ private:
       Value slot = ArenaSlotOp::create(
           builder, op.getLoc(), op.getBuffer().getType(),
           function.getArgument(number), builder.getI64IntegerAttr(offset),
-          op.getCategoryAttr(), op.getNameAttr(), op.getValuesAttr());
+          op.getCategoryAttr(), op.getNameAttr(), op.getValuesAttr(),
+          op.getAlignmentAttr());
       op.getBuffer().replaceAllUsesWith(slot);
       op.erase();
     }

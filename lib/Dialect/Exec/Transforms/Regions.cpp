@@ -34,26 +34,24 @@ bool MemoryRegion::contains(const MemoryRegion &other) const {
          rows >= other.rows && other.rows > 1;
 }
 
-/// Resolves the views that make `buffer`. A slice that depends on the rank may
-/// be anywhere in its base.
+/// All of a buffer, as one stretch without a base.
+static MemoryRegion getWhole(Value buffer) {
+  int64_t bytes = getBufferBytes(buffer);
+  return {Value(), 0, 1, bytes, bytes};
+}
+
+/// Resolves the views that make `buffer`. A view that begins elsewhere on each
+/// rank may be anywhere in its base.
 static void collectRegions(Value buffer, MemoryRegion region,
                            SmallVectorImpl<MemoryRegion> &regions) {
-  Operation *definition = buffer.getDefiningOp();
-  if (auto slice = dyn_cast_or_null<SliceOp>(definition)) {
-    region.begin += slice.getOffset() *
-                    slice.getResult().getType().getElementTypeBitWidth() / 8;
-    return collectRegions(slice.getBuffer(), region, regions);
+  if (auto view = buffer.getDefiningOp<BufferViewOpInterface>()) {
+    RankNumber offset = view.getByteOffset();
+    region.begin += offset.constant;
+    for (Value viewed : view.getViewedBuffers())
+      collectRegions(viewed, offset.axes ? getWhole(viewed) : region, regions);
+    return;
   }
-  if (auto slice = dyn_cast_or_null<SliceRankOp>(definition)) {
-    int64_t bytes = getBufferBytes(slice.getBuffer());
-    return collectRegions(slice.getBuffer(), {Value(), 0, 1, bytes, bytes},
-                          regions);
-  }
-  if (auto select = dyn_cast_or_null<SelectRankOp>(definition)) {
-    collectRegions(select.getMine(), region, regions);
-    return collectRegions(select.getOther(), region, regions);
-  }
-  if (auto slot = dyn_cast_or_null<ArenaSlotOp>(definition)) {
+  if (auto slot = buffer.getDefiningOp<ArenaSlotOp>()) {
     region.begin += slot.getOffset();
     region.base = slot.getArena();
   } else {
@@ -63,13 +61,14 @@ static void collectRegions(Value buffer, MemoryRegion region,
 }
 
 SmallVector<MemoryRegion> mlir::exec::getRegions(Value buffer) {
-  int64_t bytes = getBufferBytes(buffer);
   SmallVector<MemoryRegion> regions;
-  collectRegions(buffer, {Value(), 0, 1, bytes, bytes}, regions);
+  collectRegions(buffer, getWhole(buffer), regions);
   return regions;
 }
 
 SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
+  if (access.part)
+    return getRegions(access.part);
   Value buffer = access.operand->get();
   if (access.cols == 0)
     return getRegions(buffer);
@@ -84,15 +83,11 @@ SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
   return regions;
 }
 
-CollectiveRegions mlir::exec::getRegions(CollectiveStartOp start) {
-  SmallVector<Access> accesses = start.getAccesses();
-  CollectiveRegions regions;
-  regions.read = getRegions(accesses[0]);
-  Value written = getWrittenBuffer(start);
-  if (written == start.getDst())
-    regions.written = getRegions(accesses[1]);
-  else
-    regions.written = getRegions(written);
+CommandRegions mlir::exec::getRegions(CommandOpInterface command) {
+  CommandRegions regions;
+  for (const Access &access : command.getAccesses())
+    llvm::append_range(access.writes ? regions.written : regions.read,
+                       getRegions(access));
   return regions;
 }
 

@@ -40,12 +40,12 @@ SmallVector<MemoryRegion> getRegions(Value buffer);
 /// The regions that a command touches by an access.
 SmallVector<MemoryRegion> getRegions(const Access &access);
 
-/// The regions of the accesses of a collective from its start to its wait, its
-/// destination without what the root does not write.
-struct CollectiveRegions {
+/// The regions of the accesses of a command: what it only reads, and what it
+/// writes.
+struct CommandRegions {
   SmallVector<MemoryRegion> read, written;
 };
-CollectiveRegions getRegions(CollectiveStartOp start);
+CommandRegions getRegions(CommandOpInterface command);
 
 bool mayOverlap(ArrayRef<MemoryRegion> a, ArrayRef<MemoryRegion> b);
 

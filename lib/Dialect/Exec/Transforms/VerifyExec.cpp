@@ -55,55 +55,53 @@ private:
   }
 
   LogicalResult verifyCollectives(Block &block) {
-    llvm::MapVector<Operation *, CollectiveRegions> underWay;
-    llvm::StringMap<SmallVector<CollectiveStartOp>> started;
-    for (Operation &op : block) {
-      if (auto wait = dyn_cast<WaitOp>(op)) {
-        underWay.erase(wait.getStart());
+    llvm::MapVector<Operation *, CommandRegions> underWay;
+    llvm::StringMap<SmallVector<CommandOpInterface>> started;
+    for (auto command : block.getOps<CommandOpInterface>()) {
+      if (Operation *awaited = command.getAwaitedCommand()) {
+        underWay.erase(awaited);
         continue;
       }
-      auto command = dyn_cast<CommandOpInterface>(op);
-      if (!command)
-        continue;
       if (!underWay.empty() && failed(verifyDuring(command, underWay)))
         return failure();
-      auto start = dyn_cast<CollectiveStartOp>(op);
-      if (!start)
+      Operation *wait = command.getWaitingCommand();
+      if (!wait)
         continue;
       // V2
-      WaitOp wait = start.getWait();
-      if (wait->getBlock() != &block || wait->isBeforeInBlock(start))
-        return start.emitOpError(
+      if (wait->getBlock() != &block || wait->isBeforeInBlock(command))
+        return command.emitOpError(
             "V2: its exec.wait does not follow in the same block");
       // V5
-      SmallVectorImpl<CollectiveStartOp> &before = started[start.getAxis()];
-      before.push_back(start);
+      SmallVectorImpl<CommandOpInterface> &before =
+          started[command.getOwnQueue()];
+      before.push_back(command);
       if (before.size() > OPTRT_MAX_IN_FLIGHT) {
-        CollectiveStartOp first =
+        CommandOpInterface first =
             before[before.size() - 1 - OPTRT_MAX_IN_FLIGHT];
         if (underWay.contains(first)) {
           InFlightDiagnostic error =
-              start.emitOpError("V5: starts while the collective that started ")
+              command.emitOpError(
+                  "V5: starts while the collective that started ")
               << OPTRT_MAX_IN_FLIGHT << " before it on axis \""
-              << start.getAxis() << "\" is under way";
+              << command.getOwnQueue() << "\" is under way";
           error.attachNote(first.getLoc()) << "the collective started here";
           return error;
         }
       }
-      underWay.insert({start, getRegions(start)});
+      underWay.insert({command, getRegions(command)});
     }
     return success();
   }
 
   /// V1: checks a command while collectives are under way.
-  LogicalResult verifyDuring(
-      CommandOpInterface command,
-      const llvm::MapVector<Operation *, CollectiveRegions> &underWay) {
-    auto check = [&](ArrayRef<MemoryRegion> touched,
-                     bool writes) -> LogicalResult {
+  LogicalResult
+  verifyDuring(CommandOpInterface command,
+               const llvm::MapVector<Operation *, CommandRegions> &underWay) {
+    for (const Access &access : command.getAccesses()) {
+      SmallVector<MemoryRegion> touched = getRegions(access);
       for (const auto &[start, regions] : underWay) {
         StringRef fault;
-        if (writes && mayOverlap(touched, regions.read))
+        if (access.writes && mayOverlap(touched, regions.read))
           fault = "writes the source";
         else if (mayOverlap(touched, regions.written))
           fault = "touches the destination";
@@ -115,16 +113,7 @@ private:
         error.attachNote(start->getLoc()) << "the collective started here";
         return error;
       }
-      return success();
-    };
-    if (auto start = dyn_cast<CollectiveStartOp>(*command)) {
-      CollectiveRegions regions = getRegions(start);
-      return success(succeeded(check(regions.read, false)) &&
-                     succeeded(check(regions.written, true)));
     }
-    for (const Access &access : command.getAccesses())
-      if (failed(check(getRegions(access), access.writes)))
-        return failure();
     return success();
   }
 
@@ -292,10 +281,10 @@ private:
     return peak;
   }
 
-  /// V8: products and copies read as they write.
+  /// V8
   static LogicalResult verifyApart(func::FuncOp function) {
     WalkResult result = function.walk([&](CommandOpInterface command) {
-      if (!isa<GemmOp, CopyOp>(*command))
+      if (!command.needsOperandsApart())
         return WalkResult::advance();
       SmallVector<Access> accesses = command.getAccesses();
       for (const Access &written : accesses)
@@ -318,7 +307,7 @@ private:
       std::optional<StringRef> queue = command.getCommandQueue();
       if (!areOrdered)
         areOrdered = queue.has_value();
-      StringRef expected = getQueueFor(command);
+      StringRef expected = command.getOwnQueue();
       bool isRight = *areOrdered ? queue == expected : !queue;
       for (int32_t earlier : command.getCommandsBefore())
         isRight &= queue && earlier >= 0 && command.getCommandId() &&

@@ -28,6 +28,9 @@ namespace mlir::exec {
 class WaitOp;
 class CollectiveStartOp;
 
+/// What addresses in an arena are multiples of at least, in bytes.
+inline constexpr int64_t kLeastAlignment = 64;
+
 /// The queue of everything that is neither a collective nor a copy between
 /// memory spaces, and that of these copies.
 inline constexpr llvm::StringLiteral kComputeQueue = "compute";
@@ -47,6 +50,24 @@ struct Access {
   /// 0 for all of the buffer.
   int64_t cols = 0;
   int64_t ld = 0;
+  /// Where set, all of this is touched instead: a buffer that the operand is a
+  /// view of.
+  Value part = {};
+};
+
+/// An integer: `constant`, and `scale` for each step of a rank's combined index
+/// on `axes`, slowest first; clamped to [least, most] where they are there.
+struct RankNumber {
+  int64_t constant = 0;
+  ArrayAttr axes = {}; ///< null where all ranks have the constant
+  int64_t scale = 0;
+  std::optional<int64_t> least = {}, most = {};
+};
+
+/// The ranks whose index on `axis` is `index`, as against the others.
+struct RankChoice {
+  StringRef axis;
+  int64_t index;
 };
 
 /// The memory effects that accesses amount to.
@@ -58,11 +79,6 @@ void addAccessEffects(
 /// The buffer that `buffer` is a view of: an argument, an allocation or an
 /// arena slot. A view by exec.select_rank has two.
 SmallVector<Value> getBases(Value buffer);
-
-/// Where a collective's destination is written. The root of a broadcast that
-/// receives its panel where it lies writes nothing: there, the destination is
-/// but a source.
-Value getWrittenBuffer(CollectiveStartOp start);
 
 } // namespace mlir::exec
 
@@ -86,9 +102,6 @@ namespace mlir::exec {
 MemorySpace getMemorySpace(Value buffer);
 /// The attribute of a type in a space; null for the device's.
 Attribute getMemorySpaceAttr(MLIRContext *context, MemorySpace space);
-
-/// The queue that a command belongs on.
-llvm::StringRef getQueueFor(CommandOpInterface command);
 
 } // namespace mlir::exec
 

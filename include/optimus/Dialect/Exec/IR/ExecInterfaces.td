@@ -15,12 +15,34 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
   let cppNamespace = "::mlir::exec";
   let description = [{
     A command that the runtime executes: it is numbered, and it reads and writes
-    buffers. Placement, verification and scheduling know commands through this
+    buffers. Placement, order and verification know commands through this
     interface only.
   }];
   let methods = [
     InterfaceMethod<"The buffers this command reads and writes.",
       "::llvm::SmallVector<::mlir::exec::Access>", "getAccesses">,
+    InterfaceMethod<[{
+        Whether what this command writes must lie apart from what it reads as
+        another operand: it does not read an element just before it writes it.
+      }],
+      "bool", "needsOperandsApart", (ins), "", [{
+        return false;
+      }]>,
+    InterfaceMethod<"The queue that this command belongs on.",
+      "::llvm::StringRef", "getOwnQueue", (ins), "", [{
+        return ::mlir::exec::kComputeQueue;
+      }]>,
+    InterfaceMethod<[{
+        The command that waits for what this one starts; what this one touches is
+        in use until then. Null where it is done when it has run.
+      }],
+      "::mlir::Operation *", "getWaitingCommand", (ins), "", [{
+        return nullptr;
+      }]>,
+    InterfaceMethod<"The command that started what this one waits for, or null.",
+      "::mlir::Operation *", "getAwaitedCommand", (ins), "", [{
+        return nullptr;
+      }]>,
     InterfaceMethod<"The number of this command, or nothing before numbering.",
       "std::optional<uint32_t>", "getCommandId", (ins), [{
         return $_op.getId();
@@ -48,6 +70,55 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
         else
           $_op.setAfter(after);
       }]>
+  ];
+}
+
+def BufferOpInterface : OpInterface<"BufferOpInterface"> {
+  let cppNamespace = "::mlir::exec";
+  let description = [{
+    Makes a buffer of its own: asks for it, or says where it lies.
+  }];
+  let methods = [
+    InterfaceMethod<"What the address of the buffer is a multiple of, in bytes.",
+      "int64_t", "getBufferAlignment", (ins), "", [{
+        return $_op.getAlignment().value_or(::mlir::exec::kLeastAlignment);
+      }]>
+  ];
+}
+
+def BufferViewOpInterface : OpInterface<"BufferViewOpInterface"> {
+  let cppNamespace = "::mlir::exec";
+  let description = [{
+    Its result is a part of buffers that are there already. It takes no time, and
+    keeps these buffers alive.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        What the result is a part of: one buffer, or the two that `getChoice`
+        chooses between.
+      }],
+      "::llvm::SmallVector<::mlir::Value, 2>", "getViewedBuffers">,
+    InterfaceMethod<"How many bytes behind its buffer the result begins.",
+      "::mlir::exec::RankNumber", "getByteOffset", (ins), "", [{
+        return {};
+      }]>,
+    InterfaceMethod<[{
+        Which ranks use the first of two buffers; the others use the second.
+        Nothing where there is one buffer.
+      }],
+      "std::optional<::mlir::exec::RankChoice>", "getChoice", (ins), "", [{
+        return std::nullopt;
+      }]>
+  ];
+}
+
+def RankNumberOpInterface : OpInterface<"RankNumberOpInterface"> {
+  let cppNamespace = "::mlir::exec";
+  let description = [{
+    Its result is an integer that follows from a rank's place on the mesh.
+  }];
+  let methods = [
+    InterfaceMethod<"The number.", "::mlir::exec::RankNumber", "getNumber">
   ];
 }
 

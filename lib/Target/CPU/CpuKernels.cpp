@@ -1,4 +1,4 @@
-//===- KernelLibrary.cpp - Compute kernels, built on demand ---------------===//
+//===- CpuKernels.cpp - Kernels of vector code ----------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/CPU/KernelLibrary.h"
+#include "optimus/Target/CPU/CpuKernels.h"
 
 #include "KernelBuilder.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -17,21 +19,21 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-KernelLibrary::KernelLibrary(ModuleOp module) : module(module) {
+CpuKernels::CpuKernels(ModuleOp module) : module(module) {
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(kKernelAttr))
+    if (function->hasAttr(exec::ExecDialect::kKernel))
       known.insert(function.getSymName());
 }
 
-void KernelLibrary::getDependentDialects(DialectRegistry &registry) {
+void CpuKernels::getDependentDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
               memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
 }
 
 FlatSymbolRefAttr
-KernelLibrary::getOrBuild(StringRef name, ArrayRef<Type> operands,
-                          llvm::function_ref<void(KernelBuilder &)> body) {
+CpuKernels::getOrBuild(StringRef name, ArrayRef<Type> operands,
+                       llvm::function_ref<void(KernelBuilder &)> body) {
   MLIRContext *context = module.getContext();
   if (known.insert(name).second) {
     OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
@@ -41,7 +43,7 @@ KernelLibrary::getOrBuild(StringRef name, ArrayRef<Type> operands,
     auto function =
         func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
     function.setPrivate();
-    function->setAttr(kKernelAttr, b.getUnitAttr());
+    function->setAttr(exec::ExecDialect::kKernel, b.getUnitAttr());
     b.setInsertionPointToEnd(function.addEntryBlock());
     func::ReturnOp::create(b, loc);
     KernelBuilder kernel(function);

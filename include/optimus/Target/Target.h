@@ -1,0 +1,72 @@
+//===- Target.h - What lowering asks of a machine ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A target is a kind of device that programs are compiled for. What a pass must
+// know of it stands here and nowhere else: --optimus-to-exec finds it by name.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TARGET_TARGET_H
+#define OPTIMUS_TARGET_TARGET_H
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Target/KernelLibrary.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+
+#include <memory>
+
+namespace mlir::optimus {
+
+class Target {
+public:
+  virtual ~Target() = default;
+
+  /// The name by which it is found.
+  virtual StringRef getName() const = 0;
+
+  /// What the addresses of buffers in the device's memory are multiples of, in
+  /// bytes: a power of two, exec::kLeastAlignment at least.
+  virtual int64_t getBufferAlignment() const = 0;
+
+  /// Of how many tokens the logits of a head are made at a time. The program
+  /// asks for `asked` and has `vocab` logits a token. Sums over tokens are made
+  /// chunk by chunk, so the bits of their gradients depend on it.
+  virtual int64_t getLossChunk(int64_t asked, int64_t vocab) const = 0;
+
+  /// Whether collectives of this kind move rows that lie apart. Where they do
+  /// not, rows are packed before and unpacked after.
+  virtual bool movesStrided(exec::CollectiveKind kind) const = 0;
+
+  /// Whether its products are faster from copies of weights, packed once a
+  /// step. Products then say which operand is a weight.
+  virtual bool packsWeights() const = 0;
+
+  /// Adds the dialects that kernels are made of.
+  virtual void getDependentDialects(DialectRegistry &registry) const = 0;
+
+  /// What adds kernels to `module`, which must outlive it; the dialects above
+  /// must be loaded. How large a workspace a kernel needs it says beside the
+  /// kernel.
+  virtual std::unique_ptr<KernelLibrary>
+  createKernels(ModuleOp module) const = 0;
+};
+
+/// Makes a target known. Its name is not taken.
+void registerTarget(std::unique_ptr<Target> target);
+
+/// The target of that name, or null. It lives as long as the process.
+const Target *findTarget(StringRef name);
+
+/// The names of all targets, sorted.
+SmallVector<StringRef> getTargetNames();
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TARGET_TARGET_H
