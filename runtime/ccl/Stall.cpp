@@ -14,7 +14,7 @@
 namespace optrt {
 
 ActivitySnapshot snapshot(const RankActivity &activity) {
-  using Clock = Communicator::Clock;
+  using Clock = std::chrono::steady_clock;
   ActivitySnapshot copy;
   for (int axis = 0; axis != RankActivity::kMaxAxes; ++axis)
     copy.started[axis] = activity.started[axis].load(std::memory_order_relaxed);
@@ -41,7 +41,7 @@ namespace {
 
 class Search {
 public:
-  Search(std::span<const RankReport> ranks, const MeshAxes &mesh,
+  Search(std::span<const RankReport> ranks, const optimus_support::Mesh &mesh,
          double timeoutSeconds)
       : ranks(ranks), mesh(mesh), timeout(timeoutSeconds) {}
 
@@ -79,18 +79,17 @@ private:
     return concat("command ", at.waitingCommand, " (",
                   collectiveName(at.waitingKind), "), collective ",
                   at.waitingSequence, " on mesh axis ",
-                  mesh.names[at.waitingAxis]);
+                  mesh.axes()[at.waitingAxis].name);
   }
 
   /// The ranks that differ from this one only in its index on an axis.
   std::vector<int> members(int rank, int axis) const {
-    int64_t stride = 1;
-    for (std::size_t next = axis + 1; next != mesh.sizes.size(); ++next)
-      stride *= mesh.sizes[next];
-    int64_t index = rank / stride % mesh.sizes[axis];
+    std::vector<int64_t> coordinates = mesh.coordinates(rank);
     std::vector<int> result;
-    for (int64_t i = 0; i != mesh.sizes[axis]; ++i)
-      result.push_back(static_cast<int>(rank + (i - index) * stride));
+    for (int64_t i = 0; i != mesh.axisSize(axis); ++i) {
+      coordinates[axis] = i;
+      result.push_back(static_cast<int>(mesh.rank(coordinates)));
+    }
     return result;
   }
 
@@ -144,14 +143,14 @@ private:
   }
 
   std::span<const RankReport> ranks;
-  const MeshAxes &mesh;
+  const optimus_support::Mesh &mesh;
   const double timeout;
 };
 
 } // namespace
 
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
-                               const MeshAxes &mesh, double timeoutSeconds) {
+                               const optimus_support::Mesh &mesh, double timeoutSeconds) {
   return Search(ranks, mesh, timeoutSeconds).run();
 }
 

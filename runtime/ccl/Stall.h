@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_STALL_H
 #define OPTIMUS_RUNTIME_CCL_STALL_H
 
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <array>
 #include <optional>
@@ -39,12 +39,6 @@ struct RankReport {
   bool gone = false;        ///< its process has ended without saying so
 };
 
-/// The mesh, first axis slowest.
-struct MeshAxes {
-  std::vector<std::string> names;
-  std::vector<int64_t> sizes;
-};
-
 struct Stall {
   int rank; ///< the culprit
   /// Names the rank, what it did last, and a collective that waits for it.
@@ -55,7 +49,7 @@ struct Stall {
 /// not started a collective that another has waited for as long. Where that
 /// one waits itself for another, the last of them.
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
-                               const MeshAxes &mesh, double timeoutSeconds);
+                               const optimus_support::Mesh &mesh, double timeoutSeconds);
 
 } // namespace optrt
 

@@ -17,12 +17,12 @@ using namespace optrt;
 using Clock = Communicator::Clock;
 
 Rank::Rank(const Mesh &mesh, World &world, int rank,
-                       std::unique_ptr<Device> device)
+           std::unique_ptr<Device> device)
     : mesh(mesh), rank(rank), device(std::move(device)),
-      traffic(mesh.numAxes()), activity(world.activity(rank)),
+      traffic(mesh.numAxes()), activity(world.control->activity(rank)),
       exposed(mesh.numAxes()) {
   for (int axis = 0; axis != mesh.numAxes(); ++axis)
-    communicators.push_back(&world.communicator(rank, axis));
+    communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
 void Rank::resetCounters() {

@@ -9,6 +9,7 @@
 #include "optimus-runtime/Session.h"
 
 #include "LocalRank.h"
+#include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
@@ -23,12 +24,12 @@ namespace optrt {
 namespace {
 
 /// The ranks that share the cores of usableCores().
-int ranksOnTheseCores(const World &world) {
+int ranksOnTheseCores(const ControlPlane &control) {
   // mpirun may have bound each process to cores of its own.
-  if (world.numLocalRanks() == 1 && world.ranksOnThisHost() > 1 &&
+  if (control.numLocalRanks() == 1 && control.ranksOnThisHost() > 1 &&
       usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
     return 1;
-  return world.ranksOnThisHost();
+  return control.ranksOnThisHost();
 }
 
 /// Where a buffer counts.
@@ -48,7 +49,7 @@ int64_t RankMemory::*categoryOf(const Buffer &buffer) {
 } // namespace
 
 Session::Session(const ModelLibrary &library, World &world)
-    : library(library), world(world) {}
+    : library(library), world(world), control(*world.control) {}
 
 Session::~Session() = default;
 
@@ -56,15 +57,15 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
                                                    World &world,
                                                    SessionOptions options) {
   std::unique_ptr<Session> session(new Session(library, world));
-  OPTRT_RETURN_IF_ERROR(world.agree(session->build(std::move(options))));
+  OPTRT_RETURN_IF_ERROR(world.control->agree(session->build(std::move(options))));
   return session;
 }
 
 Status Session::build(SessionOptions options) {
   const Manifest &manifest = library.manifest();
 
-  std::vector<std::string> hashes = world.allGather(manifest.sourceHash);
-  std::vector<std::string> layouts = world.allGather(
+  std::vector<std::string> hashes = control.allGather(manifest.sourceHash);
+  std::vector<std::string> layouts = control.allGather(
       concat(manifest.strategy, " on ", manifest.mesh.toString()));
   for (std::size_t r = 0; r != hashes.size(); ++r)
     if (hashes[r] != hashes[0])
@@ -74,32 +75,28 @@ Status Session::build(SessionOptions options) {
                  " with source hash ", hashes[r], ", and ", layouts[0],
                  " with ", hashes[0], "; copy the same file to every host"));
 
-  std::vector<int64_t> sizes;
-  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
-    sizes.push_back(axis.size);
-  OPTRT_RETURN_IF_ERROR(world.agree(world.configure(sizes)));
+  OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
   WatchOptions watch;
   watch.timeoutSeconds = options.timeoutSeconds;
   watch.onStall = options.onStall;
-  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
-    watch.axisNames.push_back(axis.name);
-  OPTRT_RETURN_IF_ERROR(world.watch(std::move(watch)));
+  OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
   OPTRT_RETURN_IF_ERROR(chooseBuffers(options.functions));
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
-                : std::max(1, usableCores() / ranksOnTheseCores(world));
-  world.expectThreads(threads);
+                : std::max(1, usableCores() / ranksOnTheseCores(control));
+  world.collectives->expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(options.device));
   OPTRT_ASSIGN_OR_RETURN(
-      team, RankTeam::create(world.numLocalRanks(), [this] { world.abort(); }));
-  ranks.resize(world.numLocalRanks());
+      team, RankTeam::create(control.numLocalRanks(),
+                             [this] { world.collectives->abort(); }));
+  ranks.resize(control.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                            devices.create(threads));
     ranks[i] = std::make_unique<LocalRank>(
-        manifest.mesh, world, world.firstRank() + i, std::move(device));
+        manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
       ranks[i]->context.observer = options.observe(ranks[i]->context.rank);
     return buildRank(*ranks[i], options);
@@ -138,7 +135,7 @@ Status Session::chooseBuffers(const std::vector<std::string> &functions) {
 }
 
 std::string Session::oversubscription() const {
-  int sharing = ranksOnTheseCores(world), cores = usableCores();
+  int sharing = ranksOnTheseCores(control), cores = usableCores();
   if (sharing * threads <= cores)
     return "";
   auto some = [](int count, const char *what) {
@@ -208,11 +205,11 @@ StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
     for (const Traffic &traffic : rank->context.traffic)
       own << traffic.bytes << ' ' << traffic.messages << ' ';
   std::string all;
-  for (const std::string &text : world.allGather(own.str()))
+  for (const std::string &text : control.allGather(own.str()))
     all += text;
   std::istringstream numbers(all);
   std::vector<Traffic> total(mesh.numAxes());
-  for (int rank = 0; rank != world.size(); ++rank)
+  for (int rank = 0; rank != control.size(); ++rank)
     for (int axis = 0; axis != mesh.numAxes(); ++axis) {
       Traffic one;
       numbers >> one.bytes >> one.messages;
@@ -235,11 +232,11 @@ SlowestRank Session::communicationTimeOfLastRun() {
     for (const CommunicationTime &time : rank->context.communicationTimes())
       own << time.inFlight << ' ' << time.exposed << ' ';
   std::string all;
-  for (const std::string &text : world.allGather(own.str()))
+  for (const std::string &text : control.allGather(own.str()))
     all += text;
   std::istringstream numbers(all);
   SlowestRank slowest;
-  for (int rank = 0; rank != world.size(); ++rank) {
+  for (int rank = 0; rank != control.size(); ++rank) {
     std::vector<CommunicationTime> times(entries);
     for (CommunicationTime &time : times)
       numbers >> time.inFlight >> time.exposed;
@@ -290,7 +287,7 @@ RankMemory Session::largestRankMemory() {
   own << largest.parameters << ' ' << largest.moments << ' '
       << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
       << ' ' << largest.device;
-  for (const std::string &text : world.allGather(own.str())) {
+  for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.moments >> memory.gradients >>

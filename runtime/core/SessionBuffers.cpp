@@ -177,9 +177,9 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
                buffer.unreduced.empty() ? "" : "partial sums of ",
                toString(buffer.type)));
   std::vector<float> whole;
-  if (world.isRoot())
+  if (control.isRoot())
     whole.reserve(buffer.layout.numElements());
-  TensorGather gather(world, manifest().mesh);
+  TensorGather gather(control, manifest().mesh);
   OPTRT_RETURN_IF_ERROR(
       gatherBuffer(gather, *index, [&](std::span<const float> slab) {
         whole.insert(whole.end(), slab.begin(), slab.end());

@@ -38,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 class Training {
 public:
   Training(const TrainOptions &options, World &world)
-      : options(options), world(world) {}
+      : options(options), world(world), control(*world.control) {}
 
   /// The signal that ended it early, or 0.
   StatusOr<int> run();
@@ -75,6 +75,7 @@ private:
 
   const TrainOptions &options;
   World &world;
+  ControlPlane &control; ///< the world's
   TrainFiles files;
   std::unique_ptr<Session> session;
 
@@ -95,20 +96,20 @@ private:
 };
 
 StatusOr<int> Training::run() {
-  OPTRT_RETURN_IF_ERROR(files.open(options, world));
+  OPTRT_RETURN_IF_ERROR(files.open(options, control));
   OPTRT_RETURN_IF_ERROR(prepareSession());
-  if (world.isRoot())
+  if (control.isRoot())
     announce();
   warnOfOversubscription(world, *session);
   OPTRT_RETURN_IF_ERROR(
-      world.agree(files.log.begin()).withContext("--log-json"));
+      control.agree(files.log.begin()).withContext("--log-json"));
   Status outcome = steps();
-  if (outcome.ok() && world.isRoot())
+  if (outcome.ok() && control.isRoot())
     summarize();
-  Status logged = world.agree(files.log.finish()).withContext("--log-json");
+  Status logged = control.agree(files.log.finish()).withContext("--log-json");
   if (outcome.ok() && !signal)
     outcome = logged;
-  else if (!logged.ok() && world.isRoot())
+  else if (!logged.ok() && control.isRoot())
     printFailure(logged);
   OPTRT_RETURN_IF_ERROR(outcome);
   return signal;
@@ -128,8 +129,8 @@ Status Training::prepareSession() {
       session,
       Session::create(*files.library, world,
                       sessionOptions(std::move(functions), options.ranks)));
-  OPTRT_RETURN_IF_ERROR(world.checkSame(settings()));
-  OPTRT_RETURN_IF_ERROR(world.agree(files.checkpoint
+  OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
+  OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
                                         ? session->load(*files.checkpoint)
                                         : session->initialize(plan().seed)));
   files.checkpoint.reset();
@@ -188,13 +189,13 @@ Status Training::steps() {
   Interruption stop;
   reached = plan().firstStep - 1;
   {
-    Progress progress(world.isRoot(), plan().firstStep, lastStep());
+    Progress progress(control.isRoot(), plan().firstStep, lastStep());
     for (int64_t step = plan().firstStep; step <= lastStep(); ++step) {
       // No rank begins a step until all have its batch.
       Clock::time_point begin = Clock::now();
       Status filled = ending.ok() ? fill(step) : ending;
       filling = Clock::now() - begin;
-      stop = StopSignals::agreed(world, filled);
+      stop = StopSignals::agreed(control, filled);
       if (stop)
         break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
@@ -248,7 +249,7 @@ StatusOr<StepOutputs> Training::runStep(int64_t step) {
   OPTRT_RETURN_IF_ERROR(session->reset(Reset::Step));
   for (int64_t microbatch = 0; microbatch != microbatches; ++microbatch) {
     if (microbatch > 0)
-      ending = world.agree(fill(step, microbatch));
+      ending = control.agree(fill(step, microbatch));
     if (!ending.ok())
       return StepOutputs();
     session->setRandom(plan().seed, step, static_cast<uint32_t>(microbatch));
@@ -271,7 +272,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   Clock::time_point begin = Clock::now() - filling;
   StatusOr<StepOutputs> outputs = runStep(step);
   if (!outputs.ok())
-    return failJob(world, outputs.status().withAdvice(wayOn()));
+    return failJob(control, outputs.status().withAdvice(wayOn()));
   if (!ending.ok())
     return okStatus();
   double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -313,9 +314,9 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
                (options.evalEvery > 0 && step % options.evalEvery == 0);
   if (!files.evalData || !isDue)
     return okStatus();
-  StatusOr<Evaluation> result = evaluate(*session, world, *files.evalData);
+  StatusOr<Evaluation> result = evaluate(*session, control, *files.evalData);
   if (!result.ok() && !session->canGoOn())
-    return failJob(world, result.status().withAdvice(wayOn()));
+    return failJob(control, result.status().withAdvice(wayOn()));
   ending = result.status();
   if (!ending.ok())
     return okStatus();
@@ -377,7 +378,7 @@ Status Training::checkHealth() {
     return okStatus();
   StatusOr<StepOutputs> outputs = session->run("eval_step");
   if (!outputs.ok())
-    return failJob(world, outputs.status());
+    return failJob(control, outputs.status());
   if (!std::exchange(healthIsCounted, true))
     OPTRT_RETURN_IF_ERROR(session->checkTraffic("eval_step"));
   if (std::isfinite(outputs->meanLoss()))

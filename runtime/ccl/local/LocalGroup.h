@@ -21,7 +21,7 @@
 
 #include "Chunks.h"
 #include "WaitableCounter.h"
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <array>
 #include <atomic>

@@ -14,7 +14,7 @@
 
 namespace optrt {
 
-Watchdog::Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
+Watchdog::Watchdog(std::vector<const RankActivity *> ranks, optimus_support::Mesh mesh,
                    double timeoutSeconds,
                    std::function<void(const Status &)> onStall)
     : ranks(std::move(ranks)), mesh(std::move(mesh)),

@@ -23,7 +23,7 @@ class Watchdog {
 public:
   /// `onStall` is called once, on the watchdog's thread, and must end the
   /// process: a thread that stalls cannot be ended.
-  Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
+  Watchdog(std::vector<const RankActivity *> ranks, optimus_support::Mesh mesh,
            double timeoutSeconds, std::function<void(const Status &)> onStall);
   Status start();
   ~Watchdog();
@@ -34,7 +34,7 @@ private:
   void work();
 
   const std::vector<const RankActivity *> ranks;
-  const MeshAxes mesh;
+  const optimus_support::Mesh mesh;
   const double timeoutSeconds;
   const std::function<void(const Status &)> onStall;
   std::mutex mutex;

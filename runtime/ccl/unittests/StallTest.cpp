@@ -19,7 +19,7 @@ namespace {
 /// Four ranks of row:2,col:2 that have started 5 collectives on each axis.
 class StallTest : public testing::Test {
 protected:
-  StallTest() : mesh{{"row", "col"}, {2, 2}}, ranks(4) {
+  StallTest() : mesh({{"row", 2}, {"col", 2}}), ranks(4) {
     for (int rank = 0; rank != 4; ++rank) {
       ranks[rank].activity.started = {5, 5};
       ranks[rank].activity.command = 100 + rank;
@@ -42,7 +42,7 @@ protected:
     return findStall(ranks, mesh, timeout);
   }
 
-  MeshAxes mesh;
+  optimus_support::Mesh mesh;
   std::vector<RankReport> ranks;
 };
 

@@ -41,10 +41,10 @@ TEST(CollectiveBytes, FollowTheRule) {
 class RankTest : public testing::Test {
 protected:
   RankTest() : mesh({{"row", 1}, {"col", 1}}), world(createLocalWorld()) {
-    EXPECT_TRUE(world->configure(std::vector<int64_t>{1, 1}).ok());
+    EXPECT_TRUE(world.layOut(mesh).ok());
     auto recording = std::make_unique<RecordingDevice>();
     device = recording.get();
-    rank = std::make_unique<Rank>(mesh, *world, 0, std::move(recording));
+    rank = std::make_unique<Rank>(mesh, world, 0, std::move(recording));
   }
 
   Status start(optrt_collective_desc desc) {
@@ -53,7 +53,7 @@ protected:
   Status wait(uint32_t started) { return rank->waitForCollective(6, started); }
 
   Mesh mesh;
-  std::unique_ptr<World> world;
+  World world;
   RecordingDevice *device;
   std::unique_ptr<Rank> rank;
   float values[16] = {1, 2, 3};

@@ -24,7 +24,7 @@ protected:
     SessionOptions options;
     options.functions = std::move(functions);
     options.threadsPerRank = 1;
-    auto made = Session::create(*library, *world, options);
+    auto made = Session::create(*library, world, options);
     ASSERT_TRUE(made.ok()) << made.status().message();
     session = std::move(made).value();
   }
@@ -49,7 +49,7 @@ protected:
   }
 
   std::unique_ptr<ModelLibrary> library;
-  std::unique_ptr<World> world;
+  World world;
   std::unique_ptr<Session> session;
 };
 

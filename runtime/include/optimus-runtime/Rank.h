@@ -67,7 +67,7 @@ public:
 /// table is ours: what is wrong in it is Internal.
 class Rank {
 public:
-  /// `mesh` and the world, which is configured, must outlive the rank.
+  /// `mesh` and the world, which is laid out on it, must outlive the rank.
   Rank(const Mesh &mesh, World &world, int rank,
        std::unique_ptr<Device> device);
 

@@ -99,12 +99,12 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
 ///
 /// Errors, the same in every process: those of Checkpoint::open(), and
 /// InvalidArgument when processes have found different checkpoints.
-StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
+StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
                                                      const std::string &dir);
 
 class Session {
 public:
-  /// Configures `world` for the library's mesh and makes the memory of this
+  /// Lays `world` out on the library's mesh and makes the memory of this
   /// process's ranks, zeroed. Both must outlive the session. Collective.
   ///
   /// Errors: InvalidArgument when the library lacks a function, or the job has
@@ -207,6 +207,7 @@ private:
 
   const ModelLibrary &library;
   World &world;
+  ControlPlane &control; ///< the world's
   int threads = 1;
   std::vector<int64_t> held;    ///< buffers that functions use, ascending
   std::vector<int64_t> numbers; ///< of them, numbers that functions write

@@ -1,4 +1,4 @@
-//===- LocalWorldTest.cpp - Failures among thread ranks -------------------===//
+//===- LocalCollectivesTest.cpp - Failures among thread ranks -------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -25,21 +25,21 @@ constexpr optrt_collective_desc allReduce(int64_t count) {
   return {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, count, count, count};
 }
 
-std::unique_ptr<World> makeWorld(int64_t ranks) {
-  std::unique_ptr<World> world = createLocalWorld();
-  EXPECT_TRUE(world->configure(std::vector<int64_t>{ranks}).ok());
+World makeWorld(int64_t ranks) {
+  World world = createLocalWorld();
+  EXPECT_TRUE(world.layOut(optimus_support::Mesh({{"row", ranks}})).ok());
   return world;
 }
 
-TEST(LocalWorld, RanksLeaveTheirWaitsWhenAnotherFails) {
-  std::unique_ptr<World> world = makeWorld(4);
+TEST(LocalCollectives, RanksLeaveTheirWaitsWhenAnotherFails) {
+  World world = makeWorld(4);
   std::vector<Status> outcomes(4);
   std::vector<std::thread> threads;
   // Rank 3 never comes.
   for (int rank = 0; rank != 3; ++rank)
     threads.emplace_back([&, rank] {
       float value = 1;
-      Communicator &comm = world->communicator(rank, 0);
+      Communicator &comm = world.collectives->communicator(rank, 0);
       outcomes[rank] = comm.start(0, allReduce(1), &value, &value);
       if (outcomes[rank].ok())
         outcomes[rank] = comm.wait(0);
@@ -47,29 +47,29 @@ TEST(LocalWorld, RanksLeaveTheirWaitsWhenAnotherFails) {
   // Long enough that they block, whatever the scheduler does: the outcome is
   // the same when they have not.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  world->abort();
+  world.collectives->abort();
   for (std::thread &thread : threads)
     thread.join();
   for (int rank = 0; rank != 3; ++rank)
     EXPECT_THAT(outcomes[rank].message(), HasSubstr("another rank failed"));
 }
 
-TEST(LocalWorld, StartsFailAfterAnAbort) {
-  std::unique_ptr<World> world = makeWorld(2);
-  world->abort();
+TEST(LocalCollectives, StartsFailAfterAnAbort) {
+  World world = makeWorld(2);
+  world.collectives->abort();
   float value = 1;
   EXPECT_FALSE(
-      world->communicator(0, 0).start(0, allReduce(1), &value, &value).ok());
+      world.collectives->communicator(0, 0).start(0, allReduce(1), &value, &value).ok());
 }
 
-TEST(LocalWorld, NamesTheCommandsWhereRanksDisagree) {
-  std::unique_ptr<World> world = makeWorld(2);
+TEST(LocalCollectives, NamesTheCommandsWhereRanksDisagree) {
+  World world = makeWorld(2);
   std::vector<Status> outcomes(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank != 2; ++rank)
     threads.emplace_back([&, rank] {
       std::vector<float> values(8);
-      Communicator &comm = world->communicator(rank, 0);
+      Communicator &comm = world.collectives->communicator(rank, 0);
       uint32_t id = 10 + rank;
       ASSERT_TRUE(
           comm.start(id, allReduce(8), values.data(), values.data()).ok());
@@ -84,15 +84,15 @@ TEST(LocalWorld, NamesTheCommandsWhereRanksDisagree) {
   }
 }
 
-TEST(LocalWorld, MaximumKeepsNaN) {
-  std::unique_ptr<World> world = makeWorld(3);
+TEST(LocalCollectives, MaximumKeepsNaN) {
+  World world = makeWorld(3);
   std::vector<float> results(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank != 3; ++rank)
     threads.emplace_back([&, rank] {
       float own = rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
       optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, 1, 1, 1};
-      Communicator &comm = world->communicator(rank, 0);
+      Communicator &comm = world.collectives->communicator(rank, 0);
       EXPECT_TRUE(comm.start(0, desc, &own, &results[rank]).ok());
       EXPECT_TRUE(comm.wait(0).ok());
     });
@@ -102,16 +102,16 @@ TEST(LocalWorld, MaximumKeepsNaN) {
     EXPECT_TRUE(std::isnan(result));
 }
 
-TEST(LocalWorld, RefusesAWaitWithoutStart) {
-  std::unique_ptr<World> world = makeWorld(1);
-  Status status = world->communicator(0, 0).wait(7);
+TEST(LocalCollectives, RefusesAWaitWithoutStart) {
+  World world = makeWorld(1);
+  Status status = world.collectives->communicator(0, 0).wait(7);
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_THAT(status.message(), HasSubstr("command 7"));
 }
 
-TEST(LocalWorld, RefusesMoreInFlightThanItHasSlots) {
-  std::unique_ptr<World> world = makeWorld(1);
-  Communicator &comm = world->communicator(0, 0);
+TEST(LocalCollectives, RefusesMoreInFlightThanItHasSlots) {
+  World world = makeWorld(1);
+  Communicator &comm = world.collectives->communicator(0, 0);
   float value = 1;
   for (uint32_t id = 0; id != Communicator::kMaxInFlight; ++id)
     ASSERT_TRUE(comm.start(id, allReduce(1), &value, &value).ok());
@@ -120,27 +120,6 @@ TEST(LocalWorld, RefusesMoreInFlightThanItHasSlots) {
     ASSERT_TRUE(comm.wait(id).ok());
   EXPECT_TRUE(comm.start(99, allReduce(1), &value, &value).ok());
   EXPECT_TRUE(comm.wait(99).ok());
-}
-
-TEST(World, AStatusTravelsAsText) {
-  EXPECT_TRUE(World::decode(World::encode(okStatus())).ok());
-  for (const Status &sent : {unavailable("no room; 7 bytes"), internal("")}) {
-    Status got = World::decode(World::encode(sent));
-    EXPECT_EQ(got.code(), sent.code());
-    EXPECT_EQ(got.message(), sent.message());
-  }
-  for (const char *text :
-       {"x", "7 what", "-1 what", "0 fine", "3", "99999999999999 x"})
-    EXPECT_THAT(World::decode(text).message(), HasSubstr("do not understand"))
-        << text;
-}
-
-TEST(LocalWorld, AgreesOnItsOwnStatus) {
-  std::unique_ptr<World> world = makeWorld(2);
-  EXPECT_TRUE(world->agree(okStatus()).ok());
-  Status status = world->agree(dataLoss("torn"));
-  EXPECT_EQ(status.code(), StatusCode::DataLoss);
-  EXPECT_EQ(status.message(), "torn");
 }
 
 } // namespace
