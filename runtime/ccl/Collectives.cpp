@@ -34,14 +34,13 @@ int64_t firstOfGroup(const optimus_support::Mesh &mesh, int64_t rank,
   return mesh.rank(coordinates);
 }
 
-Status Communicator::tooManyInFlight(uint32_t id) {
-  return internal(concat("command ", id, " starts a collective while ",
-                         kMaxInFlight,
-                         " others on its axis are not waited for"));
+Status Communicator::tooManyInFlight() {
+  return internal(concat("starts a collective while ", kMaxInFlight,
+                         " others of its group are not waited for"));
 }
 
-Status Communicator::notStarted(uint32_t id) {
-  return internal(concat("command ", id, " is waited for but was not started"));
+Status Communicator::notStarted() {
+  return internal("is waited for but was not started");
 }
 
 } // namespace optrt

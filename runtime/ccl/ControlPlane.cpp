@@ -13,6 +13,10 @@
 
 namespace optrt {
 
+std::string ControlPlane::nameOf(int rank, CommandId command) const {
+  return names ? names(rank, command) : concat("command ", command.number);
+}
+
 std::string ControlPlane::encode(const Status &status) {
   return status.ok()
              ? std::string()

@@ -23,7 +23,6 @@ ActivitySnapshot snapshot(const RankActivity &activity) {
   if (since == 0)
     return copy;
   copy.waitingCommand = activity.waitingCommand.load(std::memory_order_relaxed);
-  copy.waitingKind = activity.waitingKind.load(std::memory_order_relaxed);
   copy.waitingAxis = activity.waitingAxis.load(std::memory_order_relaxed);
   copy.waitingSequence =
       activity.waitingSequence.load(std::memory_order_relaxed);
@@ -42,8 +41,8 @@ namespace {
 class Search {
 public:
   Search(std::span<const RankReport> ranks, const optimus_support::Mesh &mesh,
-         double timeoutSeconds)
-      : ranks(ranks), mesh(mesh), timeout(timeoutSeconds) {}
+         const CommandNames &names, double timeoutSeconds)
+      : ranks(ranks), mesh(mesh), names(names), timeout(timeoutSeconds) {}
 
   std::optional<Stall> run() const {
     for (int rank = 0; rank != size(); ++rank)
@@ -76,8 +75,7 @@ private:
     const ActivitySnapshot &at = ranks[rank].activity;
     if (at.waitingAxis < 0)
       return "the exchange between two runs of a function";
-    return concat("command ", at.waitingCommand, " (",
-                  collectiveName(at.waitingKind), "), collective ",
+    return concat(names(rank, at.waitingCommand), ", collective ",
                   at.waitingSequence, " on mesh axis ",
                   mesh.axes()[at.waitingAxis].name);
   }
@@ -105,9 +103,11 @@ private:
   /// What a rank that is no more did, and who waits for it.
   std::string lastWord(int rank) const {
     const ActivitySnapshot &at = ranks[rank].activity;
-    std::string text =
-        at.waits() ? concat("; it was in ", collectiveOf(rank))
-                   : concat("; its last known command was ", at.command);
+    std::string text = "; it had begun no command";
+    if (at.waits())
+      text = concat("; it was in ", collectiveOf(rank));
+    else if (at.command.number != CommandId::kNone)
+      text = concat("; the last known of it was ", names(rank, at.command));
     int longest = -1;
     for (int other = 0; other != size(); ++other)
       if (other != rank && ranks[other].activity.waits() &&
@@ -133,9 +133,12 @@ private:
                                    "network between them does not move")};
       const ActivitySnapshot &at = ranks[culprit].activity;
       if (!at.waits() || at.waitingAxis < 0)
-        return Stall{culprit, concat("rank ", culprit, " stalled in command ",
-                                     at.command, ": ", waits,
-                                     ", which it has not started")};
+        return Stall{culprit,
+                     concat("rank ", culprit, " stalled ",
+                            at.command.number == CommandId::kNone
+                                ? std::string("before its first command")
+                                : concat("in ", names(culprit, at.command)),
+                            ": ", waits, ", which it has not started")};
       waiting = culprit;
     }
     return Stall{waiting, concat("ranks wait for each other: rank ", waiting,
@@ -144,14 +147,17 @@ private:
 
   std::span<const RankReport> ranks;
   const optimus_support::Mesh &mesh;
+  const CommandNames &names;
   const double timeout;
 };
 
 } // namespace
 
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
-                               const optimus_support::Mesh &mesh, double timeoutSeconds) {
-  return Search(ranks, mesh, timeoutSeconds).run();
+                               const optimus_support::Mesh &mesh,
+                               const CommandNames &names,
+                               double timeoutSeconds) {
+  return Search(ranks, mesh, names, timeoutSeconds).run();
 }
 
 } // namespace optrt

@@ -9,8 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
 #define OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
 
-#include "optimus-runtime/Status.h"
 #include "optimus-runtime/ControlPlane.h"
+#include "optimus-runtime/Status.h"
 #include "optimus-support/Shard.h"
 
 #include <cstdint>

@@ -112,8 +112,8 @@ public:
 
 private:
   Status run(const optrt_collective_desc &desc, const float *src, float *dst) {
-    OPTRT_RETURN_IF_ERROR(comm.start(0, desc, src, dst));
-    return comm.wait(0);
+    OPTRT_RETURN_IF_ERROR(comm.start({0}, desc, src, dst));
+    return comm.wait({0});
   }
 
   /// values[i] becomes the largest of all ranks'.
@@ -236,13 +236,12 @@ Status benchCollectives(const BenchOptions &options, World &world) {
     for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
          bytes *= 4)
       rows.push_back({&collective, {}});
-  StatusOr<std::unique_ptr<RankTeam>> team =
-      RankTeam::create(control.numLocalRanks(), [&] { world.collectives->abort(); });
+  StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::create(
+      control.numLocalRanks(), [&] { world.collectives->abort(); });
   OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
   Status status = (*team)->run([&](int i) -> Status {
-    RankBench bench(
-        world.collectives->communicator(control.firstRank() + i, 0),
-        options.maxBytes);
+    RankBench bench(world.collectives->communicator(control.firstRank() + i, 0),
+                    options.maxBytes);
     std::size_t row = 0;
     for (const Collective &collective : kCollectives)
       for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;

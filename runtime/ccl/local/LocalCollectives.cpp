@@ -23,7 +23,8 @@ struct Ready {
 
 /// What the communicators of one rank share; used by the rank's thread.
 struct LocalRank {
-  explicit LocalRank(ProgressThread &progress) : progress(progress) {}
+  LocalRank(int number, ProgressThread &progress)
+      : number(number), progress(progress) {}
 
   /// Leaves to the progress thread what is still undone.
   void handOver() {
@@ -33,6 +34,7 @@ struct LocalRank {
     ready.clear();
   }
 
+  const int number;
   ProgressThread &progress;
   std::vector<Ready> ready;
 };
@@ -46,25 +48,25 @@ public:
   int size() const override { return group->size(); }
   int index() const override { return rankIndex; }
 
-  Status start(uint32_t id, const optrt_collective_desc &desc, const float *src,
-               float *dst) override {
+  Status start(CommandId id, const optrt_collective_desc &desc,
+               const float *src, float *dst) override {
     if (inFlight.size() == kMaxInFlight)
-      return tooManyInFlight(id);
+      return tooManyInFlight();
     uint64_t sequence = nextSequence++;
     bool leftToOthers = false;
-    OPTRT_RETURN_IF_ERROR(
-        group->post(sequence, rankIndex, {id, desc, src, dst}, leftToOthers));
+    OPTRT_RETURN_IF_ERROR(group->post(
+        sequence, rankIndex, {rank.number, id, desc, src, dst}, leftToOthers));
     if (leftToOthers)
       rank.ready.push_back({group, sequence});
     inFlight.push_back({id, sequence});
     return okStatus();
   }
 
-  Status wait(uint32_t id) override {
+  Status wait(CommandId id) override {
     auto it = std::find_if(inFlight.begin(), inFlight.end(),
                            [&](const InFlight &f) { return f.id == id; });
     if (it == inFlight.end())
-      return notStarted(id);
+      return notStarted();
     uint64_t sequence = it->sequence;
     inFlight.erase(it);
     bool sleeps = !group->isReady(sequence);
@@ -91,7 +93,7 @@ public:
 
 private:
   struct InFlight {
-    uint32_t id;
+    CommandId id;
     uint64_t sequence;
   };
 
@@ -109,7 +111,7 @@ public:
 
   std::string_view name() const override { return "local"; }
 
-  Status createGroups(ControlPlane &, const optimus_support::Mesh &mesh,
+  Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
                       std::span<const Axes> axes) override {
     numRanks = static_cast<int>(mesh.numRanks());
     int spins = numRanks <= usableCores() ? 1000 : 0;
@@ -124,7 +126,7 @@ public:
     communicators.resize(numRanks);
     ranks.clear();
     for (int rank = 0; rank != numRanks; ++rank)
-      ranks.push_back(std::make_unique<LocalRank>(progress));
+      ranks.push_back(std::make_unique<LocalRank>(rank, progress));
     for (const Axes &list : axes) {
       int n = static_cast<int>(mesh.combinedSize(list));
       // By the rank that stands where all members do on the other axes, and
@@ -134,7 +136,8 @@ public:
         std::shared_ptr<LocalGroup> &group =
             groupOfFirst[firstOfGroup(mesh, rank, list)];
         if (!group)
-          groups.push_back(group = std::make_shared<LocalGroup>(n, spins));
+          groups.push_back(group =
+                               std::make_shared<LocalGroup>(n, spins, control));
         int index = static_cast<int>(mesh.combinedIndex(rank, list));
         communicators[rank].push_back(
             std::make_unique<LocalCommunicator>(group, index, *ranks[rank]));

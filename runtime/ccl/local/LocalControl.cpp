@@ -47,7 +47,9 @@ public:
     for (const std::unique_ptr<RankActivity> &activity : activities)
       watched.push_back(activity.get());
     watchdog = std::make_unique<Watchdog>(
-        std::move(watched), mesh, options.timeoutSeconds,
+        std::move(watched), mesh,
+        [this](int rank, CommandId command) { return nameOf(rank, command); },
+        options.timeoutSeconds,
         [onStall = std::move(options.onStall)](const Status &status) {
           onStall(status, /*speaks=*/true);
         });

@@ -24,7 +24,8 @@ public:
   /// `onStall` is called once, on the watchdog's thread, and must end the
   /// process: a thread that stalls cannot be ended.
   Watchdog(std::vector<const RankActivity *> ranks, optimus_support::Mesh mesh,
-           double timeoutSeconds, std::function<void(const Status &)> onStall);
+           CommandNames names, double timeoutSeconds,
+           std::function<void(const Status &)> onStall);
   Status start();
   ~Watchdog();
   Watchdog(const Watchdog &) = delete;
@@ -35,6 +36,7 @@ private:
 
   const std::vector<const RankActivity *> ranks;
   const optimus_support::Mesh mesh;
+  const CommandNames names;
   const double timeoutSeconds;
   const std::function<void(const Status &)> onStall;
   std::mutex mutex;

@@ -35,15 +35,15 @@ public:
   int size() const override { return members.size; }
   int index() const override { return members.index; }
 
-  Status start(uint32_t id, const optrt_collective_desc &desc, const float *src,
-               float *dst) override {
+  Status start(CommandId id, const optrt_collective_desc &desc,
+               const float *src, float *dst) override {
     InFlight *free = nullptr;
     for (std::unique_ptr<InFlight> &candidate : inFlight)
       if (!candidate->used)
         free = candidate.get();
     if (!free) {
       if (inFlight.size() == kMaxInFlight)
-        return tooManyInFlight(id);
+        return tooManyInFlight();
       inFlight.push_back(std::make_unique<InFlight>());
       free = inFlight.back().get();
     }
@@ -53,8 +53,7 @@ public:
     free->id = id;
     free->complete.store(false, std::memory_order_relaxed);
     std::lock_guard guard(engine.lock());
-    OPTRT_RETURN_IF_ERROR(free->operation.begin(members, tag, desc, src, dst)
-                              .withContext(concat("command ", id)));
+    OPTRT_RETURN_IF_ERROR(free->operation.begin(members, tag, desc, src, dst));
     free->used = true;
     if (free->operation.isDone()) {
       free->completedAt = Clock::now();
@@ -65,7 +64,7 @@ public:
     return okStatus();
   }
 
-  Status wait(uint32_t id) override {
+  Status wait(CommandId id) override {
     for (std::unique_ptr<InFlight> &one : inFlight) {
       if (!one->used || one->id != id)
         continue;
@@ -74,7 +73,7 @@ public:
       lastCompletion = one->completedAt;
       return one->status;
     }
-    return notStarted(id);
+    return notStarted();
   }
 
   void overlap() override { engine.overlap(); }

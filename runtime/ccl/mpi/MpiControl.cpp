@@ -23,8 +23,9 @@ public:
     if (!activity)
       return;
     activity->waitingAxis.store(-1, std::memory_order_relaxed);
-    activity->since.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                          std::memory_order_release);
+    activity->since.store(
+        std::chrono::steady_clock::now().time_since_epoch().count(),
+        std::memory_order_release);
   }
   ~InControlPlane() {
     if (activity)
@@ -48,10 +49,10 @@ public:
     for (const optimus_support::MeshAxis &axis : newMesh.axes())
       sizes = concat(sizes, sizes.empty() ? "" : "x", axis.size);
     if (newMesh.numRanks() != size())
-      return invalidArgument(concat(
-          "the library is compiled for a mesh of ", sizes, " = ",
-          newMesh.numRanks(), " ranks, but MPI started ", size(),
-          "; run `mpirun -n ", newMesh.numRanks(), "`"));
+      return invalidArgument(
+          concat("the library is compiled for a mesh of ", sizes, " = ",
+                 newMesh.numRanks(), " ranks, but MPI started ", size(),
+                 "; run `mpirun -n ", newMesh.numRanks(), "`"));
     mesh = newMesh;
     ownActivity = std::make_unique<RankActivity>();
     return okStatus();
@@ -115,8 +116,10 @@ public:
     OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
     monitor = std::make_unique<PeerMonitor>(
         std::move(sockets).value(),
-        PeerMonitor::Options{firstRank(), size(), options.timeoutSeconds, mesh,
-                             ownActivity.get(), std::move(options.onStall)});
+        PeerMonitor::Options{
+            firstRank(), size(), options.timeoutSeconds, mesh,
+            [this](int rank, CommandId id) { return nameOf(rank, id); },
+            ownActivity.get(), std::move(options.onStall)});
     return agree(monitor->start());
   }
 

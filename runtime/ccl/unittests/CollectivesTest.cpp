@@ -52,12 +52,11 @@ struct Mesh {
 /// 1 to 6 ranks on the tested axis, beside, before and behind another axis;
 /// groups of several axes.
 std::vector<Mesh> meshes() {
-  return {{{1}, {0}},       {{2}, {0}},       {{3}, {0}},
-          {{4}, {0}},       {{5}, {0}},       {{6}, {0}},
-          {{2, 2}, {0}},    {{2, 2}, {1}},    {{2, 3}, {0}},
-          {{2, 3}, {1}},    {{1, 2, 3}, {1}}, {{1, 4}, {1}},
-          {{4, 1}, {0}},    {{4, 1}, {1}},    {{2, 3}, {0, 1}},
-          {{2, 2}, {1, 0}}, {{2, 2, 2}, {0, 2}}};
+  return {{{1}, {0}},         {{2}, {0}},    {{3}, {0}},       {{4}, {0}},
+          {{5}, {0}},         {{6}, {0}},    {{2, 2}, {0}},    {{2, 2}, {1}},
+          {{2, 3}, {0}},      {{2, 3}, {1}}, {{1, 2, 3}, {1}}, {{1, 4}, {1}},
+          {{4, 1}, {0}},      {{4, 1}, {1}}, {{2, 3}, {0, 1}}, {{2, 2}, {1, 0}},
+          {{2, 2, 2}, {0, 2}}};
 }
 
 std::vector<Mesh> meshesOfThisJob() {
@@ -121,8 +120,8 @@ protected:
     laidOut = optimus_support::Mesh(named);
     Status status = world->control->layOut(laidOut);
     ASSERT_TRUE(status.ok()) << status.message();
-    status = world->collectives->createGroups(*world->control, laidOut,
-                                              {&axes, 1});
+    status =
+        world->collectives->createGroups(*world->control, laidOut, {&axes, 1});
     ASSERT_TRUE(status.ok()) << status.message();
     n = static_cast<int>(laidOut.combinedSize(axes));
   }
@@ -173,7 +172,7 @@ protected:
 
     void finish() {
       Communicator &comm = test->communicator(rank);
-      Status status = comm.wait(id);
+      Status status = comm.wait({id});
       ASSERT_TRUE(status.ok()) << status.message();
       int n = test->n;
       const std::vector<float> &result = inPlace ? source : destination;
@@ -240,7 +239,7 @@ protected:
       src = nullptr;
     if (kind.kind == OPTRT_REDUCE && !isRoot)
       dst = nullptr;
-    Status status = communicator(rank).start(id, run.desc, src, dst);
+    Status status = communicator(rank).start({id}, run.desc, src, dst);
     EXPECT_TRUE(status.ok()) << status.message();
     return run;
   }
@@ -377,8 +376,8 @@ describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
   text += mesh.axes.size() == 1 ? "axis" : "axes";
   for (int axis : mesh.axes)
     text += std::to_string(axis);
-  return text + "_" + kind.name + "_" +
-         std::to_string(shape.outer) + "x" + std::to_string(shape.inner);
+  return text + "_" + kind.name + "_" + std::to_string(shape.outer) + "x" +
+         std::to_string(shape.inner);
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesTest,

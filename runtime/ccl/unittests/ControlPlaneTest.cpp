@@ -53,7 +53,8 @@ TEST(ControlPlane, AStatusTravelsAsText) {
   }
   for (const char *text :
        {"x", "7 what", "-1 what", "0 fine", "3", "99999999999999 x"})
-    EXPECT_THAT(ControlPlane::decode(text).message(), HasSubstr("do not understand"))
+    EXPECT_THAT(ControlPlane::decode(text).message(),
+                HasSubstr("do not understand"))
         << text;
 }
 
@@ -102,8 +103,8 @@ TEST(World, JoinsCollectivesWithAnotherControlPlane) {
     threads.emplace_back([&, rank] {
       Communicator &comm = world.collectives->communicator(rank, 0);
       optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1};
-      EXPECT_TRUE(comm.start(0, desc, &values[rank], &values[rank]).ok());
-      EXPECT_TRUE(comm.wait(0).ok());
+      EXPECT_TRUE(comm.start({0}, desc, &values[rank], &values[rank]).ok());
+      EXPECT_TRUE(comm.wait({0}).ok());
     });
   for (std::thread &thread : threads)
     thread.join();

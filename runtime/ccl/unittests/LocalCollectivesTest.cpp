@@ -40,9 +40,9 @@ TEST(LocalCollectives, RanksLeaveTheirWaitsWhenAnotherFails) {
     threads.emplace_back([&, rank] {
       float value = 1;
       Communicator &comm = world.collectives->communicator(rank, 0);
-      outcomes[rank] = comm.start(0, allReduce(1), &value, &value);
+      outcomes[rank] = comm.start({0}, allReduce(1), &value, &value);
       if (outcomes[rank].ok())
-        outcomes[rank] = comm.wait(0);
+        outcomes[rank] = comm.wait({0});
     });
   // Long enough that they block, whatever the scheduler does: the outcome is
   // the same when they have not.
@@ -58,19 +58,23 @@ TEST(LocalCollectives, StartsFailAfterAnAbort) {
   World world = makeWorld(2);
   world.collectives->abort();
   float value = 1;
-  EXPECT_FALSE(
-      world.collectives->communicator(0, 0).start(0, allReduce(1), &value, &value).ok());
+  EXPECT_FALSE(world.collectives->communicator(0, 0)
+                   .start({0}, allReduce(1), &value, &value)
+                   .ok());
 }
 
 TEST(LocalCollectives, NamesTheCommandsWhereRanksDisagree) {
   World world = makeWorld(2);
+  world.control->nameCommands([](int rank, CommandId command) {
+    return concat("h.", rank, " (", command.number, ")");
+  });
   std::vector<Status> outcomes(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank != 2; ++rank)
     threads.emplace_back([&, rank] {
       std::vector<float> values(8);
       Communicator &comm = world.collectives->communicator(rank, 0);
-      uint32_t id = 10 + rank;
+      const CommandId id{uint32_t(10 + rank)};
       ASSERT_TRUE(
           comm.start(id, allReduce(8), values.data(), values.data()).ok());
       outcomes[rank] = comm.wait(id);
@@ -79,8 +83,10 @@ TEST(LocalCollectives, NamesTheCommandsWhereRanksDisagree) {
     thread.join();
   for (const Status &outcome : outcomes) {
     EXPECT_EQ(outcome.code(), StatusCode::Internal);
-    EXPECT_THAT(outcome.message(), HasSubstr("command 10"));
-    EXPECT_THAT(outcome.message(), HasSubstr("command 11"));
+    EXPECT_EQ(
+        outcome.message(),
+        "ranks disagree: rank 0 runs h.0 (10), all_reduce from or to 0 of "
+        "1x8 where rank 1 runs h.1 (11), all_reduce from or to 0 of 1x8");
   }
 }
 
@@ -93,8 +99,8 @@ TEST(LocalCollectives, MaximumKeepsNaN) {
       float own = rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
       optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, 1, 1, 1};
       Communicator &comm = world.collectives->communicator(rank, 0);
-      EXPECT_TRUE(comm.start(0, desc, &own, &results[rank]).ok());
-      EXPECT_TRUE(comm.wait(0).ok());
+      EXPECT_TRUE(comm.start({0}, desc, &own, &results[rank]).ok());
+      EXPECT_TRUE(comm.wait({0}).ok());
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -104,9 +110,24 @@ TEST(LocalCollectives, MaximumKeepsNaN) {
 
 TEST(LocalCollectives, RefusesAWaitWithoutStart) {
   World world = makeWorld(1);
-  Status status = world.collectives->communicator(0, 0).wait(7);
+  Status status = world.collectives->communicator(0, 0).wait({7});
   EXPECT_EQ(status.code(), StatusCode::Internal);
-  EXPECT_THAT(status.message(), HasSubstr("command 7"));
+  EXPECT_THAT(status.message(), HasSubstr("was not started"));
+}
+
+// Two functions may each have a command 3 that starts one.
+TEST(LocalCollectives, TellsCommandsOfFunctionsApart) {
+  World world = makeWorld(1);
+  Communicator &comm = world.collectives->communicator(0, 0);
+  float source[] = {1, 2}, result[] = {0, 0};
+  for (uint32_t function : {0, 1})
+    ASSERT_TRUE(comm.start({3, function}, allReduce(1), &source[function],
+                           &result[function])
+                    .ok());
+  ASSERT_TRUE(comm.wait({3, 1}).ok());
+  EXPECT_EQ(result[1], 2);
+  EXPECT_FALSE(comm.wait({3, 1}).ok());
+  EXPECT_TRUE(comm.wait({3, 0}).ok());
 }
 
 TEST(LocalCollectives, RefusesMoreInFlightThanItHasSlots) {
@@ -114,12 +135,12 @@ TEST(LocalCollectives, RefusesMoreInFlightThanItHasSlots) {
   Communicator &comm = world.collectives->communicator(0, 0);
   float value = 1;
   for (uint32_t id = 0; id != Communicator::kMaxInFlight; ++id)
-    ASSERT_TRUE(comm.start(id, allReduce(1), &value, &value).ok());
-  EXPECT_FALSE(comm.start(99, allReduce(1), &value, &value).ok());
+    ASSERT_TRUE(comm.start({id}, allReduce(1), &value, &value).ok());
+  EXPECT_FALSE(comm.start({99}, allReduce(1), &value, &value).ok());
   for (uint32_t id = 0; id != Communicator::kMaxInFlight; ++id)
-    ASSERT_TRUE(comm.wait(id).ok());
-  EXPECT_TRUE(comm.start(99, allReduce(1), &value, &value).ok());
-  EXPECT_TRUE(comm.wait(99).ok());
+    ASSERT_TRUE(comm.wait({id}).ok());
+  EXPECT_TRUE(comm.start({99}, allReduce(1), &value, &value).ok());
+  EXPECT_TRUE(comm.wait({99}).ok());
 }
 
 } // namespace

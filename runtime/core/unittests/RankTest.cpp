@@ -104,6 +104,18 @@ TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
   EXPECT_GT(rank->communicationTimes()[0].exposed, 0);
 }
 
+TEST_F(RankTest, WhoWatchesSeesTheFunctionsCommand) {
+  EXPECT_EQ(rank->activity.command.load(), CommandId());
+  rank->function = 2;
+  ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}).ok());
+  EXPECT_EQ(rank->activity.command.load(), (CommandId{5, 2}));
+  EXPECT_EQ(rank->activity.waitingCommand.load(), (CommandId{5, 2}));
+  ASSERT_TRUE(wait(5).ok());
+  optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
+  ASSERT_TRUE(rank->launch(7, desc, nullptr, nullptr).ok());
+  EXPECT_EQ(rank->activity.command.load(), (CommandId{7, 2}));
+}
+
 TEST_F(RankTest, AFailedCollectiveIsNamed) {
   Status status = start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4});
   EXPECT_EQ(status.code(), StatusCode::Internal);

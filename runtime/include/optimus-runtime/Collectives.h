@@ -28,7 +28,8 @@ namespace optrt {
 /// once, used by one thread, in the order of the queue that its commands are on
 /// (Device::call). All members start the same collectives in the same order;
 /// each waits for them in any order. The back-end checks what it can and names
-/// the command where members differ.
+/// the commands where members differ; otherwise who calls it says of which
+/// command a failure is.
 ///
 /// Between start and wait the source must not be written and the destination
 /// must not be touched. At most kMaxInFlight collectives may be started and
@@ -50,12 +51,12 @@ public:
 
   /// Starts the collective `id`. The descriptor is copied, the buffers are
   /// borrowed until the wait returns.
-  virtual Status start(uint32_t id, const optrt_collective_desc &desc,
+  virtual Status start(CommandId id, const optrt_collective_desc &desc,
                        const float *src, float *dst) = 0;
 
   /// Waits for the collective that was started under `id`: its destination is
   /// complete and its source may be reused. Fails when another rank failed.
-  virtual Status wait(uint32_t id) = 0;
+  virtual Status wait(CommandId id) = 0;
 
   /// The rank goes on to something else: whatever it has started on any of its
   /// communicators must progress without it. Costs nothing when all is done;
@@ -67,8 +68,8 @@ public:
   virtual Clock::time_point completionOfLastWait() const = 0;
 
 protected:
-  static Status tooManyInFlight(uint32_t id);
-  static Status notStarted(uint32_t id);
+  static Status tooManyInFlight();
+  static Status notStarted();
 };
 
 /// "broadcast", "reduce", ... for an OPTRT_BROADCAST ...

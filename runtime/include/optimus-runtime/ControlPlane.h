@@ -31,25 +31,40 @@
 
 namespace optrt {
 
+/// A command of one of a library's functions.
+struct CommandId {
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  uint32_t number = kNone;
+  uint32_t function = 0; ///< among those of the manifest
+
+  bool operator==(const CommandId &) const = default;
+};
+
+/// What people know a rank's command by: "h.3.mlp.up (gemm, gpt2.py:151)".
+using CommandNames = std::function<std::string(int rank, CommandId command)>;
+
 /// What a rank is doing. Its thread writes; whoever watches the rank reads, at
 /// any time.
 struct RankActivity {
   static constexpr int kMaxAxes = 8;
 
   /// The command that began last.
-  std::atomic<uint32_t> command{0};
+  std::atomic<CommandId> command{};
   /// How many collectives the rank has begun to start on each mesh axis.
   std::array<std::atomic<uint64_t>, kMaxAxes> started{};
   /// Ticks of the steady clock at which the rank entered a collective's start
   /// or wait; 0 while it is in none. The rest says in which, and is written
   /// before.
   std::atomic<int64_t> since{0};
-  std::atomic<uint32_t> waitingCommand{0};
-  std::atomic<int32_t> waitingKind{0}, waitingAxis{0};
+  std::atomic<CommandId> waitingCommand{};
+  std::atomic<int32_t> waitingAxis{0};
   /// Which of the axis's collectives, from 1. Axis -1 stands for the control
   /// plane, where a rank may wait as long as it takes.
   std::atomic<uint64_t> waitingSequence{0};
 };
+static_assert(std::atomic<CommandId>::is_always_lock_free,
+              "a rank writes it with every command");
 
 /// How ranks that die or stall are noticed.
 struct WatchOptions {
@@ -57,7 +72,8 @@ struct WatchOptions {
   /// 0: nobody watches.
   double timeoutSeconds = 0;
   /// Called once in every process, on a thread of the control plane's, with who
-  /// is to blame; must end the process. `speaks` is true in the one that prints.
+  /// is to blame; must end the process. `speaks` is true in the one that
+  /// prints.
   std::function<void(const Status &status, bool speaks)> onStall;
 };
 
@@ -120,6 +136,12 @@ public:
   // Faults
   //===--------------------------------------------------------------------===//
 
+  /// Says what people call commands, of whatever rank; from any thread, until
+  /// the control plane ends. Before watch().
+  void nameCommands(CommandNames newNames) { names = std::move(newNames); }
+  /// A command's name, or its number where nobody has said.
+  std::string nameOf(int rank, CommandId command) const;
+
   /// What a rank of this process is doing; lives until the next layOut().
   virtual RankActivity &activity(int rank) = 0;
 
@@ -133,6 +155,9 @@ public:
   /// Ends the whole job at once with an exit code, without waiting for the
   /// other processes.
   [[noreturn]] virtual void exitJob(int code) = 0;
+
+private:
+  CommandNames names;
 };
 
 /// For ranks that are threads of this process.

@@ -99,8 +99,8 @@ public:
   std::vector<Traffic> traffic;
   /// The collectives that were started and not waited for.
   struct StartedCollective {
-    uint32_t command;
-    int32_t axis, kind;
+    CommandId command;
+    int32_t axis;
     uint64_t sequence; ///< of its axis, from 1
     Communicator::Clock::time_point begin;
   };
@@ -124,6 +124,8 @@ public:
   std::vector<CommunicationTime> communicationTimes() const;
   /// The program whose commands are run, for names in errors; null for none.
   const BoundProgram *program = nullptr;
+  /// Its number among the manifest's functions, for those who watch.
+  uint32_t function = 0;
   /// Null for none, which costs a command one branch.
   CommandObserver *observer = nullptr;
 
