@@ -89,6 +89,7 @@ Status Session::load(const Checkpoint &checkpoint) {
 }
 
 Status Session::save(const std::string &dir, const TrainingState &state) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
   std::vector<int64_t> saved;
   for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
     const Buffer &buffer = manifest().buffers[i];
@@ -111,7 +112,8 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
     }
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(control.agree(control.isRoot() ? prepare() : okStatus()));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(control.isRoot() ? prepare() : okStatus()));
 
   // After a failure the root goes on receiving, or the others would wait.
   Status written;

@@ -206,7 +206,8 @@ Status bench(const BenchOptions &options, World &world) {
                       sessionOptions({"train_step"}, options.ranks)));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
   warnOfOversubscription(world, *session);
-  OPTRT_ASSIGN_OR_RETURN(BenchResult result, measure(*session, *world.control, options));
+  OPTRT_ASSIGN_OR_RETURN(BenchResult result,
+                         measure(*session, *world.control, options));
   if (world.control->isRoot())
     (options.json ? printJson : print)(options, *session, world, result);
   return okStatus();

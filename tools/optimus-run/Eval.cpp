@@ -64,8 +64,8 @@ Status eval(const EvalOptions &options, World &world) {
       Session::create(*library, world,
                       sessionOptions({"eval_step"}, options.ranks)));
   OPTRT_RETURN_IF_ERROR(control.agree(checkpoint
-                                        ? session->load(*checkpoint)
-                                        : session->initialize(options.seed)));
+                                          ? session->load(*checkpoint)
+                                          : session->initialize(options.seed)));
 
   StatusOr<Evaluation> result = evaluate(*session, control, *data);
   if (!result.ok())

@@ -36,7 +36,8 @@ public:
 
   /// Whether some process of the job has got a signal or brings a failure; the
   /// same in every process. Collective.
-  static Interruption agreed(optrt::ControlPlane &control, const optrt::Status &own);
+  static Interruption agreed(optrt::ControlPlane &control,
+                             const optrt::Status &own);
 };
 
 /// For instance "SIGINT".

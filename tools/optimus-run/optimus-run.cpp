@@ -29,7 +29,7 @@ using namespace optimus_run;
 namespace {
 
 StatusOr<World> createWorld(const std::string &backend,
-                                             const Launcher &launcher) {
+                            const Launcher &launcher) {
   bool isMpirun = launcher.kind == Launcher::Kind::OpenMpi;
   if (backend.empty())
     OPTRT_RETURN_IF_ERROR(checkLauncher(launcher));
@@ -78,7 +78,8 @@ int runJob(const CommandLine &line, const Launcher &launcher) {
     return runCommand(line, world);
   } catch (...) {
     // While there is a world: the other processes wait for this one.
-    return finish(failJob(*world.control, statusOfException()), /*speaks=*/true);
+    return finish(failJob(*world.control, statusOfException()),
+                  /*speaks=*/true);
   }
 }
 
