@@ -36,6 +36,9 @@ int64_t firstOfGroup(const Mesh &mesh, int64_t rank,
   return mesh.rank(coordinates);
 }
 
+/// Of a sequence, with calls that are repeated twice.
+constexpr size_t kMaxSteps = size_t(1) << 24;
+
 /// Steps through a sequence on the ranks of a table.
 class SequenceChecker {
 public:
@@ -59,12 +62,33 @@ public:
   }
 
 private:
+  /// A call that carries nothing, while nothing is carried, leaves all as it is.
+  bool matters(const FunctionT &function) {
+    if (!carried.empty())
+      return true;
+    auto [place, isNew] = carries.try_emplace(&function, false);
+    if (isNew)
+      place->second = std::any_of(
+          function.commands.begin(), function.commands.end(),
+          [](const std::unique_ptr<CommandT> &command) {
+            const WaitT *wait = command->action.AsWait();
+            return carriedOf(*command) != 0 || (wait && wait->carried != 0);
+          });
+    return place->second;
+  }
+
   struct Start {
     std::string name;
     std::vector<uint32_t> axes;
   };
 
   Status step(const FunctionT &function) {
+    if (!matters(function))
+      return okStatus();
+    numSteps += function.commands.size();
+    if (numSteps > kMaxSteps)
+      return wrong(concat("the sequence has more than ", kMaxSteps,
+                          " commands while something is carried"));
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
       const CommandT &command = *function.commands[number];
       const std::vector<uint32_t> &axes = function.queues[command.queue]->axes;
@@ -112,6 +136,8 @@ private:
 
   const TargetT &target;
   const ProgramTableT &table;
+  std::map<const FunctionT *, bool> carries;
+  size_t numSteps = 0;
   std::map<uint32_t, Start> carried;
   std::map<std::vector<uint32_t>, int> underWay;
 };

@@ -94,6 +94,20 @@ TEST_F(ProgramSequenceTest, ARepeatedCallMustFitBehindItself) {
          "carried under number 3, as is first.gather");
 }
 
+TEST_F(ProgramSequenceTest, GivesUpOnSequencesWithoutEnd) {
+  function("first", 0, 3);
+  FunctionWriter f = programs.function("long");
+  View x = f.argument(ElementType::F32, 8);
+  for (int i = 0; i != 4096; ++i)
+    f.fill(x);
+  std::vector<std::pair<std::string, uint32_t>> calls(4100, {"long", 1});
+  programs.sequence("short", calls);
+  calls.insert(calls.begin(), {"first", 1});
+  programs.sequence("s", calls);
+  refuse("sequence s: call 4096 of long: the sequence has more than 16777216 "
+         "commands while something is carried");
+}
+
 TEST_F(ProgramSequenceTest, CallsWhatIsThere) {
   function("first", 0, 0);
   programs.sequence("s", {{"second", 1}});
