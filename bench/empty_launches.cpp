@@ -46,10 +46,10 @@ int main() {
   ProgramsT written = programs.finish();
   ProgramsT all = must(unpack(pack(written)));
 
-  std::unique_ptr<World> world = createLocalWorld();
-  if (Status status = world->configure(std::vector<int64_t>{1}); !status.ok())
+  World world = createLocalWorld();
+  if (Status status = world.layOut(mesh); !status.ok())
     return 1;
-  Rank rank(mesh, *world, 0, std::make_unique<CpuDevice>(1));
+  Rank rank(mesh, world, 0, std::make_unique<CpuDevice>(1));
   std::vector<float> memory(1024);
   char *const arenas[] = {reinterpret_cast<char *>(memory.data())};
   BoundProgram launches =

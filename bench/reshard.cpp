@@ -106,11 +106,11 @@ Status run(const Arguments &arguments, World &world) {
   else
     OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                             openCheckpoint(world, arguments.load));
+                             openCheckpoint(*world.control, arguments.load));
       OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
           manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
           savedTensors(manifest, CheckpointFile::Optimizer)));
-      return world.agree(session->load(*checkpoint));
+      return world.control->agree(session->load(*checkpoint));
     }));
   if (!arguments.save.empty())
     OPTRT_RETURN_IF_ERROR(measure(phases, "save", [&] {
@@ -121,10 +121,10 @@ Status run(const Arguments &arguments, World &world) {
 
   RankMemory memory = session->largestRankMemory();
   json processes = json::array();
-  for (const std::string &text : world.allGather(phases.dump()))
+  for (const std::string &text : world.control->allGather(phases.dump()))
     processes.push_back(json::parse(text));
-  if (world.isRoot())
-    std::cout << json{{"ranks", world.size()},
+  if (world.control->isRoot())
+    std::cout << json{{"ranks", world.control->size()},
                       {"model_bytes", 4 * manifest.numParamElements()},
                       {"parameters", memory.parameters},
                       {"moments", memory.moments},
@@ -146,13 +146,13 @@ int main(int argc, char **argv) {
   StatusOr<Arguments> arguments = parse(argc, argv);
   if (!arguments.ok())
     return fail(arguments.status());
-  StatusOr<std::unique_ptr<World>> world =
+  StatusOr<World> world =
       startedByMpirun() ? createMpiWorld() : createLocalWorld();
   if (!world.ok())
     return fail(world.status());
-  Status status = run(*arguments, **world);
+  Status status = run(*arguments, *world);
   if (status.ok())
     return 0;
   int code = fail(status);
-  (*world)->exitJob(code);
+  world->control->exitJob(code);
 }

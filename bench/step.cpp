@@ -352,9 +352,9 @@ int main(int argc, char **argv) {
     profiles[rank] = std::make_unique<RankProfile>(library->target());
   options.observe = [&](int rank) { return profiles.at(rank).get(); };
   const Manifest &manifest = library->manifest();
-  std::unique_ptr<World> world = createLocalWorld();
+  World world = createLocalWorld();
   std::unique_ptr<Session> session =
-      must(Session::create(*library, *world, options));
+      must(Session::create(*library, world, options));
   initialize(*session, checkpoint);
   std::unique_ptr<Dataset> data;
   if (!dataPath.empty())
@@ -363,7 +363,7 @@ int main(int argc, char **argv) {
   PlainProducts plain;
   std::cout << nlohmann::json{{"ready", true},
                               {"parameters", manifest.numParamElements()},
-                              {"ranks", world->size()},
+                              {"ranks", world.control->size()},
                               {"threads", session->threadsPerRank()}}
             << std::endl;
 

@@ -14,7 +14,7 @@
 namespace optrt {
 
 ActivitySnapshot snapshot(const RankActivity &activity) {
-  using Clock = Communicator::Clock;
+  using Clock = std::chrono::steady_clock;
   ActivitySnapshot copy;
   for (int axis = 0; axis != RankActivity::kMaxAxes; ++axis)
     copy.started[axis] = activity.started[axis].load(std::memory_order_relaxed);
@@ -23,7 +23,6 @@ ActivitySnapshot snapshot(const RankActivity &activity) {
   if (since == 0)
     return copy;
   copy.waitingCommand = activity.waitingCommand.load(std::memory_order_relaxed);
-  copy.waitingKind = activity.waitingKind.load(std::memory_order_relaxed);
   copy.waitingAxis = activity.waitingAxis.load(std::memory_order_relaxed);
   copy.waitingSequence =
       activity.waitingSequence.load(std::memory_order_relaxed);
@@ -41,9 +40,9 @@ namespace {
 
 class Search {
 public:
-  Search(std::span<const RankReport> ranks, const MeshAxes &mesh,
-         double timeoutSeconds)
-      : ranks(ranks), mesh(mesh), timeout(timeoutSeconds) {}
+  Search(std::span<const RankReport> ranks, const optimus_support::Mesh &mesh,
+         const CommandNames &names, double timeoutSeconds)
+      : ranks(ranks), mesh(mesh), names(names), timeout(timeoutSeconds) {}
 
   std::optional<Stall> run() const {
     for (int rank = 0; rank != size(); ++rank)
@@ -76,21 +75,19 @@ private:
     const ActivitySnapshot &at = ranks[rank].activity;
     if (at.waitingAxis < 0)
       return "the exchange between two runs of a function";
-    return concat("command ", at.waitingCommand, " (",
-                  collectiveName(at.waitingKind), "), collective ",
+    return concat(names(rank, at.waitingCommand), ", collective ",
                   at.waitingSequence, " on mesh axis ",
-                  mesh.names[at.waitingAxis]);
+                  mesh.axes()[at.waitingAxis].name);
   }
 
   /// The ranks that differ from this one only in its index on an axis.
   std::vector<int> members(int rank, int axis) const {
-    int64_t stride = 1;
-    for (std::size_t next = axis + 1; next != mesh.sizes.size(); ++next)
-      stride *= mesh.sizes[next];
-    int64_t index = rank / stride % mesh.sizes[axis];
+    std::vector<int64_t> coordinates = mesh.coordinates(rank);
     std::vector<int> result;
-    for (int64_t i = 0; i != mesh.sizes[axis]; ++i)
-      result.push_back(static_cast<int>(rank + (i - index) * stride));
+    for (int64_t i = 0; i != mesh.axisSize(axis); ++i) {
+      coordinates[axis] = i;
+      result.push_back(static_cast<int>(mesh.rank(coordinates)));
+    }
     return result;
   }
 
@@ -106,9 +103,11 @@ private:
   /// What a rank that is no more did, and who waits for it.
   std::string lastWord(int rank) const {
     const ActivitySnapshot &at = ranks[rank].activity;
-    std::string text =
-        at.waits() ? concat("; it was in ", collectiveOf(rank))
-                   : concat("; its last known command was ", at.command);
+    std::string text = "; it had begun no command";
+    if (at.waits())
+      text = concat("; it was in ", collectiveOf(rank));
+    else if (at.command.number != CommandId::kNone)
+      text = concat("; the last known of it was ", names(rank, at.command));
     int longest = -1;
     for (int other = 0; other != size(); ++other)
       if (other != rank && ranks[other].activity.waits() &&
@@ -134,9 +133,12 @@ private:
                                    "network between them does not move")};
       const ActivitySnapshot &at = ranks[culprit].activity;
       if (!at.waits() || at.waitingAxis < 0)
-        return Stall{culprit, concat("rank ", culprit, " stalled in command ",
-                                     at.command, ": ", waits,
-                                     ", which it has not started")};
+        return Stall{culprit,
+                     concat("rank ", culprit, " stalled ",
+                            at.command.number == CommandId::kNone
+                                ? std::string("before its first command")
+                                : concat("in ", names(culprit, at.command)),
+                            ": ", waits, ", which it has not started")};
       waiting = culprit;
     }
     return Stall{waiting, concat("ranks wait for each other: rank ", waiting,
@@ -144,15 +146,18 @@ private:
   }
 
   std::span<const RankReport> ranks;
-  const MeshAxes &mesh;
+  const optimus_support::Mesh &mesh;
+  const CommandNames &names;
   const double timeout;
 };
 
 } // namespace
 
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
-                               const MeshAxes &mesh, double timeoutSeconds) {
-  return Search(ranks, mesh, timeoutSeconds).run();
+                               const optimus_support::Mesh &mesh,
+                               const CommandNames &names,
+                               double timeoutSeconds) {
+  return Search(ranks, mesh, names, timeoutSeconds).run();
 }
 
 } // namespace optrt

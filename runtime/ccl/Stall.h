@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_STALL_H
 #define OPTIMUS_RUNTIME_CCL_STALL_H
 
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <array>
 #include <optional>
@@ -24,8 +24,8 @@ struct ActivitySnapshot {
   std::array<uint64_t, RankActivity::kMaxAxes> started{};
   uint64_t waitingSequence = 0;
   double waitedSeconds = -1; ///< below 0: in no collective
-  uint32_t command = 0, waitingCommand = 0;
-  int32_t waitingKind = 0, waitingAxis = 0;
+  CommandId command, waitingCommand;
+  int32_t waitingAxis = 0;
 
   bool waits() const { return waitedSeconds >= 0; }
 };
@@ -39,12 +39,6 @@ struct RankReport {
   bool gone = false;        ///< its process has ended without saying so
 };
 
-/// The mesh, first axis slowest.
-struct MeshAxes {
-  std::vector<std::string> names;
-  std::vector<int64_t> sizes;
-};
-
 struct Stall {
   int rank; ///< the culprit
   /// Names the rank, what it did last, and a collective that waits for it.
@@ -53,9 +47,12 @@ struct Stall {
 
 /// The rank that died, or was silent for longer than `timeoutSeconds`, or has
 /// not started a collective that another has waited for as long. Where that
-/// one waits itself for another, the last of them.
+/// one waits itself for another, the last of them. Commands are called by
+/// `names`.
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
-                               const MeshAxes &mesh, double timeoutSeconds);
+                               const optimus_support::Mesh &mesh,
+                               const CommandNames &names,
+                               double timeoutSeconds);
 
 } // namespace optrt
 

@@ -13,7 +13,7 @@
 #include "RankBuffers.h"
 #include "optimus-runtime/Session.h"
 
-#include <map>
+#include <vector>
 
 namespace optrt {
 
@@ -26,7 +26,7 @@ struct Session::LocalRank {
   Rank context;
   RankBuffers buffers;
   DeviceMemory arena;
-  std::map<std::string, BoundProgram, std::less<>> programs;
+  std::vector<BoundProgram> programs; ///< one a callable
 };
 
 } // namespace optrt

@@ -56,6 +56,43 @@ Status checkFunction(const Manifest &manifest, const Function &described,
   return okStatus();
 }
 
+/// That what calls of a sequence bind is there and as large, and that a call is
+/// passed nothing twice of which it writes one.
+Status checkSequence(const Manifest &manifest, const SequenceT &sequence) {
+  for (const std::unique_ptr<CallT> &call : sequence.calls) {
+    const Function *function = manifest.findFunction(call->function);
+    if (!function)
+      return invalidArgument(concat("calls ", call->function,
+                                    ", which the manifest does not list"));
+    std::vector<int64_t> buffers;
+    for (const Arg &arg : function->args)
+      buffers.push_back(arg.buffer);
+    for (const std::unique_ptr<BindingT> &binding : call->bindings) {
+      const std::optional<int64_t> found = manifest.findBuffer(binding->buffer);
+      int64_t &bound = buffers[binding->argument];
+      const Buffer &own = manifest.buffers[bound];
+      if (!found || manifest.buffers[*found].type != own.type ||
+          manifest.buffers[*found].numBytes() != own.numBytes())
+        return invalidArgument(
+            concat("binds argument ", binding->argument, " of ", call->function,
+                   " to \"", binding->buffer, "\"; expected a buffer of ",
+                   own.numBytes(), " bytes of ", toString(own.type), ", as \"",
+                   own.name, "\" is"));
+      bound = *found;
+    }
+    for (size_t i = 0; i != buffers.size(); ++i)
+      for (size_t j = 0; j != i; ++j)
+        if (buffers[i] == buffers[j] &&
+            (function->args[i].access != optrt::Access::Read ||
+             function->args[j].access != optrt::Access::Read))
+          return invalidArgument(
+              concat("passes \"", manifest.buffers[buffers[i]].name, "\" to ",
+                     call->function, " as arguments ", j, " and ", i,
+                     ", one of which it writes"));
+  }
+  return okStatus();
+}
+
 } // namespace
 
 Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
@@ -74,6 +111,9 @@ Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
                                       ", which the library does not have"));
       OPTRT_RETURN_IF_ERROR(checkFunction(manifest, described, *function));
     }
+  for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
+    OPTRT_RETURN_IF_ERROR(checkSequence(manifest, *sequence)
+                              .withContext("sequence " + sequence->name));
   return okStatus();
 }
 

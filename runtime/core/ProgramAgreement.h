@@ -16,8 +16,9 @@ namespace optrt {
 
 /// Checks that tables which are valid by themselves go with a manifest: the
 /// same mesh and functions, and of each the same arguments, of the same sizes,
-/// and the same arena and number of commands. What the runtime allocates by the
-/// manifest then holds what commands touch by the tables.
+/// and the same arena and number of commands; and that sequences bind buffers
+/// that there are. What the runtime allocates by the manifest then holds what
+/// commands touch by the tables.
 Status checkAgreement(const Manifest &manifest,
                       const optimus_support::program::ProgramsT &programs,
                       const optimus_support::program::TargetT &target);

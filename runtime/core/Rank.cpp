@@ -17,12 +17,12 @@ using namespace optrt;
 using Clock = Communicator::Clock;
 
 Rank::Rank(const Mesh &mesh, World &world, int rank,
-                       std::unique_ptr<Device> device)
+           std::unique_ptr<Device> device)
     : mesh(mesh), rank(rank), device(std::move(device)),
-      traffic(mesh.numAxes()), activity(world.activity(rank)),
+      traffic(mesh.numAxes()), activity(world.control->activity(rank)),
       exposed(mesh.numAxes()) {
   for (int axis = 0; axis != mesh.numAxes(); ++axis)
-    communicators.push_back(&world.communicator(rank, axis));
+    communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
 void Rank::resetCounters() {
@@ -86,7 +86,7 @@ Status Rank::report(uint32_t command, const char *what, Status status) const {
 }
 
 void Rank::beginLocal(uint32_t command) {
-  activity.command.store(command, std::memory_order_relaxed);
+  activity.command.store({command, function}, std::memory_order_relaxed);
   if (!startedCollectives.empty())
     communicators[startedCollectives[0].axis]->overlap();
 }
@@ -94,13 +94,11 @@ void Rank::beginLocal(uint32_t command) {
 /// While it lives, the rank is in a collective's start or wait.
 class Rank::InCollective {
 public:
-  InCollective(Rank &rank, uint32_t command, int32_t kind, int32_t axis,
-               uint64_t sequence)
+  InCollective(Rank &rank, CommandId command, int32_t axis, uint64_t sequence)
       : rank(rank), axis(axis), begin(Clock::now()) {
     RankActivity &activity = rank.activity;
     activity.command.store(command, std::memory_order_relaxed);
     activity.waitingCommand.store(command, std::memory_order_relaxed);
-    activity.waitingKind.store(kind, std::memory_order_relaxed);
     activity.waitingAxis.store(axis, std::memory_order_relaxed);
     activity.waitingSequence.store(sequence, std::memory_order_relaxed);
     activity.since.store(begin.time_since_epoch().count(),
@@ -218,13 +216,13 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
       counted.bytes += collectiveBytes(desc, n);
     uint64_t sequence = 1 + activity.started[desc.axis].fetch_add(
                                 1, std::memory_order_relaxed);
+    const CommandId id{site.number, function};
     return device->call(site.queue, [=, this, &desc]() -> Status {
-      InCollective here(*this, site.number, desc.kind, desc.axis, sequence);
+      InCollective here(*this, id, desc.axis, sequence);
       OPTRT_RETURN_IF_ERROR(communicators[desc.axis]->start(
-          site.number, desc, static_cast<const float *>(from),
+          id, desc, static_cast<const float *>(from),
           static_cast<float *>(to)));
-      startedCollectives.push_back(
-          {site.number, desc.axis, desc.kind, sequence, here.entered()});
+      startedCollectives.push_back({id, desc.axis, sequence, here.entered()});
       return okStatus();
     });
   };
@@ -232,10 +230,11 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
 }
 
 Status Rank::waitForCollective(Site site, uint32_t started) {
-  Status status = device->call(site.queue, [this, started]() -> Status {
+  const CommandId id{started, function};
+  Status status = device->call(site.queue, [this, id]() -> Status {
     // Few are in flight at a time.
     for (std::size_t i = 0; i != startedCollectives.size(); ++i) {
-      if (startedCollectives[i].command != started)
+      if (startedCollectives[i].command != id)
         continue;
       StartedCollective one = startedCollectives[i];
       startedCollectives[i] = startedCollectives.back();
@@ -243,8 +242,8 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
       Communicator &communicator = *communicators[one.axis];
       Status status;
       {
-        InCollective here(*this, started, one.kind, one.axis, one.sequence);
-        status = communicator.wait(started);
+        InCollective here(*this, id, one.axis, one.sequence);
+        status = communicator.wait(id);
       }
       intervals.push_back(
           {one.axis, one.begin, communicator.completionOfLastWait()});

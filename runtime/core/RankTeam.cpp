@@ -50,43 +50,69 @@ void RankTeam::note(Status status) {
   onFailure();
 }
 
-static Status attempt(const std::function<Status(int)> &body, int index) {
+/// False for a failure.
+bool RankTeam::attempt(const Body &body, int index) {
+  Status status;
   try {
-    return body(index);
+    status = body(index);
   } catch (...) {
-    return statusOfException();
+    status = statusOfException();
   }
+  bool ok = status.ok();
+  note(std::move(status));
+  return ok;
 }
 
-Status RankTeam::run(const std::function<Status(int)> &body) {
+Status RankTeam::submit(Body newStart, Body newFinish) {
+  if (busy)
+    return internal("ranks were handed a task while another is under way");
+  busy = true;
+  start = std::move(newStart);
+  finish = std::move(newFinish);
   if (threads.empty()) {
     firstFailure = okStatus();
-    note(attempt(body, 0));
-    return firstFailure;
+    hasStarted = attempt(start, 0);
+    return okStatus();
   }
-  std::unique_lock lock(mutex);
+  std::lock_guard lock(mutex);
   firstFailure = okStatus();
-  task = &body;
   running = static_cast<int>(threads.size());
   ++generation;
   wake.notify_all();
+  return okStatus();
+}
+
+Status RankTeam::collect() {
+  if (!busy)
+    return internal("ranks were asked for the outcome of no task");
+  busy = false;
+  if (threads.empty()) {
+    if (hasStarted)
+      attempt(finish, 0);
+    return firstFailure;
+  }
+  std::unique_lock lock(mutex);
   done.wait(lock, [&] { return running == 0; });
   return firstFailure;
+}
+
+Status RankTeam::run(const Body &body) {
+  OPTRT_RETURN_IF_ERROR(submit(body, [](int) { return okStatus(); }));
+  return collect();
 }
 
 void RankTeam::work(int index) {
   uint64_t seen = 0;
   while (true) {
-    const std::function<Status(int)> *mine;
     {
       std::unique_lock lock(mutex);
       wake.wait(lock, [&] { return stopping || generation != seen; });
       if (stopping)
         return;
       seen = generation;
-      mine = task;
     }
-    note(attempt(*mine, index));
+    if (attempt(start, index))
+      attempt(finish, index);
     std::lock_guard lock(mutex);
     if (--running == 0)
       done.notify_one();

@@ -8,10 +8,13 @@
 
 #include "optimus-runtime/Session.h"
 
+#include "CollectiveAgreement.h"
 #include "LocalRank.h"
+#include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -23,12 +26,12 @@ namespace optrt {
 namespace {
 
 /// The ranks that share the cores of usableCores().
-int ranksOnTheseCores(const World &world) {
+int ranksOnTheseCores(const ControlPlane &control) {
   // mpirun may have bound each process to cores of its own.
-  if (world.numLocalRanks() == 1 && world.ranksOnThisHost() > 1 &&
+  if (control.numLocalRanks() == 1 && control.ranksOnThisHost() > 1 &&
       usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
     return 1;
-  return world.ranksOnThisHost();
+  return control.ranksOnThisHost();
 }
 
 /// Where a buffer counts.
@@ -48,23 +51,57 @@ int64_t RankMemory::*categoryOf(const Buffer &buffer) {
 } // namespace
 
 Session::Session(const ModelLibrary &library, World &world)
-    : library(library), world(world) {}
+    : library(library), world(world), control(*world.control) {}
 
-Session::~Session() = default;
+/// Names commands by the tables of a library, as long as it is there. Watchers
+/// of ranks do not end with a session.
+class Session::CommandNamer {
+public:
+  explicit CommandNamer(const ModelLibrary &library) : library(&library) {}
+
+  std::string nameOf(int rank, CommandId command) const {
+    std::lock_guard lock(mutex);
+    // What another process says may be anything.
+    if (library && command.function < library->manifest().functions.size()) {
+      const auto &table =
+          optimus_support::program::tableOf(library->target(), rank);
+      const auto &function = *optimus_support::program::findFunction(
+          table, library->manifest().functions[command.function].name);
+      if (command.number < function.commands.size())
+        return optimus_support::program::describe(library->target(), table,
+                                                  function, command.number);
+    }
+    return concat("command ", command.number);
+  }
+  void forget() {
+    std::lock_guard lock(mutex);
+    library = nullptr;
+  }
+
+private:
+  mutable std::mutex mutex;
+  const ModelLibrary *library;
+};
+
+Session::~Session() {
+  if (names)
+    names->forget();
+}
 
 StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
                                                    World &world,
                                                    SessionOptions options) {
   std::unique_ptr<Session> session(new Session(library, world));
-  OPTRT_RETURN_IF_ERROR(world.agree(session->build(std::move(options))));
+  OPTRT_RETURN_IF_ERROR(
+      world.control->agree(session->build(std::move(options))));
   return session;
 }
 
 Status Session::build(SessionOptions options) {
   const Manifest &manifest = library.manifest();
 
-  std::vector<std::string> hashes = world.allGather(manifest.sourceHash);
-  std::vector<std::string> layouts = world.allGather(
+  std::vector<std::string> hashes = control.allGather(manifest.sourceHash);
+  std::vector<std::string> layouts = control.allGather(
       concat(manifest.strategy, " on ", manifest.mesh.toString()));
   for (std::size_t r = 0; r != hashes.size(); ++r)
     if (hashes[r] != hashes[0])
@@ -74,50 +111,54 @@ Status Session::build(SessionOptions options) {
                  " with source hash ", hashes[r], ", and ", layouts[0],
                  " with ", hashes[0], "; copy the same file to every host"));
 
-  std::vector<int64_t> sizes;
-  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
-    sizes.push_back(axis.size);
-  OPTRT_RETURN_IF_ERROR(world.agree(world.configure(sizes)));
+  OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
+  OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
+  std::vector<std::string> called;
+  for (const Callable &callable : callables)
+    called.push_back(callable.function->name);
+  OPTRT_RETURN_IF_ERROR(
+      agreeOnCollectives(control, library.target(), manifest.mesh, called));
+  names = std::make_shared<CommandNamer>(library);
+  control.nameCommands([names = names](int rank, CommandId command) {
+    return names->nameOf(rank, command);
+  });
   WatchOptions watch;
   watch.timeoutSeconds = options.timeoutSeconds;
   watch.onStall = options.onStall;
-  for (const optimus_support::MeshAxis &axis : manifest.mesh.axes())
-    watch.axisNames.push_back(axis.name);
-  OPTRT_RETURN_IF_ERROR(world.watch(std::move(watch)));
+  OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
-  OPTRT_RETURN_IF_ERROR(chooseBuffers(options.functions));
+  chooseBuffers();
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
-                : std::max(1, usableCores() / ranksOnTheseCores(world));
-  world.expectThreads(threads);
+                : std::max(1, usableCores() / ranksOnTheseCores(control));
+  world.collectives->expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(options.device));
   OPTRT_ASSIGN_OR_RETURN(
-      team, RankTeam::create(world.numLocalRanks(), [this] { world.abort(); }));
-  ranks.resize(world.numLocalRanks());
+      team, RankTeam::create(control.numLocalRanks(),
+                             [this] { world.collectives->abort(); }));
+  ranks.resize(control.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                            devices.create(threads));
     ranks[i] = std::make_unique<LocalRank>(
-        manifest.mesh, world, world.firstRank() + i, std::move(device));
+        manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
       ranks[i]->context.observer = options.observe(ranks[i]->context.rank);
-    return buildRank(*ranks[i], options);
+    return buildRank(*ranks[i]);
   });
 }
 
-Status Session::chooseBuffers(const std::vector<std::string> &functions) {
+void Session::chooseBuffers() {
   const Manifest &manifest = library.manifest();
   std::set<int64_t> used, written;
-  for (const std::string &name : functions) {
-    const Function *function = manifest.findFunction(name);
-    if (!function)
-      return invalidArgument("model library `" + library.path() +
-                             "` has no function " + name);
-    for (const Arg &arg : function->args) {
-      used.insert(arg.buffer);
-      if (arg.access != Access::Read)
-        written.insert(arg.buffer);
+  int64_t arenaBytes = 0;
+  for (const Callable &callable : callables) {
+    arenaBytes = std::max(arenaBytes, callable.function->arenaBytes);
+    for (std::size_t i = 0; i != callable.buffers.size(); ++i) {
+      used.insert(callable.buffers[i]);
+      if (callable.function->args[i].access != Access::Read)
+        written.insert(callable.buffers[i]);
     }
   }
   held.assign(used.begin(), used.end());
@@ -130,15 +171,11 @@ Status Session::chooseBuffers(const std::vector<std::string> &functions) {
     const Buffer &buffer = manifest.buffers[index];
     memory.*categoryOf(buffer) += alignedSize(buffer.numBytes());
   }
-  int64_t arenaBytes = 0;
-  for (const std::string &name : functions)
-    arenaBytes = std::max(arenaBytes, manifest.findFunction(name)->arenaBytes);
   memory.arena = alignedSize(arenaBytes);
-  return okStatus();
 }
 
 std::string Session::oversubscription() const {
-  int sharing = ranksOnTheseCores(world), cores = usableCores();
+  int sharing = ranksOnTheseCores(control), cores = usableCores();
   if (sharing * threads <= cores)
     return "";
   auto some = [](int count, const char *what) {
@@ -149,7 +186,7 @@ std::string Session::oversubscription() const {
                 some(cores, "core"));
 }
 
-Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
+Status Session::buildRank(LocalRank &rank) {
   const Manifest &manifest = library.manifest();
   OPTRT_ASSIGN_OR_RETURN(
       rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
@@ -157,48 +194,25 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(
       rank.arena,
       rank.context.device->allocate(memory.arena, "the arena of a rank"));
-  for (const std::string &name : options.functions) {
+  for (const Callable &callable : callables) {
     std::vector<void *> args;
-    for (const Arg &arg : manifest.findFunction(name)->args)
-      args.push_back(rank.buffers.argument(arg.buffer));
+    for (int64_t buffer : callable.buffers)
+      args.push_back(rank.buffers.argument(buffer));
     // Every function has its one arena in the one that all share.
     char *const arenas[] = {rank.arena.data()};
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
-        BoundProgram::bind(library.target(), library.kernels(), name,
-                           manifest.mesh, rank.context.rank,
-                           *rank.context.device, arenas, args));
-    rank.programs.emplace(name, std::move(program));
+        BoundProgram::bind(library.target(), library.kernels(),
+                           callable.function->name, manifest.mesh,
+                           rank.context.rank, *rank.context.device, arenas,
+                           args));
+    rank.programs.push_back(std::move(program));
   }
   return okStatus();
 }
 
 void Session::parametersChanged(LocalRank &rank) {
   rank.context.device->setParameterVersion(parameterVersion);
-}
-
-StatusOr<StepOutputs> Session::run(std::string_view name) {
-  const Function &described = *library.manifest().findFunction(name);
-  // What could not be set before the call.
-  OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
-  OPTRT_RETURN_IF_ERROR(checkFilled(described));
-  OPTRT_RETURN_IF_ERROR(reset(Reset::Call));
-  bool updates = library.manifest().changes(described, Lifetime::Parameter);
-  if (updates)
-    ++parameterVersion;
-  Status status = team->run([&](int i) -> Status {
-    LocalRank &rank = *ranks[i];
-    rank.context.resetCounters();
-    OPTRT_RETURN_IF_ERROR(
-        rank.programs.find(name)->second.run(rank.context));
-    OPTRT_RETURN_IF_ERROR(rank.context.device->synchronize());
-    if (updates)
-      parametersChanged(rank);
-    return okStatus();
-  });
-  broken |= !status.ok();
-  OPTRT_RETURN_IF_ERROR(status);
-  return outputs();
 }
 
 StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
@@ -208,11 +222,11 @@ StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
     for (const Traffic &traffic : rank->context.traffic)
       own << traffic.bytes << ' ' << traffic.messages << ' ';
   std::string all;
-  for (const std::string &text : world.allGather(own.str()))
+  for (const std::string &text : control.allGather(own.str()))
     all += text;
   std::istringstream numbers(all);
   std::vector<Traffic> total(mesh.numAxes());
-  for (int rank = 0; rank != world.size(); ++rank)
+  for (int rank = 0; rank != control.size(); ++rank)
     for (int axis = 0; axis != mesh.numAxes(); ++axis) {
       Traffic one;
       numbers >> one.bytes >> one.messages;
@@ -235,11 +249,11 @@ SlowestRank Session::communicationTimeOfLastRun() {
     for (const CommunicationTime &time : rank->context.communicationTimes())
       own << time.inFlight << ' ' << time.exposed << ' ';
   std::string all;
-  for (const std::string &text : world.allGather(own.str()))
+  for (const std::string &text : control.allGather(own.str()))
     all += text;
   std::istringstream numbers(all);
   SlowestRank slowest;
-  for (int rank = 0; rank != world.size(); ++rank) {
+  for (int rank = 0; rank != control.size(); ++rank) {
     std::vector<CommunicationTime> times(entries);
     for (CommunicationTime &time : times)
       numbers >> time.inFlight >> time.exposed;
@@ -290,7 +304,7 @@ RankMemory Session::largestRankMemory() {
   own << largest.parameters << ' ' << largest.moments << ' '
       << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
       << ' ' << largest.device;
-  for (const std::string &text : world.allGather(own.str())) {
+  for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.moments >> memory.gradients >>

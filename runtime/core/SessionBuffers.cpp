@@ -60,11 +60,22 @@ std::optional<int64_t> Session::findHostFilled(std::string_view name) {
   return buffer;
 }
 
+/// The rows of the batch that a rank has in a buffer: the first, and how many.
+std::pair<int64_t, int64_t> Session::rowsOf(const LocalRank &rank,
+                                            const Buffer &buffer) const {
+  const int64_t rows = buffer.layout.localShape[0];
+  return {rows * manifest().mesh.combinedIndex(rank.context.rank,
+                                               buffer.layout.axes[0]),
+          rows};
+}
+
 void Session::setScalar(std::string_view name, float value) {
   std::optional<int64_t> buffer = findHostFilled(name);
   if (!buffer || !manifest().buffers[*buffer].isNumber())
     return;
   isFilled[*buffer] = true;
+  if (failedToSet.ok())
+    failedToSet = checkIdle("a number was set");
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     if (failedToSet.ok())
       failedToSet = rank->buffers.setNumber(*buffer, value);
@@ -79,6 +90,8 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words) {
       described.layout.numElements() != static_cast<int64_t>(words.size()))
     return;
   isFilled[*buffer] = true;
+  if (failedToSet.ok())
+    failedToSet = checkIdle("words were set");
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     if (failedToSet.ok())
       failedToSet = rank->buffers.setWords(*buffer, words);
@@ -108,50 +121,64 @@ Status Session::reset(Reset when) {
   });
 }
 
-Status Session::fill(const FillRows &fill) {
-  const int64_t sequence = manifest().sequence;
-  // Ranks that follow one another often have the same rows, and so do tokens
-  // and targets of a rank.
-  int64_t readBegin = 0, readRows = 0;
+const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
+  for (std::size_t i = 0; i != numParts; ++i)
+    if (parts[i].begin == begin &&
+        static_cast<int64_t>(parts[i].tokens.size()) == words)
+      return &parts[i];
+  return nullptr;
+}
+
+Status Session::read(const FillRows &fill, HostBatch &batch) const {
+  batch.numParts = 0;
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     for (int64_t index : held) {
       const Buffer &buffer = manifest().buffers[index];
       if (buffer.filledBy != FilledBy::Data)
         continue;
-      const ShardLayout &layout = buffer.layout;
-      const int64_t rows = layout.localShape[0];
-      const int64_t begin = rows * manifest().mesh.combinedIndex(
-                                       rank->context.rank, layout.axes[0]);
-      if (begin != readBegin || rows != readRows) {
-        rowTokens.resize(rows * sequence);
-        rowTargets.resize(rows * sequence);
-        readRows = 0;
-        OPTRT_RETURN_IF_ERROR(
-            fill(begin, rows, rowTokens.data(), rowTargets.data()));
-        readBegin = begin;
-        readRows = rows;
-      }
+      const auto [begin, rows] = rowsOf(*rank, buffer);
+      const int64_t words = rows * manifest().sequence;
+      // Tokens and targets of a rank have the same rows, and often ranks do.
+      if (batch.find(begin, words))
+        continue;
+      if (batch.numParts == batch.parts.size())
+        batch.parts.emplace_back();
+      HostBatch::Rows &part = batch.parts[batch.numParts];
+      part.begin = begin;
+      part.tokens.resize(words);
+      part.targets.resize(words);
+      OPTRT_RETURN_IF_ERROR(
+          fill(begin, rows, part.tokens.data(), part.targets.data()));
+      ++batch.numParts;
+    }
+  return okStatus();
+}
+
+Status Session::fill(const HostBatch &batch) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("inputs were filled"));
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (int64_t index : held) {
+      const Buffer &buffer = manifest().buffers[index];
+      if (buffer.filledBy != FilledBy::Data)
+        continue;
+      const auto [begin, rows] = rowsOf(*rank, buffer);
+      const HostBatch::Rows *part =
+          batch.find(begin, rows * manifest().sequence);
+      if (!part)
+        return internal(concat("the batch has no ", rows, " rows from ", begin,
+                               " on: it was not read"));
       bool isTokens = buffer.role == "tokens";
       OPTRT_RETURN_IF_ERROR(rank->buffers.setRows(
-          index, isTokens ? rowTokens.data() : rowTargets.data(),
+          index, isTokens ? part->tokens.data() : part->targets.data(),
           /*padding=*/isTokens ? 0 : -1));
       isFilled[index] = true;
     }
   return okStatus();
 }
 
-Status Session::checkFilled(const Function &function) const {
-  for (const Arg &arg : function.args) {
-    const Buffer &buffer = manifest().buffers[arg.buffer];
-    if (buffer.filledBy != FilledBy::Program && !isFilled[arg.buffer])
-      return invalidArgument(
-          concat(function.name, " reads \"", buffer.name, "\", which the ",
-                 toString(buffer.filledBy),
-                 " must fill, and nothing has: this program knows of no such "
-                 "value; use the one that came with the compiler of `",
-                 library.path(), "`"));
-  }
-  return okStatus();
+Status Session::fill(const FillRows &rows) {
+  OPTRT_RETURN_IF_ERROR(read(rows, ownBatch));
+  return fill(ownBatch);
 }
 
 StatusOr<StepOutputs> Session::outputs() const {
@@ -164,6 +191,7 @@ StatusOr<StepOutputs> Session::outputs() const {
 }
 
 StatusOr<std::vector<float>> Session::gather(std::string_view name) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was gathered"));
   std::optional<int64_t> index = manifest().findBuffer(name);
   if (!index || !isHeld(*index))
     return invalidArgument(concat("no chosen function of `", library.path(),
@@ -177,9 +205,9 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
                buffer.unreduced.empty() ? "" : "partial sums of ",
                toString(buffer.type)));
   std::vector<float> whole;
-  if (world.isRoot())
+  if (control.isRoot())
     whole.reserve(buffer.layout.numElements());
-  TensorGather gather(world, manifest().mesh);
+  TensorGather gather(control, manifest().mesh);
   OPTRT_RETURN_IF_ERROR(
       gatherBuffer(gather, *index, [&](std::span<const float> slab) {
         whole.insert(whole.end(), slab.begin(), slab.end());

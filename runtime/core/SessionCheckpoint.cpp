@@ -35,7 +35,7 @@ std::string machineIdentity() {
 
 } // namespace
 
-StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
+StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
                                                      const std::string &dir) {
   std::unique_ptr<Checkpoint> checkpoint;
   auto openFiles = [&]() -> Status {
@@ -44,29 +44,29 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
     OPTRT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::openFiles(dir));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(openFiles()));
+  OPTRT_RETURN_IF_ERROR(control.agree(openFiles()));
   const Setting same[] = {
       {"the checkpoint of --load",
        checkpoint
            ? concat("step ", checkpoint->state().step,
                     " with state.json of checksum ", checkpoint->fingerprint())
            : "none"}};
-  OPTRT_RETURN_IF_ERROR(world.checkSame(same));
+  OPTRT_RETURN_IF_ERROR(control.checkSame(same));
   if (!checkpoint)
     return checkpoint;
 
   // Of the processes that have opened the same files, the first reads all of
   // them: once a machine, whether they are shared or copies.
   std::string own = concat(machineIdentity(), " ", checkpoint->identity());
-  std::vector<std::string> all = world.allGather(own);
-  std::ptrdiff_t process = world.firstRank() / world.numLocalRanks();
+  std::vector<std::string> all = control.allGather(own);
+  std::ptrdiff_t process = control.firstRank() / control.numLocalRanks();
   bool verifies =
       std::find(all.begin(), all.end(), own) - all.begin() == process;
   Status verified = verifies ? checkpoint->verifyChecksums() : okStatus();
-  if (!verified.ok() && !world.isRoot())
-    verified = verified.withContext(concat("rank ", world.firstRank()));
-  OPTRT_RETURN_IF_ERROR(world.agree(verified));
-  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->readHeaders()));
+  if (!verified.ok() && !control.isRoot())
+    verified = verified.withContext(concat("rank ", control.firstRank()));
+  OPTRT_RETURN_IF_ERROR(control.agree(verified));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->readHeaders()));
   return checkpoint;
 }
 
@@ -89,6 +89,7 @@ Status Session::load(const Checkpoint &checkpoint) {
 }
 
 Status Session::save(const std::string &dir, const TrainingState &state) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
   std::vector<int64_t> saved;
   for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
     const Buffer &buffer = manifest().buffers[i];
@@ -111,11 +112,12 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
     }
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(world.isRoot() ? prepare() : okStatus()));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(control.isRoot() ? prepare() : okStatus()));
 
   // After a failure the root goes on receiving, or the others would wait.
   Status written;
-  TensorGather gather(world, manifest().mesh);
+  TensorGather gather(control, manifest().mesh);
   for (int64_t index : saved) {
     const Buffer &buffer = manifest().buffers[index];
     Status gathered =
@@ -126,9 +128,9 @@ Status Session::save(const std::string &dir, const TrainingState &state) {
     if (written.ok())
       written = gathered;
   }
-  if (world.isRoot() && written.ok())
+  if (control.isRoot() && written.ok())
     written = writer->commit(state);
-  return world.agree(written);
+  return control.agree(written);
 }
 
 } // namespace optrt

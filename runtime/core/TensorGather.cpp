@@ -33,17 +33,17 @@ Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
   // No message is longer, and growing would hold two.
   message.reserve(kSlab);
   std::vector<Owner> owners;
-  for (int rank = 0; rank != world.size(); ++rank) {
-    int local = rank - world.firstRank();
-    bool here = local >= 0 && local < world.numLocalRanks();
-    if ((here || world.isRoot()) && layout.isCanonicalOwner(mesh, rank))
+  for (int rank = 0; rank != control.size(); ++rank) {
+    int local = rank - control.firstRank();
+    bool here = local >= 0 && local < control.numLocalRanks();
+    if ((here || control.isRoot()) && layout.isCanonicalOwner(mesh, rank))
       owners.push_back({rank, here ? shardOf(local) : nullptr,
                         ShardRuns(layout, mesh, rank)});
   }
 
   for (int64_t begin = 0; begin < size; begin += kSlab) {
     const int64_t end = std::min(begin + kSlab, size);
-    if (world.isRoot())
+    if (control.isRoot())
       slab.resize(end - begin);
     for (Owner &owner : owners) {
       ShardRuns runs = owner.runs;
@@ -54,23 +54,23 @@ Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
         if (!owner.shard)
           continue;
         const float *from = owner.shard + run.localOffset;
-        if (world.isRoot())
+        if (control.isRoot())
           std::copy_n(from, run.count, &slab[run.globalOffset - begin]);
         else
           message.insert(message.end(), from, from + run.count);
       }
-      if ((owner.shard && world.isRoot()) || expected == 0)
+      if ((owner.shard && control.isRoot()) || expected == 0)
         continue;
       message.resize(expected);
       OPTRT_RETURN_IF_ERROR(
-          world.sendToRoot(owner.rank, message.data(), message.size()));
-      if (!world.isRoot())
+          control.sendToRoot(owner.rank, message.data(), message.size()));
+      if (!control.isRoot())
         continue;
       const float *next = message.data();
       for (ShardRun run; runs.takeBefore(end, run); next += run.count)
         std::copy_n(next, run.count, &slab[run.globalOffset - begin]);
     }
-    if (world.isRoot())
+    if (control.isRoot())
       take(slab);
   }
   return okStatus();

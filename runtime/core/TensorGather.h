@@ -9,8 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
 #define OPTIMUS_RUNTIME_CORE_TENSORGATHER_H
 
+#include "optimus-runtime/ControlPlane.h"
 #include "optimus-runtime/Status.h"
-#include "optimus-runtime/World.h"
 #include "optimus-support/Shard.h"
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace optrt {
 class TensorGather {
 public:
   /// Both must outlive it.
-  TensorGather(World &world, const optimus_support::Mesh &mesh)
-      : world(world), mesh(mesh) {}
+  TensorGather(ControlPlane &control, const optimus_support::Mesh &mesh)
+      : control(control), mesh(mesh) {}
 
   /// `shardOf` gives the shard of each rank of this process, counted from 0. In
   /// the root process `take` is called for the tensor's elements, slab after
@@ -38,7 +38,7 @@ public:
                 const ShardOf &shardOf, const Take &take);
 
 private:
-  World &world;
+  ControlPlane &control;
   const optimus_support::Mesh &mesh;
   std::vector<float> slab, message;
 };

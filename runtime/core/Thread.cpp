@@ -8,7 +8,9 @@
 
 #include "core/Thread.h"
 
+#include <algorithm>
 #include <new>
+#include <sched.h>
 #include <sys/resource.h>
 #include <system_error>
 
@@ -41,6 +43,13 @@ StatusOr<std::thread> startThread(const std::string &what,
       "threads a rank, or allow more ",
       limits.empty() ? std::string("(cgroup's pids.max, kernel.threads-max)")
                      : concat("(limits: ", limits, ")")));
+}
+
+int usableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 } // namespace optrt

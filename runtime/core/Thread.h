@@ -25,6 +25,9 @@ namespace optrt {
 StatusOr<std::thread> startThread(const std::string &what,
                                   std::function<void()> body);
 
+/// The cores that this process may use.
+int usableCores();
+
 } // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_CORE_THREAD_H

@@ -30,6 +30,9 @@ struct CommandContext {
   const Mesh &mesh;
 };
 
+/// The number under which a later call waits for what a command starts, or 0.
+uint32_t carriedOf(const CommandT &command);
+
 /// That axes are of the mesh, each once.
 Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh);
 
@@ -42,6 +45,15 @@ Status checkCommand(const CommandContext &context, uint32_t number);
 /// All commands have been checked.
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
                   const FunctionT &function, const Mesh &mesh);
+
+/// That ranks which exchange tensors start the same collectives in the same
+/// order, where they have different tables. All functions have been checked.
+Status checkCollectives(const TargetT &target, const Mesh &mesh);
+
+/// That a sequence calls functions that there are, in which every rank waits
+/// for what it has started, and for nothing else. All functions have been
+/// checked.
+Status checkSequence(const SequenceT &sequence, const TargetT &target);
 
 } // namespace optimus_support::program
 

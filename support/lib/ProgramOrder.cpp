@@ -78,15 +78,6 @@ private:
                : concat("command ", number, ", ", text);
   }
 
-  static uint32_t carriedOf(const CommandT &command) {
-    if (const CollectiveT *one = command.action.AsCollective())
-      return one->carried;
-    if (const SendT *one = command.action.AsSend())
-      return one->carried;
-    if (const ReceiveT *one = command.action.AsReceive())
-      return one->carried;
-    return 0;
-  }
   static uint32_t groupOf(const CommandT &command) {
     if (const CollectiveT *one = command.action.AsCollective())
       return one->group;
@@ -295,6 +286,16 @@ private:
 };
 
 } // namespace
+
+uint32_t carriedOf(const CommandT &command) {
+  if (const CollectiveT *one = command.action.AsCollective())
+    return one->carried;
+  if (const SendT *one = command.action.AsSend())
+    return one->carried;
+  if (const ReceiveT *one = command.action.AsReceive())
+    return one->carried;
+  return 0;
+}
 
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
                   const FunctionT &function, const Mesh &mesh) {

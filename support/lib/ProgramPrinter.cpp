@@ -12,6 +12,7 @@
 #include "optimus-support/ProgramShapes.h"
 
 #include <cstdio>
+#include <utility>
 
 namespace optimus_support::program {
 
@@ -224,6 +225,19 @@ std::string print(const ProgramsT &programs, const TargetT &target,
                   const ProgramTableT &table, const FunctionT &function,
                   const PrintOptions &options) {
   return Printer(programs, target, table, function, options).print();
+}
+
+std::string print(const SequenceT &sequence) {
+  std::string text = "sequence " + sequence.name;
+  const char *before = ": ";
+  for (const std::unique_ptr<CallT> &call : sequence.calls) {
+    text += std::exchange(before, ", ") + call->function;
+    if (call->times != 1)
+      text += call->times ? concat(" x ", call->times) : " x N";
+    for (const std::unique_ptr<BindingT> &binding : call->bindings)
+      text += concat(" arg", binding->argument, "=", binding->buffer);
+  }
+  return text + "\n";
 }
 
 } // namespace optimus_support::program

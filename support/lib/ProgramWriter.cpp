@@ -369,6 +369,21 @@ uint32_t ProgramWriter::text(const std::string &text) {
   return numberOf(table().texts, text);
 }
 
+SequenceT &ProgramWriter::sequence(
+    const std::string &name,
+    const std::vector<std::pair<std::string, uint32_t>> &calls) {
+  auto sequence = std::make_unique<SequenceT>();
+  sequence->name = name;
+  for (const auto &[function, times] : calls) {
+    auto call = std::make_unique<CallT>();
+    call->function = function;
+    call->times = times;
+    sequence->calls.push_back(std::move(call));
+  }
+  programs.sequences.push_back(std::move(sequence));
+  return *programs.sequences.back();
+}
+
 ProgramsT ProgramWriter::finish() {
   for (const std::unique_ptr<ProgramTableT> &table : target().tables)
     for (const std::unique_ptr<FunctionT> &function : table->functions)

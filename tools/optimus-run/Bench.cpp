@@ -92,7 +92,7 @@ SlowestRank medianOf(const std::vector<SlowestRank> &steps) {
   return result;
 }
 
-StatusOr<BenchResult> measure(Session &session, World &world,
+StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
                               const BenchOptions &options) {
   const Manifest &manifest = session.manifest();
   std::vector<double> times;
@@ -108,7 +108,7 @@ StatusOr<BenchResult> measure(Session &session, World &world,
     }));
     StatusOr<StepOutputs> outputs = session.run("train_step");
     if (!outputs.ok())
-      return failJob(world, outputs.status());
+      return failJob(control, outputs.status());
     std::chrono::duration<double, std::milli> time =
         std::chrono::steady_clock::now() - begin;
     if (step <= options.warmup)
@@ -152,7 +152,7 @@ void print(const BenchOptions &options, const Session &session,
     std::printf("predicted %.2f ms, of them %.2f ms exposed communication\n",
                 predicted->stepMs, predicted->exposedMs);
   printCommunication(manifest.mesh, result.traffic);
-  if (world.size() > 1)
+  if (world.control->size() > 1)
     printCommunicationTime(result.communication.total);
   printMemory(result.largestRank);
 }
@@ -165,8 +165,8 @@ void printJson(const BenchOptions &options, const Session &session,
   report["library"] = options.library;
   report["strategy"] = manifest.strategy;
   report["mesh"] = manifest.mesh.toString();
-  report["ranks"] = world.size();
-  report["backend"] = world.name();
+  report["ranks"] = world.control->size();
+  report["backend"] = world.collectives->name();
   report["threads_per_rank"] = session.threadsPerRank();
   report["steps"] = options.steps;
   report["ms"] = {{"median", ms.median},
@@ -199,15 +199,16 @@ Status bench(const BenchOptions &options, World &world) {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_RETURN_IF_ERROR(world.control->agree(open()));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::create(*library, world,
                       sessionOptions({"train_step"}, options.ranks)));
-  OPTRT_RETURN_IF_ERROR(world.agree(session->initialize(/*seed=*/0)));
+  OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
   warnOfOversubscription(world, *session);
-  OPTRT_ASSIGN_OR_RETURN(BenchResult result, measure(*session, world, options));
-  if (world.isRoot())
+  OPTRT_ASSIGN_OR_RETURN(BenchResult result,
+                         measure(*session, *world.control, options));
+  if (world.control->isRoot())
     (options.json ? printJson : print)(options, *session, world, result);
   return okStatus();
 }

@@ -112,8 +112,8 @@ public:
 
 private:
   Status run(const optrt_collective_desc &desc, const float *src, float *dst) {
-    OPTRT_RETURN_IF_ERROR(comm.start(0, desc, src, dst));
-    return comm.wait(0);
+    OPTRT_RETURN_IF_ERROR(comm.start({0}, desc, src, dst));
+    return comm.wait({0});
   }
 
   /// values[i] becomes the largest of all ranks'.
@@ -201,7 +201,7 @@ nlohmann::ordered_json toJson(const std::vector<Row> &rows, const World &world,
                         {"seconds", row.measured.seconds}});
     }
     LinearCost cost = fitLinearCost(points);
-    list.push_back({{"backend", world.name()},
+    list.push_back({{"backend", world.collectives->name()},
                     {"ranks", n},
                     {"collective", collective.name},
                     {"alpha_s", cost.alphaSeconds},
@@ -214,32 +214,33 @@ nlohmann::ordered_json toJson(const std::vector<Row> &rows, const World &world,
 } // namespace
 
 Status benchCollectives(const BenchOptions &options, World &world) {
+  ControlPlane &control = *world.control;
   auto checkOptions = [&]() -> Status {
-    if (options.numRanks == 0 && world.numLocalRanks() == world.size())
+    if (options.numRanks == 0 && control.numLocalRanks() == control.size())
       return invalidArgument("bench --comm needs --ranks N, the number of "
                              "threads that communicate");
     if (options.minBytes > options.maxBytes)
       return invalidArgument(concat("--min-bytes ", options.minBytes,
                                     " is above --max-bytes ",
                                     options.maxBytes));
-    return !options.profile.empty() && world.isRoot()
+    return !options.profile.empty() && control.isRoot()
                ? checkMachineProfile(options.profile)
                : okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(checkOptions()));
-  int64_t n = options.numRanks ? options.numRanks : world.size();
-  OPTRT_RETURN_IF_ERROR(world.agree(world.configure({&n, 1})));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkOptions()));
+  int64_t n = options.numRanks ? options.numRanks : control.size();
+  OPTRT_RETURN_IF_ERROR(world.layOut(optimus_support::Mesh({{"ranks", n}})));
 
   std::vector<Row> rows;
   for (const Collective &collective : kCollectives)
     for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
          bytes *= 4)
       rows.push_back({&collective, {}});
-  StatusOr<std::unique_ptr<RankTeam>> team =
-      RankTeam::create(world.numLocalRanks(), [&] { world.abort(); });
-  OPTRT_RETURN_IF_ERROR(world.agree(team.status()));
+  StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::create(
+      control.numLocalRanks(), [&] { world.collectives->abort(); });
+  OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
   Status status = (*team)->run([&](int i) -> Status {
-    RankBench bench(world.communicator(world.firstRank() + i, 0),
+    RankBench bench(world.collectives->communicator(control.firstRank() + i, 0),
                     options.maxBytes);
     std::size_t row = 0;
     for (const Collective &collective : kCollectives)
@@ -254,7 +255,7 @@ Status benchCollectives(const BenchOptions &options, World &world) {
     return okStatus();
   });
   if (!status.ok())
-    return failJob(world, status);
+    return failJob(control, status);
 
   nlohmann::ordered_json entries = toJson(rows, world, static_cast<int>(n));
   auto report = [&]() -> Status {
@@ -273,7 +274,7 @@ Status benchCollectives(const BenchOptions &options, World &world) {
                                row.measured.wrong, " wrong elements"));
     return okStatus();
   };
-  return world.agree(world.isRoot() ? report() : okStatus());
+  return control.agree(control.isRoot() ? report() : okStatus());
 }
 
 } // namespace optimus_run

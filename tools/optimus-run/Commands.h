@@ -128,7 +128,7 @@ optrt::SessionOptions sessionOptions(std::vector<std::string> functions,
 
 /// Hands on the failure of some rank of this process. With several processes
 /// the others would wait for this one for ever: prints it and ends the job.
-optrt::Status failJob(optrt::World &world, optrt::Status status);
+optrt::Status failJob(optrt::ControlPlane &control, optrt::Status status);
 
 } // namespace optimus_run
 

@@ -17,12 +17,12 @@ using namespace optrt;
 
 namespace optimus_run {
 
-StatusOr<Evaluation> evaluate(Session &session, World &world,
+StatusOr<Evaluation> evaluate(Session &session, ControlPlane &control,
                               const Dataset &data) {
   int64_t batch = session.manifest().batch;
   double lossSum = 0, realCount = 0;
   for (int64_t index = 0; index != data.numEvalBatches(batch); ++index) {
-    OPTRT_RETURN_IF_ERROR(world.agree(session.fill(
+    OPTRT_RETURN_IF_ERROR(control.agree(session.fill(
         [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
           return data.fillEvalBatch(index, batch, begin, count, tokens,
                                     targets);
@@ -39,6 +39,7 @@ StatusOr<Evaluation> evaluate(Session &session, World &world,
 }
 
 Status eval(const EvalOptions &options, World &world) {
+  ControlPlane &control = *world.control;
   std::unique_ptr<ModelLibrary> library;
   std::unique_ptr<Dataset> data;
   auto open = [&]() -> Status {
@@ -50,11 +51,11 @@ Status eval(const EvalOptions &options, World &world) {
                                                /*seed=*/0, manifest.masked));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(open()));
+  OPTRT_RETURN_IF_ERROR(control.agree(open()));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(world, options.load));
+                         openCheckpoint(control, options.load));
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
+    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkModel(
         library->manifest().modelHash,
         savedTensors(library->manifest(), CheckpointFile::Model),
         /*states=*/{})));
@@ -62,15 +63,15 @@ Status eval(const EvalOptions &options, World &world) {
       std::unique_ptr<Session> session,
       Session::create(*library, world,
                       sessionOptions({"eval_step"}, options.ranks)));
-  OPTRT_RETURN_IF_ERROR(world.agree(checkpoint
-                                        ? session->load(*checkpoint)
-                                        : session->initialize(options.seed)));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkpoint
+                                          ? session->load(*checkpoint)
+                                          : session->initialize(options.seed)));
 
-  StatusOr<Evaluation> result = evaluate(*session, world, *data);
+  StatusOr<Evaluation> result = evaluate(*session, control, *data);
   if (!result.ok())
     return session->canGoOn() ? result.status()
-                              : failJob(world, result.status());
-  if (!world.isRoot())
+                              : failJob(control, result.status());
+  if (!control.isRoot())
     return okStatus();
   if (options.json) {
     nlohmann::ordered_json line;

@@ -22,7 +22,7 @@ struct Evaluation {
 /// Runs eval_step over all windows of the file. Collective. A failure to read
 /// the file is the same in every process, and the session can go on.
 optrt::StatusOr<Evaluation> evaluate(optrt::Session &session,
-                                     optrt::World &world,
+                                     optrt::ControlPlane &control,
                                      const optrt::Dataset &data);
 
 } // namespace optimus_run

@@ -207,7 +207,7 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads) {
 
 Status benchProducts(const BenchOptions &options, World &world) {
   // Ranks would disturb each other.
-  if (world.size() != world.numLocalRanks())
+  if (world.control->size() != world.control->numLocalRanks())
     return invalidArgument("bench --gemm measures one rank: start it without "
                            "mpirun");
   if (!options.profile.empty())

@@ -372,6 +372,11 @@ Status printCommands(const ModelLibrary &library,
       isFirst = false;
     }
   }
+  if (options.function.empty() && !library.programs().sequences.empty())
+    std::cout << "\n";
+  for (const auto &sequence : library.programs().sequences)
+    if (options.function.empty())
+      std::cout << program::print(*sequence);
   return okStatus();
 }
 

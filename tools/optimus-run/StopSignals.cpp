@@ -78,18 +78,18 @@ StopSignals::~StopSignals() {
     sigaction(kSignals[i], &before[i], nullptr);
 }
 
-Interruption StopSignals::agreed(World &world, const Status &own) {
+Interruption StopSignals::agreed(ControlPlane &control, const Status &own) {
   Interruption mine{received, own};
-  if (world.numLocalRanks() == world.size())
+  if (control.numLocalRanks() == control.size())
     return mine;
   // The others may get it a step later, and must not wait for us then.
   Interruption all;
   for (const std::string &text :
-       world.allGather(concat(mine.signal, ' ', World::encode(own)))) {
+       control.allGather(concat(mine.signal, ' ', ControlPlane::encode(own)))) {
     int signal = 0;
     const char *end = text.data() + text.size();
     const char *stop = std::from_chars(text.data(), end, signal).ptr;
-    Status failure = World::decode({std::min(stop + 1, end), end});
+    Status failure = ControlPlane::decode({std::min(stop + 1, end), end});
     if (!all.signal)
       all.signal = signal;
     if (all.failure.ok())

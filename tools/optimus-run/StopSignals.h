@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_STOPSIGNALS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_STOPSIGNALS_H
 
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/ControlPlane.h"
 
 #include <string>
 
@@ -36,7 +36,8 @@ public:
 
   /// Whether some process of the job has got a signal or brings a failure; the
   /// same in every process. Collective.
-  static Interruption agreed(optrt::World &world, const optrt::Status &own);
+  static Interruption agreed(optrt::ControlPlane &control,
+                             const optrt::Status &own);
 };
 
 /// For instance "SIGINT".

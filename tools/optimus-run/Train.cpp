@@ -14,6 +14,7 @@
 #include "Report.h"
 #include "StopSignals.h"
 #include "TrainFiles.h"
+#include "TrainStep.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +22,7 @@
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 using namespace optrt;
 
@@ -38,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 class Training {
 public:
   Training(const TrainOptions &options, World &world)
-      : options(options), world(world) {}
+      : options(options), world(world), control(*world.control) {}
 
   /// The signal that ended it early, or 0.
   StatusOr<int> run();
@@ -49,16 +51,11 @@ private:
   void announce() const;
 
   Status steps();
-  Status fill(int64_t step, int64_t microbatch = 0);
-  StatusOr<StepOutputs> runStep(int64_t step);
   Status oneStep(int64_t step, Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
   void writeLog(const std::optional<Evaluation> &evaluation,
                 Progress &progress);
-  void addCommunicationTime();
-  Status countTraffic(std::string_view function);
-  Status observeFirstStep();
   Status checkHealth();
   Status save();
   std::string wayOn() const;
@@ -75,16 +72,16 @@ private:
 
   const TrainOptions &options;
   World &world;
+  ControlPlane &control; ///< the world's
   TrainFiles files;
   std::unique_ptr<Session> session;
+  std::optional<TrainStep> calls; ///< of a step
 
-  std::vector<Traffic> traffic;
-  CommunicationTime communication; ///< of the last step
   int64_t bytesOfAStep = 0;
   RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
-  Clock::duration filling{}; ///< how long the first batch took to be read
+  Clock::duration reading{}; ///< how long the first batch took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
   int64_t saved = -1;
@@ -95,43 +92,41 @@ private:
 };
 
 StatusOr<int> Training::run() {
-  OPTRT_RETURN_IF_ERROR(files.open(options, world));
+  OPTRT_RETURN_IF_ERROR(files.open(options, control));
   OPTRT_RETURN_IF_ERROR(prepareSession());
-  if (world.isRoot())
+  if (control.isRoot())
     announce();
   warnOfOversubscription(world, *session);
   OPTRT_RETURN_IF_ERROR(
-      world.agree(files.log.begin()).withContext("--log-json"));
+      control.agree(files.log.begin()).withContext("--log-json"));
   Status outcome = steps();
-  if (outcome.ok() && world.isRoot())
+  if (outcome.ok() && control.isRoot())
     summarize();
-  Status logged = world.agree(files.log.finish()).withContext("--log-json");
+  Status logged = control.agree(files.log.finish()).withContext("--log-json");
   if (outcome.ok() && !signal)
     outcome = logged;
-  else if (!logged.ok() && world.isRoot())
+  else if (!logged.ok() && control.isRoot())
     printFailure(logged);
   OPTRT_RETURN_IF_ERROR(outcome);
   return signal;
 }
 
 Status Training::prepareSession() {
-  std::vector<std::string> functions;
-  if (plan().hyperparameters.microbatches > 1)
-    functions = {"accumulate", "update"};
-  else
-    functions = {"train_step"};
+  SessionOptions chosen = sessionOptions({}, options.ranks);
+  chosen.sequences = {
+      TrainStep::sequenceFor(plan().hyperparameters.microbatches)};
   // For checkHealth() too.
   if (files.evalData ||
       (!options.save.empty() && manifest().findFunction("eval_step")))
-    functions.push_back("eval_step");
+    chosen.functions = {"eval_step"};
   OPTRT_ASSIGN_OR_RETURN(
-      session,
-      Session::create(*files.library, world,
-                      sessionOptions(std::move(functions), options.ranks)));
-  OPTRT_RETURN_IF_ERROR(world.checkSame(settings()));
-  OPTRT_RETURN_IF_ERROR(world.agree(files.checkpoint
-                                        ? session->load(*files.checkpoint)
-                                        : session->initialize(plan().seed)));
+      session, Session::create(*files.library, world, std::move(chosen)));
+  calls.emplace(files, *session, control,
+                /*timesCommunication=*/!options.logJson.empty());
+  OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
+  OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
+                                          ? session->load(*files.checkpoint)
+                                          : session->initialize(plan().seed)));
   files.checkpoint.reset();
   return okStatus();
 }
@@ -188,13 +183,13 @@ Status Training::steps() {
   Interruption stop;
   reached = plan().firstStep - 1;
   {
-    Progress progress(world.isRoot(), plan().firstStep, lastStep());
+    Progress progress(control.isRoot(), plan().firstStep, lastStep());
     for (int64_t step = plan().firstStep; step <= lastStep(); ++step) {
       // No rank begins a step until all have its batch.
       Clock::time_point begin = Clock::now();
-      Status filled = ending.ok() ? fill(step) : ending;
-      filling = Clock::now() - begin;
-      stop = StopSignals::agreed(world, filled);
+      Status read = ending.ok() ? calls->prepare(step) : ending;
+      reading = Clock::now() - begin;
+      stop = StopSignals::agreed(control, read);
       if (stop)
         break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
@@ -216,78 +211,34 @@ Status Training::steps() {
       .withAdvice(wayOn());
 }
 
-/// Reads a part of a step's batch, in this process.
-Status Training::fill(int64_t step, int64_t microbatch) {
-  const int64_t size = manifest().batch;
-  const int64_t begin =
-      plan().positionBefore(step, batch()) + microbatch * size;
-  return session->fill([&](int64_t rowsBegin, int64_t rowsCount,
-                           int32_t *tokens, int32_t *targets) {
-    return files.data->fillBatch(begin, size, rowsBegin, rowsCount, tokens,
-                                 targets);
-  });
-}
-
-/// For the log: of each call the slowest rank's.
-void Training::addCommunicationTime() {
-  if (options.logJson.empty())
-    return;
-  SlowestRank slowest = session->communicationTimeOfLastRun();
-  communication.inFlight += slowest.total.inFlight;
-  communication.exposed += slowest.total.exposed;
-}
-
-/// Runs a step whose first batch is filled in; with `ending` set where the
-/// others cannot be read: then nothing has changed.
-StatusOr<StepOutputs> Training::runStep(int64_t step) {
-  const int64_t microbatches = plan().hyperparameters.microbatches;
-  if (microbatches == 1) {
-    session->setRandom(plan().seed, step);
-    return session->run("train_step");
-  }
-  OPTRT_RETURN_IF_ERROR(session->reset(Reset::Step));
-  for (int64_t microbatch = 0; microbatch != microbatches; ++microbatch) {
-    if (microbatch > 0)
-      ending = world.agree(fill(step, microbatch));
-    if (!ending.ok())
-      return StepOutputs();
-    session->setRandom(plan().seed, step, static_cast<uint32_t>(microbatch));
-    StatusOr<StepOutputs> sums = session->run("accumulate");
-    if (!sums.ok())
-      return sums;
-    addCommunicationTime();
-    if (step == plan().firstStep)
-      OPTRT_RETURN_IF_ERROR(countTraffic("accumulate"));
-  }
-  return session->run("update");
-}
-
 Status Training::oneStep(int64_t step, Progress &progress) {
   const Hyperparameters &hyper = plan().hyperparameters;
   double lr = hyper.rate.at(step, hyper.steps);
   setScalars(*session, hyper, step, lr);
-  communication = {};
   // What ranks agree on between the two is no part of a step.
-  Clock::time_point begin = Clock::now() - filling;
-  StatusOr<StepOutputs> outputs = runStep(step);
-  if (!outputs.ok())
-    return failJob(world, outputs.status().withAdvice(wayOn()));
+  Clock::time_point begin = Clock::now() - reading;
+  StatusOr<StepOutputs> outputs = calls->run(step);
+  ending = calls->unread();
   if (!ending.ok())
     return okStatus();
-  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  OPTRT_RETURN_IF_ERROR(calls->miscounted());
+  if (!outputs.ok())
+    return failJob(control, outputs.status().withAdvice(wayOn()));
+  double seconds =
+      std::chrono::duration<double>(calls->ended() - begin).count();
 
   reached = step;
   last = {
       step, outputs->meanLoss(), outputs->gradNorm(),
       lr,   1e3 * seconds,       static_cast<double>(batchTokens()) / seconds};
-  if (step == plan().firstStep)
-    OPTRT_RETURN_IF_ERROR(observeFirstStep());
-  else
+  if (step > plan().firstStep)
     secondsAfterFirst += seconds;
+  else
+    for (const Traffic &axis : calls->traffic())
+      bytesOfAStep += axis.bytes;
   // Packed weights may still appear in the second step.
   if (step <= plan().firstStep + 1 || step == hyper.steps)
     largestRank = session->largestRankMemory();
-  addCommunicationTime();
   progress.step(last);
 
   std::optional<Evaluation> evaluation;
@@ -313,9 +264,9 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
                (options.evalEvery > 0 && step % options.evalEvery == 0);
   if (!files.evalData || !isDue)
     return okStatus();
-  StatusOr<Evaluation> result = evaluate(*session, world, *files.evalData);
+  StatusOr<Evaluation> result = evaluate(*session, control, *files.evalData);
   if (!result.ok() && !session->canGoOn())
-    return failJob(world, result.status().withAdvice(wayOn()));
+    return failJob(control, result.status().withAdvice(wayOn()));
   ending = result.status();
   if (!ending.ok())
     return okStatus();
@@ -337,36 +288,14 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   line["tokens_per_s"] = last.tokensPerSecond;
   line["comm_bytes"] = bytesOfAStep;
   line["peak_bytes"] = largestRank.total();
-  line["comm_ms"] = 1e3 * communication.inFlight;
-  line["comm_exposed_ms"] = 1e3 * communication.exposed;
+  line["comm_ms"] = 1e3 * calls->communication().inFlight;
+  line["comm_exposed_ms"] = 1e3 * calls->communication().exposed;
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
   if (Status status = files.log.append(line.dump()); !status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "
                          "is room for them"));
-}
-
-/// Every call runs the same commands, so that those of the first step stand for
-/// all.
-Status Training::countTraffic(std::string_view function) {
-  OPTRT_RETURN_IF_ERROR(session->checkTraffic(function));
-  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted,
-                         session->trafficOfLastRun());
-  traffic.resize(counted.size());
-  for (std::size_t axis = 0; axis != counted.size(); ++axis) {
-    traffic[axis].bytes += counted[axis].bytes;
-    traffic[axis].messages += counted[axis].messages;
-  }
-  return okStatus();
-}
-
-Status Training::observeFirstStep() {
-  OPTRT_RETURN_IF_ERROR(countTraffic(
-      plan().hyperparameters.microbatches > 1 ? "update" : "train_step"));
-  for (const Traffic &axis : traffic)
-    bytesOfAStep += axis.bytes;
-  return okStatus();
 }
 
 /// The update of a step can make a state from which none can be taken, though
@@ -377,7 +306,7 @@ Status Training::checkHealth() {
     return okStatus();
   StatusOr<StepOutputs> outputs = session->run("eval_step");
   if (!outputs.ok())
-    return failJob(world, outputs.status());
+    return failJob(control, outputs.status());
   if (!std::exchange(healthIsCounted, true))
     OPTRT_RETURN_IF_ERROR(session->checkTraffic("eval_step"));
   if (std::isfinite(outputs->meanLoss()))
@@ -423,7 +352,7 @@ void Training::summarize() const {
                             secondsAfterFirst
                       : last.tokensPerSecond;
     std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
-    printCommunication(manifest().mesh, traffic);
+    printCommunication(manifest().mesh, calls->traffic());
     printMemory(largestRank);
   }
   if (!options.save.empty())

@@ -92,25 +92,25 @@ Status TrainFiles::claimOutputs(const TrainOptions &options) {
                                  : claimLog().withContext("--log-json");
 }
 
-Status TrainFiles::open(const TrainOptions &options, World &world) {
+Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   auto ofRoot = [&](auto make) {
-    return world.agree(world.isRoot() ? make() : okStatus());
+    return control.agree(control.isRoot() ? make() : okStatus());
   };
   OPTRT_RETURN_IF_ERROR(ofRoot([&] { return checkPaths(options); }));
   auto openLibrary = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.agree(openLibrary()));
-  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(world, options.load));
+  OPTRT_RETURN_IF_ERROR(control.agree(openLibrary()));
+  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(control, options.load));
   const Manifest &manifest = library->manifest();
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(world.agree(checkpoint->checkModel(
+    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkModel(
         manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
         savedTensors(manifest, CheckpointFile::Optimizer))));
   plan.emplace(options, checkpoint ? &checkpoint->state() : nullptr);
-  OPTRT_RETURN_IF_ERROR(world.agree(checkPlan(options, *plan, manifest)));
-  OPTRT_RETURN_IF_ERROR(world.agree(openData(options)));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkPlan(options, *plan, manifest)));
+  OPTRT_RETURN_IF_ERROR(control.agree(openData(options)));
   return ofRoot([&] { return claimOutputs(options); });
 }
 

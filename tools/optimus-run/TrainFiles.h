@@ -37,7 +37,7 @@ struct TrainFiles {
 
   /// Nothing that is there changes yet. Collective; errors are the same in
   /// every process.
-  optrt::Status open(const TrainOptions &options, optrt::World &world);
+  optrt::Status open(const TrainOptions &options, optrt::ControlPlane &control);
 
 private:
   optrt::Status openData(const TrainOptions &options);

@@ -80,10 +80,10 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
                          Dataset::open(options.data, manifest.sequence,
                                        manifest.vocabulary, order, options.seed,
                                        manifest.masked));
-  std::unique_ptr<World> world = createLocalWorld();
+  World world = createLocalWorld();
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(library, *world,
+      Session::create(library, world,
                       sessionOptions({"grad_step"}, options.ranks)));
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));

@@ -28,17 +28,17 @@ using namespace optimus_run;
 
 namespace {
 
-StatusOr<std::unique_ptr<World>> createWorld(const std::string &backend,
-                                             const Launcher &launcher) {
+StatusOr<World> createWorld(const std::string &backend,
+                            const Launcher &launcher) {
   bool isMpirun = launcher.kind == Launcher::Kind::OpenMpi;
   if (backend.empty())
     OPTRT_RETURN_IF_ERROR(checkLauncher(launcher));
   if (backend.empty() ? isMpirun : backend == "mpi") {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<World> world, createMpiWorld());
-    if (launcher.size && *launcher.size != world->size())
+    OPTRT_ASSIGN_OR_RETURN(World world, createMpiWorld());
+    if (launcher.size && *launcher.size != world.control->size())
       return invalidArgument(concat(launcher.name, " started ", *launcher.size,
                                     " processes, but MPI knows of ",
-                                    world->size(),
+                                    world.control->size(),
                                     "; use the mpirun of the Open MPI that "
                                     "this program was built with"));
     return world;
@@ -59,27 +59,27 @@ int finish(const Status &status, bool speaks) {
 /// Runs a command on the ranks of a job; returns the exit code.
 int runCommand(const CommandLine &line, World &world) {
   if (line.subcommand == Subcommand::Eval)
-    return finish(eval(line.eval, world), world.isRoot());
+    return finish(eval(line.eval, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Bench)
-    return finish(bench(line.bench, world), world.isRoot());
+    return finish(bench(line.bench, world), world.control->isRoot());
   StatusOr<int> signal = train(line.train, world);
   // As a shell says that a signal ended a program.
   return signal.ok() ? (*signal ? 128 + *signal : 0)
-                     : finish(signal.status(), world.isRoot());
+                     : finish(signal.status(), world.control->isRoot());
 }
 
 /// Joins the job, and runs a command in it.
 int runJob(const CommandLine &line, const Launcher &launcher) {
-  StatusOr<std::unique_ptr<World>> created =
-      createWorld(line.backend, launcher);
+  StatusOr<World> created = createWorld(line.backend, launcher);
   if (!created.ok())
     return finish(created.status(), launcher.isFirst());
-  World &world = **created;
+  World &world = *created;
   try {
     return runCommand(line, world);
   } catch (...) {
     // While there is a world: the other processes wait for this one.
-    return finish(failJob(world, statusOfException()), /*speaks=*/true);
+    return finish(failJob(*world.control, statusOfException()),
+                  /*speaks=*/true);
   }
 }
 
@@ -130,12 +130,12 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   return options;
 }
 
-Status optimus_run::failJob(World &world, Status status) {
-  if (world.numLocalRanks() == world.size())
+Status optimus_run::failJob(ControlPlane &control, Status status) {
+  if (control.numLocalRanks() == control.size())
     return status;
   printFailure(status);
   optimus_support::removeTemporaries();
-  world.exitJob(status.exitCode());
+  control.exitJob(status.exitCode());
   return status;
 }
 
@@ -148,20 +148,22 @@ std::string optimus_run::describeStrategy(const Manifest &manifest) {
 
 std::string optimus_run::describeRanks(const World &world,
                                        const Session &session) {
-  int threads = session.threadsPerRank();
-  return concat(world.size(), world.size() == 1 ? " rank (" : " ranks (",
-                world.name(), "), ", threads,
+  int threads = session.threadsPerRank(), ranks = world.control->size();
+  return concat(ranks, ranks == 1 ? " rank (" : " ranks (",
+                world.collectives->name(), "), ", threads,
                 threads == 1 ? " thread each" : " threads each");
 }
 
 void optimus_run::warnOfOversubscription(const World &world,
                                          const Session &session) {
+  if (!world.control->isRoot())
+    return;
   std::string sentence = session.oversubscription();
-  if (world.isRoot() && !sentence.empty())
+  if (!sentence.empty())
     std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
                  sentence.c_str());
-  std::string notice = world.overlapNotice();
-  if (world.isRoot() && world.size() > 1 && !notice.empty())
+  std::string notice = world.collectives->overlapNotice();
+  if (world.control->size() > 1 && !notice.empty())
     std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
 }
 

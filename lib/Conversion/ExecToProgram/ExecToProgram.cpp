@@ -13,6 +13,29 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
+/// How the functions that --optimus-build-step makes follow each other in a
+/// step of training, where they are there.
+static void addSequences(program::ProgramsT &programs,
+                         const program::ProgramTableT &table) {
+  using Calls = std::initializer_list<std::pair<const char *, uint32_t>>;
+  auto add = [&](const char *name, Calls calls) {
+    auto sequence = std::make_unique<program::SequenceT>();
+    sequence->name = name;
+    for (auto [function, times] : calls) {
+      if (!program::findFunction(table, function))
+        return;
+      auto call = std::make_unique<program::CallT>();
+      call->function = function;
+      call->times = times;
+      sequence->calls.push_back(std::move(call));
+    }
+    programs.sequences.push_back(std::move(sequence));
+  };
+  add("train", {{"train_step", 1}});
+  // The runtime says how many microbatches there are.
+  add("train_microbatches", {{"accumulate", 0}, {"update", 1}});
+}
+
 FailureOr<program::ProgramsT>
 mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
   program::ProgramsT programs;
@@ -40,6 +63,7 @@ mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
       return failure();
     table->functions.push_back(std::move(result));
   }
+  addSequences(programs, *table);
   code->tables.push_back(std::move(table));
   programs.targets.push_back(std::move(code));
   // What a runtime would refuse never leaves the compiler.

@@ -49,6 +49,9 @@ public:
     for (const std::unique_ptr<program::FunctionT> &function : table.functions)
       llvm::outs() << program::print(*programs, target, table, *function,
                                      options);
+    for (const std::unique_ptr<program::SequenceT> &sequence :
+         programs->sequences)
+      llvm::outs() << program::print(*sequence);
   }
 };
 } // namespace

@@ -17,6 +17,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 #define OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 
+#include "optimus-runtime/ControlPlane.h"
 #include "optimus-support/model_abi.h"
 
 #include <span>
@@ -25,7 +26,8 @@ namespace optrt {
 
 /// What one member brings to a collective.
 struct Posting {
-  uint32_t id;
+  int rank;
+  CommandId id;
   optrt_collective_desc desc;
   const float *src;
   float *dst;

@@ -9,17 +9,8 @@
 #include "LocalGroup.h"
 
 namespace optrt {
-namespace {
-
-std::string describe(const Posting &posting) {
-  return concat("command ", posting.id, " (", collectiveName(posting.desc.kind),
-                ", root ", posting.desc.root, ", ", posting.desc.outer, "x",
-                posting.desc.inner, ")");
-}
-
-} // namespace
-
-LocalGroup::LocalGroup(int size, int spins) : numMembers(size), spins(spins) {
+LocalGroup::LocalGroup(int size, int spins, const ControlPlane &control)
+    : numMembers(size), spins(spins), control(control) {
   for (Slot &slot : slots)
     slot.postings.resize(size);
 }
@@ -33,6 +24,13 @@ Status LocalGroup::failure() {
 
 Status LocalGroup::checkPostings(const Slot &slot) const {
   const Posting &own = slot.postings[0];
+  auto describe = [&](const Posting &posting) {
+    return concat("rank ", posting.rank, " runs ",
+                  control.nameOf(posting.rank, posting.id), ", ",
+                  collectiveName(posting.desc.kind), " from or to ",
+                  posting.desc.root, " of ", posting.desc.outer, "x",
+                  posting.desc.inner);
+  };
   for (int r = 1; r != size(); ++r) {
     const Posting &other = slot.postings[r];
     if (other.id == own.id && other.desc.kind == own.desc.kind &&
@@ -41,9 +39,8 @@ Status LocalGroup::checkPostings(const Slot &slot) const {
         other.desc.outer == own.desc.outer &&
         other.desc.inner == own.desc.inner)
       continue;
-    return internal(concat("ranks disagree on mesh axis ", own.desc.axis,
-                           ": index 0 runs ", describe(own), " where index ", r,
-                           " runs ", describe(other)));
+    return internal(
+        concat("ranks disagree: ", describe(own), " where ", describe(other)));
   }
   return okStatus();
 }

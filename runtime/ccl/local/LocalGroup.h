@@ -21,7 +21,7 @@
 
 #include "Chunks.h"
 #include "WaitableCounter.h"
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <array>
 #include <atomic>
@@ -37,8 +37,9 @@ class LocalGroup {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// A member spins `spins` times before it sleeps.
-  LocalGroup(int size, int spins);
+  /// A member spins `spins` times before it sleeps. The control plane names
+  /// commands.
+  LocalGroup(int size, int spins, const ControlPlane &control);
 
   int size() const { return numMembers; }
 
@@ -103,6 +104,7 @@ private:
 
   const int numMembers;
   const int spins;
+  const ControlPlane &control;
   std::array<Slot, Communicator::kMaxInFlight> slots;
   std::atomic<bool> aborted{false}, disagreed{false};
   std::mutex mutex;

@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_LOCAL_PROGRESSTHREAD_H
 
 #include "LocalGroup.h"
+#include "core/Thread.h"
 
 #include <condition_variable>
 #include <deque>

@@ -14,10 +14,11 @@
 
 namespace optrt {
 
-Watchdog::Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
+Watchdog::Watchdog(std::vector<const RankActivity *> ranks,
+                   optimus_support::Mesh mesh, CommandNames names,
                    double timeoutSeconds,
                    std::function<void(const Status &)> onStall)
-    : ranks(std::move(ranks)), mesh(std::move(mesh)),
+    : ranks(std::move(ranks)), mesh(std::move(mesh)), names(std::move(names)),
       timeoutSeconds(timeoutSeconds), onStall(std::move(onStall)) {}
 
 Status Watchdog::start() {
@@ -46,7 +47,8 @@ void Watchdog::work() {
     std::vector<RankReport> reports(ranks.size());
     for (std::size_t rank = 0; rank != ranks.size(); ++rank)
       reports[rank].activity = snapshot(*ranks[rank]);
-    if (std::optional<Stall> stall = findStall(reports, mesh, timeoutSeconds)) {
+    if (std::optional<Stall> stall =
+            findStall(reports, mesh, names, timeoutSeconds)) {
       onStall(unavailable(stall->message));
       return;
     }

@@ -23,8 +23,9 @@ class Watchdog {
 public:
   /// `onStall` is called once, on the watchdog's thread, and must end the
   /// process: a thread that stalls cannot be ended.
-  Watchdog(std::vector<const RankActivity *> ranks, MeshAxes mesh,
-           double timeoutSeconds, std::function<void(const Status &)> onStall);
+  Watchdog(std::vector<const RankActivity *> ranks, optimus_support::Mesh mesh,
+           CommandNames names, double timeoutSeconds,
+           std::function<void(const Status &)> onStall);
   Status start();
   ~Watchdog();
   Watchdog(const Watchdog &) = delete;
@@ -34,7 +35,8 @@ private:
   void work();
 
   const std::vector<const RankActivity *> ranks;
-  const MeshAxes mesh;
+  const optimus_support::Mesh mesh;
+  const CommandNames names;
   const double timeoutSeconds;
   const std::function<void(const Status &)> onStall;
   std::mutex mutex;

@@ -26,7 +26,7 @@
 
 #include "Exchange.h"
 #include "Pipeline.h"
-#include "optimus-runtime/World.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <vector>
 

@@ -183,8 +183,8 @@ void PeerMonitor::judge() {
     if (peer.activity.waits())
       reports[rank].activity.waitedSeconds += reports[rank].silentSeconds;
   }
-  if (std::optional<Stall> stall =
-          findStall(reports, options.mesh, options.timeoutSeconds))
+  if (std::optional<Stall> stall = findStall(
+          reports, options.mesh, options.names, options.timeoutSeconds))
     end(stall->rank, chooseSpeaker(stall->rank), stall->message);
 }
 

@@ -32,7 +32,8 @@ public:
   struct Options {
     int rank = 0, size = 1;
     double timeoutSeconds = 0;
-    MeshAxes mesh;
+    optimus_support::Mesh mesh;
+    CommandNames names;                     ///< of commands of all ranks
     const RankActivity *activity = nullptr; ///< of this process's rank
     /// Called once, on the monitor's thread, in every process; must end the
     /// process. `speaks` in the one that is to print the status.

@@ -31,7 +31,7 @@ namespace optrt {
 /// An operation that is in flight, and what became of it.
 struct InFlight {
   Operation operation;
-  uint32_t id = 0;
+  CommandId id;
   bool used = false; ///< started and not waited for
   /// Under the engine's lock until `complete`.
   Status status;

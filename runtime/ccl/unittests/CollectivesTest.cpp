@@ -17,6 +17,7 @@
 
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <thread>
 
 using namespace optrt;
@@ -25,11 +26,11 @@ namespace {
 
 struct Backend {
   std::string name;
-  std::unique_ptr<World> (*create)();
+  World (*create)();
 };
 
-std::unique_ptr<World> createMpiOrDie() {
-  StatusOr<std::unique_ptr<World>> world = createMpiWorld();
+World createMpiOrDie() {
+  StatusOr<World> world = createMpiWorld();
   if (!world.ok()) {
     std::fprintf(stderr, "%s\n", world.status().message().c_str());
     std::exit(1);
@@ -45,14 +46,17 @@ std::vector<Backend> backends() {
 
 struct Mesh {
   std::vector<int64_t> sizes;
-  int axis; ///< the one that is tested
+  Collectives::Axes axes; ///< the group's, which is tested
 };
 
-/// 1 to 6 ranks on the tested axis, beside, before and behind another axis.
+/// 1 to 6 ranks on the tested axis, beside, before and behind another axis;
+/// groups of several axes.
 std::vector<Mesh> meshes() {
-  return {{{1}, 0},       {{2}, 0},    {{3}, 0},    {{4}, 0},    {{5}, 0},
-          {{6}, 0},       {{2, 2}, 0}, {{2, 2}, 1}, {{2, 3}, 0}, {{2, 3}, 1},
-          {{1, 2, 3}, 1}, {{1, 4}, 1}, {{4, 1}, 0}, {{4, 1}, 1}};
+  return {{{1}, {0}},         {{2}, {0}},    {{3}, {0}},       {{4}, {0}},
+          {{5}, {0}},         {{6}, {0}},    {{2, 2}, {0}},    {{2, 2}, {1}},
+          {{2, 3}, {0}},      {{2, 3}, {1}}, {{1, 2, 3}, {1}}, {{1, 4}, {1}},
+          {{4, 1}, {0}},      {{4, 1}, {1}}, {{2, 3}, {0, 1}}, {{2, 2}, {1, 0}},
+          {{2, 2, 2}, {0, 2}}};
 }
 
 std::vector<Mesh> meshesOfThisJob() {
@@ -98,32 +102,53 @@ float element(int rank, int64_t row, int64_t column) {
 
 constexpr float kUntouched = -12345.0f;
 
-std::unique_ptr<World> theWorld;
+std::optional<World> theWorld;
 
-class Collectives
+class CollectivesTest
     : public testing::TestWithParam<std::tuple<Backend, Mesh, Kind, Shape>> {
 protected:
   void SetUp() override {
     // MPI can be started once a process only, and ends before main does.
     if (!theWorld)
       theWorld = std::get<0>(GetParam()).create();
-    world = theWorld.get();
+    world = &*theWorld;
     const Mesh &mesh = std::get<1>(GetParam());
-    axis = mesh.axis;
-    Status status = world->configure(mesh.sizes);
+    std::vector<optimus_support::MeshAxis> named;
+    for (int64_t size : mesh.sizes)
+      named.push_back({"axis" + std::to_string(named.size()), size});
+    axes = mesh.axes;
+    laidOut = optimus_support::Mesh(named);
+    Status status = world->control->layOut(laidOut);
     ASSERT_TRUE(status.ok()) << status.message();
-    stride = 1;
-    for (std::size_t i = axis + 1; i != mesh.sizes.size(); ++i)
-      stride *= static_cast<int>(mesh.sizes[i]);
-    n = static_cast<int>(mesh.sizes[axis]);
+    status =
+        world->collectives->createGroups(*world->control, laidOut, {&axes, 1});
+    ASSERT_TRUE(status.ok()) << status.message();
+    n = static_cast<int>(laidOut.combinedSize(axes));
+  }
+
+  Communicator &communicator(int rank) const {
+    return world->collectives->communicator(rank, /*group=*/0);
+  }
+  int indexOf(int rank) const {
+    return static_cast<int>(laidOut.combinedIndex(rank, axes));
+  }
+  /// The ranks of a rank's group, in order.
+  std::vector<int> membersOf(int rank) const {
+    std::vector<int> members(n);
+    for (int other = 0; other != laidOut.numRanks(); ++other)
+      if (firstOfGroup(laidOut, other, axes) ==
+          firstOfGroup(laidOut, rank, axes))
+        members[indexOf(other)] = other;
+    return members;
   }
 
   /// Runs body(rank) for every rank of this process.
   void onRanks(const std::function<void(int)> &body) {
     std::vector<std::thread> threads;
-    for (int i = 1; i < world->numLocalRanks(); ++i)
-      threads.emplace_back(body, world->firstRank() + i);
-    body(world->firstRank());
+    const int first = world->control->firstRank();
+    for (int i = 1; i < world->control->numLocalRanks(); ++i)
+      threads.emplace_back(body, first + i);
+    body(first);
     for (std::thread &thread : threads)
       thread.join();
   }
@@ -136,8 +161,9 @@ protected:
   }
 
   struct Running {
-    Collectives *test;
+    CollectivesTest *test;
     int rank, index, root;
+    std::vector<int> members;
     uint32_t id;
     optrt_collective_desc desc;
     std::vector<float> source, destination;
@@ -145,8 +171,8 @@ protected:
     bool inPlace;
 
     void finish() {
-      Communicator &comm = test->world->communicator(rank, test->axis);
-      Status status = comm.wait(id);
+      Communicator &comm = test->communicator(rank);
+      Status status = comm.wait({id});
       ASSERT_TRUE(status.ok()) << status.message();
       int n = test->n;
       const std::vector<float> &result = inPlace ? source : destination;
@@ -182,7 +208,8 @@ protected:
     Running run{};
     run.test = this;
     run.rank = rank;
-    run.index = rank / stride % n;
+    run.index = indexOf(rank);
+    run.members = membersOf(rank);
     run.root = root;
     run.id = id;
     run.inPlace = inPlace;
@@ -192,7 +219,7 @@ protected:
         kind.kind == OPTRT_ALL_GATHER ? n * shape.inner : shape.inner;
     run.desc = {kind.kind,
                 kind.reduction,
-                axis,
+                axes[0],
                 root,
                 shape.outer,
                 shape.inner,
@@ -212,17 +239,15 @@ protected:
       src = nullptr;
     if (kind.kind == OPTRT_REDUCE && !isRoot)
       dst = nullptr;
-    Status status =
-        world->communicator(rank, axis).start(id, run.desc, src, dst);
+    Status status = communicator(rank).start({id}, run.desc, src, dst);
     EXPECT_TRUE(status.ok()) << status.message();
     return run;
   }
 
   /// The element that the definition in model_abi.h gives.
   float expected(const Running &run, int64_t row, int64_t column) const {
-    int first = run.rank - run.index * stride;
     auto from = [&](int index, int64_t col) {
-      return element(first + index * stride, row, col);
+      return element(run.members[index], row, col);
     };
     int64_t inner = run.desc.inner;
     switch (run.desc.kind) {
@@ -245,10 +270,12 @@ protected:
   }
 
   World *world;
-  int axis, stride, n;
+  Collectives::Axes axes;
+  optimus_support::Mesh laidOut;
+  int n;
 };
 
-TEST_P(Collectives, ContiguousFromEveryRoot) {
+TEST_P(CollectivesTest, ContiguousFromEveryRoot) {
   // Of large ones, checking every root would take most of the suite's time.
   const Shape &shape = std::get<3>(GetParam());
   int step = shape.outer * shape.inner > 10000 ? std::max(1, n - 2) : 1;
@@ -258,11 +285,11 @@ TEST_P(Collectives, ContiguousFromEveryRoot) {
   });
 }
 
-TEST_P(Collectives, StridedWithDifferentStridesOnEachRank) {
+TEST_P(CollectivesTest, StridedWithDifferentStridesOnEachRank) {
   onRanks([&](int rank) { check(rank, 1, n - 1, 3 + rank, 7 - rank, false); });
 }
 
-TEST_P(Collectives, WaitsInAnyOrder) {
+TEST_P(CollectivesTest, WaitsInAnyOrder) {
   onRanks([&](int rank) {
     const Shape &shape = std::get<3>(GetParam());
     int rounds = shape.outer * shape.inner > 10000 ? 1 : 3;
@@ -283,18 +310,18 @@ TEST_P(Collectives, WaitsInAnyOrder) {
 }
 
 /// For the kinds that model_abi.h allows in place.
-class CollectivesInPlace : public Collectives {};
+class CollectivesInPlace : public CollectivesTest {};
 
 TEST_P(CollectivesInPlace, SourceIsDestination) {
   int32_t kind = std::get<2>(GetParam()).kind;
   onRanks([&](int rank) {
     int root = n / 2;
-    bool isRoot = rank / stride % n == root;
+    bool isRoot = indexOf(rank) == root;
     check(rank, 1, root, 5, 0, kind == OPTRT_ALL_REDUCE || isRoot);
   });
 }
 
-TEST_P(Collectives, ManyInFlightOneAfterAnother) {
+TEST_P(CollectivesTest, ManyInFlightOneAfterAnother) {
   // Up to three at a time. Small ones go on until every slot of a communicator
   // was used twice; checking as many large ones would take most of the suite's
   // time.
@@ -346,11 +373,14 @@ describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
   for (int64_t size : mesh.sizes)
     text += std::to_string(size) + "x";
   text.back() = '_';
-  return text + "axis" + std::to_string(mesh.axis) + "_" + kind.name + "_" +
-         std::to_string(shape.outer) + "x" + std::to_string(shape.inner);
+  text += mesh.axes.size() == 1 ? "axis" : "axes";
+  for (int axis : mesh.axes)
+    text += std::to_string(axis);
+  return text + "_" + kind.name + "_" + std::to_string(shape.outer) + "x" +
+         std::to_string(shape.inner);
 }
 
-INSTANTIATE_TEST_SUITE_P(Conformance, Collectives,
+INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesTest,
                          testing::Combine(testing::ValuesIn(backends()),
                                           testing::ValuesIn(meshesOfThisJob()),
                                           testing::ValuesIn(allKinds()),
@@ -364,7 +394,7 @@ INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesInPlace,
                          describe);
 
 INSTANTIATE_TEST_SUITE_P(
-    Large, Collectives,
+    Large, CollectivesTest,
     testing::Combine(testing::ValuesIn(backends()),
                      testing::ValuesIn(largestMeshesOfThisJob()),
                      testing::ValuesIn(allKinds()), kLargeShapes),
@@ -377,13 +407,13 @@ INSTANTIATE_TEST_SUITE_P(
     describe);
 
 /// Ranks that neither wait nor make any call.
-class CollectivesInBackground : public Collectives {};
+class CollectivesInBackground : public CollectivesTest {};
 
 TEST_P(CollectivesInBackground, CompleteWithoutTheRanks) {
   onRanks([&](int rank) {
     Running first = startOne(rank, 1, n - 1, 0, 3, false);
     Running second = startOne(rank, 2, 0, 2, 0, false);
-    Communicator &comm = world->communicator(rank, axis);
+    Communicator &comm = communicator(rank);
     comm.overlap();
     // Far longer than both take, whatever else the machine does.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -19,10 +19,10 @@ namespace {
 /// Four ranks of row:2,col:2 that have started 5 collectives on each axis.
 class StallTest : public testing::Test {
 protected:
-  StallTest() : mesh{{"row", "col"}, {2, 2}}, ranks(4) {
+  StallTest() : mesh({{"row", 2}, {"col", 2}}), ranks(4) {
     for (int rank = 0; rank != 4; ++rank) {
       ranks[rank].activity.started = {5, 5};
-      ranks[rank].activity.command = 100 + rank;
+      ranks[rank].activity.command = {uint32_t(100 + rank)};
     }
   }
 
@@ -34,15 +34,20 @@ protected:
     at.waitingAxis = axis;
     at.waitingSequence = sequence;
     at.waitedSeconds = seconds;
-    at.waitingCommand = 200 + rank;
-    at.waitingKind = OPTRT_REDUCE;
+    at.waitingCommand = {uint32_t(200 + rank), /*function=*/1};
   }
 
   std::optional<Stall> find(double timeout = 10) const {
-    return findStall(ranks, mesh, timeout);
+    return findStall(
+        ranks, mesh,
+        [](int rank, CommandId command) {
+          return concat("h.", rank, command.function ? ".norm" : ".mlp", " (",
+                        command.number, ")");
+        },
+        timeout);
   }
 
-  MeshAxes mesh;
+  optimus_support::Mesh mesh;
   std::vector<RankReport> ranks;
 };
 
@@ -59,9 +64,16 @@ TEST_F(StallTest, WhoHasNotStartedWhatAnotherWaitsFor) {
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 1);
   EXPECT_EQ(stall->message,
-            "rank 1 stalled in command 101: rank 0 has waited 12.5 s for "
-            "command 200 (reduce), collective 6 on mesh axis col, which it has "
-            "not started");
+            "rank 1 stalled in h.1.mlp (101): rank 0 has waited 12.5 s for "
+            "h.0.norm (200), collective 6 on mesh axis col, which it has not "
+            "started");
+}
+
+TEST_F(StallTest, ARankMayStallBeforeItsFirstCommand) {
+  wait(0, 1, 6, 12.5);
+  ranks[1].activity.command = {};
+  EXPECT_THAT(find()->message,
+              HasSubstr("rank 1 stalled before its first command: rank 0 has"));
 }
 
 TEST_F(StallTest, TheLastOfThoseThatWaitForOneAnother) {
@@ -82,8 +94,11 @@ TEST_F(StallTest, ARankThatDiedNamesWhoWaits) {
   ASSERT_TRUE(stall);
   EXPECT_EQ(stall->rank, 2);
   EXPECT_EQ(stall->message,
-            "rank 2 died; its last known command was 102; rank 0 has waited "
-            "0.5 s for command 200 (reduce), collective 6 on mesh axis col");
+            "rank 2 died; the last known of it was h.2.mlp (102); rank 0 has "
+            "waited 0.5 s for h.0.norm (200), collective 6 on mesh axis col");
+  ranks[2].activity.command = {};
+  EXPECT_THAT(find()->message,
+              HasSubstr("rank 2 died; it had begun no command"));
 }
 
 TEST_F(StallTest, SilenceIsNotedAfterTheTimeout) {
@@ -94,7 +109,7 @@ TEST_F(StallTest, SilenceIsNotedAfterTheTimeout) {
   EXPECT_EQ(stall->rank, 3);
   EXPECT_THAT(stall->message, HasSubstr("rank 3 was not heard of for 10.5 s"));
   EXPECT_THAT(stall->message,
-              HasSubstr("it was in command 203 (reduce), collective 4"));
+              HasSubstr("it was in h.3.norm (203), collective 4"));
 }
 
 TEST_F(StallTest, TheControlPlaneTakesAsLongAsItTakes) {

@@ -11,24 +11,17 @@
 #include "optimus-support/Initialize.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
-#include <cstring>
-#include <set>
+#include <limits>
 #include <sys/resource.h>
-#include <thread>
 
 using namespace optrt;
 using namespace optimus_support;
-using nlohmann::json;
 
 namespace {
 class Save : public CheckpointTest {};
-class Layout : public CheckpointTest {};
-class Destination : public CheckpointTest {};
 class Model : public CheckpointTest {};
 } // namespace
 
@@ -87,81 +80,6 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
   Status lacking = (*checkpoint)->checkModel(hash, params, moment);
   EXPECT_EQ(lacking.code(), StatusCode::DataLoss);
   EXPECT_NE(lacking.message().find("lacks exp_avg.w"), std::string::npos);
-}
-
-// What the format's description asks, read without our reader.
-TEST_F(Layout, IsSafetensors) {
-  ASSERT_TRUE(save(dir, 3).ok());
-  std::string bytes = readFile(dir + "/model.safetensors");
-  uint64_t length;
-  ASSERT_GE(bytes.size(), sizeof(length));
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  ASSERT_EQ((8 + length) % 64, 0u);
-  json header = json::parse(bytes.substr(8, length));
-  EXPECT_EQ(header["__metadata__"]["format"], "pt");
-  EXPECT_EQ(header["wte.weight"], json::parse(R"({
-    "dtype": "F32", "shape": [12, 5], "data_offsets": [0, 240]})"));
-  EXPECT_EQ(header["ln_f.bias"], json::parse(R"({
-    "dtype": "F32", "shape": [7], "data_offsets": [420, 448]})"));
-  ASSERT_EQ(bytes.size(), 8 + length + 448);
-  float value;
-  std::memcpy(&value, &bytes[8 + length + 420 + 4 * 6], sizeof(value));
-  EXPECT_EQ(value, valueOf("ln_f.bias", 3, 6));
-}
-
-TEST_F(Layout, StateIsReadableJson) {
-  ASSERT_TRUE(save(dir, 3).ok());
-  json state = json::parse(readFile(dir + "/state.json"));
-  EXPECT_EQ(state["step"], 3);
-  EXPECT_EQ(state["seed"], 0xFFFFFFFFFFFFFFF5u);
-  EXPECT_EQ(state["data_position"], 48);
-  EXPECT_EQ(state["order"], "shuffled");
-  EXPECT_EQ(state["model_hash"], "60303ae22b998861");
-  EXPECT_EQ(state["hyperparameters"], json::parse(R"({
-    "steps": 100, "lr": 0.0003, "schedule": "cosine", "warmup": 5,
-    "weight_decay": 0.1, "clip": "none", "beta1": 0.9, "beta2": 0.95,
-    "epsilon": 1e-8, "momentum": 0.9, "microbatches": 1})"));
-  EXPECT_EQ(state["files"]["model.safetensors"]["size"],
-            std::filesystem::file_size(dir + "/model.safetensors"));
-}
-
-TEST_F(Layout, StateIsReadAsItWasWritten) {
-  ASSERT_TRUE(save(dir, 3).ok());
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state(), stateOf(3));
-}
-
-TEST_F(Layout, ShardsLikeHuggingFace) {
-  // 240, 180 and 28 bytes: the first two would be 420.
-  CheckpointWriterOptions options;
-  options.shardLimitBytes = 400;
-  Status saved = save(dir, 2, options);
-  ASSERT_TRUE(saved.ok()) << saved.message();
-  EXPECT_EQ(list(dir),
-            (std::vector<std::string>{"model-00001-of-00002.safetensors",
-                                      "model-00002-of-00002.safetensors",
-                                      "model.safetensors.index.json",
-                                      "optimizer.safetensors", "state.json"}));
-  json index = json::parse(readFile(dir + "/model.safetensors.index.json"));
-  EXPECT_EQ(index["metadata"]["total_size"], 448);
-  EXPECT_EQ(index["weight_map"], json::parse(R"({
-    "wte.weight": "model-00001-of-00002.safetensors",
-    "h.0.w": "model-00002-of-00002.safetensors",
-    "ln_f.bias": "model-00002-of-00002.safetensors"})"));
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  expectWhole(**checkpoint);
-
-  // A tensor beyond the limit has a file of its own; then back to one file.
-  options.shardLimitBytes = 8;
-  ASSERT_TRUE(save(dir, 4, options).ok());
-  EXPECT_EQ(list(dir).size(), 6u);
-  checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  expectWhole(**checkpoint);
-  ASSERT_TRUE(save(dir, 5).ok());
-  EXPECT_EQ(list(dir).size(), 3u);
 }
 
 /// The shards of a tensor on a mesh, padded as little as the extents allow.
@@ -345,147 +263,31 @@ TEST_F(Save, AWriteThatFailsIsFinal) {
     EXPECT_EQ(later.message(), failed.message());
 }
 
-TEST_F(Destination, MayBeNewDeepEmptyOrLinked) {
-  ASSERT_TRUE(save(root + "/a/b/c/", 1).ok());
-  EXPECT_TRUE(Checkpoint::open(root + "/a/b/c/").ok());
-  std::filesystem::create_directory(root + "/empty");
-  ASSERT_TRUE(save(root + "/empty", 2).ok());
-  EXPECT_TRUE(Checkpoint::open(root + "/empty").ok());
-  std::filesystem::create_directory_symlink(root + "/empty", root + "/link");
-  ASSERT_TRUE(save(root + "/link", 3).ok());
-  EXPECT_TRUE(std::filesystem::is_symlink(root + "/link"));
-  auto checkpoint = Checkpoint::open(root + "/empty");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state().step, 3);
-}
-
-TEST_F(Destination, IsNotReplacedUnlessItIsACheckpoint) {
-  auto expectRefused = [&](const std::string &path,
-                           const std::string &message) {
-    auto writer = CheckpointWriter::create(path);
-    ASSERT_FALSE(writer.ok());
-    EXPECT_EQ(writer.status().code(), StatusCode::InvalidArgument);
-    EXPECT_NE(writer.status().message().find(message), std::string::npos)
-        << writer.status().message();
-  };
-  writeFile(root + "/file", "text");
-  expectRefused(root + "/file", "exists and is not a folder");
-  expectRefused(root + "/file/run", root + "/file");
-  expectRefused("", "does not name a folder");
-  expectRefused("/", "does not name a folder");
-
+TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
   ASSERT_TRUE(save(dir, 1).ok());
-  writeFile(dir + "/notes.md", "mine");
-  expectRefused(dir, "it contains notes.md");
-  std::filesystem::create_directory(root + "/downloaded");
-  writeFile(root + "/downloaded/model.safetensors", "weights");
-  expectRefused(root + "/downloaded", "no state.json");
-  // All is still there.
-  EXPECT_EQ(readFile(dir + "/notes.md"), "mine");
-  EXPECT_EQ(readFile(root + "/downloaded/model.safetensors"), "weights");
-  EXPECT_EQ(readFile(root + "/file"), "text");
-  EXPECT_TRUE(Checkpoint::open(dir).ok());
-}
-
-TEST_F(Destination, IsCheckedAgainWhenItIsReplaced) {
-  auto writer = declareAll(dir);
-  ASSERT_TRUE(writer.ok()) << writer.status().message();
-  for (const auto &[file, info] : allTensors())
-    ASSERT_TRUE(
-        (*writer)
-            ->append(info.name, std::vector<float>(numElements(info.shape)))
-            .ok());
-  std::filesystem::create_directory(dir);
-  writeFile(dir + "/notes.md", "mine");
-  Status committed = (*writer)->commit(stateOf(1));
-  EXPECT_EQ(committed.code(), StatusCode::InvalidArgument);
-  EXPECT_EQ(readFile(dir + "/notes.md"), "mine");
-}
-
-TEST_F(Destination, LeftoversOfKilledWritersAreRemoved) {
-  ASSERT_TRUE(save(dir, 1).ok());
-  std::string dead = root + "/.run.optimus-tmp-1-0";
-  std::filesystem::create_directory(dead);
-  writeFile(dead + "/model.safetensors", "half");
-  // Another run's, and a user's file of a similar name, are none of ours.
-  std::filesystem::create_directory(root + "/.other.optimus-tmp-1-0");
-  ASSERT_TRUE(save(dir, 2).ok());
-  EXPECT_EQ(list(root),
-            (std::vector<std::string>{".other.optimus-tmp-1-0", "run"}));
-}
-
-TEST_F(Destination, AnotherWritersFolderIsLeftAlone) {
-  auto writer = declareAll(dir);
-  ASSERT_TRUE(writer.ok()) << writer.status().message();
-  for (const auto &[file, info] : allTensors()) {
-    std::vector<float> values(numElements(info.shape));
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = valueOf(info.name, 2, i);
-    Status written = (*writer)->append(info.name, values);
-    ASSERT_TRUE(written.ok()) << written.message();
-  }
-  ASSERT_TRUE(save(dir, 1).ok());
-  ASSERT_TRUE((*writer)->commit(stateOf(2)).ok());
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state().step, 2);
-  expectWhole(**checkpoint);
-}
-
-// A writer killed between the two renames of a file system without exchange.
-TEST_F(Destination, ReadersAndWritersFindTheOldCheckpoint) {
-  ASSERT_TRUE(save(dir, 1).ok());
-  std::filesystem::rename(dir, root + "/.run.optimus-old");
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state().step, 1);
-  expectWhole(**checkpoint);
-  {
-    // A writer that gives up still leaves a checkpoint.
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
+                    -std::numeric_limits<float>::infinity()}) {
     auto writer = CheckpointWriter::create(dir);
     ASSERT_TRUE(writer.ok()) << writer.status().message();
+    std::vector<int64_t> shape = {5000};
+    std::vector<float> values(5000, 1.0f);
+    ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
+    ASSERT_TRUE((*writer)->append("w", std::span(values).first(10)).ok());
+    values[4321] = bad;
+    Status written = (*writer)->append("w", std::span(values).subspan(10));
+    EXPECT_EQ(written.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(written.message().find("the tensor w has an element that is not "
+                                     "finite"),
+              std::string::npos)
+        << written.message();
+    EXPECT_FALSE((*writer)->commit(stateOf(2)).ok());
   }
-  checkpoint = Checkpoint::open(dir);
+  // What was there is there, and nothing beside it.
+  auto checkpoint = Checkpoint::open(dir);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   EXPECT_EQ((*checkpoint)->state().step, 1);
-  // Killed after the second rename: the old one goes.
-  std::filesystem::copy(dir, root + "/.run.optimus-old");
-  ASSERT_TRUE(save(dir, 2).ok());
+  expectWhole(**checkpoint);
   EXPECT_EQ(list(root), std::vector<std::string>{"run"});
-}
-
-// Somebody evaluates the checkpoint of a run that goes on.
-TEST_F(Destination, ReadersFindOneCheckpointWhileWritersReplaceIt) {
-  for (bool useExchange : {true, false}) {
-    CheckpointWriterOptions options;
-    options.useExchange = useExchange;
-    ASSERT_TRUE(save(dir, 1, options).ok());
-    std::atomic<bool> stop = false;
-    std::thread writer([&] {
-      for (int64_t step = 2; !stop; ++step) {
-        // Sharded and not, so that files come and go.
-        options.shardLimitBytes = step % 4 < 2 ? 400 : 5'000'000'000;
-        Status saved = save(dir, step, options);
-        EXPECT_TRUE(saved.ok()) << saved.message();
-      }
-    });
-    int64_t last = 0;
-    std::set<int64_t> steps;
-    // However slow the disk is to take what the writer syncs.
-    for (int i = 0; i < 2000 || steps.size() <= 5; ++i) {
-      auto checkpoint = Checkpoint::open(dir);
-      EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-      if (!checkpoint.ok())
-        break;
-      EXPECT_GE((*checkpoint)->state().step, last);
-      last = (*checkpoint)->state().step;
-      steps.insert(last);
-      expectWhole(**checkpoint);
-      EXPECT_TRUE((*checkpoint)->checkUnchanged().ok());
-    }
-    stop = true;
-    writer.join();
-  }
 }
 
 TEST_F(Model, DifferencesAreNamed) {
@@ -538,31 +340,4 @@ TEST_F(Model, ThatIsNotThereIsTheUsersFault) {
   expectNone(root, "has no state.json");
   writeFile(root + "/file", "text");
   expectNone(root + "/file", "expected a checkpoint's folder");
-}
-
-TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
-  ASSERT_TRUE(save(dir, 1).ok());
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
-                    -std::numeric_limits<float>::infinity()}) {
-    auto writer = CheckpointWriter::create(dir);
-    ASSERT_TRUE(writer.ok()) << writer.status().message();
-    std::vector<int64_t> shape = {5000};
-    std::vector<float> values(5000, 1.0f);
-    ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
-    ASSERT_TRUE((*writer)->append("w", std::span(values).first(10)).ok());
-    values[4321] = bad;
-    Status written = (*writer)->append("w", std::span(values).subspan(10));
-    EXPECT_EQ(written.code(), StatusCode::InvalidArgument);
-    EXPECT_NE(written.message().find("the tensor w has an element that is not "
-                                     "finite"),
-              std::string::npos)
-        << written.message();
-    EXPECT_FALSE((*writer)->commit(stateOf(2)).ok());
-  }
-  // What was there is there, and nothing beside it.
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state().step, 1);
-  expectWhole(**checkpoint);
-  EXPECT_EQ(list(root), std::vector<std::string>{"run"});
 }

@@ -37,7 +37,7 @@ int64_t integerAt(void *cell) { return *static_cast<int64_t *>(cell); }
 class BoundProgramTest : public testing::Test {
 protected:
   BoundProgramTest() {
-    EXPECT_TRUE(world->configure(std::vector<int64_t>{2, 3}).ok());
+    EXPECT_TRUE(world.layOut(mesh).ok());
     given.clear();
   }
 
@@ -51,7 +51,7 @@ protected:
     }
     auto owned = std::make_unique<RecordingDevice>();
     device = owned.get();
-    context = std::make_unique<Rank>(mesh, *world, rank, std::move(owned));
+    context = std::make_unique<Rank>(mesh, world, rank, std::move(owned));
     char *const arenas[] = {reinterpret_cast<char *>(arena)};
     void *const arguments[] = {numbers, longNumbers};
     return BoundProgram::bind(*all.targets.front(), kernels, "f", mesh, rank,
@@ -76,7 +76,7 @@ protected:
                          {"two", note<2>},
                          {"three", note<3>},
                          {"none", nullptr}};
-  std::unique_ptr<World> world = createLocalWorld();
+  World world = createLocalWorld();
   RecordingDevice *device = nullptr;
   std::unique_ptr<Rank> context;
   float arena[64] = {};

@@ -76,6 +76,75 @@ TEST(RankTeam, TheFirstFailureIsReportedAndWakesTheOthers) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(RankTeam, TheCallerGoesOnWhileRanksRun) {
+  std::unique_ptr<RankTeam> team = makeTeam(3, [] {});
+  std::atomic<bool> released{false};
+  std::atomic<int> finished{0};
+  ASSERT_TRUE(team->submit(
+                      [&](int) {
+                        while (!released)
+                          std::this_thread::yield();
+                        return okStatus();
+                      },
+                      [&](int) {
+                        ++finished;
+                        return okStatus();
+                      })
+                  .ok());
+  // They would wait for ever, if this came back with the last of them.
+  EXPECT_TRUE(team->isBusy());
+  EXPECT_EQ(finished, 0);
+  released = true;
+  EXPECT_TRUE(team->collect().ok());
+  EXPECT_EQ(finished, 3);
+  EXPECT_FALSE(team->isBusy());
+}
+
+TEST(RankTeam, ASingleRankStartsAtOnceAndFinishesWhenItIsCollected) {
+  std::unique_ptr<RankTeam> team = makeTeam(1, [] {});
+  std::string order;
+  auto note = [&](char letter) {
+    return [&order, letter](int) {
+      order += letter;
+      return okStatus();
+    };
+  };
+  ASSERT_TRUE(team->submit(note('s'), note('f')).ok());
+  order += '-';
+  ASSERT_TRUE(team->collect().ok());
+  EXPECT_EQ(order, "s-f");
+}
+
+TEST(RankTeam, WhatFailedToStartIsNotFinished) {
+  for (int ranks : {1, 3}) {
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    std::atomic<int> finished{0};
+    ASSERT_TRUE(
+        team->submit(
+                [&](int i) { return i == 0 ? internal("broken") : okStatus(); },
+                [&](int) {
+                  ++finished;
+                  return okStatus();
+                })
+            .ok());
+    EXPECT_EQ(team->collect().message(), "broken");
+    EXPECT_EQ(finished, ranks - 1);
+  }
+}
+
+TEST(RankTeam, HasOneTaskAtATime) {
+  for (int ranks : {1, 2}) {
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    auto nothing = [](int) { return okStatus(); };
+    EXPECT_THAT(team->collect().message(), HasSubstr("no task"));
+    ASSERT_TRUE(team->submit(nothing, nothing).ok());
+    EXPECT_THAT(team->run(nothing).message(),
+                HasSubstr("while another is under way"));
+    EXPECT_TRUE(team->collect().ok());
+    EXPECT_TRUE(team->run(nothing).ok());
+  }
+}
+
 TEST(RankTeam, WhatARankThrowsIsAFailure) {
   for (int ranks : {1, 3}) {
     std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});

@@ -41,10 +41,10 @@ TEST(CollectiveBytes, FollowTheRule) {
 class RankTest : public testing::Test {
 protected:
   RankTest() : mesh({{"row", 1}, {"col", 1}}), world(createLocalWorld()) {
-    EXPECT_TRUE(world->configure(std::vector<int64_t>{1, 1}).ok());
+    EXPECT_TRUE(world.layOut(mesh).ok());
     auto recording = std::make_unique<RecordingDevice>();
     device = recording.get();
-    rank = std::make_unique<Rank>(mesh, *world, 0, std::move(recording));
+    rank = std::make_unique<Rank>(mesh, world, 0, std::move(recording));
   }
 
   Status start(optrt_collective_desc desc) {
@@ -53,7 +53,7 @@ protected:
   Status wait(uint32_t started) { return rank->waitForCollective(6, started); }
 
   Mesh mesh;
-  std::unique_ptr<World> world;
+  World world;
   RecordingDevice *device;
   std::unique_ptr<Rank> rank;
   float values[16] = {1, 2, 3};
@@ -102,6 +102,18 @@ TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
   for (const CommunicationTime &time : rank->communicationTimes())
     EXPECT_LE(time.exposed, time.inFlight);
   EXPECT_GT(rank->communicationTimes()[0].exposed, 0);
+}
+
+TEST_F(RankTest, WhoWatchesSeesTheFunctionsCommand) {
+  EXPECT_EQ(rank->activity.command.load(), CommandId());
+  rank->function = 2;
+  ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}).ok());
+  EXPECT_EQ(rank->activity.command.load(), (CommandId{5, 2}));
+  EXPECT_EQ(rank->activity.waitingCommand.load(), (CommandId{5, 2}));
+  ASSERT_TRUE(wait(5).ok());
+  optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
+  ASSERT_TRUE(rank->launch(7, desc, nullptr, nullptr).ok());
+  EXPECT_EQ(rank->activity.command.load(), (CommandId{7, 2}));
 }
 
 TEST_F(RankTest, AFailedCollectiveIsNamed) {

@@ -8,6 +8,7 @@
 
 #include "optimus-runtime/Session.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 
 using namespace optrt;
@@ -16,15 +17,17 @@ using testing::HasSubstr;
 /// A session of a model written by hand, on a mesh of two ranks.
 class SessionTest : public testing::Test {
 protected:
-  void open(std::vector<std::string> functions) {
+  void open(std::vector<std::string> functions,
+            std::vector<std::string> sequences = {}) {
     auto opened = ModelLibrary::open(OPTIMUS_TOY2);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     library = std::move(opened).value();
     world = createLocalWorld();
     SessionOptions options;
     options.functions = std::move(functions);
+    options.sequences = std::move(sequences);
     options.threadsPerRank = 1;
-    auto made = Session::create(*library, *world, options);
+    auto made = Session::create(*library, world, options);
     ASSERT_TRUE(made.ok()) << made.status().message();
     session = std::move(made).value();
   }
@@ -49,7 +52,7 @@ protected:
   }
 
   std::unique_ptr<ModelLibrary> library;
-  std::unique_ptr<World> world;
+  World world;
   std::unique_ptr<Session> session;
 };
 
@@ -112,6 +115,62 @@ TEST_F(SessionTest, RunsNothingBeforeWhatItReadsIsThere) {
   EXPECT_GT(outputs->gradNorm(), 0);
 }
 
+TEST_F(SessionTest, ReadsTheNextBatchWhileACallIsUnderWay) {
+  open({"grad_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  HostBatch batches[2];
+  auto read = [&](int number) {
+    return session->read(
+        [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
+          for (int64_t i = 0; i != count * 8; ++i) {
+            tokens[i] = static_cast<int32_t>((begin + i + number) % 256);
+            targets[i] = (tokens[i] + 1) % 256;
+          }
+          return okStatus();
+        },
+        batches[number]);
+  };
+  auto lossOf = [&](int number) -> float {
+    EXPECT_TRUE(session->fill(batches[number]).ok());
+    auto outputs = session->run("grad_step");
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok() ? outputs->lossSum() : 0;
+  };
+  ASSERT_TRUE(read(0).ok());
+  ASSERT_TRUE(session->fill(batches[0]).ok());
+  ASSERT_TRUE(session->submit("grad_step").ok());
+  ASSERT_TRUE(read(1).ok());
+  auto outputs = session->collect();
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  const float first = outputs->lossSum();
+  const float second = lossOf(1);
+  EXPECT_NE(first, second);
+  // What was read during a call is neither of its inputs nor lost.
+  EXPECT_EQ(lossOf(0), first);
+  EXPECT_EQ(lossOf(1), second);
+
+  HostBatch empty;
+  EXPECT_THAT(session->fill(empty).message(), HasSubstr("it was not read"));
+}
+
+TEST_F(SessionTest, LeavesRanksAloneWhileACallIsUnderWay) {
+  open({"grad_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  ASSERT_TRUE(fill().ok());
+  EXPECT_THAT(session->collect().status().message(), HasSubstr("of no task"));
+  ASSERT_TRUE(session->submit("grad_step").ok());
+  const std::string busy = "while a call is under way";
+  EXPECT_THAT(session->submit("grad_step").message(), HasSubstr(busy));
+  EXPECT_THAT(fill().message(), HasSubstr("inputs were filled " + busy));
+  EXPECT_THAT(session->gather("grad:table.bias").status().message(),
+              HasSubstr(busy));
+  EXPECT_THAT(session->save("nowhere", {}).message(), HasSubstr(busy));
+  EXPECT_FALSE(session->initialize(8).ok());
+  EXPECT_TRUE(session->collect().ok());
+  EXPECT_TRUE(session->canGoOn());
+  EXPECT_TRUE(session->run("grad_step").ok());
+}
+
 TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {
   open({"eval_step"});
   RankMemory memory = session->largestRankMemory();
@@ -125,4 +184,96 @@ TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {
   EXPECT_EQ(session->largestRankMemory().moments, 2 * memory.parameters);
   open({"grad_step"});
   EXPECT_EQ(session->largestRankMemory().gradients, memory.parameters);
+}
+
+namespace {
+
+/// Notes what it is asked, and fills the batch of `test` before each call.
+class Notes final : public SequenceHost {
+public:
+  explicit Notes(std::function<Status()> fill) : fill(std::move(fill)) {}
+  Status before(const SequenceCall &call) override {
+    text += concat("before ", call.function.name, " ", call.index, " batch ",
+                   call.batch, call.readsBatch ? " reads" : "", "\n");
+    return call.index == failsAt ? unavailable("no data") : fill();
+  }
+  void during(const SequenceCall &call) override {
+    text += concat("during ", call.index, "\n");
+  }
+  Status after(const SequenceCall &call) override {
+    text += concat("after ", call.index, "\n");
+    return okStatus();
+  }
+
+  std::string text;
+  int64_t failsAt = -1;
+
+private:
+  const std::function<Status()> fill;
+};
+
+} // namespace
+
+TEST_F(SessionTest, RunsTheCallsOfASequence) {
+  open({}, {"eval_twice"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  Notes notes([&] { return fill(); });
+  auto outputs = session->runSequence("eval_twice", 2, notes);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ(outputs->realCount(), 32);
+  EXPECT_EQ(notes.text,
+            "before eval_step 0 batch 0 reads\nduring 0\nafter 0\n"
+            "before eval_step 1 batch 1 reads\nduring 1\nafter 1\n"
+            "before grad_step 2 batch 2 reads\nduring 2\nafter 2\n");
+  // The last call has made the gradients.
+  EXPECT_TRUE(session->gather("grad:table.bias").ok());
+
+  EXPECT_THAT(session->runSequence("eval_twice", 0, notes).status().message(),
+              HasSubstr("expected at least 1"));
+  EXPECT_THAT(session->runSequence("train", 1, notes).status().message(),
+              HasSubstr("the sequence train was not chosen"));
+}
+
+TEST_F(SessionTest, AHostEndsASequenceBetweenCalls) {
+  open({}, {"eval_twice"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  Notes notes([&] { return fill(); });
+  notes.failsAt = 1;
+  auto outputs = session->runSequence("eval_twice", 2, notes);
+  EXPECT_EQ(outputs.status().message(), "no data");
+  EXPECT_EQ(notes.text, "before eval_step 0 batch 0 reads\nduring 0\nafter 0\n"
+                        "before eval_step 1 batch 1 reads\n");
+  EXPECT_TRUE(session->canGoOn());
+}
+
+TEST_F(SessionTest, ASequenceBindsOtherBuffers) {
+  open({"eval_step"}, {"train", "eval_average"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  setScalars();
+  session->setScalar("beta2_power", 0.5f);
+  Notes notes([&] { return fill(); });
+  auto lossOfAverage = [&]() -> double {
+    auto outputs = session->runSequence("eval_average", 1, notes);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok() ? outputs->meanLoss() : 0;
+  };
+  auto lossOfTable = [&]() -> double {
+    auto outputs = session->run("eval_step");
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok() ? outputs->meanLoss() : 0;
+  };
+  // With a table of zeros, and a bias of zeros, all words are as likely.
+  EXPECT_NEAR(lossOfAverage(), std::log(256.0), 1e-5);
+  EXPECT_GT(std::abs(lossOfTable() - std::log(256.0)), 1e-4);
+  ASSERT_TRUE(session->runSequence("train", 1, notes).ok());
+  EXPECT_GT(std::abs(lossOfAverage() - std::log(256.0)), 1e-4);
+  EXPECT_NE(lossOfAverage(), lossOfTable());
+}
+
+TEST_F(SessionTest, SequencesMustBeThere) {
+  open({"eval_step"});
+  SessionOptions options;
+  options.sequences = {"decode"};
+  auto made = Session::create(*library, world, options);
+  EXPECT_THAT(made.status().message(), HasSubstr("has no sequence decode"));
 }

@@ -67,7 +67,7 @@ public:
 /// table is ours: what is wrong in it is Internal.
 class Rank {
 public:
-  /// `mesh` and the world, which is configured, must outlive the rank.
+  /// `mesh` and the world, which is laid out on it, must outlive the rank.
   Rank(const Mesh &mesh, World &world, int rank,
        std::unique_ptr<Device> device);
 
@@ -99,8 +99,8 @@ public:
   std::vector<Traffic> traffic;
   /// The collectives that were started and not waited for.
   struct StartedCollective {
-    uint32_t command;
-    int32_t axis, kind;
+    CommandId command;
+    int32_t axis;
     uint64_t sequence; ///< of its axis, from 1
     Communicator::Clock::time_point begin;
   };
@@ -124,6 +124,8 @@ public:
   std::vector<CommunicationTime> communicationTimes() const;
   /// The program whose commands are run, for names in errors; null for none.
   const BoundProgram *program = nullptr;
+  /// Its number among the manifest's functions, for those who watch.
+  uint32_t function = 0;
   /// Null for none, which costs a command one branch.
   CommandObserver *observer = nullptr;
 

@@ -34,15 +34,30 @@ public:
   RankTeam(const RankTeam &) = delete;
   RankTeam &operator=(const RankTeam &) = delete;
 
-  /// Runs body(0) ... body(numRanks - 1) at the same time and waits for all.
-  /// Returns the failure that came first: those that follow from it say only
-  /// that another rank failed. What a body throws is a failure too.
-  Status run(const std::function<Status(int)> &body);
+  /// What rank 0, 1, ... of this process does.
+  using Body = std::function<Status(int)>;
+
+  /// Hands all ranks a task and returns: each starts it, and then finishes what
+  /// it has started. A single rank starts it before this returns, and finishes
+  /// it in collect(). Internal while an earlier task is not collected.
+  Status submit(Body start, Body finish);
+
+  /// Waits until all ranks have finished. Returns the failure that came first:
+  /// those that follow from it say only that another rank failed. What a body
+  /// throws is a failure too. Internal where nothing was submitted.
+  Status collect();
+
+  /// Submits body(0) ... body(numRanks - 1) and collects.
+  Status run(const Body &body);
+
+  /// Whether something is submitted and not collected.
+  bool isBusy() const { return busy; }
 
 private:
   explicit RankTeam(std::function<void()> onFailure)
       : onFailure(std::move(onFailure)) {}
   void work(int index);
+  bool attempt(const Body &body, int index);
   void note(Status status);
 
   const std::function<void()> onFailure;
@@ -50,7 +65,10 @@ private:
 
   std::mutex mutex;
   std::condition_variable wake, done;
-  const std::function<Status(int)> *task = nullptr;
+  /// The task; of the caller's thread while `running` is 0.
+  Body start, finish;
+  bool busy = false;       ///< of the caller's thread
+  bool hasStarted = false; ///< whether a single rank has, without a failure
   uint64_t generation = 0; ///< counts tasks
   int running = 0;
   bool stopping = false;

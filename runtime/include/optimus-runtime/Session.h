@@ -37,8 +37,9 @@
 namespace optrt {
 
 struct SessionOptions {
-  /// Those that will be run; memory is made for them only.
-  std::vector<std::string> functions;
+  /// Those that will be run, and sequences of the library's programs; memory is
+  /// made for them only.
+  std::vector<std::string> functions, sequences;
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   std::string device = "cpu";
@@ -67,6 +68,21 @@ struct StepOutputs {
   double meanLoss() const {
     return double(lossSum()) / std::max(double(realCount()), 1.0);
   }
+};
+
+/// What this process's ranks have of a batch, in its own memory.
+class HostBatch {
+private:
+  friend class Session;
+  /// Rows of the global batch from `begin` on; each is a sequence.
+  struct Rows {
+    int64_t begin = 0;
+    std::vector<int32_t> tokens, targets;
+  };
+  std::vector<Rows> parts;
+  std::size_t numParts = 0; ///< the others have memory for a later batch
+
+  const Rows *find(int64_t begin, int64_t words) const;
 };
 
 /// The rank that loses most time to communication in a run.
@@ -99,12 +115,39 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
 ///
 /// Errors, the same in every process: those of Checkpoint::open(), and
 /// InvalidArgument when processes have found different checkpoints.
-StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(World &world,
+StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
                                                      const std::string &dir);
 
+/// A call of a sequence that is run.
+struct SequenceCall {
+  const Function &function;
+  int64_t index = 0;       ///< in the sequence, from 0
+  int64_t batch = 0;       ///< how many calls before it have read a batch
+  bool readsBatch = false; ///< whether it reads what the data fills
+};
+
+/// What somebody does around the calls of a sequence, on the main thread.
+class SequenceHost {
+public:
+  virtual ~SequenceHost() = default;
+  /// Before a call, when ranks are idle: gives it its inputs. A failure, which
+  /// must be the same in every process, ends the sequence, and nothing of the
+  /// call has run.
+  virtual Status before(const SequenceCall &call) = 0;
+  /// While the call is under way: reads the next batch, for instance.
+  virtual void during(const SequenceCall &call) = 0;
+  /// When it is done.
+  virtual Status after(const SequenceCall &call) = 0;
+};
+
+/// A model in the memory of this process's ranks. A call is submitted and then
+/// collected; one at a time. Between the two the ranks have the session: all
+/// that would touch their memory fails with Internal, and the main thread may
+/// only read() the batch of a later call and do what needs neither ranks nor
+/// other processes.
 class Session {
 public:
-  /// Configures `world` for the library's mesh and makes the memory of this
+  /// Lays `world` out on the library's mesh and makes the memory of this
   /// process's ranks, zeroed. Both must outlive the session. Collective.
   ///
   /// Errors: InvalidArgument when the library lacks a function, or the job has
@@ -155,14 +198,33 @@ public:
   using FillRows = std::function<Status(int64_t rowsBegin, int64_t rowsCount,
                                         int32_t *tokens, int32_t *targets)>;
 
-  /// Gives this process's ranks their inputs. A failure is that of `fill`, in
-  /// this process only, and changes nothing but the inputs: processes should
-  /// agree before they run anything.
+  /// Reads what this process's ranks have of a batch. A failure is that of
+  /// `fill`, in this process only: processes should agree before they run
+  /// anything. Also while a call is under way.
+  Status read(const FillRows &fill, HostBatch &batch) const;
+  /// Gives this process's ranks their inputs.
+  Status fill(const HostBatch &batch);
+  /// Reads and gives them.
   Status fill(const FillRows &fill);
-  /// Runs a function on all ranks, on the inputs that are there. InvalidArgument
-  /// where one of them is not; then nothing has changed.
+
+  /// Hands a function to all ranks, on the inputs that are there, and returns:
+  /// thread ranks run it meanwhile; a single rank has put it on its device's
+  /// queues, which on a processor means that it has run. InvalidArgument where
+  /// an input is not there, Internal while a call is under way; then nothing
+  /// has changed and there is nothing to collect.
+  Status submit(std::string_view function);
+  /// Waits for what was submitted, and returns its outputs or why a rank
+  /// failed.
+  StatusOr<StepOutputs> collect();
+  /// Submits and collects.
   StatusOr<StepOutputs> run(std::string_view function);
-  /// False after a run that failed: what it should have changed may be changed
+  /// Sets back what is reset before a step or a sequence, and runs a chosen
+  /// sequence; calls that leave it to the caller run `times` in a row. Returns
+  /// the last call's outputs. A failure of the host's comes between two calls:
+  /// canGoOn() stays true, and only what lives for a sequence is lost.
+  StatusOr<StepOutputs> runSequence(std::string_view sequence, int64_t times,
+                                    SequenceHost &host);
+  /// False after a call that failed: what it should have changed may be changed
   /// by half, and nothing more can be run.
   bool canGoOn() const { return !broken; }
 
@@ -188,27 +250,51 @@ public:
 
 private:
   struct LocalRank;
+  class CommandNamer;
+  /// A function and the buffers that it is passed.
+  struct Callable {
+    const Function *function;
+    std::vector<int64_t> buffers; ///< one an argument
+    bool updatesParameters = false, readsBatch = false;
+  };
+  struct ChosenSequence {
+    std::string name;
+    /// Among the callables, and how often in a row; 0: the caller says.
+    std::vector<std::pair<std::size_t, int64_t>> calls;
+  };
+
   Session(const ModelLibrary &library, World &world);
 
   Status build(SessionOptions options);
-  /// Decides what ranks hold for functions with these names.
-  Status chooseBuffers(const std::vector<std::string> &functions);
-  Status buildRank(LocalRank &rank, const SessionOptions &options);
+  /// What will be called by these options.
+  Status chooseCalls(const SessionOptions &options);
+  std::size_t addCallable(Callable callable);
+  /// Decides what ranks hold for what is called.
+  void chooseBuffers();
+  Status buildRank(LocalRank &rank);
+  Status submit(const Callable &callable);
   /// Hands a buffer of all ranks to the root, slab by slab. Collective.
   Status gatherBuffer(class TensorGather &gather, int64_t buffer,
                       const std::function<void(std::span<const float>)> &take);
   void parametersChanged(LocalRank &rank);
+  /// Internal while ranks run.
+  Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;
+  std::pair<int64_t, int64_t> rowsOf(const LocalRank &rank,
+                                     const Buffer &buffer) const;
   /// A buffer that is held and that the host fills, or nothing.
   std::optional<int64_t> findHostFilled(std::string_view name);
   /// That what a function reads from outside is there.
-  Status checkFilled(const Function &function) const;
+  Status checkFilled(const Callable &callable) const;
   StatusOr<StepOutputs> outputs() const;
 
   const ModelLibrary &library;
   World &world;
+  ControlPlane &control; ///< the world's
   int threads = 1;
-  std::vector<int64_t> held;    ///< buffers that functions use, ascending
+  std::vector<Callable> callables;
+  std::vector<ChosenSequence> sequences;
+  std::vector<int64_t> held;    ///< buffers that they use, ascending
   std::vector<int64_t> numbers; ///< of them, numbers that functions write
   std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
   RankMemory memory;            ///< of each rank, without the device's
@@ -216,8 +302,8 @@ private:
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
   uint64_t parameterVersion = 0;
-  /// Rows of the batch before a sharded sequence is taken out of them.
-  std::vector<int32_t> rowTokens, rowTargets;
+  HostBatch ownBatch;                  ///< of fill(), kept for the next
+  std::shared_ptr<CommandNamer> names; ///< of the control plane too
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;
 };

@@ -26,9 +26,11 @@
 #include "optimus-support/program_generated.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace optimus_support::program {
 
@@ -75,6 +77,35 @@ std::string describeAction(const TargetT &target, const CommandT &command);
 /// "command 12 (gemm)".
 std::string describe(const TargetT &target, const ProgramTableT &table,
                      const FunctionT &function, uint32_t command);
+
+/// A collective that a function starts.
+struct CollectiveStart {
+  std::string
+      name; ///< for people: "h.3.mlp.up (all_reduce, gpt2.py:151), command 12"
+  /// What all must say alike that take part: "all_reduce of 1x4096 f32".
+  std::string what;
+};
+/// By the mesh axes that they move on, in the order in which they start.
+using CollectiveOrder =
+    std::map<std::vector<uint32_t>, std::vector<CollectiveStart>>;
+CollectiveOrder orderOfCollectives(const TargetT &target,
+                                   const ProgramTableT &table,
+                                   const FunctionT &function);
+
+/// Two ranks that take part in the same collectives, and what each starts.
+struct Starts {
+  int64_t rank;
+  std::span<const CollectiveStart> list;
+};
+/// What a message says of the first collective in which the two differ; success
+/// where they are alike. `axes` are named.
+Status compareStarts(const std::string &function, const std::string &axes,
+                     const Starts &one, const Starts &other);
+/// "row", "row+col".
+std::string axesName(const Mesh &mesh, std::span<const uint32_t> axes);
+
+/// The sequence called `name`, or null.
+const SequenceT *findSequence(const ProgramsT &programs, std::string_view name);
 
 /// Arithmetic that a call of the command takes; 0 for what only moves data, and
 /// for kernels, whose work the table does not know.

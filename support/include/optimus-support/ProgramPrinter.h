@@ -28,6 +28,10 @@ std::string print(const ProgramsT &programs, const TargetT &target,
                   const ProgramTableT &table, const FunctionT &function,
                   const PrintOptions &options = {});
 
+/// "sequence train_microbatches: accumulate x N, update", a line; N is said by
+/// who runs it.
+std::string print(const SequenceT &sequence);
+
 } // namespace optimus_support::program
 
 #endif // OPTIMUS_SUPPORT_PROGRAMPRINTER_H

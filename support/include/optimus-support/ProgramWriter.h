@@ -176,6 +176,11 @@ public:
   /// The number of a kernel, which code must be there for.
   uint32_t kernel(std::string_view name);
 
+  /// Adds a sequence of functions, each called so many times in a row.
+  SequenceT &
+  sequence(const std::string &name,
+           const std::vector<std::pair<std::string, uint32_t>> &calls);
+
   /// Says how functions touch their arguments: as their commands do, together.
   /// The last that is asked of the writer.
   ProgramsT finish();

@@ -67,7 +67,9 @@ const auto kSaysWhoWaits =
 TEST_F(Faults, AThreadThatStallsIsNamed) {
   Outcome outcome = runProgram(train("toy-stall", 4));
   EXPECT_EQ(outcome.code, 1) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("error: rank 2 stalled in command"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("error: rank 2 stalled in clock (stall, toy.py:12): rank "));
   EXPECT_THAT(outcome.out, HasSubstr("on mesh axis row, which it has not "
                                      "started"));
   EXPECT_THAT(outcome.out, kNamesACollective);
@@ -76,7 +78,9 @@ TEST_F(Faults, AThreadThatStallsIsNamed) {
 TEST_F(FaultsOverMpi, AProcessThatStallsIsNamed) {
   Outcome outcome = runProgram(train("toy-stall", 4), mpirun(3));
   EXPECT_EQ(outcome.code, 1) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("error: rank 2 stalled in command"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("error: rank 2 stalled in clock (stall, toy.py:12): rank "));
   EXPECT_THAT(outcome.out, kNamesACollective);
 }
 

@@ -137,6 +137,21 @@ TEST_F(Mpi, RanksMustOpenTheSameLibrary) {
   EXPECT_THAT(outcome.out, HasSubstr("another model library than rank 0"));
 }
 
+// The sources are the same, and what was made of them is not.
+TEST_F(Mpi, RanksMustStartTheSameCollectives) {
+  Outcome outcome = runProgram(
+      "train " + toy("toy2") + data() + " : -n 1 " OPTIMUS_RUN " train " +
+          toy("toy-order") + data(),
+      "mpirun --allow-run-as-root --oversubscribe -n 1");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("ranks 0 and 1 start different collectives: number 3 of "
+                "train_step on mesh axis row is table "
+                "(reduce_scatter), command "));
+  EXPECT_THAT(outcome.out, HasSubstr("on rank 0, and table (all_reduce), "));
+}
+
 TEST_F(Mpi, OneRankThatFailsEndsTheJob) {
   Outcome outcome =
       runProgram("train " + toy("toy-rank") + data() + " --steps 5", mpirun(2));

@@ -76,6 +76,11 @@ TEST_F(Inspect, PrintsCommands) {
   EXPECT_THAT(outcome.out, HasSubstr(": sum_squares extent=1 grain=1 "
                                      "scalar=22016 scalar=1*row read "));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ranks ")));
+  EXPECT_THAT(outcome.out,
+              testing::EndsWith("\n\nsequence train: train_step\n"
+                                "sequence eval_twice: eval_step x N, grad_step\n"
+                                "sequence eval_average: eval_step "
+                                "arg0=exp_avg:table.weight\n"));
 }
 
 TEST_F(Inspect, PrintsTheCommandsOfAFunctionOnARank) {
@@ -84,6 +89,7 @@ TEST_F(Inspect, PrintsTheCommandsOfAFunctionOnARank) {
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, testing::StartsWith("function train_step: "));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("eval_step")));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("sequence")));
   EXPECT_THAT(
       outcome.out,
       HasSubstr(": sum_squares extent=1 grain=1 scalar=22016 scalar=2 "));

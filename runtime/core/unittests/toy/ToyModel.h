@@ -45,6 +45,7 @@ enum class Fault {
   Arena,      ///< its tables have a larger arena than its manifest
   Kernel,     ///< its tables name a kernel that there is no code for
   Race,       ///< a collective may begin before its data is there
+  Order,      ///< starts two collectives the other way round
 };
 
 /// The fault with a name: "none", "no-programs".
@@ -63,7 +64,7 @@ struct Sizes {
   int64_t ranks, batch, rows, paddedRows, tokens;
 };
 
-/// The tables: train_step, eval_step and grad_step.
+/// The tables: train_step, eval_step and grad_step; and sequences of them.
 optimus_support::program::ProgramsT writePrograms(const Sizes &sizes,
                                                   Fault fault);
 

@@ -129,17 +129,23 @@ void Writer::backward(View shardGrad, View biasGrad) {
   gemm.k = s.tokens;
   gemm.trans_a = true;
   f.gemm(gemm, {.a = arena.oneHot, .b = arena.logits, .c = arena.tableGrad});
-  uint32_t start = f.collective(CollectiveKind::ReduceScatter, {kRow},
-                                arena.tableGrad, shardGrad);
-  if (fault == Fault::Race)
-    f.command(start).after.clear();
-  f.wait(start);
+  auto reduceTable = [&] {
+    uint32_t start = f.collective(CollectiveKind::ReduceScatter, {kRow},
+                                  arena.tableGrad, shardGrad);
+    if (fault == Fault::Race)
+      f.command(start).after.clear();
+    f.wait(start);
+  };
+  if (fault != Fault::Order)
+    reduceTable();
   f.launch("sum_columns", {.extent = kVocabulary, .grain = 64},
            {read(arena.logits), write(biasGrad)},
            {f.integer({.constant = s.tokens})});
   if (fault == Fault::Gradient)
     f.launch("spoil", {}, {update(f.at(biasGrad, 7, 1))}, {f.real(0.5f)});
   collective(CollectiveKind::AllReduce, biasGrad, biasGrad);
+  if (fault == Fault::Order)
+    reduceTable();
 }
 
 void Writer::trainStep(bool isLast) {
@@ -163,9 +169,11 @@ void Writer::trainStep(bool isLast) {
     f.from("clock");
     f.launch("watch_step", {}, {}, {f.integer({.readings = {step}})});
   }
-  if (fault == Fault::Stall)
+  if (fault == Fault::Stall) {
+    f.from("clock", "toy.py:12");
     f.launch("stall", {}, {},
              {f.integer({.constant = 1 - s.ranks, .terms = {Term(1, kRow)}})});
+  }
   forward();
   backward(arena.shardGrad, arena.biasGrad);
 
@@ -227,6 +235,14 @@ ProgramsT writePrograms(const Sizes &sizes, Fault fault) {
   writeTable(programs, sizes, fault, /*isLast=*/true);
   if (fault == Fault::Kernel)
     programs.kernel("forgotten");
+  programs.sequence("train", {{"train_step", 1}});
+  programs.sequence("eval_twice", {{"eval_step", 0}, {"grad_step", 1}});
+  // Of the averages of gradients, as if they were the table.
+  auto average = std::make_unique<BindingT>();
+  average->buffer = "exp_avg:table.weight";
+  programs.sequence("eval_average", {{"eval_step", 1}})
+      .calls.front()
+      ->bindings.push_back(std::move(average));
   return programs.finish();
 }
 

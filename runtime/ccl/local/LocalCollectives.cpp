@@ -1,4 +1,4 @@
-//===- LocalWorld.cpp - Ranks as threads of one process -------------------===//
+//===- LocalCollectives.cpp - Collectives among threads of one process ----===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,13 +8,9 @@
 
 #include "LocalGroup.h"
 #include "ProgressThread.h"
-#include "Watchdog.h"
-#include "optimus-runtime/World.h"
+#include "core/Thread.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <thread>
 
 namespace optrt {
 namespace {
@@ -27,7 +23,8 @@ struct Ready {
 
 /// What the communicators of one rank share; used by the rank's thread.
 struct LocalRank {
-  explicit LocalRank(ProgressThread &progress) : progress(progress) {}
+  LocalRank(int number, ProgressThread &progress)
+      : number(number), progress(progress) {}
 
   /// Leaves to the progress thread what is still undone.
   void handOver() {
@@ -37,9 +34,9 @@ struct LocalRank {
     ready.clear();
   }
 
+  const int number;
   ProgressThread &progress;
   std::vector<Ready> ready;
-  RankActivity activity;
 };
 
 class LocalCommunicator final : public Communicator {
@@ -51,25 +48,25 @@ public:
   int size() const override { return group->size(); }
   int index() const override { return rankIndex; }
 
-  Status start(uint32_t id, const optrt_collective_desc &desc, const float *src,
-               float *dst) override {
+  Status start(CommandId id, const optrt_collective_desc &desc,
+               const float *src, float *dst) override {
     if (inFlight.size() == kMaxInFlight)
-      return tooManyInFlight(id);
+      return tooManyInFlight();
     uint64_t sequence = nextSequence++;
     bool leftToOthers = false;
-    OPTRT_RETURN_IF_ERROR(
-        group->post(sequence, rankIndex, {id, desc, src, dst}, leftToOthers));
+    OPTRT_RETURN_IF_ERROR(group->post(
+        sequence, rankIndex, {rank.number, id, desc, src, dst}, leftToOthers));
     if (leftToOthers)
       rank.ready.push_back({group, sequence});
     inFlight.push_back({id, sequence});
     return okStatus();
   }
 
-  Status wait(uint32_t id) override {
+  Status wait(CommandId id) override {
     auto it = std::find_if(inFlight.begin(), inFlight.end(),
                            [&](const InFlight &f) { return f.id == id; });
     if (it == inFlight.end())
-      return notStarted(id);
+      return notStarted();
     uint64_t sequence = it->sequence;
     inFlight.erase(it);
     bool sleeps = !group->isReady(sequence);
@@ -96,7 +93,7 @@ public:
 
 private:
   struct InFlight {
-    uint32_t id;
+    CommandId id;
     uint64_t sequence;
   };
 
@@ -108,21 +105,17 @@ private:
   Clock::time_point lastCompletion;
 };
 
-class LocalWorld final : public World {
+class LocalCollectives final : public Collectives {
 public:
-  ~LocalWorld() override { progress.clear(); }
+  ~LocalCollectives() override { progress.clear(); }
 
   std::string_view name() const override { return "local"; }
 
-  Status configure(std::span<const int64_t> axisSizes) override {
-    int64_t product = 1;
-    for (int64_t axisSize : axisSizes)
-      product *= axisSize;
-    numRanks = static_cast<int>(product);
+  Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
+                      std::span<const Axes> axes) override {
+    numRanks = static_cast<int>(mesh.numRanks());
     int spins = numRanks <= usableCores() ? 1000 : 0;
 
-    watchdog.reset();
-    sizes.assign(axisSizes.begin(), axisSizes.end());
     progress.clear();
     progress.setRanks(numRanks, 0);
     // A single rank performs all it starts when it waits.
@@ -133,20 +126,19 @@ public:
     communicators.resize(numRanks);
     ranks.clear();
     for (int rank = 0; rank != numRanks; ++rank)
-      ranks.push_back(std::make_unique<LocalRank>(progress));
-    for (std::size_t axis = 0; axis != axisSizes.size(); ++axis) {
-      // Ranks that differ only in this axis lie `stride` apart.
-      int stride = 1;
-      for (std::size_t next = axis + 1; next != axisSizes.size(); ++next)
-        stride *= static_cast<int>(axisSizes[next]);
-      int n = static_cast<int>(axisSizes[axis]);
+      ranks.push_back(std::make_unique<LocalRank>(rank, progress));
+    for (const Axes &list : axes) {
+      int n = static_cast<int>(mesh.combinedSize(list));
+      // By the rank that stands where all members do on the other axes, and
+      // first on these.
       std::vector<std::shared_ptr<LocalGroup>> groupOfFirst(numRanks);
       for (int rank = 0; rank != numRanks; ++rank) {
-        int index = rank / stride % n;
         std::shared_ptr<LocalGroup> &group =
-            groupOfFirst[rank - index * stride];
+            groupOfFirst[firstOfGroup(mesh, rank, list)];
         if (!group)
-          groups.push_back(group = std::make_shared<LocalGroup>(n, spins));
+          groups.push_back(group =
+                               std::make_shared<LocalGroup>(n, spins, control));
+        int index = static_cast<int>(mesh.combinedIndex(rank, list));
         communicators[rank].push_back(
             std::make_unique<LocalCommunicator>(group, index, *ranks[rank]));
       }
@@ -154,36 +146,12 @@ public:
     return okStatus();
   }
 
+  Communicator &communicator(int rank, int group) override {
+    return *communicators[rank][group];
+  }
+
   void expectThreads(int threadsPerRank) override {
     progress.setRanks(numRanks, threadsPerRank);
-  }
-
-  int size() const override { return numRanks; }
-  int firstRank() const override { return 0; }
-  int numLocalRanks() const override { return numRanks; }
-  int ranksOnThisHost() const override { return numRanks; }
-
-  Communicator &communicator(int rank, int axis) override {
-    return *communicators[rank][axis];
-  }
-
-  RankActivity &activity(int rank) override { return ranks[rank]->activity; }
-
-  Status watch(WatchOptions options) override {
-    watchdog.reset();
-    // One rank waits for nobody.
-    if (options.timeoutSeconds <= 0 || numRanks == 1)
-      return okStatus();
-    std::vector<const RankActivity *> activities;
-    for (const std::unique_ptr<LocalRank> &rank : ranks)
-      activities.push_back(&rank->activity);
-    watchdog = std::make_unique<Watchdog>(
-        std::move(activities), MeshAxes{std::move(options.axisNames), sizes},
-        options.timeoutSeconds,
-        [onStall = std::move(options.onStall)](const Status &status) {
-          onStall(status, /*speaks=*/true);
-        });
-    return watchdog->start();
   }
 
   void abort() override {
@@ -193,31 +161,18 @@ public:
     progress.clear();
   }
 
-  std::vector<std::string> allGather(const std::string &own) override {
-    return {own};
-  }
-
-  Status sendToRoot(int, float *, std::size_t) override { return okStatus(); }
-
-  [[noreturn]] void exitJob(int code) override {
-    std::fflush(nullptr);
-    std::_Exit(code);
-  }
-
 private:
   int numRanks = 1;
-  std::vector<int64_t> sizes;
   ProgressThread progress;
   std::vector<std::shared_ptr<LocalGroup>> groups;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::vector<std::vector<std::unique_ptr<LocalCommunicator>>> communicators;
-  std::unique_ptr<Watchdog> watchdog; ///< last: it looks at the ranks
 };
 
 } // namespace
 
-std::unique_ptr<World> createLocalWorld() {
-  return std::make_unique<LocalWorld>();
+std::unique_ptr<Collectives> createLocalCollectives() {
+  return std::make_unique<LocalCollectives>();
 }
 
 } // namespace optrt

@@ -1,0 +1,147 @@
+//===- MpiCollectives.cpp - Collectives over MPI --------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "MpiProcess.h"
+#include "core/Thread.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace optrt {
+namespace {
+
+class MpiCommunicator final : public Communicator {
+public:
+  /// Takes ownership of `comm`.
+  MpiCommunicator(MPI_Comm comm, ProgressEngine &engine)
+      : members{comm, 0, 0, false}, engine(engine) {
+    MPI_Comm_size(comm, &members.size);
+    MPI_Comm_rank(comm, &members.index);
+    const char *choice = std::getenv("OPTIMUS_MPI_BROADCAST");
+    members.chainBroadcast = choice ? std::strcmp(choice, "chain") == 0
+                                    : ranksOfThisHost(comm) < members.size;
+  }
+  ~MpiCommunicator() override { MPI_Comm_free(&members.comm); }
+  MpiCommunicator(const MpiCommunicator &) = delete;
+  MpiCommunicator &operator=(const MpiCommunicator &) = delete;
+
+  int size() const override { return members.size; }
+  int index() const override { return members.index; }
+
+  Status start(CommandId id, const optrt_collective_desc &desc,
+               const float *src, float *dst) override {
+    InFlight *free = nullptr;
+    for (std::unique_ptr<InFlight> &candidate : inFlight)
+      if (!candidate->used)
+        free = candidate.get();
+    if (!free) {
+      if (inFlight.size() == kMaxInFlight)
+        return tooManyInFlight();
+      inFlight.push_back(std::make_unique<InFlight>());
+      free = inFlight.back().get();
+    }
+    // The tag tells operations apart that are in flight at the same time, with
+    // two numbers each; MPI allows 32767 at least.
+    int tag = static_cast<int>(sequence++ % (4 * kMaxInFlight)) * 2;
+    free->id = id;
+    free->complete.store(false, std::memory_order_relaxed);
+    std::lock_guard guard(engine.lock());
+    OPTRT_RETURN_IF_ERROR(free->operation.begin(members, tag, desc, src, dst));
+    free->used = true;
+    if (free->operation.isDone()) {
+      free->completedAt = Clock::now();
+      free->complete.store(true, std::memory_order_relaxed);
+    } else {
+      engine.add(*free);
+    }
+    return okStatus();
+  }
+
+  Status wait(CommandId id) override {
+    for (std::unique_ptr<InFlight> &one : inFlight) {
+      if (!one->used || one->id != id)
+        continue;
+      engine.waitFor(*one);
+      one->used = false;
+      lastCompletion = one->completedAt;
+      return one->status;
+    }
+    return notStarted();
+  }
+
+  void overlap() override { engine.overlap(); }
+
+  Clock::time_point completionOfLastWait() const override {
+    return lastCompletion;
+  }
+
+private:
+  Members members;
+  ProgressEngine &engine;
+  std::vector<std::unique_ptr<InFlight>> inFlight;
+  uint64_t sequence = 0;
+  Clock::time_point lastCompletion;
+};
+
+class MpiCollectives final : public Collectives {
+public:
+  explicit MpiCollectives(std::shared_ptr<MpiProcess> process)
+      : process(std::move(process)) {}
+
+  std::string_view name() const override { return "mpi"; }
+
+  Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
+                      std::span<const Axes> axes) override {
+    if (process->notice.empty())
+      OPTRT_RETURN_IF_ERROR(control.agree(process->engine.start()));
+    communicators.clear();
+    for (const Axes &list : axes) {
+      int index = static_cast<int>(mesh.combinedIndex(process->rank, list));
+      MPI_Comm comm;
+      OPTIMUS_MPI_CHECK(
+          MPI_Comm_split, MPI_COMM_WORLD,
+          static_cast<int>(firstOfGroup(mesh, process->rank, list)), index,
+          &comm);
+      communicators.push_back(
+          std::make_unique<MpiCommunicator>(comm, process->engine));
+    }
+    return okStatus();
+  }
+
+  Communicator &communicator(int, int group) override {
+    return *communicators[group];
+  }
+
+  void expectThreads(int threadsPerRank) override {
+    // mpirun may have bound each process to cores of its own.
+    int sharing = usableCores() < sysconf(_SC_NPROCESSORS_ONLN)
+                      ? 1
+                      : process->ranksOnThisHost;
+    process->engine.setOversubscribed(sharing * threadsPerRank > usableCores());
+  }
+
+  std::string overlapNotice() const override { return process->notice; }
+
+  /// Other processes cannot be woken out of MPI: exitJob() ends them.
+  void abort() override {}
+
+private:
+  const std::shared_ptr<MpiProcess> process;
+  std::vector<std::unique_ptr<MpiCommunicator>> communicators;
+};
+
+} // namespace
+
+std::unique_ptr<Collectives>
+createMpiCollectives(std::shared_ptr<MpiProcess> process) {
+  return std::make_unique<MpiCollectives>(std::move(process));
+}
+
+} // namespace optrt

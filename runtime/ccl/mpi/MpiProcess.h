@@ -1,0 +1,48 @@
+//===- MpiProcess.h - This process as a rank of MPI -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_MPI_MPIPROCESS_H
+#define OPTIMUS_RUNTIME_CCL_MPI_MPIPROCESS_H
+
+#include "ProgressEngine.h"
+#include "optimus-runtime/Collectives.h"
+#include "optimus-runtime/ControlPlane.h"
+
+#include <memory>
+#include <string>
+
+namespace optrt {
+
+/// MPI from its start to its end, which the control plane and the collectives
+/// of this process share.
+struct MpiProcess {
+  /// `provided` is what MPI, which was started, allows threads to do.
+  explicit MpiProcess(int provided);
+  ~MpiProcess();
+  MpiProcess(const MpiProcess &) = delete;
+  MpiProcess &operator=(const MpiProcess &) = delete;
+
+  /// Why nothing moves while ranks compute, or empty.
+  const std::string notice;
+  const int ranksOnThisHost;
+  /// Its lock is held for every call of MPI.
+  ProgressEngine engine;
+  int size, rank;
+};
+
+/// The ranks of a communicator that run on this machine. Collective.
+int ranksOfThisHost(MPI_Comm comm);
+
+std::unique_ptr<ControlPlane>
+createMpiControl(std::shared_ptr<MpiProcess> process);
+std::unique_ptr<Collectives>
+createMpiCollectives(std::shared_ptr<MpiProcess> process);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_MPI_MPIPROCESS_H

@@ -1,0 +1,75 @@
+//===- ProgramAgreementTest.cpp - That tables go with a manifest ----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/ProgramAgreement.h"
+
+#include "optimus-runtime/ModelLibrary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optrt;
+using namespace optimus_support::program;
+using testing::HasSubstr;
+
+namespace {
+
+/// The model written by hand, whose sequences are bent.
+class SequenceBindings : public testing::Test {
+protected:
+  void SetUp() override {
+    auto opened = ModelLibrary::open(OPTIMUS_TOY2);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    library = std::move(opened).value();
+    programs = std::make_unique<ProgramsT>(library->programs());
+    programs->sequences.clear();
+  }
+
+  /// A call of a function with one argument bound.
+  Status bind(const std::string &function, uint32_t argument,
+              const std::string &buffer) {
+    auto binding = std::make_unique<BindingT>();
+    binding->argument = argument;
+    binding->buffer = buffer;
+    auto call = std::make_unique<CallT>();
+    call->function = function;
+    call->bindings.push_back(std::move(binding));
+    auto sequence = std::make_unique<SequenceT>();
+    sequence->name = "bent";
+    sequence->calls.push_back(std::move(call));
+    programs->sequences.push_back(std::move(sequence));
+    return checkAgreement(library->manifest(), *programs,
+                          *findTarget(*programs, "cpu"));
+  }
+
+  std::unique_ptr<ModelLibrary> library;
+  std::unique_ptr<ProgramsT> programs;
+};
+
+TEST_F(SequenceBindings, AreToBuffersThatThereAre) {
+  EXPECT_THAT(bind("eval_step", 0, "table.gain").message(),
+              HasSubstr("sequence bent: binds argument 0 of eval_step to "
+                        "\"table.gain\"; expected a buffer of 131072 bytes of "
+                        "f32, as \"table.weight\" is"));
+}
+
+TEST_F(SequenceBindings, AreOfOneSizeAndType) {
+  EXPECT_TRUE(bind("eval_step", 0, "exp_avg:table.weight").ok());
+  EXPECT_THAT(bind("eval_step", 0, "table.bias").message(),
+              HasSubstr("to \"table.bias\"; expected a buffer of"));
+}
+
+TEST_F(SequenceBindings, PassNothingTwiceThatIsWritten) {
+  // It only reads both.
+  EXPECT_TRUE(bind("eval_step", 0, "table.weight").ok());
+  EXPECT_EQ(bind("train_step", 2, "table.weight").message(),
+            "sequence bent: passes \"table.weight\" to train_step as arguments "
+            "0 and 2, one of which it writes");
+}
+
+} // namespace

@@ -1,0 +1,124 @@
+//===- Collectives.h - How ranks exchange tensors ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_COLLECTIVES_H
+#define OPTIMUS_RUNTIME_COLLECTIVES_H
+
+#include "optimus-runtime/ControlPlane.h"
+#include "optimus-runtime/Status.h"
+#include "optimus-support/Mesh.h"
+#include "optimus-support/model_abi.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optrt {
+
+/// One rank's end of the ranks that differ only on some mesh axes. Created
+/// once, used by one thread, in the order of the queue that its commands are on
+/// (Device::call). All members start the same collectives in the same order;
+/// each waits for them in any order. The back-end checks what it can and names
+/// the commands where members differ; otherwise who calls it says of which
+/// command a failure is.
+///
+/// Between start and wait the source must not be written and the destination
+/// must not be touched. At most kMaxInFlight collectives may be started and
+/// not yet waited for.
+///
+/// A collective makes progress while its members wait for anything, and, after
+/// overlap(), while they compute.
+class Communicator {
+public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint32_t kMaxInFlight = OPTRT_MAX_IN_FLIGHT;
+
+  virtual ~Communicator() = default;
+
+  /// Number of members, and this rank's index among them: its index on the
+  /// mesh axes.
+  virtual int size() const = 0;
+  virtual int index() const = 0;
+
+  /// Starts the collective `id`. The descriptor is copied, the buffers are
+  /// borrowed until the wait returns.
+  virtual Status start(CommandId id, const optrt_collective_desc &desc,
+                       const float *src, float *dst) = 0;
+
+  /// Waits for the collective that was started under `id`: its destination is
+  /// complete and its source may be reused. Fails when another rank failed.
+  virtual Status wait(CommandId id) = 0;
+
+  /// The rank goes on to something else: whatever it has started on any of its
+  /// communicators must progress without it. Costs nothing when all is done;
+  /// a start that is waited for at once needs none, and wakes no thread.
+  virtual void overlap() = 0;
+
+  /// When the collective of the last wait() was complete on this rank, as far
+  /// as the back-end knows: at the latest when the wait returned.
+  virtual Clock::time_point completionOfLastWait() const = 0;
+
+protected:
+  static Status tooManyInFlight();
+  static Status notStarted();
+};
+
+/// "broadcast", "reduce", ... for an OPTRT_BROADCAST ...
+std::string_view collectiveName(int32_t kind);
+
+/// The communicators of a process's ranks. A back-end may be joined with the
+/// control plane of another, from which it learns who the ranks are.
+class Collectives {
+public:
+  /// Mesh axes, slowest first. The ranks that differ only on these make up a
+  /// group.
+  using Axes = std::vector<int>;
+
+  virtual ~Collectives() = default;
+
+  /// As on the command line: "local", "mpi".
+  virtual std::string_view name() const = 0;
+
+  /// Makes a communicator for each of `axes` and each rank of this process;
+  /// those of an earlier call are gone. The ranks are laid out on the mesh.
+  /// Collective; a failure may be that of this process alone.
+  virtual Status createGroups(ControlPlane &control,
+                              const optimus_support::Mesh &mesh,
+                              std::span<const Axes> axes) = 0;
+
+  /// That of a rank of this process for the `group`th of these.
+  virtual Communicator &communicator(int rank, int group) = 0;
+
+  /// Says how many threads a rank computes with, so that progress takes no core
+  /// from them. After createGroups().
+  virtual void expectThreads(int threadsPerRank) = 0;
+
+  /// A sentence when collectives do not move while ranks compute, otherwise
+  /// empty.
+  virtual std::string overlapNotice() const { return ""; }
+
+  /// Makes every rank of this process that waits, now or later, leave its wait
+  /// with an error, where the back-end can. Called by a rank that cannot go on,
+  /// from any thread.
+  virtual void abort() = 0;
+};
+
+/// The lowest rank of those that differ from a rank only on these axes.
+int64_t firstOfGroup(const optimus_support::Mesh &mesh, int64_t rank,
+                     std::span<const int> axes);
+
+/// Among threads of this process.
+std::unique_ptr<Collectives> createLocalCollectives();
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_COLLECTIVES_H

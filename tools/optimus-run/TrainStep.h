@@ -1,0 +1,82 @@
+//===- TrainStep.h - The calls of a step of training ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
+
+#include "TrainFiles.h"
+#include "optimus-runtime/Session.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace optimus_run {
+
+/// Runs steps: gives each call its batch, reads the next one meanwhile, and
+/// adds up what the calls of a step communicate.
+class TrainStep final : public optrt::SequenceHost {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The sequence that takes a step of so many microbatches.
+  static std::string sequenceFor(int64_t microbatches);
+
+  /// All must outlive it. `timesCommunication` costs an exchange a call.
+  TrainStep(const TrainFiles &files, optrt::Session &session,
+            optrt::ControlPlane &control, bool timesCommunication);
+
+  /// Reads a step's first batch, where that was not done during the one before.
+  /// A failure is of this process only.
+  optrt::Status prepare(int64_t step);
+
+  /// Takes a step whose first batch all processes have read. Collective.
+  optrt::StatusOr<optrt::StepOutputs> run(int64_t step);
+
+  /// Why a later batch of the last step could not be read, in some process:
+  /// then the step was not taken, and the model is as before.
+  const optrt::Status &unread() const { return whyUnread; }
+
+  /// That the first step communicated otherwise than the manifest says; the
+  /// same in every process.
+  const optrt::Status &miscounted() const { return whyMiscounted; }
+
+  /// When the last call of the last step was done.
+  Clock::time_point ended() const { return end; }
+  /// Of the last step: of each call the slowest rank's.
+  optrt::CommunicationTime communication() const { return time; }
+  /// Of one step, by mesh axis: every step runs the same commands, so that
+  /// those of the first stand for all.
+  const std::vector<optrt::Traffic> &traffic() const { return counted; }
+
+private:
+  optrt::Status before(const optrt::SequenceCall &call) override;
+  void during(const optrt::SequenceCall &call) override;
+  optrt::Status after(const optrt::SequenceCall &call) override;
+  void read(int64_t ofStep, int64_t microbatch);
+  optrt::Status countTraffic(const std::string &function);
+
+  const TrainFiles &files;
+  optrt::Session &session;
+  optrt::ControlPlane &control;
+  const bool timesCommunication;
+  const int64_t microbatches;
+
+  int64_t step = 0;
+  /// What was read last, for which step, and what became of it.
+  optrt::HostBatch batch;
+  int64_t readFor = 0;
+  optrt::Status outcome, whyUnread, whyMiscounted;
+  Clock::time_point end;
+  optrt::CommunicationTime time;
+  std::vector<optrt::Traffic> counted;
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
