@@ -1,5 +1,4 @@
-//===- LowerElementwise.cpp - One element at a time, and sums of rows -*- C++
-//-*-===//
+//===- LowerElementwise.cpp - One element at a time -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,5 +1,4 @@
-//===- ExecEvaluator.cpp - Computes device programs of all ranks -*- C++
-//-*-===//
+//===- ExecEvaluator.cpp - Computes device programs -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,5 +1,4 @@
-//===- ProgramActionOpInterface.h - What a command is in a table -*- C++
-//-*-===//
+//===- ProgramActionOpInterface.h - Commands as actions ---------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
