@@ -33,6 +33,12 @@ struct CommandContext {
 /// That axes are of the mesh, each once.
 Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh);
 
+/// That what is said of a kernel makes sense.
+Status checkKernel(const KernelT &kernel);
+
+/// That a launch, whose fields are in range, fits its kernel.
+Status checkLaunch(const CommandContext &context, const CommandT &command);
+
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.
 Status checkCommand(const CommandContext &context, uint32_t number);
@@ -42,6 +48,18 @@ Status checkCommand(const CommandContext &context, uint32_t number);
 /// All commands have been checked.
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
                   const FunctionT &function, const Mesh &mesh);
+
+/// That ranks do the same function together: that they start the same
+/// collectives, and that what one sends the other receives. Functions have been
+/// checked.
+Status checkPeers(const TargetT &target, const std::string &function,
+                  const Mesh &mesh);
+
+/// That what calls wait for some call starts.
+Status checkCarried(const ProgramTableT &table);
+
+/// The number under which a later call may wait for the command, or 0.
+uint32_t carriedOf(const CommandT &command);
 
 } // namespace optimus_support::program
 

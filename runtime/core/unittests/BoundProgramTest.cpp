@@ -51,6 +51,7 @@ protected:
     }
     auto owned = std::make_unique<RecordingDevice>();
     device = owned.get();
+    device->isHidden = isHidden;
     context = std::make_unique<Rank>(mesh, *world, rank, std::move(owned));
     char *const arenas[] = {reinterpret_cast<char *>(arena)};
     void *const arguments[] = {numbers, longNumbers};
@@ -69,7 +70,7 @@ protected:
   View memory = f.arena(program::ElementType::F32, 64);
   View ints = f.argument(program::ElementType::I32, 8),
        longs = f.argument(program::ElementType::I64, 2);
-  bool isFinished = false;
+  bool isFinished = false, isHidden = false;
   ProgramsT all;
 
   KernelTable kernels = {{"one", note<1>},
@@ -173,6 +174,30 @@ TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
     EXPECT_EQ(given[0][0], arena + 16 + value);
     EXPECT_EQ(integerAt(given[0][1]), 103 + value + 10 * (value / 2 - 1));
   }
+}
+
+/// What is evaluated goes where the numbers are now.
+TEST_F(BoundProgramTest, ProgramsCanBeMoved) {
+  static_assert(!std::is_copy_constructible_v<BoundProgram>);
+  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  BoundProgram moved = std::move(program).value();
+  BoundProgram here = std::move(moved);
+  numbers[0] = 7;
+  ASSERT_TRUE(here.run(*context).ok());
+  EXPECT_EQ(integerAt(given[0][0]), 7);
+}
+
+TEST_F(BoundProgramTest, NumbersInHiddenMemoryAreRefused) {
+  f.launch("one", {}, {},
+           {f.integer({.readings = {{.from = f.at(ints, 1, 1), .most = 9}}})});
+  isHidden = true;
+  auto program = bind(0);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
+  EXPECT_THAT(program.status().message(),
+              HasSubstr("in memory that the host cannot address"));
 }
 
 TEST_F(BoundProgramTest, ExtentsAreReadWhenTheyAreExecuted) {
