@@ -25,13 +25,13 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // CHECK-NEXT: ccl.matmul
 // CHECK-NEXT: ccl.reduce_scatter
 // CHECK-NEXT: return
-func.func @unused(%sharded: tensor<2x6xf32, #sharded>, %partial sums: tensor<4x6xf32, #partial>, %x: tensor<2x4xf32, #x>, %w: tensor<4x3xf32, #w>, %table: tensor<3x8xf32, #table>, %targets: tensor<2xi32, #tokens>) {
+func.func @unused(%sharded: tensor<2x6xf32, #sharded>, %partial: tensor<4x6xf32, #partial>, %x: tensor<2x4xf32, #x>, %w: tensor<4x3xf32, #w>, %table: tensor<3x8xf32, #table>, %targets: tensor<2xi32, #tokens>) {
   %0 = ccl.all_gather %sharded {axis = "row", dim = 0 : i64} : (tensor<2x6xf32, #sharded>) -> tensor<4x6xf32>
-  %1 = ccl.all_reduce %partial sums {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
+  %1 = ccl.all_reduce %partial {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
   %3, %4 = ccl.head_loss %x, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x4xf32, #h>, tensor<3x8xf32, #table>, tensor<2xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>)
   %5, %6, %7, %8 = ccl.head_loss_grad %x, %table, %targets {axis = "col", chunk = 2 : i64} : (tensor<2x4xf32, #h>, tensor<3x8xf32, #table>, tensor<2xi32, #tokens>) -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<2x4xf32, #h>, tensor<3x8xf32, #dtable>)
   %9 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<2x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<2x3xf32, #y>
-  %10 = ccl.reduce_scatter %partial sums {axis = "row", dim = 0 : i64} : (tensor<4x6xf32, #partial>) -> tensor<2x6xf32, #sharded>
+  %10 = ccl.reduce_scatter %partial {axis = "row", dim = 0 : i64} : (tensor<4x6xf32, #partial>) -> tensor<2x6xf32, #sharded>
   %11 = ccl.slice %1 {axis = "col", dim = 0 : i64} : (tensor<4x6xf32>) -> tensor<2x6xf32, #ccl.local<[4, 6], #optimus.sharding<@mesh, [{"col"}, {}]>>>
   return
 }
@@ -42,10 +42,10 @@ func.func @unused(%sharded: tensor<2x6xf32, #sharded>, %partial sums: tensor<4x6
 // CHECK-COUNT-1: ccl.slice
 // CHECK-NOT: ccl.slice
 // CHECK: return
-func.func @equal(%partial sums: tensor<4x6xf32, #partial>, %x: tensor<2x4xf32, #x>, %w: tensor<4x3xf32, #w>, %whole: tensor<4x6xf32>)
+func.func @equal(%partial: tensor<4x6xf32, #partial>, %x: tensor<2x4xf32, #x>, %w: tensor<4x3xf32, #w>, %whole: tensor<4x6xf32>)
     -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<2x3xf32, #y>, tensor<2x3xf32, #y>, tensor<2x6xf32, #sharded>, tensor<2x6xf32, #sharded>) {
-  %0 = ccl.all_reduce %partial sums {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
-  %1 = ccl.all_reduce %partial sums {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
+  %0 = ccl.all_reduce %partial {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
+  %1 = ccl.all_reduce %partial {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
   %2 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<2x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<2x3xf32, #y>
   %3 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<2x4xf32, #x>, tensor<4x3xf32, #w>) -> tensor<2x3xf32, #y>
   %4 = ccl.slice %whole {axis = "row", dim = 0 : i64} : (tensor<4x6xf32>) -> tensor<2x6xf32, #sharded>
@@ -57,12 +57,12 @@ func.func @equal(%partial sums: tensor<4x6xf32, #partial>, %x: tensor<2x4xf32, #
 // CHECK: optimus.gelu
 // CHECK: scf.for
 // CHECK-NEXT: ccl.all_reduce
-func.func @loop(%partial sums: tensor<4x6xf32, #partial>, %whole: tensor<4x6xf32>, %n: index) -> tensor<4x6xf32> {
+func.func @loop(%partial: tensor<4x6xf32, #partial>, %whole: tensor<4x6xf32>, %n: index) -> tensor<4x6xf32> {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %result = scf.for %i = %zero to %n step %one iter_args(%acc = %whole) -> (tensor<4x6xf32>) {
     %0 = optimus.gelu %whole : tensor<4x6xf32>
-    %1 = ccl.all_reduce %partial sums {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
+    %1 = ccl.all_reduce %partial {axis = "row"} : (tensor<4x6xf32, #partial>) -> tensor<4x6xf32>
     %2 = optimus.add %0, %1 : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
     %3 = optimus.add %acc, %2 : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
     scf.yield %3 : tensor<4x6xf32>

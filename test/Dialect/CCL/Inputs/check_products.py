@@ -8,7 +8,7 @@
 """Writes `ccl.matmul` with every way to shard its tensors over 2×3 ranks, and
 compares those that verify with serial products, in the interpreter. Then
 does so with an axis more, over which one index is sharded alike in both tensors
-that have it: nothing moves over that axis, and the result holds partial over
+that have it: nothing moves over that axis, and the result holds partial sums over
 it where the index is the contracted one.
 
     check_products.py FILE            FILE holds the candidates
@@ -77,14 +77,14 @@ def local_type(dims, sharded, partial=(), shared=None):
     local = "x".join(
         str(PADDED // math.prod(SIZES[axis] for axis in names)) for names in axes)
     if shared and shared not in dims:
-        partial sums = ("data",) + partial sums
+        partial = ("data",) + partial
     def quote(names):
         return "{%s}" % ", ".join('"%s"' % name for name in names)
     return "tensor<%sxf32, #ccl.local<[%s], #optimus.sharding<@mesh, [%s]%s>>>" % (
         local,
         ", ".join(str(EXTENTS[dim]) for dim in dims),
         ", ".join(quote(names) for names in axes),
-        ", unreduced = %s" % quote(partial sums) if partial sums else "",
+        ", unreduced = %s" % quote(partial) if partial else "",
     )
 
 
@@ -92,12 +92,12 @@ def candidate(a, b, c, stationary, partial, shared=None):
     """A product whose result's partial sums are added up."""
     type_a = local_type("MK", a, (), shared if shared != "N" else None)
     type_b = local_type("KN", b, (), shared if shared != "M" else None)
-    value, result = "%product@", local_type("MN", c, partial sums, shared)
+    value, result = "%product@", local_type("MN", c, partial, shared)
     body = '  %%product@ = ccl.matmul %%a@, %%b@ {stationary = "%s", panels = %d : i64}' % (
         stationary, PANELS)
     body += " : (%s, %s) -> %s\n" % (type_a, type_b, result)
     for count in reversed(range(len(partial))):
-        rest = local_type("MN", c, partial sums[:count], shared)
+        rest = local_type("MN", c, partial[:count], shared)
         body += '  %%sum%d@ = ccl.all_reduce %s {axis = "%s"} : (%s) -> %s\n' % (
             count, value, partial[count], result, rest)
         value, result = "%%sum%d@" % count, rest
