@@ -34,6 +34,10 @@ public:
        int64_t rank, Device &device, std::span<char *const> arenas,
        std::span<void *const> arguments);
 
+  // Evaluations point to where their numbers go, which moves with the lists.
+  BoundProgram(BoundProgram &&) = default;
+  BoundProgram &operator=(BoundProgram &&) = default;
+
   /// Puts all commands on the device's queues, up to the first that fails. They
   /// are done when the device is synchronised.
   Status run(Rank &rank);
@@ -46,6 +50,7 @@ public:
 
 private:
   friend class ProgramBinder;
+  BoundProgram() = default;
 
   struct Bound {
     optimus_support::program::Action action;

@@ -11,9 +11,12 @@
 #include "ElfFile.h"
 #include "HostFeatures.h"
 #include "ProgramAgreement.h"
+#include "optimus-support/ProgramKernels.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 namespace optrt {
@@ -82,8 +85,6 @@ Status ModelLibrary::openCode() {
                                   "` has version ", model->version,
                                   " of the interface, the runtime ",
                                   OPTRT_ABI_VERSION, ". Compile it again"));
-  for (uint32_t i = 0; i != model->num_kernels; ++i)
-    code[model->kernels[i].name] = model->kernels[i].run;
   return okStatus();
 }
 
@@ -107,11 +108,26 @@ Status ModelLibrary::readData() {
     return invalidArgument(programsOf + ": there are none for processors");
   OPTRT_RETURN_IF_ERROR(
       checkAgreement(parsed, tables, *cpu).withContext(programsOf));
-  for (const std::string &kernel : cpu->kernels)
-    if (model && !code.contains(kernel))
+  if (!model)
+    return okStatus();
+  const std::span exported(model->kernels, model->num_kernels);
+  for (const auto &kernel : cpu->kernels) {
+    auto found =
+        std::find_if(exported.begin(), exported.end(), [&](const auto &one) {
+          return one.name == kernel->name;
+        });
+    if (found == exported.end())
       return invalidArgument(concat(programsOf, ": there is no code for the "
                                                 "kernel ",
-                                    kernel));
+                                    kernel->name));
+    if (found->signature != optimus_support::program::signatureHash(*kernel))
+      return invalidArgument(concat(
+          programsOf, ": the tables say that the kernel ",
+          optimus_support::program::describe(*kernel),
+          ", which is not what its code was written for. Compile the model "
+          "again"));
+    code[kernel->name] = found->run;
+  }
   return okStatus();
 }
 

@@ -43,10 +43,10 @@ Status checkFunction(const Manifest &manifest, const Function &described,
     const Buffer &buffer = manifest.buffers[arg.buffer];
     OPTRT_RETURN_IF_ERROR(expect(concat("bytes of argument ", i),
                                  argument.bytes, buffer.numBytes()));
-    if (elementName(argument.type) != toString(buffer.type))
+    if (argument.type != buffer.type)
       return invalidArgument(concat(
           described.name, ": argument ", i, " is of ",
-          elementName(argument.type), " in the table, the manifest says ",
+          toString(argument.type), " in the table, the manifest says ",
           toString(buffer.type)));
     if (argument.access != optimus_support::program::Access::Read &&
         arg.access == optrt::Access::Read)

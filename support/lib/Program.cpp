@@ -11,6 +11,7 @@
 #include "optimus-support/ProgramSchema.h"
 #include "optimus-support/Sizes.h"
 
+#include <algorithm>
 #include <flatbuffers/flatbuffers.h>
 #include <memory>
 
@@ -21,29 +22,6 @@ static constexpr flatbuffers::uoffset_t kMaxTables = 20'000'000;
 static constexpr flatbuffers::uoffset_t kMaxDepth = 32;
 
 uint64_t schemaHash() { return kSchemaHash; }
-
-int64_t elementBytes(ElementType type) {
-  switch (type) {
-  case ElementType::I8:
-    return 1;
-  case ElementType::F16:
-  case ElementType::BF16:
-    return 2;
-  case ElementType::F32:
-  case ElementType::I32:
-    return 4;
-  case ElementType::F64:
-  case ElementType::I64:
-    return 8;
-  }
-  return 0;
-}
-
-std::string_view elementName(ElementType type) {
-  static constexpr std::string_view names[] = {"f32", "f64", "f16", "bf16",
-                                               "i32", "i64", "i8"};
-  return names[static_cast<int>(type)];
-}
 
 std::string pack(ProgramsT &programs) {
   programs.schema_hash = schemaHash();
@@ -116,6 +94,13 @@ const FunctionT *findFunction(const ProgramTableT &table,
 // For people
 //===----------------------------------------------------------------------===//
 
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  return text;
+}
+
 std::string_view actionName(Action action) {
   static constexpr std::string_view names[] = {
       "nothing",        "gemm",       "launch", "copy",    "fill", "attention",
@@ -125,7 +110,7 @@ std::string_view actionName(Action action) {
 
 std::string describeAction(const TargetT &target, const CommandT &command) {
   if (const LaunchT *launch = command.action.AsLaunch())
-    return target.kernels[launch->kernel];
+    return target.kernels[launch->kernel]->name;
   static constexpr std::string_view kinds[] = {
       "broadcast",  "reduce",         "all_reduce",
       "all_gather", "reduce_scatter", "all_to_all"};
@@ -140,9 +125,9 @@ std::string describe(const TargetT &target, const ProgramTableT &table,
   const std::string action = describeAction(target, command);
   if (command.path == kNone)
     return concat("command ", number, " (", action, ")");
-  std::string text = concat(table.texts[command.path], " (", action);
+  std::string text = concat(printable(table.texts[command.path]), " (", action);
   if (command.source != kNone)
-    text += ", " + table.texts[command.source];
+    text += concat(", ", printable(table.texts[command.source]));
   return text + ")";
 }
 

@@ -11,7 +11,6 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace optimus_support::program {
@@ -23,13 +22,25 @@ namespace {
 constexpr int kMaxChoices = 8;
 constexpr size_t kMaxCommands = size_t(1) << 24;
 
-Status checkMesh(const ProgramsT &programs) {
-  CheckedSize ranks = 1;
+/// Names that functions, kernels, targets and mesh axes have: printable, not
+/// empty, each once.
+template <typename List>
+Status checkNames(const char *what, const List &list) {
   std::set<std::string> names;
-  for (const std::unique_ptr<MeshAxisT> &axis : programs.mesh) {
-    if (axis->name.empty() || !names.insert(axis->name).second)
-      return wrong(concat("mesh axis \"", axis->name,
+  for (size_t i = 0; i != list.size(); ++i)
+    if (list[i]->name.empty() || printable(list[i]->name) != list[i]->name)
+      return wrong(concat(what, " ", i,
+                          ": expected a name of printable characters"));
+    else if (!names.insert(list[i]->name).second)
+      return wrong(concat(what, " \"", list[i]->name,
                           "\": expected names that differ"));
+  return okStatus();
+}
+
+Status checkMesh(const ProgramsT &programs) {
+  OPTRT_RETURN_IF_ERROR(checkNames("mesh axis", programs.mesh));
+  CheckedSize ranks = 1;
+  for (const std::unique_ptr<MeshAxisT> &axis : programs.mesh) {
     if (axis->size < 1)
       return wrong(concat("mesh axis \"", axis->name,
                           "\": expected at least one rank, found ",
@@ -39,17 +50,6 @@ Status checkMesh(const ProgramsT &programs) {
   if (!ranks.isAtMost(kMaxRanks))
     return wrong(concat("the mesh has ", ranks.toString(),
                         " ranks; expected at most ", kMaxRanks));
-  return okStatus();
-}
-
-/// Names that functions, kernels and targets have: not empty, each once.
-template <typename List, typename NameOf>
-Status checkNames(const char *what, const List &list, NameOf nameOf) {
-  std::set<std::string> names;
-  for (const auto &entry : list)
-    if (nameOf(entry).empty() || !names.insert(nameOf(entry)).second)
-      return wrong(concat(what, " \"", nameOf(entry),
-                          "\": expected names that differ"));
   return okStatus();
 }
 
@@ -109,7 +109,8 @@ private:
       const ArgumentT &argument = *function.arguments[i];
       if (argument.bytes < 0 || argument.bytes > kMaxBytes ||
           !isKnown(argument.type, ElementType::I8) ||
-          !isKnown(argument.access, Access::Update))
+          !isKnown(argument.access, Access::Update) ||
+          argument.access == Access())
         return wrong(concat("argument ", i, ": expected 0 to ", kMaxBytes,
                             " bytes of a known type that are read, written or "
                             "updated; found ",
@@ -159,8 +160,11 @@ private:
       if (argument.type != ElementType::I32 &&
           argument.type != ElementType::I64)
         return wrong(concat("reads argument ", reading.argument(), " of ",
-                            elementName(argument.type),
+                            toString(argument.type),
                             "; expected i32 or i64"));
+      if (argument.access != Access::Read)
+        return wrong(concat("reads argument ", reading.argument(),
+                            ", which the function writes"));
       if (reading.byte_offset() < 0 || reading.byte_offset() % size != 0 ||
           reading.byte_offset() > argument.bytes - size)
         return wrong(concat("reads at byte ", reading.byte_offset(),
@@ -243,12 +247,13 @@ private:
 };
 
 Status checkTarget(const TargetT &target, const Mesh &mesh) {
-  OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels,
-                                   [](const std::string &name) { return name; }));
+  OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
+  for (const std::unique_ptr<KernelT> &kernel : target.kernels)
+    OPTRT_RETURN_IF_ERROR(
+        checkKernel(*kernel).withContext("kernel " + kernel->name));
   OPTRT_RETURN_IF_ERROR(checkRanks(target, mesh.numRanks()));
-  auto nameOf = [](const auto &function) { return function->name; };
   for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
-    OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions, nameOf));
+    OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions));
     for (const std::unique_ptr<FunctionT> &function : table->functions) {
       OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
                                 .check()
@@ -259,8 +264,14 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
     }
     if (table->functions.size() != target.tables.front()->functions.size())
       return wrong("tables have different functions");
+    OPTRT_RETURN_IF_ERROR(checkCarried(*table));
   }
-  return checkCollectives(target, mesh);
+  OPTRT_RETURN_IF_ERROR(checkCollectives(target, mesh));
+  for (const std::unique_ptr<FunctionT> &function :
+       target.tables.front()->functions)
+    OPTRT_RETURN_IF_ERROR(checkMessages(target, function->name, mesh)
+                              .withContext("function " + function->name));
+  return okStatus();
 }
 
 } // namespace
@@ -277,13 +288,10 @@ Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh) {
 Status check(const ProgramsT &programs) {
   OPTRT_RETURN_IF_ERROR(checkMesh(programs));
   const Mesh mesh = meshOf(programs);
-  OPTRT_RETURN_IF_ERROR(checkNames(
-      "target", programs.targets, [](const auto &target) { return target->name; }));
-  OPTRT_RETURN_IF_ERROR(
-      checkNames("sequence", programs.sequences,
-                 [](const auto &sequence) { return sequence->name; }));
+  OPTRT_RETURN_IF_ERROR(checkNames("target", programs.targets));
   if (programs.targets.empty())
     return wrong("there is no target");
+  OPTRT_RETURN_IF_ERROR(checkNames("sequence", programs.sequences));
   for (const std::unique_ptr<TargetT> &target : programs.targets) {
     OPTRT_RETURN_IF_ERROR(
         checkTarget(*target, mesh).withContext("target " + target->name));

@@ -36,6 +36,12 @@ uint32_t carriedOf(const CommandT &command);
 /// That axes are of the mesh, each once.
 Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh);
 
+/// That what is said of a kernel makes sense.
+Status checkKernel(const KernelT &kernel);
+
+/// That a launch, whose fields are in range, fits its kernel.
+Status checkLaunch(const CommandContext &context, const CommandT &command);
+
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.
 Status checkCommand(const CommandContext &context, uint32_t number);
@@ -49,6 +55,14 @@ Status checkOrder(const TargetT &target, const ProgramTableT &table,
 /// That ranks which exchange tensors start the same collectives in the same
 /// order, where they have different tables. All functions have been checked.
 Status checkCollectives(const TargetT &target, const Mesh &mesh);
+
+/// That what one rank sends in a function the other receives. Functions have
+/// been checked.
+Status checkMessages(const TargetT &target, const std::string &function,
+                     const Mesh &mesh);
+
+/// That what calls wait for some call starts.
+Status checkCarried(const ProgramTableT &table);
 
 /// That a sequence calls functions that there are, in which every rank waits
 /// for what it has started, and for nothing else. All functions have been

@@ -42,17 +42,24 @@ public:
     for (size_t i = 0; i != command.operands.size(); ++i)
       OPTRT_RETURN_IF_ERROR(checkOperand(*command.operands[i])
                                 .withContext(concat("operand ", i)));
-    if (command.action.type != Action::Launch)
+    if (command.action.type == Action::Launch)
+      OPTRT_RETURN_IF_ERROR(
+          checkLaunch({target, table, function, mesh}, command));
+    else
       OPTRT_RETURN_IF_ERROR(checkShapes());
     return checkWrites();
   }
 
 private:
   Status checkAction() {
-    if (!isAsynchronous(command) &&
-        function.queues[command.queue]->kind == QueueKind::Communication)
+    const Action action = command.action.type;
+    const QueueKind queue = function.queues[command.queue]->kind;
+    if (!isAsynchronous(command) && queue == QueueKind::Communication)
       return wrong("is on a queue for communication");
-    switch (command.action.type) {
+    if (queue == QueueKind::Copies && action != Action::Copy &&
+        action != Action::Fill && action != Action::Wait)
+      return wrong("is on a queue for copies");
+    switch (action) {
     case Action::Gemm:
       return check(*command.action.AsGemm());
     case Action::Launch:
@@ -121,8 +128,10 @@ private:
     for (const std::unique_ptr<OperandT> &operand : command.operands)
       if (operand->address == kNone)
         return wrong("lacks a buffer");
-    if (launch.has_workspace && command.operands.empty())
-      return wrong("lacks its workspace");
+    if (launch.has_workspace &&
+        (command.operands.empty() ||
+         command.operands.back()->access != Access::Update))
+      return wrong("lacks workspace that it updates");
     return checkScalar(launch.iterations, launch.extent);
   }
 
@@ -204,7 +213,7 @@ private:
     const int64_t size = elementBytes(operand.type);
     if (operand.row_bytes % size != 0 || operand.pitch % size != 0)
       return wrong(concat("has rows of no whole number of ",
-                          elementName(operand.type)));
+                          toString(operand.type)));
     const CheckedSize extent = matrixExtent(operand.rows, operand.row_bytes,
                                             operand.pitch);
     return checkSpans(operand, extent);
@@ -302,10 +311,59 @@ private:
             expected.row_bytes, " bytes, ", expected.pitch, " apart, that are ",
             shape.access == Access::Read ? "read" : "written", "; found ",
             operand.rows, " of ", operand.row_bytes, ", ", operand.pitch,
-            " apart, of ", elementName(operand.type)));
+            " apart, of ", toString(operand.type)));
     }
+    return checkTypes();
+  }
+
+  /// That operands which are combined are of one type.
+  Status checkTypes() const {
+    switch (command.action.type) {
+    case Action::Gemm:
+    case Action::Copy:
+      return expectOneType({0, 1});
+    case Action::Attention:
+      return expectOneType({0, 1, 2});
+    case Action::AttentionGrad:
+      return expectOneType({1, 2, 3});
+    case Action::Collective:
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2}));
+      return checkWire(*command.action.AsCollective(),
+                       command.operands[0]->type);
+    default:
+      return okStatus();
+    }
+  }
+
+  Status expectOneType(std::initializer_list<size_t> operands) const {
+    const ElementType expected = command.operands[*operands.begin()]->type;
+    for (size_t i : operands)
+      if (i < command.operands.size() &&
+          command.operands[i]->address != kNone &&
+          command.operands[i]->type != expected)
+        return wrong(concat("operand ", i, " is of ",
+                            toString(command.operands[i]->type),
+                            "; expected ", toString(expected),
+                            ", as operand ", *operands.begin(), " is"));
     return okStatus();
   }
+
+  /// That a tensor can travel as, and be summed in, what the collective says.
+  static Status checkWire(const CollectiveT &collective, ElementType type) {
+    const ElementType wire = collective.wire, sum = collective.accumulation;
+    if (collective.encoding == Encoding::ScaledInt8
+            ? wire != ElementType::I8
+            : isFloat(wire) != isFloat(type))
+      return wrong(concat("sends ", toString(type), " as ", toString(wire),
+                          "; expected a type of its kind or, scaled, i8"));
+    if (isFloat(sum) != isFloat(type) || elementBytes(sum) < elementBytes(wire))
+      return wrong(concat("adds ", toString(type), " in ", toString(sum),
+                          "; expected a type of its kind with at least the "
+                          "bytes of ",
+                          toString(wire)));
+    return okStatus();
+  }
+  static bool isFloat(ElementType type) { return type <= ElementType::BF16; }
 
   const TargetT &target;
   const ProgramTableT &table;

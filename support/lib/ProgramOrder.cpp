@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace optimus_support::program {
@@ -51,6 +52,7 @@ public:
     clocks.assign(function.commands.size() * numQueues, 0);
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
       tick(number);
+      OPTRT_RETURN_IF_ERROR(checkTogether(number));
       OPTRT_RETURN_IF_ERROR(checkApart(number));
       for (const Touch &touch : touches[number])
         OPTRT_RETURN_IF_ERROR(visit(number, touch));
@@ -197,6 +199,7 @@ private:
       else
         joinDone(number, before);
     }
+    beforeOnQueue = before;
     for (uint32_t earlier : command.after)
       joinDone(number, earlier);
     if (const WaitT *wait = command.action.AsWait();
@@ -213,24 +216,53 @@ private:
            clockOf(number)[function.commands[earlier]->queue] > earlier;
   }
 
-  /// Products and copies read as they write.
+  /// What starts together cannot wait for what starts with it.
+  Status checkTogether(uint32_t number) {
+    const uint32_t group = groupOf(*function.commands[number]);
+    if (group != 0 && beforeOnQueue != kNone &&
+        groupOf(*function.commands[beforeOnQueue]) == group &&
+        isDone(beforeOnQueue, number))
+      return invalidArgument(
+          concat(name(number), " begins after ", name(beforeOnQueue),
+                 " is done, with which it starts in group ", group));
+    return okStatus();
+  }
+
+  /// Whether a command may write where it reads: kernels and the root of a
+  /// reduction know when they have read it.
+  static bool worksInPlace(const CommandT &command, const Touch &a,
+                           const Touch &b) {
+    switch (command.action.type) {
+    case Action::Launch:
+      return true;
+    case Action::Collective: {
+      const CollectiveKind kind = command.action.AsCollective()->kind;
+      return a.region == b.region && (kind == CollectiveKind::AllReduce ||
+                                      kind == CollectiveKind::Broadcast ||
+                                      kind == CollectiveKind::Reduce);
+    }
+    default:
+      return false;
+    }
+  }
+
   Status checkApart(uint32_t number) {
-    const Action action = function.commands[number]->action.type;
-    const bool carried = carriedOf(*function.commands[number]) != 0;
+    const CommandT &command = *function.commands[number];
+    const std::optional<uint32_t> workspace = workspaceOf(command);
     const std::vector<Touch> &list = touches[number];
-    for (size_t i = 0; i != list.size(); ++i) {
-      if (carried && list[i].region.base != Base::Argument)
+    for (const Touch &touch : list) {
+      if (carriedOf(command) != 0 && touch.region.base != Base::Argument)
         return invalidArgument(concat(
             name(number), " is carried to a later call with memory that is "
                           "not an argument's"));
-      if (action != Action::Gemm && action != Action::Copy)
-        continue;
-      for (size_t j = 0; j != list.size(); ++j)
-        if (i != j && list[i].writes &&
-            list[i].region.mayOverlap(list[j].region))
+      for (const Touch &other : list)
+        if (touch.operand != other.operand && touch.writes &&
+            touch.region.mayOverlap(other.region) &&
+            (touch.operand == workspace || other.operand == workspace ||
+             !worksInPlace(command, touch, other)))
           return invalidArgument(
-              concat(name(number),
-                     " writes memory that it reads as another operand"));
+              concat(name(number), " writes memory of operand ", touch.operand,
+                     " that it touches as operand ", other.operand));
     }
     return okStatus();
   }
@@ -283,6 +315,8 @@ private:
   std::map<std::pair<Base, uint32_t>, Pieces> memory;
   std::vector<uint32_t> last;
   std::vector<uint32_t> clocks;
+  /// The command before the one that ticked last, on its queue.
+  uint32_t beforeOnQueue = kNone;
 };
 
 } // namespace

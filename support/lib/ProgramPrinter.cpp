@@ -123,7 +123,7 @@ private:
                        operand.pitch / size);
       else
         text += concat(operand.row_bytes / size);
-      text += std::string(elementName(operand.type));
+      text += std::string(toString(operand.type));
     }
   }
 
@@ -204,9 +204,9 @@ private:
     if (int64_t bytes = countBytes(command); bytes > 0)
       text += concat(" bytes=", bytes);
     if (command.path != kNone)
-      text += " " + table.texts[command.path];
+      text += concat(" ", printable(table.texts[command.path]));
     if (command.source != kNone)
-      text += concat(" (", table.texts[command.source], ")");
+      text += concat(" (", printable(table.texts[command.source]), ")");
     text += "\n";
   }
 

@@ -99,6 +99,31 @@ void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
         accesses[i] == 0 ? Access::Read : static_cast<Access>(accesses[i]);
 }
 
+std::optional<uint32_t> workspaceOf(const CommandT &command) {
+  std::optional<uint32_t> last;
+  switch (command.action.type) {
+  case Action::Gemm:
+    last = 5;
+    break;
+  case Action::Attention:
+    last = 6;
+    break;
+  case Action::AttentionGrad:
+    last = 10;
+    break;
+  case Action::Collective:
+    last = 3;
+    break;
+  case Action::Launch:
+    if (command.action.AsLaunch()->has_workspace)
+      last = static_cast<uint32_t>(command.operands.size() - 1);
+    break;
+  default:
+    break;
+  }
+  return last;
+}
+
 bool isAsynchronous(const CommandT &command) {
   switch (command.action.type) {
   case Action::Collective:
@@ -146,7 +171,7 @@ std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
         region.rows = 1;
         region.pitch = region.rowBytes;
       }
-      touches.push_back({region, writes});
+      touches.push_back({region, writes, static_cast<uint32_t>(i)});
     }
   }
   return touches;

@@ -178,9 +178,9 @@ CollectiveOrder orderOfCollectives(const TargetT &target,
     std::string what =
         concat(describeAction(target, command),
                one->reduction == Reduction::Max ? " of maxima" : "", " of ",
-               one->outer, "x", one->inner, " ", elementName(one->wire));
+               one->outer, "x", one->inner, " ", toString(one->wire));
     if (one->accumulation != one->wire)
-      what += concat(" summed in ", elementName(one->accumulation));
+      what += concat(" summed in ", toString(one->accumulation));
     if (one->encoding != Encoding::None)
       what += concat(" with encoding ", int(one->encoding));
     if (one->root != 0)

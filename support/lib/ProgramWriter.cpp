@@ -8,6 +8,7 @@
 
 #include "optimus-support/ProgramWriter.h"
 
+#include "optimus-support/ProgramKernels.h"
 #include "optimus-support/ProgramRegions.h"
 #include "optimus-support/ProgramShapes.h"
 
@@ -15,15 +16,6 @@
 #include <cstring>
 
 namespace optimus_support::program {
-
-/// The number of a name in a list, to which it is added where it is new.
-static uint32_t numberOf(std::vector<std::string> &names,
-                         std::string_view name) {
-  auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    found = names.insert(names.end(), std::string(name));
-  return static_cast<uint32_t>(found - names.begin());
-}
 
 template <typename T>
 static uint32_t addTo(std::vector<std::unique_ptr<T>> &list, T entry) {
@@ -362,11 +354,45 @@ FunctionWriter ProgramWriter::function(const std::string &name) {
 }
 
 uint32_t ProgramWriter::kernel(std::string_view name) {
-  return numberOf(target().kernels, name);
+  std::vector<std::unique_ptr<KernelT>> &kernels = target().kernels;
+  auto found = std::find_if(
+      kernels.begin(), kernels.end(),
+      [&](const auto &kernel) { return kernel->name == name; });
+  if (found != kernels.end())
+    return static_cast<uint32_t>(found - kernels.begin());
+  KernelT kernel;
+  kernel.name = name;
+  return addTo(kernels, std::move(kernel));
+}
+
+void ProgramWriter::kernel(std::string_view name,
+                           const std::vector<Takes> &buffers,
+                           const std::vector<Bounds> &scalars,
+                           int64_t iterations) {
+  KernelT &described = *target().kernels[kernel(name)];
+  described.iterations = iterations;
+  for (const Takes &one : buffers) {
+    auto buffer = std::make_unique<KernelBufferT>();
+    buffer->type = one.type;
+    buffer->access = one.access;
+    buffer->extents = one.extents;
+    described.buffers.push_back(std::move(buffer));
+  }
+  for (const Bounds &one : scalars) {
+    auto scalar = std::make_unique<KernelScalarT>();
+    scalar->type = one.type;
+    scalar->least = one.least;
+    scalar->most = one.most;
+    described.scalars.push_back(std::move(scalar));
+  }
 }
 
 uint32_t ProgramWriter::text(const std::string &text) {
-  return numberOf(table().texts, text);
+  std::vector<std::string> &texts = table().texts;
+  auto found = std::find(texts.begin(), texts.end(), text);
+  if (found == texts.end())
+    found = texts.insert(texts.end(), text);
+  return static_cast<uint32_t>(found - texts.begin());
 }
 
 SequenceT &ProgramWriter::sequence(
@@ -388,6 +414,7 @@ ProgramsT ProgramWriter::finish() {
   for (const std::unique_ptr<ProgramTableT> &table : target().tables)
     for (const std::unique_ptr<FunctionT> &function : table->functions)
       setArgumentAccess(*function, mesh);
+  describeKernels(target(), mesh);
   return std::move(programs);
 }
 

@@ -160,6 +160,19 @@ TEST_F(ProgramWriterTest, WhatIsWrongIsRefusedOnlyByTheCheck) {
   refuse("touches bytes [32, 96) of a base of 64");
 }
 
+TEST_F(ProgramWriterTest, NamesArePrintable) {
+  f.table().name = "f\n";
+  refuse("function 0: expected a name of printable characters");
+  ProgramWriter others(Mesh({{"row", 1}}));
+  FunctionWriter g = others.function("g");
+  g.from("h.0\x1b", "a\nb.py:3");
+  g.fill(g.arena(ElementType::F32, 1));
+  ProgramsT all = others.finish();
+  const TargetT &target = *all.targets[0];
+  EXPECT_EQ(describe(target, *target.tables[0], g.table(), 0),
+            "h.0? (fill, a?b.py:3)");
+}
+
 TEST_F(ProgramWriterTest, CollectivesComeAfterWhatWasComputed) {
   View arena = f.arena(ElementType::F32, 16);
   f.fill(arena);

@@ -158,7 +158,7 @@ std::string changedString(const Tokens &tokens, size_t which, Random &random) {
   case 0:
     return "\"\"";
   case 1:
-    return "\"" + std::string(below(random, 5000), 'x') + "\"";
+    return '"' + std::string(below(random, 5000), 'x') + '"';
   case 2: {
     // One letter more or less: a misspelt name.
     std::string text = tokens[which].text;

@@ -8,11 +8,13 @@
 # ===-----------------------------------------------------------------------===#
 """Runs the tools on mutants for some time, as users would run them.
 
-campaign.py commands|programs --compiler DIR --runtime DIR --mutate PROGRAM
+campaign.py commands|programs|tables --compiler DIR --runtime DIR --mutate PROGRAM
             --seeds DIR --seconds N --findings DIR [--first SEED]
 
 `commands`: mutants of command lines. `programs`: mutants of the IR of every
 phase are compiled from there, and what is accepted is trained for two steps.
+`tables`: mutants of the tables and manifests of model libraries, which
+optimus-table-mutants in build-asan/unittests makes and runs, some at a time.
 Whatever happens, a tool ends by itself, with 0, or with 1 and a short message.
 What did otherwise lies in the findings, with what led to it.
 """
@@ -50,6 +52,7 @@ ENVIRONMENT = dict(
     UBSAN_OPTIONS="print_stacktrace=1",
     OMP_NUM_THREADS="1",
 )
+MUTANTS_AT_ONCE = 50
 # Nobody: what a mutant of a command line may write to is little.
 NOBODY = 65534
 
@@ -76,12 +79,19 @@ class Campaign:
         runtime = name in RUNTIME_TOOLS
         return str(Path(self.options.runtime if runtime else self.options.compiler) / name)
 
+    def environment(self) -> dict:
+        if self.options.target != "tables":
+            return ENVIRONMENT
+        # On memory that ends where it ends: kernels have no sanitizer.
+        device = Path(self.options.runtime).parent / "lib" / "liboptimus_device_hidden.so"
+        return dict(ENVIRONMENT, OPTIMUS_DEVICE_CPU_LIBRARY=str(device))
+
     def run(self, command: List[str], timeout: float) -> Outcome:
         # In a process group of its own, so that nothing outlives its time.
         process = subprocess.Popen(
             command,
             cwd=self.scratch,
-            env=ENVIRONMENT,
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -195,6 +205,24 @@ class Campaign:
         if not self.check(seed, train, 60, program=mutant):
             self.counts["compiled, not trained"] += 1
 
+    def tables(self, seed: int) -> None:
+        libraries = sorted((Path(self.options.seeds) / "tables").iterdir())
+        unittests = Path(self.options.runtime).parent / "unittests"
+        library = libraries[seed % len(libraries)]
+        # Seeds of one library do not meet those of another.
+        first = seed // len(libraries) * MUTANTS_AT_ONCE % 2**31
+        command = [str(unittests / "optimus-table-mutants"), str(library), "random"]
+        command += [str(first), str(MUTANTS_AT_ONCE)]
+        outcome = self.run(command, 300)
+        # It says itself of which mutant.
+        if outcome.code == 0:
+            numbers = re.search(r"(\d+) accepted .* (\d+) refused", outcome.message)
+            self.counts["accepted and run"] += int(numbers[1])
+            self.counts["refused"] += int(numbers[2])
+        else:
+            wrong = self.judge(outcome, command) or "is refused without a message"
+            self.note(seed, wrong, outcome, command=shlex.join(command).encode())
+
     def run_all(self) -> int:
         self.refill()
         end = time.monotonic() + self.options.seconds
@@ -205,8 +233,9 @@ class Campaign:
                 seed += 1
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+        each = MUTANTS_AT_ONCE if self.options.target == "tables" else 1
         print("%d mutants of %s: %s" % (
-            seed - self.options.first,
+            (seed - self.options.first) * each,
             self.options.target,
             ", ".join("%d %s" % (n, what) for what, n in sorted(self.counts.items())),
         ))
@@ -215,7 +244,7 @@ class Campaign:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("target", choices=["commands", "programs"])
+    parser.add_argument("target", choices=["commands", "programs", "tables"])
     for name in "compiler", "runtime", "mutate", "seeds", "findings":
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--seconds", type=float, required=True)

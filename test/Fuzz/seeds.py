@@ -14,6 +14,7 @@ lines refer to.
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -99,7 +100,7 @@ def safetensors_header(path: Path) -> dict:
 def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
-    targets = "programs", "csv", "profiles", "manifests", "checkpoints", "commands"
+    targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "commands"
     for target in (*targets, "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
@@ -117,6 +118,7 @@ def main() -> None:
                 *("--dump-phases-to", dumps, "-o", library),
             )
             name = "%s-%s" % (model, strategy)
+            shutil.copy(library, folder / "tables" / (name + ".so"))
             for dump in sorted(dumps.iterdir()):
                 phase = dump.stem[3:]
                 first = "// %s %s %s\n" % (mesh, strategy, phase)

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_LIB_CONVERSION_EXECTOLLVM_CONVERSION_H
 #define OPTIMUS_LIB_CONVERSION_EXECTOLLVM_CONVERSION_H
 
+#include "optimus-support/Program.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -23,9 +25,9 @@ std::string getWrapperName(StringRef kernel);
 LogicalResult convertKernels(ModuleOp module);
 
 /// Writes optimus_model_query and what it returns: the manifest, the packed
-/// programs, and the kernels that these name.
+/// programs, and the kernels of their target.
 void createModelQuery(ModuleOp module, StringRef manifest, StringRef programs,
-                      ArrayRef<std::string> kernels);
+                      const optimus_support::program::TargetT &target);
 
 } // namespace mlir::optimus
 

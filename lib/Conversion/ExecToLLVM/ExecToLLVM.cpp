@@ -43,7 +43,7 @@ struct ExecToLLVM : optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
     const std::string bytes = optimus_support::program::pack(*programs);
     const auto &target = *programs->targets.front();
     createModelQuery(module, manifest ? manifest.getValue() : "", bytes,
-                     target.kernels);
+                     target);
     module->removeAttr(kManifestAttr);
     for (const auto &function : target.tables.front()->functions)
       numCommands += function->commands.size();

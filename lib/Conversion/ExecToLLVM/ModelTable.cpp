@@ -8,6 +8,7 @@
 
 #include "Conversion.h"
 
+#include "optimus-support/ProgramKernels.h"
 #include "optimus-support/model_abi.h"
 
 using namespace mlir;
@@ -57,9 +58,10 @@ static LLVM::GlobalOp createBytes(ModuleOp module, StringRef name,
   return global;
 }
 
-void mlir::optimus::createModelQuery(ModuleOp module, StringRef manifest,
-                                     StringRef programs,
-                                     ArrayRef<std::string> kernels) {
+void mlir::optimus::createModelQuery(
+    ModuleOp module, StringRef manifest, StringRef programs,
+    const optimus_support::program::TargetT &target) {
+  const auto &kernels = target.kernels;
   MLIRContext *context = module.getContext();
   Location loc = module.getLoc();
   Type ptr = LLVM::LLVMPointerType::get(context);
@@ -71,10 +73,10 @@ void mlir::optimus::createModelQuery(ModuleOp module, StringRef manifest,
 
   // optimus_kernel kernels[]
   SmallVector<LLVM::GlobalOp> names;
-  for (const std::string &kernel : kernels)
-    names.push_back(createBytes(module, "optimus.name." + kernel,
-                                /*section=*/"", kernel + '\0'));
-  auto entryType = LLVM::LLVMStructType::getLiteral(context, {ptr, ptr});
+  for (const auto &kernel : kernels)
+    names.push_back(createBytes(module, "optimus.name." + kernel->name,
+                                /*section=*/"", kernel->name + '\0'));
+  auto entryType = LLVM::LLVMStructType::getLiteral(context, {ptr, ptr, i64});
   auto tableType = LLVM::LLVMArrayType::get(entryType, kernels.size());
   LLVM::GlobalOp table =
       createConstant(module, "optimus.kernels", tableType, [&](OpBuilder &b) {
@@ -82,9 +84,14 @@ void mlir::optimus::createModelQuery(ModuleOp module, StringRef manifest,
         for (auto [i, kernel] : llvm::enumerate(kernels)) {
           Value name = LLVM::AddressOfOp::create(b, loc, names[i]);
           Value run =
-              LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel));
+              LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel->name));
+          Value signature = integer(
+              b, loc, 64,
+              static_cast<int64_t>(
+                  optimus_support::program::signatureHash(*kernel)));
           result = LLVM::InsertValueOp::create(
-              b, loc, result, buildStruct(b, loc, entryType, {name, run}), i);
+              b, loc, result,
+              buildStruct(b, loc, entryType, {name, run, signature}), i);
         }
         return result;
       });

@@ -10,6 +10,8 @@
 
 #include "FunctionBuilder.h"
 
+#include "optimus-support/ProgramKernels.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -52,7 +54,7 @@ mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
   code->name = target;
   code->ranks.emplace_back(0, static_cast<uint32_t>(ranks.numRanks()), 0);
   auto table = std::make_unique<program::ProgramTableT>();
-  NameTable kernels(code->kernels), texts(table->texts);
+  NameTable kernels, texts;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(exec::ExecDialect::kKernel) ||
         function.isDeclaration())
@@ -63,8 +65,14 @@ mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
       return failure();
     table->functions.push_back(std::move(result));
   }
+  table->texts = std::move(texts.names);
   addSequences(programs, *table);
   code->tables.push_back(std::move(table));
+  for (const std::string &name : kernels.names) {
+    code->kernels.push_back(std::make_unique<program::KernelT>());
+    code->kernels.back()->name = name;
+  }
+  program::describeKernels(*code, ranks);
   programs.targets.push_back(std::move(code));
   // What a runtime would refuse never leaves the compiler.
   if (optimus_support::Status status = program::check(programs); !status.ok())

@@ -27,8 +27,6 @@ namespace program = optimus_support::program;
 /// Numbers names in the order in which they are first asked for.
 class NameTable {
 public:
-  explicit NameTable(std::vector<std::string> &names) : names(names) {}
-
   uint32_t getNumber(StringRef name) {
     auto [entry, isNew] = numbers.try_emplace(name, names.size());
     if (isNew)
@@ -36,8 +34,9 @@ public:
     return entry->second;
   }
 
+  std::vector<std::string> names;
+
 private:
-  std::vector<std::string> &names;
   llvm::StringMap<uint32_t> numbers;
 };
 

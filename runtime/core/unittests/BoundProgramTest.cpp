@@ -51,6 +51,7 @@ protected:
     }
     auto owned = std::make_unique<RecordingDevice>();
     device = owned.get();
+    device->isHidden = isHidden;
     context = std::make_unique<Rank>(mesh, world, rank, std::move(owned));
     char *const arenas[] = {reinterpret_cast<char *>(arena)};
     void *const arguments[] = {numbers, longNumbers};
@@ -69,7 +70,7 @@ protected:
   View memory = f.arena(program::ElementType::F32, 64);
   View ints = f.argument(program::ElementType::I32, 8),
        longs = f.argument(program::ElementType::I64, 2);
-  bool isFinished = false;
+  bool isFinished = false, isHidden = false;
   ProgramsT all;
 
   KernelTable kernels = {{"one", note<1>},
@@ -173,6 +174,30 @@ TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
     EXPECT_EQ(given[0][0], arena + 16 + value);
     EXPECT_EQ(integerAt(given[0][1]), 103 + value + 10 * (value / 2 - 1));
   }
+}
+
+/// What is evaluated goes where the numbers are now.
+TEST_F(BoundProgramTest, ProgramsCanBeMoved) {
+  static_assert(!std::is_copy_constructible_v<BoundProgram>);
+  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  BoundProgram moved = std::move(program).value();
+  BoundProgram here = std::move(moved);
+  numbers[0] = 7;
+  ASSERT_TRUE(here.run(*context).ok());
+  EXPECT_EQ(integerAt(given[0][0]), 7);
+}
+
+TEST_F(BoundProgramTest, NumbersInHiddenMemoryAreRefused) {
+  f.launch("one", {}, {},
+           {f.integer({.readings = {{.from = f.at(ints, 1, 1), .most = 9}}})});
+  isHidden = true;
+  auto program = bind(0);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
+  EXPECT_THAT(program.status().message(),
+              HasSubstr("in memory that the host cannot address"));
 }
 
 TEST_F(BoundProgramTest, ExtentsAreReadWhenTheyAreExecuted) {
@@ -289,6 +314,19 @@ View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
   view.type = type;
   return view;
 }
+/// With the other rank of axis 0.
+template <typename T> void exchange(FunctionWriter &f, View data) {
+  T one;
+  one.axis = 0;
+  one.peer = std::make_unique<IntegerT>();
+  one.peer->constant = 1;
+  one.peer->terms = {Term(-1, 0)};
+  one.rows = 1;
+  one.cols = 4;
+  ActionUnion action;
+  action.Set(std::move(one));
+  f.wait(f.add(std::move(action), {data}));
+}
 void reduce(FunctionWriter &f, View memory, CollectiveT all) {
   all.kind = CollectiveKind::AllReduce;
   all.axes = {1};
@@ -351,14 +389,8 @@ INSTANTIATE_TEST_SUITE_P(
                 }},
         Foreign{"Send", "no send",
                 [](FunctionWriter &f, View memory) {
-                  SendT send;
-                  send.axis = 0;
-                  send.peer = std::make_unique<IntegerT>();
-                  send.rows = 1;
-                  send.cols = 4;
-                  ActionUnion action;
-                  action.Set(std::move(send));
-                  f.wait(f.add(std::move(action), {f.at(memory, 0, 4)}));
+                  exchange<SendT>(f, f.at(memory, 0, 4));
+                  exchange<ReceiveT>(f, f.at(memory, 8, 4));
                 }},
         Foreign{"Positions", "no attention with positions",
                 [](FunctionWriter &f, View memory) {

@@ -56,7 +56,7 @@ static const Mistake kMistakes[] = {
      "buffers[1].name: expected a name"},
     {"Role", "/buffers/1/role", "", "buffers[1].role: expected a name"},
     {"Type", "/buffers/1/type", "f8",
-     "buffers[1].type: expected one of f32, i32, i8, bf16, f16, f64; found "
+     "buffers[1].type: expected one of f32, f64, f16, bf16, i32, i64, i8; found "
      "\"f8\""},
     {"SavedShape",
      "/buffers/0/saved/shape",

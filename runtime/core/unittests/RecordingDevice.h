@@ -29,6 +29,8 @@ public:
   std::string failsAt;
   Status failure = optrt::invalidArgument("broken");
   std::vector<std::string> queues{"compute"};
+  /// Whether the host cannot address its memory.
+  bool isHidden = false;
 
   Queue queue(std::string_view name) override {
     for (uint32_t i = 0; i != queues.size(); ++i)
@@ -63,7 +65,9 @@ public:
   Status read(Queue queue, void *, const void *, int64_t) override {
     return note("read", queue);
   }
-  void *hostAddress(void *address) override { return address; }
+  void *hostAddress(void *address) override {
+    return isHidden ? nullptr : address;
+  }
   void *addressInCall(void *address) override { return address; }
 
   void setParameterVersion(uint64_t) override {}

@@ -19,8 +19,9 @@ HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
 
 HiddenDevice::~HiddenDevice() {
   for (const auto &[hidden, block] : blocks) {
+    if (block.visible)
+      munmap(block.mapped, block.mappedBytes);
     munmap(const_cast<char *>(hidden), block.bytes);
-    munmap(block.visible, block.bytes);
   }
 }
 
@@ -39,13 +40,16 @@ Queue HiddenDevice::queue(std::string_view name) {
 }
 
 Event HiddenDevice::record(Queue queue) {
-  const uint64_t event = reached.size();
+  const uint64_t event = firstEvent + reached.size();
   reached.push_back(false);
   queues[queue.number].push_back({Task::Reach, {}, event});
   return {event};
 }
 
 Status HiddenDevice::await(Queue queue, Event event) {
+  if (event.number - firstEvent >= reached.size())
+    return internal("waits for an event that was not recorded since the queues "
+                    "were empty");
   return put(queue, {Task::Await, {}, event.number});
 }
 
@@ -65,7 +69,7 @@ bool HiddenDevice::takeTurn() {
   std::vector<std::size_t> ready;
   for (std::size_t i = 0; i != queues.size(); ++i)
     if (!queues[i].empty() && (queues[i].front().kind != Task::Await ||
-                               reached[queues[i].front().event]))
+                               reached[queues[i].front().event - firstEvent]))
       ready.push_back(i);
   if (ready.empty())
     return false;
@@ -73,25 +77,20 @@ bool HiddenDevice::takeTurn() {
   Task task = std::move(queue.front());
   queue.pop_front();
   if (task.kind == Task::Reach)
-    reached[task.event] = true;
+    reached[task.event - firstEvent] = true;
   else if (task.kind == Task::Work && firstFailure.ok())
     firstFailure = task.work();
   return true;
 }
 
 Status HiddenDevice::synchronize() {
+  // Events are recorded before they are awaited, so that queues become empty.
   while (takeTurn()) {
   }
   Status status = std::move(firstFailure);
   firstFailure = okStatus();
-  bool isEmpty = true;
-  for (std::deque<Task> &queue : queues) {
-    isEmpty &= queue.empty();
-    queue.clear();
-  }
+  firstEvent += reached.size();
   reached.clear();
-  if (status.ok() && !isEmpty)
-    return internal("queues wait for events that nothing reaches");
   return status;
 }
 
@@ -104,58 +103,102 @@ StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
   if (bytes == 0)
     return DeviceMemory();
   const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t rounded = (bytes + page - 1) / page * page;
-  const int file = memfd_create("optimus-hidden", MFD_CLOEXEC);
-  void *visible = MAP_FAILED, *hidden = MAP_FAILED;
-  if (file >= 0 && ftruncate(file, rounded) == 0) {
-    visible = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    hidden = mmap(nullptr, rounded, PROT_NONE, MAP_SHARED, file, 0);
-  }
-  if (file >= 0)
-    close(file);
-  if (visible == MAP_FAILED || hidden == MAP_FAILED)
+  const int64_t size = alignedSize(bytes), pages = (size + page - 1) / page;
+  auto map = [](int64_t length) {
+    return mmap(nullptr, length, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  };
+  Block block{nullptr, size, map((pages + 2) * page),
+              static_cast<size_t>((pages + 2) * page)};
+  void *const hidden = map(size);
+  char *const first = static_cast<char *>(block.mapped) + page;
+  if (block.mapped == MAP_FAILED || hidden == MAP_FAILED ||
+      mprotect(first, pages * page, PROT_READ | PROT_WRITE) != 0)
     return unavailable(
         concat("cannot hide ", bytes, " bytes for ", purpose));
-  blocks[static_cast<const char *>(hidden)] = {static_cast<char *>(visible),
-                                               rounded};
+  // Up to the page that nobody can touch.
+  block.visible = first + pages * page - size;
+  blocks[static_cast<const char *>(hidden)] = block;
   return DeviceMemory(*this, hidden, bytes);
 }
 
 void HiddenDevice::release(void *start) {
-  auto block = blocks.find(static_cast<const char *>(start));
-  munmap(start, block->second.bytes);
-  munmap(block->second.visible, block->second.bytes);
-  blocks.erase(block);
+  // Its address stays taken, so that late users are found.
+  Block &block = blocks.find(static_cast<const char *>(start))->second;
+  munmap(block.mapped, block.mappedBytes);
+  block.visible = nullptr;
 }
 
-void *HiddenDevice::translate(const void *address) const {
+StatusOr<void *> HiddenDevice::find(const void *address, int64_t bytes) const {
+  if (!address)
+    return nullptr;
   const auto *hidden = static_cast<const char *>(address);
   // Keys descend: the first that is not above.
   auto block = blocks.lower_bound(hidden);
   if (block == blocks.end() || hidden - block->first >= block->second.bytes)
-    return nullptr;
+    return internal(concat("touches ", bytes,
+                           " bytes that are not the device's"));
+  if (!block->second.visible)
+    return internal(concat("touches ", bytes,
+                           " bytes that were given back before its turn came"));
+  const int64_t left = block->second.bytes - (hidden - block->first);
+  if (bytes > left)
+    return internal(concat("touches ", bytes, " bytes where ", left,
+                           " are left of what was allocated"));
   return block->second.visible + (hidden - block->first);
 }
 
-void *HiddenDevice::addressInCall(void *address) { return translate(address); }
+void *HiddenDevice::addressInCall(void *address) {
+  return find(address, 1).ok() ? *find(address, 1) : nullptr;
+}
+
+/// Looks up what a command touches when its turn has come.
+class HiddenDevice::Operands {
+public:
+  explicit Operands(const HiddenDevice &device) : device(device) {}
+
+  /// A matrix's first element; of one row, `ld` does not matter.
+  template <typename T>
+  T *operator()(T *address, int64_t rows, int64_t cols, int64_t ld) {
+    const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
+    return bytes(address, elements * int64_t(sizeof(T)));
+  }
+  template <typename T> T *operator()(T *address, int64_t elements) {
+    return bytes(address, elements * int64_t(sizeof(T)));
+  }
+  template <typename T> T *bytes(T *address, int64_t count) {
+    StatusOr<void *> found = device.find(address, count);
+    if (!found.ok() && status.ok())
+      status = found.status();
+    return found.ok() ? static_cast<T *>(*found) : nullptr;
+  }
+
+  Status status;
+
+private:
+  const HiddenDevice &device;
+};
 
 Status HiddenDevice::clear(Queue queue, void *to, int64_t bytes) {
-  return call(queue, [=, this, to = translate(to)] {
-    return kernels->clear(kCompute, to, bytes);
+  return call(queue, [=, this]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(void *visible, find(to, bytes));
+    return kernels->clear(kCompute, visible, bytes);
   });
 }
 
 Status HiddenDevice::write(Queue queue, void *to, const void *from,
                            int64_t bytes) {
-  return call(queue, [=, this, to = translate(to)] {
-    return kernels->write(kCompute, to, from, bytes);
+  return call(queue, [=, this]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(void *visible, find(to, bytes));
+    return kernels->write(kCompute, visible, from, bytes);
   });
 }
 
 Status HiddenDevice::read(Queue queue, void *to, const void *from,
                           int64_t bytes) {
-  return call(queue, [=, this, from = translate(from)] {
-    return kernels->read(kCompute, to, from, bytes);
+  return call(queue, [=, this]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(void *visible, find(from, bytes));
+    return kernels->read(kCompute, to, visible, bytes);
   });
 }
 
@@ -174,27 +217,41 @@ void HiddenDevice::setParameterVersion(uint64_t version) {
 Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
                           const float *a, const float *b, float *c,
                           const float *bias, const float *extra) {
-  return call(queue, [=, this, a = visible(a), b = visible(b), c = visible(c),
-                      bias = visible(bias), extra = visible(extra)] {
-    return kernels->gemm(kCompute, desc, a, b, c, bias, extra);
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const optrt_gemm_desc &d = desc;
+    const float *left = d.trans_a ? at(a, d.k, d.m, d.lda)
+                                  : at(a, d.m, d.k, d.lda);
+    const float *right = d.trans_b ? at(b, d.n, d.k, d.ldb)
+                                   : at(b, d.k, d.n, d.ldb);
+    float *product = at(c, d.m, d.n, d.ldc);
+    const float *row = at(bias, d.n), *matrix = at(extra, d.m, d.n, d.ld_extra);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->gemm(kCompute, d, left, right, product, row, matrix);
   });
 }
 
 Status HiddenDevice::launch(Queue queue, const optrt_launch_desc &desc,
                             optrt_kernel kernel, void *const *args) {
-  std::vector<void *> visibleArgs(args,
-                                  args + desc.num_buffers + desc.num_scalars);
-  for (int32_t i = 0; i != desc.num_buffers; ++i)
-    visibleArgs[i] = translate(visibleArgs[i]);
-  return call(queue, [=, this, args = std::move(visibleArgs)] {
-    return kernels->launch(kCompute, desc, kernel, args.data());
+  std::vector<void *> given(args, args + desc.num_buffers + desc.num_scalars);
+  return call(queue, [=, this]() mutable -> Status {
+    Operands at(*this);
+    // How much of them only the kernel knows.
+    for (int32_t i = 0; i != desc.num_buffers; ++i)
+      given[i] = at.bytes(given[i], 1);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->launch(kCompute, desc, kernel, given.data());
   });
 }
 
 Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
                           const float *src, float *dst) {
-  return call(queue, [=, this, src = visible(src), dst = visible(dst)] {
-    return kernels->copy(kCompute, desc, src, dst);
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const float *from = at(src, desc.rows, desc.cols, desc.src_ld);
+    float *to = at(dst, desc.rows, desc.cols, desc.dst_ld);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->copy(kCompute, desc, from, to);
   });
 }
 
@@ -202,10 +259,19 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
                                const float *q, const float *k, const float *v,
                                const int32_t *lengths, float *out,
                                float *lse) {
-  return call(queue, [=, this, q = visible(q), k = visible(k), v = visible(v),
-                      lengths = visible(lengths), out = visible(out),
-                      lse = visible(lse)] {
-    return kernels->attention(kCompute, desc, q, k, v, lengths, out, lse);
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const optrt_attention_desc &d = desc;
+    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
+                  kvWidth = d.kv_heads * d.head_dim;
+    const float *queries = at(q, tokens, width, d.q_ld),
+                *keys = at(k, tokens, kvWidth, d.kv_ld),
+                *values = at(v, tokens, kvWidth, d.kv_ld);
+    const int32_t *each = at(lengths, d.batch);
+    float *result = at(out, tokens * width), *sums = at(lse, tokens * d.heads);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->attention(kCompute, d, queries, keys, values, each, result,
+                              sums);
   });
 }
 
@@ -216,13 +282,25 @@ Status HiddenDevice::attentionGrad(Queue queue,
                                    const int32_t *lengths, const float *out,
                                    const float *lse, float *dq, float *dk,
                                    float *dv) {
-  return call(queue, [=, this, dout = visible(dout), q = visible(q),
-                      k = visible(k), v = visible(v),
-                      lengths = visible(lengths), out = visible(out),
-                      lse = visible(lse), dq = visible(dq), dk = visible(dk),
-                      dv = visible(dv)] {
-    return kernels->attentionGrad(kCompute, desc, dout, q, k, v, lengths, out,
-                                  lse, dq, dk, dv);
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const optrt_attention_desc &d = desc;
+    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
+                  kvWidth = d.kv_heads * d.head_dim;
+    const float *gradient = at(dout, tokens * width),
+                *queries = at(q, tokens, width, d.q_ld),
+                *keys = at(k, tokens, kvWidth, d.kv_ld),
+                *values = at(v, tokens, kvWidth, d.kv_ld),
+                *result = at(out, tokens * width),
+                *sums = at(lse, tokens * d.heads);
+    const int32_t *each = at(lengths, d.batch);
+    float *ofQueries = at(dq, tokens, width, d.q_ld),
+          *ofKeys = at(dk, tokens, kvWidth, d.kv_ld),
+          *ofValues = at(dv, tokens, kvWidth, d.kv_ld);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->attentionGrad(kCompute, d, gradient, queries, keys, values,
+                                  each, result, sums, ofQueries, ofKeys,
+                                  ofValues);
   });
 }
 

@@ -8,10 +8,12 @@
 
 //
 // For tests: a device that behaves as an accelerator may, with the processor's
-// own kernels. What it allocates no host code can touch: the memory is mapped
-// twice, and addresses are those of a mapping without access. What is put on a
-// queue happens late, queues taking turns at random in an order that events
-// permit. Whatever a program or the runtime leaves to luck goes wrong here.
+// own kernels. What it allocates no host code can touch: an address is a place in
+// pages without access, and the memory lies elsewhere, between such pages, so
+// that kernels cannot touch what follows it either. Addresses are looked up when a
+// command's turn comes, and never given out twice. What is put on a queue happens
+// late, queues taking turns at random in an order that events permit. Whatever a
+// program or the runtime leaves to luck goes wrong here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +39,8 @@ public:
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
+  /// Internal for an event of before synchronize().
   Status await(Queue queue, Event event) override;
-  /// Internal where what is left waits for what will not happen.
   Status synchronize() override;
   Status call(Queue queue, std::function<Status()> work) override;
 
@@ -77,25 +79,32 @@ private:
     std::function<Status()> work;
     uint64_t event = 0;
   };
+  /// Memory that was allocated, now or earlier.
   struct Block {
+    /// Where it lies; null when it was given back.
     char *visible;
     int64_t bytes;
+    /// What was mapped at `visible`, with the pages around it.
+    void *mapped;
+    size_t mappedBytes;
   };
+  class Operands;
 
   Status put(Queue queue, Task task);
   /// Takes one turn on a queue that can go on; false where none can.
   bool takeTurn();
-  /// The address that host code may touch; null for null. The device's only.
-  void *translate(const void *address) const;
-  template <typename T> T *visible(T *address) const {
-    return static_cast<T *>(translate(address));
-  }
+  /// Where host code finds `bytes` at an address; null for null.
+  ///
+  /// Errors: Internal where they are not, or no longer, the device's.
+  StatusOr<void *> find(const void *address, int64_t bytes) const;
 
   std::unique_ptr<Device> kernels;
   std::mt19937_64 random;
   std::vector<std::string> names{"compute"};
   std::vector<std::deque<Task>> queues{1};
+  /// Of the events since the queues were empty, from `firstEvent` on.
   std::vector<bool> reached;
+  uint64_t firstEvent = 0;
   /// By hidden address.
   std::map<const char *, Block, std::greater<>> blocks;
   Status firstFailure;

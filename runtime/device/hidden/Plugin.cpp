@@ -22,7 +22,14 @@ optimus_device_create(int threads, char *error, std::size_t errorSize) {
   try {
     static std::atomic<uint64_t> count{0};
     const char *chosen = std::getenv("OPTIMUS_HIDDEN_SEED");
-    const uint64_t seed = chosen ? std::strtoull(chosen, nullptr, 10) : 0;
+    char *end = nullptr;
+    const uint64_t seed = chosen ? std::strtoull(chosen, &end, 10) : 0;
+    if (chosen && (end == chosen || *end)) {
+      std::snprintf(error, errorSize,
+                    "OPTIMUS_HIDDEN_SEED: expected a number, found '%s'",
+                    chosen);
+      return nullptr;
+    }
     auto kernels = std::make_unique<optrt::CpuDevice>(threads);
     if (optrt::Status started = kernels->start(); !started.ok()) {
       std::snprintf(error, errorSize, "%s", started.message().c_str());

@@ -26,7 +26,8 @@ using KernelTable = std::map<std::string, optrt_kernel, std::less<>>;
 
 /// A model library that was opened and checked. Kernels are code, which dlopen
 /// runs and nobody checks: a library that is to be run is trusted like a program.
-/// Its manifest and its tables are not trusted.
+/// Its manifest and its tables are not trusted: they launch kernels only as these
+/// say that they were written for.
 class ModelLibrary {
 public:
   enum class Use {
@@ -56,8 +57,7 @@ public:
   /// The tables for processors.
   const optimus_support::program::TargetT &target() const { return *cpu; }
 
-  /// All kernels of the target and perhaps more; none in a library that is not
-  /// run.
+  /// All kernels of the target; none in a library that is not run.
   const KernelTable &kernels() const { return code; }
 
 private:

@@ -9,23 +9,24 @@
 #ifndef OPTIMUS_SUPPORT_ELEMENTTYPE_H
 #define OPTIMUS_SUPPORT_ELEMENTTYPE_H
 
+// The enumeration itself, F32 and so on: schema/element_type.fbs.
+#include "optimus-support/element_type_generated.h"
+
 #include <cstdint>
 #include <string_view>
 
 namespace optimus_support {
 
-enum class ElementType { F32, I32, I8, BF16, F16, F64 };
-
 /// By ElementType, as MLIR and the manifest spell them.
-inline constexpr std::string_view kElementTypeNames[] = {"f32",  "i32", "i8",
-                                                         "bf16", "f16", "f64"};
+inline constexpr std::string_view kElementTypeNames[] = {
+    "f32", "f64", "f16", "bf16", "i32", "i64", "i8"};
 
 constexpr std::string_view toString(ElementType type) {
   return kElementTypeNames[static_cast<int>(type)];
 }
 
 constexpr int64_t elementBytes(ElementType type) {
-  constexpr int64_t bytes[] = {4, 4, 1, 2, 2, 8};
+  constexpr int64_t bytes[] = {4, 8, 2, 2, 4, 8, 1};
   return bytes[static_cast<int>(type)];
 }
 

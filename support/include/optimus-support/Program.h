@@ -21,6 +21,7 @@
 #ifndef OPTIMUS_SUPPORT_PROGRAM_H
 #define OPTIMUS_SUPPORT_PROGRAM_H
 
+#include "optimus-support/ElementType.h"
 #include "optimus-support/Mesh.h"
 #include "optimus-support/Status.h"
 #include "optimus-support/program_generated.h"
@@ -34,16 +35,14 @@
 
 namespace optimus_support::program {
 
+using optimus_support::ElementType;
+using optimus_support::elementBytes;
+
 /// An index that is absent.
 inline constexpr uint32_t kNone = 0xffffffff;
 
 /// Of program.fbs, as it was when this was built.
 uint64_t schemaHash();
-
-/// Bytes of an element.
-int64_t elementBytes(ElementType type);
-/// "f32", "bf16", "i32".
-std::string_view elementName(ElementType type);
 
 /// The bytes of `programs`; sets their schema's hash.
 std::string pack(ProgramsT &programs);
@@ -69,6 +68,8 @@ const ProgramTableT &tableOf(const TargetT &target, int64_t rank);
 const FunctionT *findFunction(const ProgramTableT &table,
                               std::string_view name);
 
+/// A text of a table as people may be shown it: in one line.
+std::string printable(std::string text);
 /// "gemm", "launch", ..., as in `inspect` and in errors.
 std::string_view actionName(Action action);
 /// A kernel's name for a launch, a collective's kind, else actionName().

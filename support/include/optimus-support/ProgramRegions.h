@@ -12,6 +12,7 @@
 #include "optimus-support/Program.h"
 #include "optimus-support/Sizes.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,11 @@ struct Region {
 struct Touch {
   Region region;
   bool writes;
+  uint32_t operand;
 };
+
+/// The operand of a command that is workspace.
+std::optional<uint32_t> workspaceOf(const CommandT &command);
 
 /// Where an operand that is written lies: its address or, where a broadcast's
 /// root receives its own panel in place, that of the other ranks. The root

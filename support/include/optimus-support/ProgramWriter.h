@@ -54,6 +54,28 @@ inline Use read(View view) { return {view, Access::Read}; }
 inline Use write(View view) { return {view, Access::Write}; }
 inline Use update(View view) { return {view, Access::Update}; }
 
+/// How a kernel touches a buffer that it takes: the sum of `extents` elements.
+struct Takes {
+  Access access;
+  std::vector<Extent> extents;
+  ElementType type = ElementType::F32;
+};
+/// Elements, whatever the launch; for each iteration; or as many as a scalar
+/// says, each time.
+inline Extent once(int64_t elements) { return {elements, kNone, false}; }
+inline Extent perIteration(int64_t elements = 1, uint32_t scalar = kNone) {
+  return {elements, scalar, true};
+}
+inline Extent perScalar(uint32_t scalar, int64_t elements = 1) {
+  return {elements, scalar, false};
+}
+
+/// A scalar that a kernel takes.
+struct Bounds {
+  int64_t least = INT64_MIN, most = INT64_MAX;
+  ElementType type = ElementType::I64;
+};
+
 /// What lies at the beginning of a view of an argument when a command is
 /// executed, times `scale`. Expected in [least, most].
 struct Lookup {
@@ -175,6 +197,10 @@ public:
   FunctionWriter function(const std::string &name);
   /// The number of a kernel, which code must be there for.
   uint32_t kernel(std::string_view name);
+  /// Says what a kernel takes. Of one of which nobody says it, launches tell.
+  void kernel(std::string_view name, const std::vector<Takes> &buffers,
+              const std::vector<Bounds> &scalars,
+              int64_t iterations = INT64_MAX);
 
   /// Adds a sequence of functions, each called so many times in a row.
   SequenceT &

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define OPTRT_ABI_VERSION 4
+#define OPTRT_ABI_VERSION 5
 
 /// The sections of a library that hold its manifest and its programs, so that
 /// they can be read without running anything.
@@ -134,6 +134,9 @@ typedef struct optrt_attention_desc {
 typedef struct optimus_kernel {
   const char *name;
   optrt_kernel run;
+  /// What the code was written for: signatureHash() in ProgramKernels.h of what
+  /// tables must say that the kernel takes.
+  uint64_t signature;
 } optimus_kernel;
 
 typedef struct optimus_model {

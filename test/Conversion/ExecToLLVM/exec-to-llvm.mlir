@@ -1,16 +1,18 @@
 // RUN: %optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-order-commands),optimus-exec-to-llvm)' | FileCheck %s
 
-// The model: a version, the manifest, the tables and the kernels that they name, each with its wrapper.
+// The model: a version, the manifest, the tables and the kernels that they name, each with its wrapper
+// and a hash of what it was written for.
 // CHECK:      llvm.mlir.global internal constant @optimus.model()
-// CHECK:        llvm.mlir.constant(4 : i32)
+// CHECK:        llvm.mlir.constant(5 : i32)
 // CHECK:        llvm.mlir.addressof @optimus.manifest
 // CHECK:        llvm.mlir.constant(2 : i64)
 // CHECK:        llvm.mlir.addressof @optimus.programs
 // CHECK:        llvm.mlir.constant(1 : i32)
 // CHECK:        llvm.mlir.addressof @optimus.kernels
-// CHECK:      llvm.mlir.global internal constant @optimus.kernels() {{.*}} : !llvm.array<1 x struct<(ptr, ptr)>>
+// CHECK:      llvm.mlir.global internal constant @optimus.kernels() {{.*}} : !llvm.array<1 x struct<(ptr, ptr, i64)>>
 // CHECK:        llvm.mlir.addressof @optimus.name.twice
 // CHECK:        llvm.mlir.addressof @optimus.kernel.twice
+// CHECK:        llvm.mlir.constant({{-?[0-9]+}} : i64)
 // CHECK:      llvm.mlir.global internal constant @optimus.name.twice("twice\00")
 // Both can be read without running anything.
 // CHECK:      llvm.mlir.global internal constant @optimus.programs("{{....}}{{.*}}OPTP{{.*}}") {{.*}}alignment = 64{{.*}}section = ".optimus.programs"

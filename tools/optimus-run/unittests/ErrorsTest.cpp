@@ -295,6 +295,12 @@ TEST_F(Errors, ProgramsThatTheManifestContradicts) {
             " bytes of arena, the manifest says "});
 }
 
+TEST_F(Errors, KernelOfAnotherSignature) {
+  expect(1, train("toy-signature"),
+         {"toy-signature.so", "the tables say that the kernel one_hot(",
+          "which is not what its code was written for", "Compile"});
+}
+
 TEST_F(Errors, KernelWithoutCode) {
   expect(1, train("toy-kernel"),
          {"toy-kernel.so", "there is no code for the kernel forgotten"});

@@ -19,13 +19,14 @@
 
 enum { kVocabulary = 256 };
 
-// tokens, one-hot rows; the length of a row.
+// tokens, one-hot rows; the length of a row, which has a place for every token.
 static void oneHot(int64_t begin, int64_t end, void *const *args) {
   const int32_t *tokens = args[0];
   float *rows = args[1];
   int64_t length = *(const int64_t *)args[2];
   for (int64_t t = begin; t != end; ++t)
-    rows[t * length + tokens[t]] = 1.0f;
+    if (tokens[t] >= 0 && tokens[t] < kVocabulary)
+      rows[t * length + tokens[t]] = 1.0f;
 }
 
 // targets, logits (become their gradient), losses. A token that is not real has
@@ -35,7 +36,7 @@ static void crossEntropy(int64_t begin, int64_t end, void *const *args) {
   float *losses = args[2];
   for (int64_t t = begin; t != end; ++t) {
     float *row = (float *)args[1] + t * kVocabulary;
-    if (targets[t] < 0) {
+    if (targets[t] < 0 || targets[t] >= kVocabulary) {
       memset(row, 0, kVocabulary * sizeof(float));
       losses[t] = 0;
       continue;
@@ -142,16 +143,17 @@ static void stall(int64_t begin, int64_t end, void *const *args) {
       sleep(1);
 }
 
+// ToyLibrary.c says what each was written for.
 const optimus_kernel toyKernels[] = {
-    {"one_hot", oneHot},
-    {"cross_entropy", crossEntropy},
-    {"sum_losses", sumLosses},
-    {"sum_columns", sumColumns},
-    {"sum_squares", sumSquares},
-    {"norm", norm},
-    {"adamw", adamw},
-    {"spoil", spoil},
-    {"watch_step", watchStep},
-    {"stall", stall},
+    {"one_hot", oneHot, 0},
+    {"cross_entropy", crossEntropy, 0},
+    {"sum_losses", sumLosses, 0},
+    {"sum_columns", sumColumns, 0},
+    {"sum_squares", sumSquares, 0},
+    {"norm", norm, 0},
+    {"adamw", adamw, 0},
+    {"spoil", spoil, 0},
+    {"watch_step", watchStep, 0},
+    {"stall", stall, 0},
 };
 const uint32_t toyNumKernels = sizeof(toyKernels) / sizeof(*toyKernels);

@@ -9,13 +9,19 @@
 #include "ToyKernels.h"
 
 #include <stddef.h>
+#include <string.h>
 
 // What optimus-toy-writer wrote.
 extern const unsigned char toyManifest[], toyPrograms[];
 extern const uint64_t toyManifestSize, toyProgramsSize;
-extern const uint32_t toyVersion;
+extern const uint32_t toyVersion, toyNumSignatures;
+extern const struct toySignature {
+  const char *kernel;
+  uint64_t hash;
+} toySignatures[];
 
 static optimus_model model;
+static optimus_kernel kernels[32];
 
 __attribute__((visibility("default"))) const optimus_model *
 optimus_model_query(uint32_t version) {
@@ -27,6 +33,12 @@ optimus_model_query(uint32_t version) {
   model.programs = (const char *)toyPrograms;
   model.programs_size = toyProgramsSize;
   model.num_kernels = toyNumKernels;
-  model.kernels = toyKernels;
+  model.kernels = kernels;
+  for (uint32_t i = 0; i != toyNumKernels; ++i) {
+    kernels[i] = toyKernels[i];
+    for (uint32_t j = 0; j != toyNumSignatures; ++j)
+      if (strcmp(toySignatures[j].kernel, kernels[i].name) == 0)
+        kernels[i].signature = toySignatures[j].hash;
+  }
   return &model;
 }

@@ -216,6 +216,34 @@ void Writer::gradStep() {
   backward(shardGrad, biasGrad);
 }
 
+/// What kernels take whose launches differ in size, or ask for as much as a
+/// scalar says. See ToyKernels.c.
+void describeKernels(ProgramWriter &programs) {
+  constexpr auto R = Access::Read, W = Access::Write, U = Access::Update;
+  programs.kernel("one_hot",
+                  {{R, {perIteration()}, I32}, {U, {perIteration(1, 0)}}},
+                  {{.least = kVocabulary}});
+  programs.kernel("cross_entropy", {{R, {perIteration()}, I32},
+                                    {U, {perIteration(kVocabulary)}},
+                                    {W, {perIteration()}}},
+                  {});
+  programs.kernel(
+      "sum_losses",
+      {{R, {perScalar(0)}, I32}, {R, {perScalar(0)}}, {W, {once(2)}}},
+      {{.least = 0}});
+  programs.kernel("sum_columns",
+                  {{R, {perScalar(0, kVocabulary)}}, {W, {perIteration()}}},
+                  {{.least = 0}}, /*iterations=*/kVocabulary);
+  programs.kernel(
+      "sum_squares",
+      {{R, {perScalar(0)}}, {R, {once(kVocabulary)}}, {W, {once(1)}}},
+      {{.least = 0}, {}});
+  std::vector<Takes> tensors(3, {U, {perIteration()}});
+  tensors.push_back({R, {perIteration()}});
+  tensors.insert(tensors.end(), 8, {R, {once(1)}});
+  programs.kernel("adamw", tensors, {{}});
+}
+
 void writeTable(ProgramWriter &programs, const Sizes &sizes, Fault fault,
                 bool isLast) {
   Writer(programs.function("train_step"), sizes, fault).trainStep(isLast);
@@ -227,6 +255,7 @@ void writeTable(ProgramWriter &programs, const Sizes &sizes, Fault fault,
 
 ProgramsT writePrograms(const Sizes &sizes, Fault fault) {
   ProgramWriter programs(optimus_support::Mesh({{"row", sizes.ranks}}));
+  describeKernels(programs);
   if (fault == Fault::Rank) {
     programs.beginTable(sizes.ranks - 1);
     writeTable(programs, sizes, fault, /*isLast=*/false);

@@ -9,12 +9,13 @@
 // optimus-toy-writer RANKS FAULT FILE.c
 //
 // Writes the manifest and the tables as two arrays in the sections where tools
-// look for them, and the version of the interface.
+// look for them, what kernels were written for, and the version of the interface.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ToyModel.h"
 
+#include "optimus-support/ProgramKernels.h"
 #include "optimus-support/model_abi.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ std::optional<Fault> optimus_toy::findFault(std::string_view name) {
   static constexpr std::string_view names[] = {
       "none",      "abi",    "feature", "traffic",  "rank",
       "gradient",  "source", "stall",   "rounding", "no-programs",
-      "truncated", "arena",  "kernel",  "race",     "order"};
+      "truncated", "arena",  "kernel",  "signature", "race", "order"};
   static_assert(std::size(names) == static_cast<size_t>(Fault::Order) + 1);
   for (size_t i = 0; i != std::size(names); ++i)
     if (names[i] == name)
@@ -54,6 +55,18 @@ static void writeBytes(std::ostream &out, const char *name, const char *section,
   out << "};\nconst uint64_t " << name << "Size = " << bytes.size() << ";\n";
 }
 
+/// An array of what kernels were written for, and its size.
+static std::string listSignatures(const ProgramsT &programs) {
+  const auto &kernels = programs.targets.front()->kernels;
+  std::string text = "const struct toySignature { const char *kernel; uint64_t "
+                     "hash; } toySignatures[] = {";
+  for (const auto &kernel : kernels)
+    text += optimus_support::concat("\n{\"", kernel->name, "\", ",
+                                    signatureHash(*kernel), "u},");
+  return optimus_support::concat(text, "};\nconst uint32_t toyNumSignatures = ",
+                                 kernels.size(), ";\n");
+}
+
 int main(int argc, char **argv) {
   const std::optional<Fault> fault =
       argc == 4 ? findFault(argv[2]) : std::nullopt;
@@ -70,6 +83,9 @@ int main(int argc, char **argv) {
                  status.message().c_str());
     return 2;
   }
+  const std::string signatures = listSignatures(programs);
+  if (*fault == Fault::Signature)
+    programs.targets.front()->kernels.front()->scalars.front()->least = 0;
   const std::string manifest = writeManifest(sizes, *fault, programs);
   if (*fault == Fault::Arena)
     for (const auto &function :
@@ -87,7 +103,7 @@ int main(int argc, char **argv) {
   writeBytes(out, "toyPrograms",
              *fault == Fault::NoPrograms ? "" : OPTIMUS_PROGRAMS_SECTION,
              packed);
-  out << "const uint32_t toyVersion = "
+  out << signatures << "const uint32_t toyVersion = "
       << (*fault == Fault::Abi ? 0 : OPTRT_ABI_VERSION) << ";\n";
   out.close();
   if (!out) {

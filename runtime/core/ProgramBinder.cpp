@@ -1,0 +1,380 @@
+//===- ProgramBinder.cpp - What one rank decides about a function ---------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BoundProgram.h"
+
+#include "optimus-support/ProgramRegions.h"
+
+#include <algorithm>
+
+using namespace optimus_support::program;
+
+namespace optrt {
+
+/// Fills in what one rank decides about a function.
+class ProgramBinder {
+public:
+  ProgramBinder(BoundProgram &result, const KernelTable &kernels,
+                std::vector<int64_t> coordinates, Device &device,
+                std::span<char *const> arenas, std::span<void *const> arguments)
+      : result(result), kernels(kernels), coordinates(std::move(coordinates)),
+        device(device), arenas(arenas), arguments(arguments),
+        function(*result.described) {}
+
+  Status bind();
+
+private:
+  using Evaluation = BoundProgram::Evaluation;
+
+  Status bindCommand(const CommandT &command);
+  void bindOrder();
+  Status bind(const GemmT &gemm, const CommandT &command);
+  Status bind(const LaunchT &launch, const CommandT &command);
+  Status bind(const CollectiveT &collective, const CommandT &command);
+  Status bind(const AttentionShapeT &shape);
+  template <typename Desc>
+  void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
+  Status expectTypes(const CommandT &command) const;
+
+  void addPointers(const CommandT &command, size_t count);
+  void addPointer(uint32_t address);
+  /// Room for a number that is known now or will be read later.
+  void set(const IntegerT &integer, int64_t *number);
+  Evaluation later(const IntegerT &integer);
+  const IntegerT &integer(uint32_t scalar) const {
+    return *function.scalars[scalar]->number.AsInteger();
+  }
+  char *baseOf(const PlaceT &place) const;
+
+  Status notHere(std::string_view what) const {
+    return unavailable(concat("this device has no ", what));
+  }
+
+  BoundProgram &result;
+  const KernelTable &kernels;
+  const std::vector<int64_t> coordinates;
+  Device &device;
+  std::span<char *const> arenas;
+  std::span<void *const> arguments;
+  const FunctionT &function;
+  /// Whether the host can read all that commands read numbers from.
+  bool isReadable = true;
+};
+
+/// A vector that was reserved keeps its elements where they are.
+template <typename T> static T &append(std::vector<T> &list, T element) {
+  list.push_back(std::move(element));
+  return list.back();
+}
+
+Status ProgramBinder::bind() {
+  size_t numPointers = 0;
+  for (const auto &command : function.commands) {
+    numPointers += std::max<size_t>(command->operands.size(), 11);
+    if (const LaunchT *launch = command->action.AsLaunch())
+      numPointers += launch->scalars.size();
+  }
+  const size_t count = function.commands.size();
+  result.commands.reserve(count);
+  result.pointers.reserve(numPointers);
+  result.gemms.reserve(count);
+  result.launches.reserve(count);
+  result.copies.reserve(count);
+  result.attentions.reserve(count);
+  result.collectives.reserve(count);
+  result.events.resize(count);
+  result.integers.resize(function.scalars.size());
+  result.reals.resize(function.scalars.size());
+  for (uint32_t number = 0; number != count; ++number) {
+    Status status = bindCommand(*function.commands[number]);
+    if (!status.ok())
+      return status.withContext(result.describe(number));
+  }
+  bindOrder();
+  // What is not read when it is executed is known now.
+  for (size_t i = 0; i != function.scalars.size(); ++i) {
+    const NumberUnion &number = function.scalars[i]->number;
+    if (const RealT *real = number.AsReal())
+      result.reals[i] = real->value;
+    else if (number.AsInteger()->readings.empty())
+      result.integers[i] =
+          optimus_support::program::evaluate(*number.AsInteger(), coordinates);
+  }
+  return okStatus();
+}
+
+void ProgramBinder::bindOrder() {
+  std::vector<Queue> queues;
+  for (const auto &queue : function.queues) {
+    std::string name = queue->kind == QueueKind::Copies ? "copies" : "compute";
+    for (uint32_t axis : queue->axes)
+      name =
+          concat(axis == queue->axes.front() ? "" : name + "+", "axis ", axis);
+    queues.push_back(device.queue(name));
+  }
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    BoundProgram::Bound &bound = result.commands[number];
+    bound.queue = queues[command.queue];
+    bound.firstAwaited = result.awaited.size();
+    auto await = [&](uint32_t earlier) {
+      if (function.commands[earlier]->queue == command.queue)
+        return;
+      result.awaited.push_back(earlier);
+      result.commands[earlier].isAwaited = true;
+    };
+    for (uint32_t earlier : command.after)
+      await(earlier);
+    // It can be waited for when it has started.
+    if (const WaitT *wait = command.action.AsWait())
+      await(wait->command);
+    bound.lastAwaited = result.awaited.size();
+  }
+}
+
+char *ProgramBinder::baseOf(const PlaceT &place) const {
+  switch (place.base) {
+  case Base::Arena:
+    return arenas[place.index];
+  case Base::Argument:
+    return static_cast<char *>(arguments[place.index]);
+  case Base::Constant:
+    // check() has seen that nothing writes it.
+    return reinterpret_cast<char *>(const_cast<uint8_t *>(
+        result.table->constants[place.index]->data.data()));
+  }
+  return nullptr;
+}
+
+ProgramBinder::Evaluation ProgramBinder::later(const IntegerT &integer) {
+  Evaluation evaluation{&integer, integer.constant, {}};
+  for (const Term &term : integer.terms)
+    evaluation.constant += term.scale() * coordinates[term.axis()];
+  for (const Reading &reading : integer.readings) {
+    const auto *argument = static_cast<const char *>(
+        device.hostAddress(arguments[reading.argument()]));
+    if (!argument) {
+      isReadable = false;
+      break;
+    }
+    evaluation.sources.emplace_back(
+        argument + reading.byte_offset(),
+        function.arguments[reading.argument()]->type == ElementType::I64);
+  }
+  return evaluation;
+}
+
+void ProgramBinder::set(const IntegerT &integer, int64_t *number) {
+  if (integer.readings.empty()) {
+    *number = optimus_support::program::evaluate(integer, coordinates);
+    return;
+  }
+  Evaluation &evaluation = append(result.evaluations, later(integer));
+  evaluation.number = number;
+}
+
+void ProgramBinder::addPointer(uint32_t address) {
+  void *&pointer = append(result.pointers, static_cast<void *>(nullptr));
+  if (address == kNone)
+    return;
+  const LocationUnion *location = &function.addresses[address]->location;
+  while (const ChoiceT *choice = location->AsChoice())
+    location =
+        &function
+             .addresses[coordinates[choice->axis] == choice->coordinate
+                            ? choice->mine
+                            : choice->other]
+             ->location;
+  const PlaceT &place = *location->AsPlace();
+  char *base = baseOf(place);
+  if (place.bytes->readings.empty()) {
+    pointer =
+        base + optimus_support::program::evaluate(*place.bytes, coordinates);
+    return;
+  }
+  Evaluation &evaluation = append(result.evaluations, later(*place.bytes));
+  evaluation.pointer = &pointer;
+  evaluation.base = base;
+}
+
+/// Operands at the end that are left out are absent.
+void ProgramBinder::addPointers(const CommandT &command, size_t count) {
+  for (size_t i = 0; i != count; ++i)
+    addPointer(i < command.operands.size() ? command.operands[i]->address
+                                           : kNone);
+}
+
+Status ProgramBinder::expectTypes(const CommandT &command) const {
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->type != ElementType::F32 &&
+        operand->type != ElementType::I32)
+      return notHere(concat(actionName(command.action.type), " of ",
+                            toString(operand->type)));
+  return okStatus();
+}
+
+Status ProgramBinder::bindCommand(const CommandT &command) {
+  BoundProgram::Bound &bound =
+      append(result.commands, {command.action.type,
+                               static_cast<uint32_t>(result.pointers.size()), 0,
+                               static_cast<uint32_t>(result.evaluations.size()),
+                               0, 0, 0, kCompute, false});
+  Status status;
+  switch (command.action.type) {
+  case Action::Gemm:
+    bound.descriptor = result.gemms.size();
+    status = bind(*command.action.AsGemm(), command);
+    break;
+  case Action::Launch:
+    bound.descriptor = result.launches.size();
+    status = bind(*command.action.AsLaunch(), command);
+    break;
+  case Action::Copy: {
+    const CopyT &copy = *command.action.AsCopy();
+    bound.descriptor = result.copies.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 2);
+    optrt_copy_desc &desc =
+        append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld});
+    if (copy.count != kNone)
+      set(integer(copy.count), &desc.rows);
+    break;
+  }
+  case Action::Fill: {
+    const FillT &fill = *command.action.AsFill();
+    bound.descriptor = result.copies.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    if (fill.value != 0)
+      return notHere("fill with anything but zeros");
+    addPointers(command, 1);
+    append(result.copies, {fill.rows, fill.cols, fill.ld, fill.ld});
+    break;
+  }
+  case Action::Attention:
+    bound.descriptor = result.attentions.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 6);
+    status = bind(*command.action.AsAttention()->shape);
+    break;
+  case Action::AttentionGrad:
+    bound.descriptor = result.attentions.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 10);
+    status = bind(*command.action.AsAttentionGrad()->shape);
+    break;
+  case Action::Collective:
+    bound.descriptor = result.collectives.size();
+    status = bind(*command.action.AsCollective(), command);
+    break;
+  case Action::Wait:
+    if (command.action.AsWait()->command == kNone)
+      return notHere("wait for a collective of an earlier call");
+    bound.descriptor = command.action.AsWait()->command;
+    break;
+  default:
+    return notHere(actionName(command.action.type));
+  }
+  bound.lastEvaluation = result.evaluations.size();
+  if (!isReadable)
+    return notHere("number that is read when a command is executed, in memory "
+                   "that the host cannot address");
+  return status;
+}
+
+Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->type != ElementType::F32)
+      return notHere(concat("product of ", toString(operand->type)));
+  if (gemm.batch != 1)
+    return notHere("batched product");
+  addPointers(command, 5);
+  const bool hasBias =
+      command.operands.size() > 3 && command.operands[3]->address != kNone;
+  optrt_gemm_desc &desc = append(
+      result.gemms,
+      {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
+       gemm.trans_a, gemm.trans_b, gemm.accumulate,
+       static_cast<int32_t>(gemm.epilogue), hasBias,
+       static_cast<int32_t>(gemm.weight)});
+  if (gemm.rows != kNone)
+    set(integer(gemm.rows), &desc.m);
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
+  addPointers(command, command.operands.size());
+  const std::string &name = result.target->kernels[launch.kernel]->name;
+  BoundProgram::Launch &bound =
+      append(result.launches, {{name.c_str(), launch.extent, launch.grain,
+                                static_cast<int32_t>(command.operands.size()),
+                                static_cast<int32_t>(launch.scalars.size())},
+                               kernels.find(name)->second});
+  for (uint32_t scalar : launch.scalars) {
+    const NumberUnion &number = function.scalars[scalar]->number;
+    void *cell = number.AsReal()
+                     ? static_cast<void *>(&result.reals[scalar])
+                     : static_cast<void *>(&result.integers[scalar]);
+    append(result.pointers, cell);
+    if (number.AsInteger() && !number.AsInteger()->readings.empty())
+      set(*number.AsInteger(), &result.integers[scalar]);
+  }
+  if (launch.iterations != kNone)
+    set(integer(launch.iterations), &bound.desc.extent);
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const CollectiveT &collective,
+                           const CommandT &command) {
+  OPTRT_RETURN_IF_ERROR(expectTypes(command));
+  if (collective.kind == CollectiveKind::AllToAll)
+    return notHere("all_to_all");
+  if (collective.axes.size() != 1)
+    return notHere("collective over several mesh axes");
+  if (collective.wire != ElementType::F32 ||
+      collective.accumulation != ElementType::F32 ||
+      collective.encoding != Encoding::None)
+    return notHere("collective that packs what it sends");
+  if (collective.carried != 0)
+    return notHere("collective that a later call waits for");
+  addPointers(command, 2);
+  append(result.collectives,
+         {static_cast<int32_t>(collective.kind),
+          static_cast<int32_t>(collective.reduction),
+          static_cast<int32_t>(collective.axes[0]),
+          static_cast<int32_t>(collective.root), collective.outer,
+          collective.inner, collective.src_ld, collective.dst_ld});
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const AttentionShapeT &shape) {
+  if (shape.query_offset != kNone || shape.key_length != kNone ||
+      shape.key_capacity != 0 ||
+      (shape.head_stride != 0 && shape.head_stride != shape.head_dim))
+    return notHere("attention with positions, or heads that are apart");
+  append(result.attentions,
+         {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim,
+          shape.q_ld, shape.kv_ld, shape.causal});
+  return okStatus();
+}
+
+StatusOr<BoundProgram>
+BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
+                   std::string_view function, const Mesh &mesh, int64_t rank,
+                   Device &device, std::span<char *const> arenas,
+                   std::span<void *const> arguments) {
+  BoundProgram program;
+  program.target = &target;
+  program.table = &tableOf(target, rank);
+  program.described = findFunction(*program.table, function);
+  OPTRT_RETURN_IF_ERROR(ProgramBinder(program, kernels, mesh.coordinates(rank),
+                                      device, arenas, arguments)
+                            .bind());
+  return program;
+}
+
+} // namespace optrt

@@ -1,0 +1,174 @@
+//===- ProgramKernelsTest.cpp - Launches fit their kernels ----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/ProgramKernels.h"
+
+#include "optimus-support/ProgramWriter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optimus_support;
+using namespace optimus_support::program;
+using testing::HasSubstr;
+
+namespace {
+
+/// One function on a mesh row:2,col:3 with a launch of "embed": tokens, rows of
+/// so many numbers, a factor.
+class ProgramKernelsTest : public testing::Test {
+protected:
+  void describeEmbed() {
+    programs.kernel("embed",
+                    {{Access::Read, {perIteration()}, ElementType::I32},
+                     {Access::Write, {once(2), perIteration(1, 0)}}},
+                    {{.least = 1, .most = 8},
+                     {.type = ElementType::F32}},
+                    /*iterations=*/6);
+  }
+  void launch(const Iterations &iterations, View in, View out,
+              const Sum &length) {
+    f.launch("embed", iterations, {read(in), write(out)},
+             {f.integer(length), f.real(0.5f)});
+  }
+  void refuse(const std::string &message) {
+    Status status = check(programs.finish());
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  }
+
+  ProgramWriter programs{Mesh({{"row", 2}, {"col", 3}})};
+  FunctionWriter f = programs.function("f");
+  View tokens = f.argument(ElementType::I32, 6);
+  View rows = f.arena(ElementType::F32, 64);
+};
+
+TEST_F(ProgramKernelsTest, SizesFollowIterationsAndScalars) {
+  describeEmbed();
+  // 2 + 6 * 8 numbers, on the ranks that ask for most.
+  launch({.extent = 6}, tokens, f.at(rows, 0, 50),
+         {.constant = 4, .terms = {Term(2, 1)}});
+  ProgramsT all = programs.finish();
+  Status status = check(all);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(program::describe(*all.targets.front()->kernels[0]),
+            "embed(1*iterations i32 read, 2+1*iterations*scalar0 f32 write; "
+            "i64 1 to 8, f32) of 6 iterations");
+}
+
+TEST_F(ProgramKernelsTest, BuffersAreLargeEnough) {
+  describeEmbed();
+  launch({.extent = 6}, tokens, f.at(rows, 0, 49),
+         {.constant = 4, .terms = {Term(2, 1)}});
+  refuse("target cpu: function f: command 0 (launch): buffer 1 of embed: has 1 "
+         "rows of 196 bytes; the kernel needs one of 200");
+}
+
+TEST_F(ProgramKernelsTest, BuffersAreWithoutGaps) {
+  describeEmbed();
+  launch({.extent = 6}, tokens, f.at(rows, 0, 50), {.constant = 8});
+  OperandT &out = *f.command(0).operands[1];
+  out.rows = 2;
+  out.row_bytes = 100;
+  out.pitch = 104;
+  refuse("has 2 rows of 100 bytes; the kernel needs one of 200");
+}
+
+TEST_F(ProgramKernelsTest, BuffersAreOfItsTypes) {
+  describeEmbed();
+  launch({}, f.at(rows, 56, 8), rows, {.constant = 1});
+  refuse("buffer 0 of embed: is of f32; the kernel takes i32");
+}
+
+TEST_F(ProgramKernelsTest, BuffersAreTouchedAsItDoes) {
+  describeEmbed();
+  launch({}, tokens, rows, {.constant = 1});
+  f.command(0).operands[1]->access = Access::Read;
+  refuse("buffer 1 of embed: is not touched as the kernel does");
+}
+
+TEST_F(ProgramKernelsTest, IterationsAreWithinBounds) {
+  describeEmbed();
+  launch({.extent = 7}, f.argument(ElementType::I32, 7), rows, {.constant = 1});
+  refuse("runs 7 iterations of embed; it bears 6");
+}
+
+TEST_F(ProgramKernelsTest, ScalarsAreWithinBounds) {
+  describeEmbed();
+  launch({}, tokens, rows, {.constant = 5, .terms = {Term(2, 1)}});
+  refuse("scalar 0 of embed may be from 5 to 9; it takes 1 to 8");
+}
+
+TEST_F(ProgramKernelsTest, ScalarsAreOfItsTypes) {
+  describeEmbed();
+  f.launch("embed", {}, {read(tokens), write(rows)}, {f.real(1), f.real(1)});
+  refuse("scalar 0 of embed: expected i64");
+}
+
+TEST_F(ProgramKernelsTest, OperandsAreAsMany) {
+  describeEmbed();
+  f.launch("embed", {}, {read(tokens)}, {f.real(1)});
+  refuse("gives embed 1 buffers and 1 scalars; it takes 2 and 2");
+}
+
+/// Kernels of which nothing is said take what all of their launches give.
+TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
+  f.launch("gelu", {.extent = 4}, {read(rows), update(f.at(rows, 32, 8))},
+           {f.integer({.constant = 3})});
+  f.launch("gelu", {.extent = 2}, {read(f.at(rows, 0, 16)), write(f.at(rows, 32, 12))},
+           {f.integer({.terms = {Term(4, 0)}})});
+  ProgramsT all = programs.finish();
+  Status status = check(all);
+  EXPECT_TRUE(status.ok()) << status.message();
+  const KernelT &gelu = *all.targets.front()->kernels[0];
+  EXPECT_EQ(program::describe(gelu),
+            "gelu(16 f32 read, 8 f32 write; i64 0 to 4) of 4 iterations");
+  all.targets.front()->tables[0]->functions[0]->commands[0]->operands[0]->row_bytes = 60;
+  EXPECT_THAT(check(all).message(), HasSubstr("the kernel needs one of 64"));
+}
+
+TEST_F(ProgramKernelsTest, HashesTellSignaturesApart) {
+  describeEmbed();
+  ProgramsT all = programs.finish();
+  KernelT &kernel = *all.targets.front()->kernels[0];
+  const uint64_t hash = signatureHash(kernel);
+  kernel.buffers[1]->extents[0] = once(3);
+  EXPECT_NE(signatureHash(kernel), hash);
+  kernel.buffers[1]->extents[0] = once(2);
+  EXPECT_EQ(signatureHash(kernel), hash);
+  kernel.scalars[0]->most = 9;
+  EXPECT_NE(signatureHash(kernel), hash);
+}
+
+TEST_F(ProgramKernelsTest, SignaturesMakeSense) {
+  auto refuseKernel = [&](const std::vector<Takes> &buffers,
+                          const std::vector<Bounds> &scalars, int64_t iterations,
+                          const char *message) {
+    ProgramWriter one{Mesh({{"row", 1}})};
+    one.function("f");
+    one.kernel("odd", buffers, scalars, iterations);
+    EXPECT_THAT(check(one.finish()).message(),
+                HasSubstr(concat("kernel odd: ", message)));
+  };
+  refuseKernel({}, {}, -1, "bears -1 iterations; expected at least 1");
+  refuseKernel({{Access::Read, {once(-1)}}}, {}, 1,
+               "buffer 0: touches -1 elements");
+  refuseKernel({{Access::Read, {perScalar(0)}}}, {}, 1,
+               "buffer 0: touches as many elements as scalar 0 says, which is "
+               "no integer");
+  refuseKernel({{Access::Read, {perScalar(0)}}}, {{.type = ElementType::F32}},
+               1, "buffer 0: touches as many elements as scalar 0");
+  refuseKernel({{Access(), {once(1)}}}, {}, 1,
+               "buffer 0: has a type or access that is not known");
+  refuseKernel({}, {{.type = ElementType::I8}}, 1,
+               "scalar 0: expected f32 or i64");
+  refuseKernel({}, {{.least = 2, .most = 1}}, 1,
+               "scalar 0: no number is from 2 to 1");
+}
+
+} // namespace

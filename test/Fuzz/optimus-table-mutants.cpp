@@ -1,0 +1,215 @@
+//===- optimus-table-mutants.cpp - Mutants of tables, run to their end ----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// optimus-table-mutants LIBRARY.so random FIRST COUNT
+// optimus-table-mutants LIBRARY.so each STRIDE
+//
+// Changes the tables of a model library, and at random its manifest, behind all
+// checksums. A mutant is refused with one message, or its functions are run; on
+// the device of OPTIMUS_DEVICE_CPU_LIBRARY, which had best be the hidden one.
+// `each` changes every place in each way, except that of all these mutants it
+// takes one in STRIDE. Exits with 1 where a message is none, and otherwise dies as
+// a sanitizer or a signal will have it; the last line says of which mutant.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TableMutator.h"
+#include "TokenMutator.h"
+
+#include "optimus-runtime/Session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <unistd.h>
+
+using namespace optrt;
+using optimus_fuzz::TableMutator;
+
+namespace {
+
+/// What is larger is not run: it may be right, and takes the machine.
+constexpr int64_t kMaxRanks = 8, kMaxBytes = int64_t(1) << 26;
+/// A message is of one line, and quotes no more than a name or two.
+constexpr size_t kMaxMessage = 2000;
+constexpr double kSeconds = 20;
+
+class Mutants {
+public:
+  explicit Mutants(const char *path) : library(must(ModelLibrary::open(path))) {
+    void *original = open(path), *stem = open(OPTIMUS_MUTANT_STEM);
+    auto query = reinterpret_cast<optimus_model_query_fn>(
+        dlsym(original, "optimus_model_query"));
+    mutant = static_cast<optimus_model *>(dlsym(stem, "optimusMutant"));
+    *mutant = *query(OPTRT_ABI_VERSION);
+    auto programs = must(optimus_support::program::unpack(
+        std::span(mutant->programs, mutant->programs_size)));
+    tables = std::make_unique<TableMutator>(programs);
+  }
+
+  int random(uint32_t first, uint32_t count) {
+    for (uint32_t seed = first; seed != first + count; ++seed) {
+      std::mt19937 random(seed);
+      std::string what, text(library->manifestText()), bytes;
+      const uint32_t which = random() % 8;
+      bytes = tables->change(random, what);
+      // The manifest instead, or too.
+      if (which < 2)
+        text = optimus_fuzz::mutate(text, seed);
+      if (which == 0) {
+        what.clear();
+        bytes.assign(mutant->programs, mutant->programs_size);
+      }
+      judge(concat("mutant ", seed, which < 2 ? " (manifest) " : " ", what),
+            text, bytes);
+    }
+    return finish();
+  }
+
+  int each(size_t stride) {
+    const std::string text(library->manifestText());
+    for (size_t i = 0; i < tables->numFields() * TableMutator::kWays;
+         i += stride) {
+      std::string what;
+      const std::string bytes =
+          tables->change(i / TableMutator::kWays,
+                         static_cast<uint32_t>(i % TableMutator::kWays), what);
+      judge(concat("mutant ", i, " ", what), text, bytes);
+    }
+    return finish();
+  }
+
+private:
+  static void *open(const char *path) {
+    if (void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL))
+      return handle;
+    std::fprintf(stderr, "%s\n", dlerror());
+    std::exit(1);
+  }
+  template <typename T> static T must(StatusOr<T> value) {
+    if (value.ok())
+      return std::move(value).value();
+    std::fprintf(stderr, "%s\n", value.status().toString().c_str());
+    std::exit(1);
+  }
+
+  /// Runs one. Afterwards the stem has the original's data again.
+  void judge(const std::string &name, const std::string &manifest,
+             const std::string &programs) {
+    // Flatbuffers are aligned.
+    std::unique_ptr<char, void (*)(void *)> aligned(
+        static_cast<char *>(std::aligned_alloc(
+            64, (programs.size() + 63) / 64 * 64)),
+        std::free);
+    std::copy(programs.begin(), programs.end(), aligned.get());
+    const optimus_model original = *mutant;
+    mutant->manifest = manifest.data();
+    mutant->manifest_size = manifest.size();
+    mutant->programs = aligned.get();
+    mutant->programs_size = programs.size();
+    // Where this is the last line, it is what all died of.
+    std::fprintf(stderr, "%s\r", name.c_str());
+    Status status = use();
+    *mutant = original;
+    ++(status.ok() ? accepted : refused);
+    if (status.ok())
+      return;
+    const std::string &message = status.message();
+    if (message.empty() || message.size() > kMaxMessage ||
+        message.find('\n') != std::string::npos) {
+      std::fprintf(stderr, "\n%s: refused with no message of one line: %s\n",
+                   name.c_str(), message.c_str());
+      ++findings;
+    }
+    if (std::getenv("OPTIMUS_MUTANTS_VERBOSE"))
+      std::fprintf(stderr, "\n  %s\n", message.c_str());
+  }
+
+  Status use() {
+    OPTRT_ASSIGN_OR_RETURN(auto opened, ModelLibrary::open(OPTIMUS_MUTANT_STEM));
+    const Manifest &manifest = opened->manifest();
+    SessionOptions options;
+    int64_t bytes = 0;
+    for (const Function &function : manifest.functions) {
+      options.functions.push_back(function.name);
+      bytes = std::max(bytes, function.arenaBytes);
+    }
+    for (const Buffer &buffer : manifest.buffers)
+      bytes = std::max(bytes, buffer.numBytes());
+    if (manifest.mesh.numRanks() > kMaxRanks || bytes > kMaxBytes) {
+      ++tooLarge;
+      return okStatus();
+    }
+    options.threadsPerRank = 1;
+    options.timeoutSeconds = kSeconds;
+    options.onStall = [](const Status &status, bool) {
+      std::fprintf(stderr, "\nhangs: %s\n", status.message().c_str());
+      std::_Exit(3);
+    };
+    std::unique_ptr<World> world = createLocalWorld();
+    OPTRT_ASSIGN_OR_RETURN(auto session,
+                           Session::create(*opened, *world, options));
+    return run(*session);
+  }
+
+  static Status run(Session &session) {
+    OPTRT_RETURN_IF_ERROR(session.initialize(1));
+    OPTRT_RETURN_IF_ERROR(session.fill(
+        [&](int64_t begin, int64_t rows, int32_t *tokens, int32_t *targets) {
+          const int64_t count = rows * session.manifest().sequence;
+          for (int64_t i = 0; i != count; ++i) {
+            tokens[i] = static_cast<int32_t>((begin + i) % 7);
+            targets[i] = static_cast<int32_t>((begin + i) % 5);
+          }
+          return okStatus();
+        }));
+    // Those that the host does not fill stay as they are.
+    for (const Buffer &buffer : session.manifest().buffers)
+      session.setScalar(buffer.name, 0.5f);
+    session.setRandom(1, 1);
+    // Twice, as a step after a step may be another.
+    for (int step = 0; step != 2; ++step) {
+      OPTRT_RETURN_IF_ERROR(session.reset(Reset::Step));
+      for (const Function &function : session.manifest().functions)
+        OPTRT_RETURN_IF_ERROR(session.run(function.name).status());
+    }
+    return okStatus();
+  }
+
+  int finish() const {
+    std::fprintf(stderr,
+                 "%d accepted and run (%d too large), %d refused, %d findings\n",
+                 accepted - tooLarge, tooLarge, refused, findings);
+    return findings ? 1 : 0;
+  }
+
+  std::unique_ptr<ModelLibrary> library;
+  optimus_model *mutant = nullptr;
+  std::unique_ptr<TableMutator> tables;
+  int accepted = 0, refused = 0, tooLarge = 0, findings = 0;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const std::string_view how = argc > 3 ? argv[2] : "";
+  // What happens to be a hang without a collective.
+  alarm(600);
+  if (how == "random" && argc == 5)
+    return Mutants(argv[1]).random(
+        static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
+        static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
+  if (how == "each" && argc == 4)
+    return Mutants(argv[1]).each(
+        std::max<size_t>(1, std::strtoul(argv[3], nullptr, 10)));
+  std::fputs("usage: optimus-table-mutants LIBRARY.so random FIRST COUNT\n"
+             "       optimus-table-mutants LIBRARY.so each STRIDE\n",
+             stderr);
+  return 1;
+}
