@@ -8,12 +8,16 @@
 
 #include "ProgramCheck.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 namespace optimus_support::program {
 
 namespace {
+
+/// Messages of all ranks together that are followed.
+constexpr int64_t kMaxMessages = int64_t(1) << 24;
 
 /// A matrix on its way.
 struct Message {
@@ -39,8 +43,9 @@ using Messages = std::map<Route, std::vector<Message>>;
 struct Exchange {
   Messages sent, received;
 
-  void add(const FunctionT &function, const Mesh &mesh, int64_t rank) {
-    for (const std::unique_ptr<CommandT> &command : function.commands) {
+  void add(const std::vector<const CommandT *> &commands, const Mesh &mesh,
+           int64_t rank) {
+    for (const CommandT *command : commands) {
       if (const SendT *send = command->action.AsSend())
         sent[{rank, peer(*send, mesh, rank), send->axis}].push_back(
             {send->rows, send->cols, command->operands[0]->type});
@@ -82,26 +87,34 @@ Status compare(const Messages &sent, const Messages &received) {
   return okStatus();
 }
 
-bool exchanges(const FunctionT &function) {
+std::vector<const CommandT *> listExchanges(const FunctionT &function) {
+  std::vector<const CommandT *> list;
   for (const std::unique_ptr<CommandT> &command : function.commands)
     if (command->action.type == Action::Send ||
         command->action.type == Action::Receive)
-      return true;
-  return false;
+      list.push_back(command.get());
+  return list;
 }
 
 } // namespace
 
 Status checkMessages(const TargetT &target, const std::string &name,
                      const Mesh &mesh) {
-  bool doExchange = false;
-  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
-    doExchange |= exchanges(*findFunction(*table, name));
-  if (!doExchange)
+  std::map<const ProgramTableT *, std::vector<const CommandT *>> exchanges;
+  int64_t most = 0;
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
+    const auto &list = exchanges[table.get()] =
+        listExchanges(*findFunction(*table, name));
+    most = std::max(most, int64_t(list.size()));
+  }
+  if (most == 0)
     return okStatus();
+  if (most > kMaxMessages / mesh.numRanks())
+    return wrong(concat("its ranks send and receive more than ", kMaxMessages,
+                        " times together"));
   Exchange all;
   for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
-    all.add(*findFunction(tableOf(target, rank), name), mesh, rank);
+    all.add(exchanges[&tableOf(target, rank)], mesh, rank);
   return compare(all.sent, all.received);
 }
 

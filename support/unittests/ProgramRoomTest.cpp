@@ -133,6 +133,16 @@ TEST_F(SendAndReceive, NobodyWaitsForWhatIsNotSent) {
   refuse("rank 3 expects 1x4 f32 from rank 0, which does not send it");
 }
 
+TEST_F(SendAndReceive, AreNotWithoutEnd) {
+  ProgramWriter many{Mesh({{"row", 1 << 16}})};
+  FunctionWriter one = many.function("f");
+  View memory = one.arena(ElementType::F32, 4);
+  for (int i = 0; i != 300; ++i)
+    one.wait(one.add(unite(peer<SendT>(0, integer(0))), {memory}));
+  EXPECT_THAT(check(many.finish()).message(),
+              HasSubstr("its ranks send and receive more than 16777216 times"));
+}
+
 /// A pipeline: each rank has its own table, and the last sends nothing.
 TEST_F(SendAndReceive, FollowTables) {
   ProgramWriter stages{Mesh({{"stage", 2}})};

@@ -127,7 +127,7 @@ void CompiledKernels::run(size_t number, std::vector<void *> buffers,
   // These are constants.
   for (uint32_t scalar : launch.scalars)
     args.push_back(&function.scalars[scalar]->number.AsInteger()->constant);
-  optrt_kernel kernel = findKernel(*model, getTarget().kernels[launch.kernel]);
+  optrt_kernel kernel = findKernel(*model, getTarget().kernels[launch.kernel]->name);
   const int64_t tasks = std::min<int64_t>(parts, launch.extent);
   for (int64_t task = tasks - 1; task >= 0; --task)
     kernel(launch.extent * task / tasks, launch.extent * (task + 1) / tasks,

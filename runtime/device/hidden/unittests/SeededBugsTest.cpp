@@ -80,11 +80,11 @@ protected:
     return results;
   }
   float run(uint64_t seed) {
-    auto world = createLocalWorld();
-    EXPECT_TRUE(world->configure(std::vector<int64_t>{1}).ok());
+    World world = createLocalWorld();
+    EXPECT_TRUE(world.layOut(mesh).ok());
     auto kernels = std::make_unique<CpuDevice>(1);
     EXPECT_TRUE(kernels->start().ok());
-    Rank rank(mesh, *world, 0,
+    Rank rank(mesh, world, 0,
               std::make_unique<HiddenDevice>(std::move(kernels), seed));
     Device &device = *rank.device;
     auto argument = device.allocate(64, "x"), arena = device.allocate(256, "arena");
