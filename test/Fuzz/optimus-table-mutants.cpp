@@ -152,9 +152,9 @@ private:
       std::fprintf(stderr, "\nhangs: %s\n", status.message().c_str());
       std::_Exit(3);
     };
-    std::unique_ptr<World> world = createLocalWorld();
+    World world = createLocalWorld();
     OPTRT_ASSIGN_OR_RETURN(auto session,
-                           Session::create(*opened, *world, options));
+                           Session::create(*opened, world, options));
     return run(*session);
   }
 
