@@ -264,7 +264,6 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
     }
     if (table->functions.size() != target.tables.front()->functions.size())
       return wrong("tables have different functions");
-    OPTRT_RETURN_IF_ERROR(checkCarried(*table));
   }
   OPTRT_RETURN_IF_ERROR(checkCollectives(target, mesh));
   for (const std::unique_ptr<FunctionT> &function :
@@ -298,6 +297,10 @@ Status check(const ProgramsT &programs) {
     for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
       OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, *target)
                                 .withContext("sequence " + sequence->name));
+    // In no sequence either.
+    for (const std::unique_ptr<ProgramTableT> &table : target->tables)
+      OPTRT_RETURN_IF_ERROR(
+          checkCarried(*table).withContext("target " + target->name));
   }
   return okStatus();
 }
