@@ -1,0 +1,190 @@
+//===- ProgramRoomComputeTest.cpp - Computation that nothing emits yet ----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// What docs/programs.md says that there is room for: each is written, and is
+// refused where it is wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramRoom.h"
+
+using namespace program_room;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Products and attention
+//===----------------------------------------------------------------------===//
+
+class BatchedProduct : public ProgramRoom {
+protected:
+  /// Three products of 2x2 matrices, a's 4 elements apart, b the same in all.
+  static GemmT three() {
+    GemmT gemm;
+    gemm.m = gemm.n = gemm.k = 2;
+    gemm.batch = 3;
+    gemm.batch_stride_a = gemm.batch_stride_c = 4;
+    return gemm;
+  }
+};
+
+TEST_F(BatchedProduct, TouchesAllMatrices) {
+  f.gemm(three(), {.a = part(0, 12), .b = part(16, 4), .c = part(32, 12)});
+  accept("read a=arena0[0]:12f32 read b=arena0[64]:4f32 write "
+         "c=arena0[128]:12f32 flops=48");
+}
+
+TEST_F(BatchedProduct, EndsInItsArena) {
+  GemmT gemm = three();
+  gemm.batch_stride_c = 20;
+  f.gemm(gemm, {.a = part(0, 12), .b = part(16, 4), .c = part(32, 12)});
+  refuse("operand 2: touches bytes [128, 304) of a base of 256");
+}
+
+TEST_F(BatchedProduct, HasStridesThatAreNotNegative) {
+  GemmT gemm = three();
+  gemm.batch_stride_a = -4;
+  f.gemm(gemm, {.a = part(8, 4), .b = part(16, 4), .c = part(32, 12)});
+  refuse("has sizes or leading dimensions that are not positive, or do not fit");
+}
+
+class Workspace : public ProgramRoom {
+protected:
+  static GemmT product() {
+    GemmT gemm;
+    gemm.m = gemm.n = gemm.k = 2;
+    return gemm;
+  }
+};
+
+TEST_F(Workspace, IsOfAnySize) {
+  f.gemm(product(), {.a = part(0, 4), .b = part(4, 4), .c = part(8, 4),
+                     .workspace = part(16, 13)});
+  accept("update workspace=arena0[64]:13f32");
+}
+
+TEST_F(Workspace, IsNothingElse) {
+  f.gemm(product(), {.a = part(0, 4), .b = part(4, 4), .c = part(8, 4),
+                     .workspace = part(11, 13)});
+  refuse("command 0 (gemm) writes memory of operand 2 that it touches as operand "
+         "5");
+}
+
+TEST_F(Workspace, OfALaunchIsItsLastBuffer) {
+  f.launch("sort", {}, {read(part(0, 4)), write(part(4, 4)), update(part(2, 8))});
+  f.command(0).action.AsLaunch()->has_workspace = true;
+  refuse("command 0 (sort) writes memory of operand 1 that it touches as operand "
+         "2");
+}
+
+TEST_F(Workspace, IsUpdated) {
+  f.launch("sort", {}, {read(part(0, 4))});
+  f.command(0).action.AsLaunch()->has_workspace = true;
+  refuse("command 0 (launch): lacks workspace that it updates");
+}
+
+/// One query at a position that an argument says, against a cache of 4 keys.
+class Decoding : public ProgramRoom {
+protected:
+  AttentionShapeT step(int64_t mostPosition, int64_t mostLength) {
+    AttentionShapeT shape;
+    shape.batch = shape.seq = 1;
+    shape.heads = shape.kv_heads = 2;
+    shape.head_dim = 2;
+    shape.head_stride = 3;
+    shape.q_ld = shape.kv_ld = 5;
+    shape.key_capacity = 4;
+    shape.causal = true;
+    shape.query_offset =
+        f.integer({.readings = {{.from = numbers, .most = mostPosition}}});
+    shape.key_length = f.integer(
+        {.constant = 1,
+         .readings = {{.from = f.at(numbers, 1, 1), .most = mostLength - 1}}});
+    return shape;
+  }
+  void attend(const AttentionShapeT &shape) {
+    f.attention(shape, {.q = part(0, 5), .k = part(8, 20), .v = part(28, 20),
+                        .out = part(48, 4), .lse = part(56, 2)});
+  }
+};
+
+TEST_F(Decoding, HasPositionsLengthsAndHeadsApart) {
+  attend(step(3, 4));
+  accept("read q=arena0[0]:5f32 read k=arena0[32]:20f32");
+}
+
+TEST_F(Decoding, SeesNoKeysThatThereAreNot) {
+  attend(step(3, 5));
+  refuse("command 0 (attention): counts by scalar 1, which may be from 1 to 5; "
+         "expected 0 to 4");
+}
+
+TEST_F(Decoding, HasPositionsFromZero) {
+  AttentionShapeT shape = step(3, 4);
+  f.table().scalars[shape.query_offset]->number.AsInteger()->constant = -1;
+  attend(shape);
+  refuse("counts by scalar 0, which may be from -1 to 2");
+}
+
+TEST_F(Decoding, HasHeadsThatDoNotOverlap) {
+  AttentionShapeT shape = step(3, 4);
+  shape.head_stride = 1;
+  attend(shape);
+  refuse("has sizes or leading dimensions that are not positive, or do not fit");
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers that are read when a command is executed
+//===----------------------------------------------------------------------===//
+
+class ReadWhenExecuted : public ProgramRoom {
+protected:
+  Lookup number(int64_t most) {
+    return {.from = f.at(numbers, 2, 1), .least = 0, .most = most};
+  }
+};
+
+TEST_F(ReadWhenExecuted, OffsetsScalarsAndExtentsAre) {
+  View moving = f.at(arena, {.constant = 4, .readings = {number(60 - 4)}}, 4);
+  uint32_t count = f.integer({.readings = {number(56)}, .most = 6});
+  f.launch("put", {.extent = 6, .count = count}, {write(moving)}, {count});
+  accept("arena0[16+4*arg0[8]]:4f32");
+}
+
+TEST_F(ReadWhenExecuted, OffsetsStayInsideForAllNumbers) {
+  f.fill(f.at(arena, {.constant = 4, .readings = {number(57)}}, 4));
+  refuse("operand 0: touches bytes [16, 260) of a base of 256");
+}
+
+TEST_F(ReadWhenExecuted, ExtentsStayInsideForAllNumbers) {
+  CopyT copy;
+  copy.rows = 4;
+  copy.cols = 2;
+  copy.count = f.integer({.readings = {number(5)}});
+  f.copy(std::move(copy), part(0, 8), part(8, 8));
+  refuse("counts by scalar 0, which may be from 0 to 5; expected 0 to 4");
+}
+
+TEST_F(ReadWhenExecuted, NumbersAreIntegersOfAnArgument) {
+  View real = f.argument(ElementType::F32, 1);
+  f.integer({.readings = {{.from = real, .most = 1}}});
+  refuse("scalar 0: reads argument 1 of f32; expected i32 or i64");
+}
+
+TEST_F(ReadWhenExecuted, NumbersAreInTheirArgument) {
+  f.integer({.readings = {{.from = f.at(numbers, 8, 1), .most = 1}}});
+  refuse("scalar 0: reads at byte 32 of argument 0, which has 32");
+}
+
+TEST_F(ReadWhenExecuted, NumbersAreNotWrittenMeanwhile) {
+  f.integer({.readings = {number(1)}});
+  f.launch("count", {}, {update(numbers)});
+  refuse("scalar 0: reads argument 0, which the function writes");
+}
+
+} // namespace
