@@ -21,6 +21,38 @@ struct Record {
   SmallVector<unsigned, 2> readers;
 };
 
+/// The records of a base. An arena has thousands, of which an access touches a
+/// few, so the stretches that they lie in stand closely together.
+class Records {
+public:
+  Record &add(Record record) {
+    stretches.push_back({record.region.begin, record.region.getEnd()});
+    return records.emplace_back(std::move(record));
+  }
+
+  /// Visits the records that lie where the region does, and erases those for
+  /// which `visit` returns true.
+  void visitNear(const MemoryRegion &region,
+                 llvm::function_ref<bool(Record &)> visit) {
+    const int64_t begin = region.begin, end = region.getEnd();
+    for (size_t i = 0; i < stretches.size();) {
+      auto [otherBegin, otherEnd] = stretches[i];
+      if (otherBegin >= end || begin >= otherEnd || !visit(records[i])) {
+        ++i;
+        continue;
+      }
+      std::swap(stretches[i], stretches.back());
+      stretches.pop_back();
+      std::swap(records[i], records.back());
+      records.pop_back();
+    }
+  }
+
+private:
+  std::vector<std::pair<int64_t, int64_t>> stretches;
+  std::vector<Record> records;
+};
+
 class DependenceBuilder {
 public:
   explicit DependenceBuilder(std::vector<ProgramNode> &nodes) : nodes(nodes) {}
@@ -49,39 +81,36 @@ private:
   }
 
   void read(unsigned node, const MemoryRegion &region) {
-    SmallVectorImpl<Record> &records = recordsOf[region.base];
+    Records &records = recordsOf[region.base];
     Record *same = nullptr;
-    for (Record &record : records) {
+    records.visitNear(region, [&](Record &record) {
       if (record.region == region)
         same = &record;
       if (record.writer && record.region.mayOverlap(region))
         addEdge(*record.writer, node);
-    }
-    if (!same) {
-      records.push_back({region, std::nullopt, {}});
-      same = &records.back();
-    }
+      return false;
+    });
+    if (!same)
+      same = &records.add({region, std::nullopt, {}});
     same->readers.push_back(node);
   }
 
   void write(unsigned node, const MemoryRegion &region) {
-    SmallVectorImpl<Record> &records = recordsOf[region.base];
-    for (Record &record : records) {
+    Records &records = recordsOf[region.base];
+    records.visitNear(region, [&](Record &record) {
       if (!record.region.mayOverlap(region))
-        continue;
+        return false;
       for (unsigned reader : record.readers)
         addEdge(reader, node);
       if (record.writer)
         addEdge(*record.writer, node);
-    }
-    llvm::erase_if(records, [&](const Record &record) {
       return region.contains(record.region);
     });
-    records.push_back({region, node, {}});
+    records.add({region, node, {}});
   }
 
   std::vector<ProgramNode> &nodes;
-  llvm::DenseMap<Value, SmallVector<Record, 4>> recordsOf;
+  llvm::DenseMap<Value, Records> recordsOf;
 };
 } // namespace
 

@@ -28,26 +28,28 @@ using optimus_planning::Plan;
 /// Bytes by category at the time when most are alive.
 static std::map<std::string, int64_t>
 getPeakByCategory(ArrayRef<AllocOp> allocations, ArrayRef<LiveRange> ranges) {
-  int64_t peakTime = 0, peak = -1;
-  auto forEachAlive = [&](int64_t time, auto visit) {
-    for (size_t i = 0; i < ranges.size(); ++i)
-      if (ranges[i].lower <= time && time < ranges[i].upper)
-        visit(i, optimus_planning::paddedSize(ranges[i]));
-  };
-  // What is alive grows only where a range begins.
+  // From each time on at which that changes: how many bytes are alive.
+  std::map<int64_t, int64_t> alive;
   for (const LiveRange &range : ranges) {
-    int64_t alive = 0;
-    forEachAlive(range.lower, [&](size_t, int64_t bytes) { alive += bytes; });
-    if (alive > peak)
-      std::tie(peak, peakTime) = std::make_pair(alive, range.lower);
+    int64_t bytes = optimus_planning::paddedSize(range);
+    alive[range.lower] += bytes;
+    alive[range.upper] -= bytes;
   }
+  int64_t sum = 0;
+  for (auto &[time, bytes] : alive)
+    bytes = sum += bytes;
+  // It grows only where a range begins.
+  int64_t peakTime = 0, peak = -1;
+  for (const LiveRange &range : ranges)
+    if (int64_t bytes = alive.at(range.lower); bytes > peak)
+      std::tie(peak, peakTime) = std::make_pair(bytes, range.lower);
   std::map<std::string, int64_t> byCategory;
-  for (AllocOp allocation : allocations)
-    byCategory[allocation.getCategory().str()];
-  forEachAlive(peakTime, [&](size_t index, int64_t bytes) {
-    AllocOp allocation = allocations[index];
-    byCategory[allocation.getCategory().str()] += bytes;
-  });
+  for (auto [op, range] : llvm::zip_equal(allocations, ranges)) {
+    AllocOp allocation = op;
+    int64_t &bytes = byCategory[allocation.getCategory().str()];
+    if (range.lower <= peakTime && peakTime < range.upper)
+      bytes += optimus_planning::paddedSize(range);
+  }
   return byCategory;
 }
 
@@ -189,9 +191,9 @@ private:
   void replace(func::FuncOp function, ArrayRef<AllocOp> allocations,
                const Plan &plan, MemorySpace space, unsigned number) {
     OpBuilder builder(function);
-    auto type = MemRefType::get(
-        {plan.arenaBytes}, builder.getI8Type(), MemRefLayoutAttrInterface(),
-        exec::getMemorySpaceAttr(&getContext(), space));
+    auto type = MemRefType::get({plan.arenaBytes}, builder.getI8Type(),
+                                MemRefLayoutAttrInterface(),
+                                exec::getMemorySpaceAttr(&getContext(), space));
     (void)function.insertArgument(number, type, {}, function.getLoc());
     for (auto [allocation, offset] :
          llvm::zip_equal(allocations, plan.offsets)) {
