@@ -355,9 +355,9 @@ FunctionWriter ProgramWriter::function(const std::string &name) {
 
 uint32_t ProgramWriter::kernel(std::string_view name) {
   std::vector<std::unique_ptr<KernelT>> &kernels = target().kernels;
-  auto found = std::find_if(
-      kernels.begin(), kernels.end(),
-      [&](const auto &kernel) { return kernel->name == name; });
+  auto found =
+      std::find_if(kernels.begin(), kernels.end(),
+                   [&](const auto &kernel) { return kernel->name == name; });
   if (found != kernels.end())
     return static_cast<uint32_t>(found - kernels.begin());
   KernelT kernel;
@@ -395,11 +395,10 @@ uint32_t ProgramWriter::text(const std::string &text) {
   return static_cast<uint32_t>(found - texts.begin());
 }
 
-SequenceT &ProgramWriter::sequence(
-    const std::string &name,
-    const std::vector<std::pair<std::string, uint32_t>> &calls) {
+SequenceT &addSequence(ProgramsT &programs, std::string name,
+                       const Calls &calls) {
   auto sequence = std::make_unique<SequenceT>();
-  sequence->name = name;
+  sequence->name = std::move(name);
   for (const auto &[function, times] : calls) {
     auto call = std::make_unique<CallT>();
     call->function = function;

@@ -6,12 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProgramTest.h"
+
 #include "optimus-support/ProgramKernels.h"
-
-#include "optimus-support/ProgramWriter.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 using namespace optimus_support;
 using namespace optimus_support::program;
@@ -21,14 +18,13 @@ namespace {
 
 /// One function on a mesh row:2,col:3 with a launch of "embed": tokens, rows of
 /// so many numbers, a factor.
-class ProgramKernelsTest : public testing::Test {
+class ProgramKernelsTest : public ProgramTest {
 protected:
   void describeEmbed() {
     programs.kernel("embed",
                     {{Access::Read, {perIteration()}, ElementType::I32},
                      {Access::Write, {once(2), perIteration(1, 0)}}},
-                    {{.least = 1, .most = 8},
-                     {.type = ElementType::F32}},
+                    {{.least = 1, .most = 8}, {.type = ElementType::F32}},
                     /*iterations=*/6);
   }
   void launch(const Iterations &iterations, View in, View out,
@@ -36,13 +32,7 @@ protected:
     f.launch("embed", iterations, {read(in), write(out)},
              {f.integer(length), f.real(0.5f)});
   }
-  void refuse(const std::string &message) {
-    Status status = check(programs.finish());
-    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_THAT(status.message(), HasSubstr(message));
-  }
 
-  ProgramWriter programs{Mesh({{"row", 2}, {"col", 3}})};
   FunctionWriter f = programs.function("f");
   View tokens = f.argument(ElementType::I32, 6);
   View rows = f.arena(ElementType::F32, 64);
@@ -120,7 +110,8 @@ TEST_F(ProgramKernelsTest, OperandsAreAsMany) {
 TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
   f.launch("gelu", {.extent = 4}, {read(rows), update(f.at(rows, 32, 8))},
            {f.integer({.constant = 3})});
-  f.launch("gelu", {.extent = 2}, {read(f.at(rows, 0, 16)), write(f.at(rows, 32, 12))},
+  f.launch("gelu", {.extent = 2},
+           {read(f.at(rows, 0, 16)), write(f.at(rows, 32, 12))},
            {f.integer({.terms = {Term(4, 0)}})});
   ProgramsT all = programs.finish();
   Status status = check(all);
@@ -128,7 +119,12 @@ TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
   const KernelT &gelu = *all.targets.front()->kernels[0];
   EXPECT_EQ(program::describe(gelu),
             "gelu(16 f32 read, 8 f32 write; i64 0 to 4) of 4 iterations");
-  all.targets.front()->tables[0]->functions[0]->commands[0]->operands[0]->row_bytes = 60;
+  all.targets.front()
+      ->tables[0]
+      ->functions[0]
+      ->commands[0]
+      ->operands[0]
+      ->row_bytes = 60;
   EXPECT_THAT(check(all).message(), HasSubstr("the kernel needs one of 64"));
 }
 
@@ -147,8 +143,8 @@ TEST_F(ProgramKernelsTest, HashesTellSignaturesApart) {
 
 TEST_F(ProgramKernelsTest, SignaturesMakeSense) {
   auto refuseKernel = [&](const std::vector<Takes> &buffers,
-                          const std::vector<Bounds> &scalars, int64_t iterations,
-                          const char *message) {
+                          const std::vector<Bounds> &scalars,
+                          int64_t iterations, const char *message) {
     ProgramWriter one{Mesh({{"row", 1}})};
     one.function("f");
     one.kernel("odd", buffers, scalars, iterations);

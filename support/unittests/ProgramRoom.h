@@ -9,11 +9,9 @@
 #ifndef OPTIMUS_SUPPORT_UNITTESTS_PROGRAMROOM_H
 #define OPTIMUS_SUPPORT_UNITTESTS_PROGRAMROOM_H
 
-#include "optimus-support/ProgramPrinter.h"
-#include "optimus-support/ProgramWriter.h"
+#include "ProgramTest.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "optimus-support/ProgramPrinter.h"
 
 namespace program_room {
 
@@ -22,7 +20,7 @@ using namespace optimus_support::program;
 using testing::HasSubstr;
 
 /// One function on a mesh row:2,col:3 with 64 floats and 8 numbers.
-class ProgramRoom : public testing::Test {
+class ProgramRoom : public ProgramTest {
 protected:
   template <typename T> ActionUnion unite(T action) {
     ActionUnion result;
@@ -69,13 +67,7 @@ protected:
                       *target.tables.front()->functions.front()),
                 HasSubstr(printed));
   }
-  void refuse(const std::string &message) {
-    Status status = check(programs.finish());
-    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_THAT(status.message(), HasSubstr(message));
-  }
 
-  ProgramWriter programs{Mesh({{"row", 2}, {"col", 3}})};
   FunctionWriter f = programs.function("f");
   View arena = f.arena(ElementType::F32, 64);
   View numbers = f.argument(ElementType::I32, 8);

@@ -6,10 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-support/ProgramWriter.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "ProgramTest.h"
 
 using namespace optimus_support;
 using namespace optimus_support::program;
@@ -18,8 +15,10 @@ using testing::HasSubstr;
 namespace {
 
 /// Functions on a mesh row:2,col:2.
-class ProgramSequenceTest : public testing::Test {
+class ProgramSequenceTest : public ProgramTest {
 protected:
+  ProgramSequenceTest() : ProgramTest(Mesh({{"row", 2}, {"col", 2}})) {}
+
   /// A function that may wait for what an earlier call has started and may
   /// start what a later one waits for: numbers, 0 for none.
   void function(const std::string &name, uint32_t waitsFor, uint32_t starts) {
@@ -45,17 +44,10 @@ protected:
     }
   }
 
-  void refuse(const std::string &message) {
-    Status status = check(programs.finish());
-    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_THAT(status.message(), HasSubstr(message));
-  }
   void accept() {
     Status status = check(programs.finish());
     EXPECT_TRUE(status.ok()) << status.message();
   }
-
-  ProgramWriter programs{Mesh({{"row", 2}, {"col", 2}})};
 };
 
 TEST_F(ProgramSequenceTest, WhatIsCarriedIsWaitedForLater) {

@@ -6,12 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-support/ProgramWriter.h"
+#include "ProgramTest.h"
 
 #include "optimus-support/ProgramPrinter.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 using namespace optimus_support;
 using namespace optimus_support::program;
@@ -21,7 +18,7 @@ using testing::HasSubstr;
 namespace {
 
 /// One function on a mesh row:2,col:3.
-class ProgramWriterTest : public testing::Test {
+class ProgramWriterTest : public ProgramTest {
 protected:
   /// What was written, after it was packed and read again.
   ProgramsT finish() {
@@ -30,14 +27,7 @@ protected:
     EXPECT_TRUE(read.ok()) << read.status().message();
     return read.ok() ? std::move(read).value() : ProgramsT();
   }
-  /// That check() refuses what was written.
-  void refuse(const std::string &message) {
-    Status status = check(programs.finish());
-    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_THAT(status.message(), HasSubstr(message));
-  }
 
-  ProgramWriter programs{Mesh({{"row", 2}, {"col", 3}})};
   FunctionWriter f = programs.function("f");
 };
 

@@ -11,6 +11,7 @@
 #include "FunctionBuilder.h"
 
 #include "optimus-support/ProgramKernels.h"
+#include "optimus-support/ProgramWriter.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -19,27 +20,19 @@ using namespace mlir::optimus;
 /// step of training, where they are there.
 static void addSequences(program::ProgramsT &programs,
                          const program::ProgramTableT &table) {
-  using Calls = std::initializer_list<std::pair<const char *, uint32_t>>;
-  auto add = [&](const char *name, Calls calls) {
-    auto sequence = std::make_unique<program::SequenceT>();
-    sequence->name = name;
-    for (auto [function, times] : calls) {
-      if (!program::findFunction(table, function))
-        return;
-      auto call = std::make_unique<program::CallT>();
-      call->function = function;
-      call->times = times;
-      sequence->calls.push_back(std::move(call));
-    }
-    programs.sequences.push_back(std::move(sequence));
+  auto add = [&](const char *name, const program::Calls &calls) {
+    if (llvm::all_of(calls, [&](const auto &call) {
+          return program::findFunction(table, call.first);
+        }))
+      program::addSequence(programs, name, calls);
   };
   add("train", {{"train_step", 1}});
   // The runtime says how many microbatches there are.
   add("train_microbatches", {{"accumulate", 0}, {"update", 1}});
 }
 
-FailureOr<program::ProgramsT>
-mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
+FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
+                                                           StringRef target) {
   program::ProgramsT programs;
   MeshOp mesh = getMesh(module);
   if (mesh)
@@ -60,8 +53,8 @@ mlir::optimus::buildPrograms(ModuleOp module, StringRef target) {
         function.isDeclaration())
       continue;
     auto result = std::make_unique<program::FunctionT>();
-    if (failed(
-            FunctionBuilder(function, mesh, ranks, *result, kernels, texts).build()))
+    if (failed(FunctionBuilder(function, mesh, ranks, *result, kernels, texts)
+                   .build()))
       return failure();
     table->functions.push_back(std::move(result));
   }

@@ -36,6 +36,13 @@
 
 namespace optimus_support::program {
 
+/// Functions, and how often each is called in a row; 0 for as often as the
+/// caller says.
+using Calls = std::vector<std::pair<std::string, uint32_t>>;
+/// Adds a sequence of calls.
+SequenceT &addSequence(ProgramsT &programs, std::string name,
+                       const Calls &calls);
+
 class ProgramWriter;
 
 /// Elements that begin at an address of a function; View() is no buffer.
@@ -202,10 +209,9 @@ public:
               const std::vector<Bounds> &scalars,
               int64_t iterations = INT64_MAX);
 
-  /// Adds a sequence of functions, each called so many times in a row.
-  SequenceT &
-  sequence(const std::string &name,
-           const std::vector<std::pair<std::string, uint32_t>> &calls);
+  SequenceT &sequence(std::string name, const Calls &calls) {
+    return addSequence(programs, std::move(name), calls);
+  }
 
   /// Says how functions touch their arguments: as their commands do, together.
   /// The last that is asked of the writer.
