@@ -26,14 +26,6 @@ std::string_view collectiveName(int32_t kind) {
   return "unknown";
 }
 
-int64_t firstOfGroup(const optimus_support::Mesh &mesh, int64_t rank,
-                     std::span<const int> axes) {
-  std::vector<int64_t> coordinates = mesh.coordinates(rank);
-  for (int axis : axes)
-    coordinates[axis] = 0;
-  return mesh.rank(coordinates);
-}
-
 Status Communicator::tooManyInFlight() {
   return internal(concat("starts a collective while ", kMaxInFlight,
                          " others of its group are not waited for"));

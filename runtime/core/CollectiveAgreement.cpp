@@ -118,9 +118,8 @@ Status agreeOnCollectives(ControlPlane &control, const TargetT &target,
   Digests digests =
       readDigests(control.allGather(writeDigests(control, target, functions)));
   for (auto &[place, byRank] : digests) {
-    const std::vector<int> axes(place.axes.begin(), place.axes.end());
     for (int64_t rank = 0; rank != mesh.numRanks(); ++rank) {
-      const int64_t first = firstOfGroup(mesh, rank, axes);
+      const int64_t first = mesh.firstOfGroup(rank, place.axes);
       if (byRank[rank] == byRank[first])
         continue;
       const std::vector<CollectiveStart> one =

@@ -114,8 +114,7 @@ Status Session::reset(Reset when) {
   parameterVersion += parameters;
   return team->run([&](int i) -> Status {
     for (int64_t buffer : buffers)
-      OPTRT_RETURN_IF_ERROR(
-          ranks[i]->buffers.initialize(buffer, /*seed=*/0));
+      OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, /*seed=*/0));
     parametersChanged(*ranks[i]);
     return okStatus();
   });
@@ -129,51 +128,55 @@ const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
   return nullptr;
 }
 
-Status Session::read(const FillRows &fill, HostBatch &batch) const {
-  batch.numParts = 0;
+template <typename Visit>
+Status Session::forEachPartOfBatch(Visit visit) const {
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     for (int64_t index : held) {
       const Buffer &buffer = manifest().buffers[index];
       if (buffer.filledBy != FilledBy::Data)
         continue;
       const auto [begin, rows] = rowsOf(*rank, buffer);
-      const int64_t words = rows * manifest().sequence;
-      // Tokens and targets of a rank have the same rows, and often ranks do.
-      if (batch.find(begin, words))
-        continue;
-      if (batch.numParts == batch.parts.size())
-        batch.parts.emplace_back();
-      HostBatch::Rows &part = batch.parts[batch.numParts];
-      part.begin = begin;
-      part.tokens.resize(words);
-      part.targets.resize(words);
-      OPTRT_RETURN_IF_ERROR(
-          fill(begin, rows, part.tokens.data(), part.targets.data()));
-      ++batch.numParts;
+      OPTRT_RETURN_IF_ERROR(visit(*rank, index, begin, rows));
     }
   return okStatus();
 }
 
+Status Session::read(const FillRows &fill, HostBatch &batch) const {
+  batch.numParts = 0;
+  return forEachPartOfBatch(
+      [&](LocalRank &, int64_t, int64_t begin, int64_t rows) -> Status {
+        const int64_t words = rows * manifest().sequence;
+        // Tokens and targets of a rank have the same rows, and often ranks do.
+        if (batch.find(begin, words))
+          return okStatus();
+        if (batch.numParts == batch.parts.size())
+          batch.parts.emplace_back();
+        HostBatch::Rows &part = batch.parts[batch.numParts];
+        part.begin = begin;
+        part.tokens.resize(words);
+        part.targets.resize(words);
+        OPTRT_RETURN_IF_ERROR(
+            fill(begin, rows, part.tokens.data(), part.targets.data()));
+        ++batch.numParts;
+        return okStatus();
+      });
+}
+
 Status Session::fill(const HostBatch &batch) {
   OPTRT_RETURN_IF_ERROR(checkIdle("inputs were filled"));
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    for (int64_t index : held) {
-      const Buffer &buffer = manifest().buffers[index];
-      if (buffer.filledBy != FilledBy::Data)
-        continue;
-      const auto [begin, rows] = rowsOf(*rank, buffer);
-      const HostBatch::Rows *part =
-          batch.find(begin, rows * manifest().sequence);
-      if (!part)
-        return internal(concat("the batch has no ", rows, " rows from ", begin,
-                               " on: it was not read"));
-      bool isTokens = buffer.role == "tokens";
-      OPTRT_RETURN_IF_ERROR(rank->buffers.setRows(
-          index, isTokens ? part->tokens.data() : part->targets.data(),
-          /*padding=*/isTokens ? 0 : -1));
-      isFilled[index] = true;
-    }
-  return okStatus();
+  return forEachPartOfBatch([&](LocalRank &rank, int64_t index, int64_t begin,
+                                int64_t rows) -> Status {
+    const HostBatch::Rows *part = batch.find(begin, rows * manifest().sequence);
+    if (!part)
+      return internal(concat("the batch has no ", rows, " rows from ", begin,
+                             " on: it was not read"));
+    bool isTokens = manifest().buffers[index].role == "tokens";
+    OPTRT_RETURN_IF_ERROR(rank.buffers.setRows(
+        index, isTokens ? part->tokens.data() : part->targets.data(),
+        /*padding=*/isTokens ? 0 : -1));
+    isFilled[index] = true;
+    return okStatus();
+  });
 }
 
 Status Session::fill(const FillRows &rows) {
@@ -215,9 +218,9 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
   return whole;
 }
 
-Status Session::gatherBuffer(
-    TensorGather &gather, int64_t index,
-    const std::function<void(std::span<const float>)> &take) {
+Status
+Session::gatherBuffer(TensorGather &gather, int64_t index,
+                      const std::function<void(std::span<const float>)> &take) {
   // What a rank cannot read it hands in as zeros: the others are waiting.
   Status unread;
   const ShardLayout &layout = manifest().buffers[index].layout;

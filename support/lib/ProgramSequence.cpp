@@ -27,15 +27,6 @@ std::string nameOf(const TargetT &target, const ProgramTableT &table,
              : concat(text, ", command ", command);
 }
 
-/// The ranks that differ only on some axes, by the first of them.
-int64_t firstOfGroup(const Mesh &mesh, int64_t rank,
-                     std::span<const uint32_t> axes) {
-  std::vector<int64_t> coordinates = mesh.coordinates(rank);
-  for (uint32_t axis : axes)
-    coordinates[axis] = 0;
-  return mesh.rank(coordinates);
-}
-
 /// Of a sequence, with calls that are repeated twice.
 constexpr size_t kMaxSteps = size_t(1) << 24;
 
@@ -240,7 +231,7 @@ Status checkCollectives(const TargetT &target, const Mesh &mesh) {
     for (const std::vector<uint32_t> &list : axes) {
       std::set<std::pair<const ProgramTableT *, const ProgramTableT *>> alike;
       for (int64_t rank = 0; rank != mesh.numRanks(); ++rank) {
-        const int64_t first = firstOfGroup(mesh, rank, list);
+        const int64_t first = mesh.firstOfGroup(rank, list);
         const ProgramTableT &own = tableOf(target, rank),
                             &other = tableOf(target, first);
         if (&own == &other || !alike.insert({&own, &other}).second)

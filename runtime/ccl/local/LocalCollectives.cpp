@@ -134,7 +134,7 @@ public:
       std::vector<std::shared_ptr<LocalGroup>> groupOfFirst(numRanks);
       for (int rank = 0; rank != numRanks; ++rank) {
         std::shared_ptr<LocalGroup> &group =
-            groupOfFirst[firstOfGroup(mesh, rank, list)];
+            groupOfFirst[mesh.firstOfGroup(rank, list)];
         if (!group)
           groups.push_back(group =
                                std::make_shared<LocalGroup>(n, spins, control));

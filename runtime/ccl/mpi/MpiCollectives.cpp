@@ -107,7 +107,7 @@ public:
       MPI_Comm comm;
       OPTIMUS_MPI_CHECK(
           MPI_Comm_split, MPI_COMM_WORLD,
-          static_cast<int>(firstOfGroup(mesh, process->rank, list)), index,
+          static_cast<int>(mesh.firstOfGroup(process->rank, list)), index,
           &comm);
       communicators.push_back(
           std::make_unique<MpiCommunicator>(comm, process->engine));

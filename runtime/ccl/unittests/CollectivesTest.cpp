@@ -136,8 +136,7 @@ protected:
   std::vector<int> membersOf(int rank) const {
     std::vector<int> members(n);
     for (int other = 0; other != laidOut.numRanks(); ++other)
-      if (firstOfGroup(laidOut, other, axes) ==
-          firstOfGroup(laidOut, rank, axes))
+      if (laidOut.firstOfGroup(other, axes) == laidOut.firstOfGroup(rank, axes))
         members[indexOf(other)] = other;
     return members;
   }

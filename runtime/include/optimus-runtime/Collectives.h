@@ -112,10 +112,6 @@ public:
   virtual void abort() = 0;
 };
 
-/// The lowest rank of those that differ from a rank only on these axes.
-int64_t firstOfGroup(const optimus_support::Mesh &mesh, int64_t rank,
-                     std::span<const int> axes);
-
 /// Among threads of this process.
 std::unique_ptr<Collectives> createLocalCollectives();
 

@@ -282,6 +282,10 @@ private:
   bool isHeld(int64_t buffer) const;
   std::pair<int64_t, int64_t> rowsOf(const LocalRank &rank,
                                      const Buffer &buffer) const;
+  /// Visits what is read from data, rank by rank: the rank, the buffer and its
+  /// rows, as their first one and their number.
+  template <typename Visit>
+  Status forEachPartOfBatch(Visit visit) const;
   /// A buffer that is held and that the host fills, or nothing.
   std::optional<int64_t> findHostFilled(std::string_view name);
   /// That what a function reads from outside is there.

@@ -57,6 +57,16 @@ public:
   /// 0 for none.
   int64_t combinedIndex(int64_t rank, std::span<const int> axes) const;
 
+  /// The lowest of the ranks that differ from `rank` only on these axes, each
+  /// listed once.
+  template <typename Axes>
+  int64_t firstOfGroup(int64_t rank, const Axes &axes) const {
+    int64_t first = rank;
+    for (auto axis : axes)
+      first -= coordinate(rank, int(axis)) * strides[axis];
+    return first;
+  }
+
   /// For instance "row:2,col:3".
   std::string toString() const;
 
