@@ -10,6 +10,8 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 
+#include "llvm/ADT/APFloat.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_support::ShardLayout;
@@ -78,9 +80,24 @@ const Tensor &Ranks::get(Value value, int64_t rank) const {
   return found->second[rank];
 }
 
+/// The nearest number of a narrower format, the even one of two.
+static double roundTo(const llvm::fltSemantics &format, double number) {
+  llvm::APFloat value(number);
+  bool loses;
+  value.convert(format, llvm::APFloat::rmNearestTiesToEven, &loses);
+  value.convert(llvm::APFloat::IEEEdouble(),
+                llvm::APFloat::rmNearestTiesToEven, &loses);
+  return value.convertToDouble();
+}
+
 void Ranks::set(Value value, SmallVector<Tensor> parts) {
   assert(static_cast<int64_t>(parts.size()) == getNumRanks() &&
          "one part a rank");
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value));
+  if (element && element.getWidth() < 32)
+    for (Tensor &part : parts)
+      for (double &number : part.elements)
+        number = roundTo(element.getFloatSemantics(), number);
   values[value] = std::move(parts);
 }
 

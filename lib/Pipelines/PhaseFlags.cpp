@@ -135,6 +135,8 @@ StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
                              getKnownOptimizers(), options.optimizer));
+  OPTRT_RETURN_IF_ERROR(take("precision", "precision", flags.precision,
+                             {"f32", "bf16"}, options.precision));
   options.accumulate = flags.accumulate;
   OPTRT_RETURN_IF_ERROR(readSchedule());
   options.machineProfile = flags.machineProfile;

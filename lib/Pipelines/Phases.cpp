@@ -29,6 +29,8 @@ static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
 }
 
 static void addStep(OpPassManager &passes, const PhaseOptions &options) {
+  if (options.precision != "f32")
+    passes.addPass(createMixedPrecisionPass({options.precision}));
   BuildStepPassOptions step;
   step.optimizer = options.optimizer;
   step.accumulate = options.accumulate;
@@ -99,6 +101,7 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   BuildManifestPassOptions manifest;
   manifest.strategy = options.strategy;
   manifest.optimizer = options.optimizer;
+  manifest.precision = options.precision;
   manifest.cpu = options.cpu;
   passes.addPass(createBuildManifestPass(manifest));
   // Verified again: --compile-from starts here.

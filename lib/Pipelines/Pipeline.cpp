@@ -43,6 +43,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> optimizer{
       *this, "optimizer",
       llvm::cl::desc("adamw (default), lamb or sgd (with momentum)")};
+  Option<std::string> precision{
+      *this, "precision",
+      llvm::cl::desc("f32 (default), or bf16 for activations and for factors "
+                     "of products")};
   Option<bool> accumulate{
       *this, "accumulate",
       llvm::cl::desc("Add the functions for microbatches")};
@@ -81,6 +85,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.layouts = layout;
     flags.noPad = noPad;
     flags.optimizer = optimizer;
+    flags.precision = precision;
     flags.accumulate = accumulate;
     flags.move = move;
     flags.panels = panels;

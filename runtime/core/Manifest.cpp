@@ -116,6 +116,15 @@ static std::optional<MaskedObjective> readObjective(const JsonCursor &cursor,
   return masked;
 }
 
+static ElementType readPrecision(const JsonCursor &cursor) {
+  auto type =
+      ElementType(readEnum(cursor, optimus_support::kElementTypeNames));
+  if (optimus_support::precisionBits(type) == 0 || type == ElementType::F64)
+    cursor.fail(concat("expected f32, bf16 or f16; found ",
+                       optimus_support::toString(type)));
+  return type;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -136,6 +145,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
     manifest.strategy = strategy.string();
   if (JsonCursor optimizer = root.find("optimizer"))
     manifest.optimizer = optimizer.string();
+  if (JsonCursor precision = root.find("precision"))
+    manifest.precision = readPrecision(precision);
   if (JsonCursor target = root.find("target")) {
     manifest.targetCpu = target["cpu"].string();
     for (const JsonCursor &feature : target["features"].elements())

@@ -77,6 +77,7 @@ StatusOr<bool> RankBuffers::perturb(int64_t index, uint64_t seed,
   OPTRT_RETURN_IF_ERROR(visit(index, Access::Update, [&](void *elements) {
     moved = optimus_support::perturbShard(
         seed, stream, manifest->buffers[index].layout, manifest->mesh, rank,
+        optimus_support::precisionBits(manifest->precision),
         static_cast<float *>(elements));
     return okStatus();
   }));

@@ -10,13 +10,27 @@
 
 #include "optimus-support/Philox.h"
 
+#include <bit>
 #include <cmath>
 
 using namespace optimus_support;
 
+/// `value` with its magnitude, as an integer, larger or smaller by `step`, or
+/// as it is where that would be another sign or infinite.
+static float moveBy(float value, uint32_t step, bool larger) {
+  constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & ~kSign;
+  if (larger ? magnitude + step >= kInfinity : magnitude < step)
+    return value;
+  return std::bit_cast<float>(
+      (bits & kSign) | (larger ? magnitude + step : magnitude - step));
+}
+
 bool optimus_support::perturbShard(uint64_t seed, uint32_t stream,
                                    const ShardLayout &layout, const Mesh &mesh,
-                                   int64_t rank, float *local) {
+                                   int64_t rank, int precision, float *local) {
+  const uint32_t step = uint32_t(1) << (24 - precision);
   bool moved = false;
   layout.forEachRun(mesh, rank, [&](const ShardRun &run) {
     // 128 elements share the bits of a block.
@@ -32,8 +46,9 @@ bool optimus_support::perturbShard(uint64_t seed, uint32_t stream,
         words = philoxBlock(seed, stream, /*step=*/0, known);
       }
       bool up = words[index / 64 % 2] >> (index % 64) & 1;
-      value = std::nextafter(value, up ? INFINITY : -INFINITY);
-      moved = true;
+      float next = moveBy(value, step, /*larger=*/up == (value > 0));
+      moved |= next != value;
+      value = next;
     }
   });
   return moved;

@@ -59,6 +59,11 @@ static cl::opt<std::string>
     optimizer("optimizer", cl::init("adamw"), cl::value_desc("name"),
               cl::cat(category),
               cl::desc("The optimizer: adamw, lamb or sgd (with momentum)"));
+static cl::opt<std::string> precision(
+    "precision", cl::init("f32"), cl::value_desc("type"), cl::cat(category),
+    cl::desc("f32; or bf16: activations, their gradients and factors of "
+             "products, while parameters, the optimizer's state, gradients of "
+             "parameters, statistics and losses stay f32 (default: f32)"));
 static cl::opt<bool>
     accumulate("accumulate", cl::cat(category),
                cl::desc("Make what train --microbatches needs too: gradients "
@@ -151,6 +156,7 @@ static PhaseFlags getPhaseFlags() {
   flags.layouts = llvm::join(layouts, ";");
   flags.noPad = noPad;
   flags.optimizer = optimizer;
+  flags.precision = precision;
   flags.accumulate = accumulate;
   flags.move = moveProducts;
   flags.panels = panels;

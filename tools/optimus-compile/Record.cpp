@@ -54,6 +54,8 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) { return getTruth(options.phases.accumulate); }},
     {"optimizer", "step", "optimizer",
      [](auto &options) { return options.phases.optimizer; }},
+    {"precision", "step", "precision",
+     [](auto &options) { return options.phases.precision; }},
     {"layout", "shard", "layout",
      [](auto &options) { return options.phases.layouts; }},
     {"mesh", "shard", "mesh",

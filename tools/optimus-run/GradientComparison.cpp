@@ -19,9 +19,9 @@ constexpr double kUnitRoundoff = 0x1p-24;
 /// Each operation's error exceeds lambda times its expected one with a
 /// probability of 2 exp(-lambda^2 / 2), 0.07 %; all of them together never do.
 constexpr double kLambda = 4;
-/// A program in f32 that loses more of its whole gradient than this is
-/// unstable, whoever is to blame.
-constexpr double kMostLost = 1e-3;
+/// A program that loses more of its whole gradient than this is unstable,
+/// whoever is to blame: in f32, and in a narrower format.
+constexpr double kMostLost = 1e-3, kMostLostNarrow = 0.1;
 
 double norm(std::span<const float> values) {
   double sum = 0;
@@ -45,8 +45,8 @@ double errorScale(const ComputedTensor &tensor) {
   double response = normOfDifference(tensor.values, tensor.perturbed);
   double perOperation =
       response /
-      (kUnitRoundoff * std::sqrt(static_cast<double>(
-                           std::max<int64_t>(1, tensor.numPerturbed))));
+      (tensor.unit * std::sqrt(static_cast<double>(
+                         std::max<int64_t>(1, tensor.numPerturbed))));
   return std::max(norm(tensor.values), perOperation);
 }
 
@@ -66,8 +66,13 @@ double TensorComparison::ofBound() const {
 
 std::vector<TensorComparison>
 compareTensors(std::span<const TensorPair> pairs) {
-  const double most = kMostLost * std::min(wholeNorm(pairs, &TensorPair::a),
-                                           wholeNorm(pairs, &TensorPair::b));
+  const bool isNarrow = std::any_of(
+      pairs.begin(), pairs.end(), [](const TensorPair &pair) {
+        return std::max(pair.a.unit, pair.b.unit) > kUnitRoundoff;
+      });
+  const double most = (isNarrow ? kMostLostNarrow : kMostLost) *
+                      std::min(wholeNorm(pairs, &TensorPair::a),
+                               wholeNorm(pairs, &TensorPair::b));
   std::vector<TensorComparison> results;
   for (const TensorPair &pair : pairs) {
     TensorComparison result;

@@ -18,13 +18,16 @@ namespace optimus_run {
 /// What one program computed of a tensor.
 struct ComputedTensor {
   std::span<const float> values;
-  /// The same with all parameters moved by one unit in the last place.
+  /// The same with all parameters moved by one unit in the last place of the
+  /// program's precision.
   std::span<const float> perturbed;
   /// The manifest's: the relative rounding error in units of u = 2^-24, if
   /// every operation handed on relative errors as they are.
   double rounding = 0;
   /// How many parameters were moved.
   int64_t numPerturbed = 1;
+  /// The unit roundoff of what was moved: 2^-24 in f32.
+  double unit = 0x1p-24;
 };
 
 struct TensorPair {
@@ -49,13 +52,14 @@ struct TensorComparison {
 
 /// Compares tensor by tensor, in norms, with a bound for each:
 ///
-///     lambda u sqrt(Ra^2 + Rb^2) max(|a|, ra / (u sqrt(P)), same of b)
+///     lambda u sqrt(Ra^2 + Rb^2) max(|a|, ra / (u' sqrt(P)), same of b)
 ///
-/// R is what the compiler derived of rounding errors, r the norm of the change
-/// that moving P parameters by one unit makes, and lambda = 4 (Higham and Mary,
-/// "A new approach to probabilistic rounding error analysis", 2019). At most a
-/// thousandth of the norm of all tensors together is put down to rounding. See
-/// docs/equivalence.md. A NaN or infinity is a difference.
+/// R is what the compiler derived of rounding errors, in units of u = 2^-24, r
+/// the norm of the change that moving P parameters by one unit u' of the
+/// program's precision makes, and lambda = 4 (Higham and Mary, "A new approach to
+/// probabilistic rounding error analysis", 2019). At most a thousandth of the
+/// norm of all tensors together is put down to rounding in f32, and at most a
+/// tenth in narrower formats. See docs/equivalence.md. A NaN or infinity is a difference.
 std::vector<TensorComparison> compareTensors(std::span<const TensorPair> pairs);
 
 } // namespace optimus_run

@@ -11,6 +11,7 @@
 #include "GradientComparison.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Session.h"
+#include "optimus-support/ElementType.h"
 
 #include <cmath>
 #include <iostream>
@@ -45,7 +46,8 @@ StatusOr<std::vector<int64_t>> findGradients(const ModelLibrary &library) {
 /// What one library makes of the batch, and what it does to rounding errors.
 struct Computed {
   Gradients exact;
-  /// With the parameters moved by one unit in the last place.
+  /// With the parameters moved by one unit in the last place, of as many as
+  /// the program's precision has.
   Gradients perturbed;
   int64_t numPerturbed = 0;
 };
@@ -126,19 +128,22 @@ StatusOr<double> roundingOf(const ModelLibrary &library,
 StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
                                                   const Computed &computed) {
   std::vector<ComputedTensor> tensors;
+  const double unit =
+      std::ldexp(1.0, -optimus_support::precisionBits(library.manifest().precision));
   OPTRT_ASSIGN_OR_RETURN(
       double loss,
       roundingOf(library, library.manifest().findRole("loss_sum")));
   tensors.push_back({{&computed.exact.loss, 1},
                      {&computed.perturbed.loss, 1},
                      loss,
-                     computed.numPerturbed});
+                     computed.numPerturbed,
+                     unit});
   OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
                          findGradients(library));
   for (std::size_t p = 0; p != gradients.size(); ++p) {
     OPTRT_ASSIGN_OR_RETURN(double rounding, roundingOf(library, gradients[p]));
     tensors.push_back({computed.exact.tensors[p], computed.perturbed.tensors[p],
-                       rounding, computed.numPerturbed});
+                       rounding, computed.numPerturbed, unit});
   }
   return tensors;
 }

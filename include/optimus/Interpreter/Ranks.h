@@ -46,7 +46,8 @@ public:
   //===--------------------------------------------------------------------===//
 
   const Tensor &get(Value value, int64_t rank) const;
-  /// Sets the parts of a value, one a rank.
+  /// Sets the parts of a value, one a rank; rounded where its elements are
+  /// narrower than f32. What is f32 stays as precise as it was computed.
   void set(Value value, SmallVector<Tensor> parts);
 
   //===--------------------------------------------------------------------===//

@@ -25,7 +25,7 @@ struct PhaseFlags {
   /// Whether `strategy` and `recompute` may be "auto", and are chosen later.
   bool mayChoose = false;
 
-  std::string mesh, strategy, optimizer, schedule, extraWorkspace;
+  std::string mesh, strategy, optimizer, precision, schedule, extraWorkspace;
   std::string machineProfile, move, panels, recompute, cpu;
   /// Entries joined by semicolons.
   std::string layouts;

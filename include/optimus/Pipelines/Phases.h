@@ -30,6 +30,8 @@ struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
   std::string optimizer = "adamw";
+  /// As the option of --optimus-mixed-precision is.
+  std::string precision = "f32";
   /// Whether @accumulate and @update are made too.
   bool accumulate = false;
   bool pad = true;

@@ -132,6 +132,7 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
       {"model", describeModel(described)},
       {"objective", describeObjective(described)},
       {"optimizer", options.optimizer},
+      {"precision", options.precision},
       {"dimensions", layouts.getDimensions()},
       {"buffers", std::move(*buffers)},
       {"functions", std::move(functionList)}};

@@ -37,7 +37,7 @@ public:
       return signalPassFailure();
     }
     FailureOr<std::string> manifest =
-        optimus::buildManifest(module, *target, {strategy, optimizer});
+        optimus::buildManifest(module, *target, {strategy, optimizer, precision});
     if (failed(manifest)) {
       module.emitError("the manifest cannot be written");
       return signalPassFailure();

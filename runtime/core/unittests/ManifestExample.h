@@ -28,6 +28,7 @@ inline nlohmann::json example() {
     "strategy": "summa",
     "model": {"batch": 16, "sequence": 128, "vocabulary": 256},
     "optimizer": "adamw",
+    "precision": "bf16",
     "dimensions": [
       {"name": "heads", "size": 6, "padded": 8, "axes": ["col"]}],
     "buffers": [

@@ -42,6 +42,8 @@ static const Mistake kMistakes[] = {
      "reads format 2, the library has 1; compile the model again"},
     {"HashDigits", "/model_hash", "60303AE22B998861",
      "model_hash: expected 16"},
+    {"Precision", "/precision", "i32",
+     "precision: expected f32, bf16 or f16; found i32"},
     {"AxisTwice", "/mesh/1/axis", "row", "\"row\" is used twice"},
     {"AxisSize", "/mesh/0/size", 0, "mesh[0].size: expected an integer"},
     {"MeshTooLarge", "/mesh/0/size", 1 << 24, "more than 16777216 ranks"},
@@ -188,7 +190,8 @@ TEST(Manifest, NamesEveryMissingMember) {
           StatusOr<Manifest> parsed = parseManifest(manifest.dump());
           static const std::set<std::string> optional = {
               "compiler",          "strategy",
-              "optimizer",         "target",
+              "optimizer",         "precision",
+              "target",
               "peak_bytes",        "communication",
               "lower_bound_bytes", "schedule",
               "rounding",          "of",

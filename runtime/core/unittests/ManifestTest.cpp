@@ -25,6 +25,7 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_EQ(manifest.mesh, Mesh({{"row", 2}, {"col", 2}}));
   EXPECT_EQ(manifest.strategy, "summa");
   EXPECT_EQ(manifest.optimizer, "adamw");
+  EXPECT_EQ(manifest.precision, ElementType::BF16);
   EXPECT_EQ(manifest.batch, 16);
   EXPECT_EQ(manifest.sequence, 128);
   EXPECT_EQ(manifest.vocabulary, 256);
@@ -144,7 +145,7 @@ TEST(Manifest, SpellsItsNames) {
 
 TEST(Manifest, AllowsWhatIsOptionalToBeMissing) {
   json manifest = example();
-  for (const char *key : {"compiler", "strategy", "optimizer", "target"})
+  for (const char *key : {"compiler", "strategy", "optimizer", "precision", "target"})
     manifest.erase(key);
   for (const char *key : {"lower_bound_bytes", "peak_bytes", "communication"})
     manifest["functions"][0].erase(key);

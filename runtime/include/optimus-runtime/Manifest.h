@@ -175,6 +175,8 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
+  /// Of what activations and factors of products are.
+  ElementType precision = ElementType::F32;
   std::vector<Dimension> dimensions;
   std::vector<Buffer> buffers;
   std::map<std::string, int64_t, std::less<>> bufferIndices; ///< by name

@@ -30,6 +30,13 @@ constexpr int64_t elementBytes(ElementType type) {
   return bytes[static_cast<int>(type)];
 }
 
+/// The bits of precision of a floating-point type, of whose unit roundoff 2 to
+/// minus this is; 0 of integers.
+constexpr int precisionBits(ElementType type) {
+  constexpr int bits[] = {24, 53, 11, 8, 0, 0, 0};
+  return bits[static_cast<int>(type)];
+}
+
 /// The largest of them.
 inline constexpr int64_t kMaxElementBytes = 8;
 

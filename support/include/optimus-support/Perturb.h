@@ -17,13 +17,14 @@
 
 namespace optimus_support {
 
-/// Moves every element of a rank's part of a tensor to the next float above or
-/// below it: by a relative 2^-24 to 2^-23, up or down by a random bit at (seed,
-/// stream, index in the whole tensor), so alike on every mesh. What is 0,
-/// infinite or not a number stays, and so does padding. Returns whether
-/// anything moved.
+/// Moves every element of a rank's part of a tensor by a relative 2^-p to
+/// 2^(1-p), one unit in the last of p = `precision` bits, of 24 at most: of 24 to
+/// the next float. Up or down by a random bit at (seed, stream, index in the
+/// whole tensor), so alike on every mesh. What is infinite, not a number or
+/// smaller than a unit stays, and so does padding. Returns whether anything
+/// moved.
 bool perturbShard(uint64_t seed, uint32_t stream, const ShardLayout &layout,
-                  const Mesh &mesh, int64_t rank, float *local);
+                  const Mesh &mesh, int64_t rank, int precision, float *local);
 
 } // namespace optimus_support
 

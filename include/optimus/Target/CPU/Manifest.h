@@ -22,6 +22,7 @@ namespace mlir::optimus {
 struct ManifestOptions {
   std::string strategy;
   std::string optimizer;
+  std::string precision;
 };
 
 /// Keeps on the module, for the manifest, what commands do not show: the hash of

@@ -41,6 +41,8 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
            "The strategy that the program was sharded with">,
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
            "The optimizer: adamw, lamb or sgd">,
+    Option<"precision", "precision", "std::string", "\"f32\"",
+           "Of what activations and factors of products are: f32, bf16 or f16">,
     Option<"cpu", "mcpu", "std::string", "\"native\"",
            "The processor that the library is for">
   ];

@@ -11,7 +11,9 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
-def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperandSegments]> {
+def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
+    Optimus_Precisions<["Narrow", "Any"], ["Narrow", "Full"]>,
+    AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
   let description = [{
     softmax(q·kᵀ/√d)·v for each head of each sequence; a position sees itself
@@ -49,6 +51,7 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperan
 }
 
 def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
+    Optimus_Precisions<["Narrow", "Narrow", "Full", "Narrow", "Any"], ["Narrow"]>,
     AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getInputs()"]>]> {
   let summary = "The gradient of attention";
   let description = [{
@@ -76,7 +79,9 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
   }];
 }
 
-def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [SameOperandsAndResultType]> {
+def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
+    Optimus_Precisions<["Same"], ["Same"]>,
+    SameOperandsAndResultType]> {
   let summary = "Rotary position embedding";
   let description = [{
     Rotates the pairs (x_i, x_{i+d/2}) of the last dimension, of d elements, by

@@ -10,6 +10,7 @@
 #define OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMUSINTERFACES_H
 
 #include "optimus/Dialect/Optimus/IR/GradientAccumulator.h"
+#include "optimus/Dialect/Optimus/IR/Precision.h"
 #include "optimus/Dialect/Optimus/IR/ShardingRule.h"
 #include "optimus/Dialect/Optimus/IR/Work.h"
 

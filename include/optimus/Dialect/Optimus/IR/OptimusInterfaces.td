@@ -105,6 +105,20 @@ def RoundingOpInterface : OpInterface<"RoundingOpInterface"> {
   }];
 }
 
+def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that may compute with a narrow element type. Without this
+    interface all that it reads and makes is f32.
+  }];
+  let methods = [
+    InterfaceMethod<"Of what precision an operand is.",
+      "::mlir::optimus::Precision", "getOperandPrecision", (ins "unsigned":$operand)>,
+    InterfaceMethod<"Of what precision a result is.",
+      "::mlir::optimus::Precision", "getResultPrecision", (ins "unsigned":$result)>
+  ];
+}
+
 def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{

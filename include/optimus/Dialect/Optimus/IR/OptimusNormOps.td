@@ -11,7 +11,8 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
-def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
+def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm", [
+    Optimus_Precisions<["Narrow", "Full", "Full"], ["Narrow", "Full", "Full"]>]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (x − mean) · rstd · gamma + beta` with
@@ -34,6 +35,7 @@ def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
 }
 
 def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
+    Optimus_Precisions<["Narrow", "Narrow", "Full", "Full", "Full", "Narrow"], ["Narrow", "Full", "Full"]>,
     Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of layer normalisation";
   let description = [{
@@ -196,7 +198,8 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
 
 // Normalisation by the root mean square.
 
-def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
+def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm", [
+    Optimus_Precisions<["Narrow", "Full"], ["Narrow", "Full"]>]> {
   let summary = "Normalisation by the root mean square over the last dimension";
   let description = [{
     `result = x · rstd · gamma` with `rstd = 1/√(Σx²/n + epsilon)` over a row of
@@ -216,6 +219,7 @@ def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
 }
 
 def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
+    Optimus_Precisions<["Narrow", "Narrow", "Full", "Full", "Full", "Narrow"], ["Narrow", "Full"]>,
     AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of normalisation by the root mean square";
   let description = [{

@@ -39,6 +39,29 @@ def Optimus_Sum : DeclareOpInterfaceMethods<SumOpInterface>;
 def Optimus_OperandShards : DeclareOpInterfaceMethods<OperandShardsOpInterface>;
 def Optimus_Rounding : DeclareOpInterfaceMethods<RoundingOpInterface>;
 def Optimus_Work : DeclareOpInterfaceMethods<WorkOpInterface>;
+
+/// Of what precision operands and results are, one a group of them as they are
+/// declared: Full, Narrow, Same, SameOrFull or Any. What is no float is Any.
+class Optimus_PrecisionLookup<string kind, list<string> groups> {
+  string code = [{
+    ::mlir::optimus::Precision $cppClass::get}] # kind # [{Precision(unsigned number) {
+      using enum ::mlir::optimus::Precision;
+      return ::mlir::optimus::detail::findPrecision(
+          number, {}] # !interleave(groups, ", ") # "}," # [{
+          [&](unsigned group) { return getODS}] # kind # [{IndexAndLength(group); });
+    }
+  }];
+}
+class Optimus_PrecisionTable<list<string> operands, list<string> results>
+    : NativeOpTrait<"HasPrecisions", [], [{}],
+        Optimus_PrecisionLookup<"Operand", operands>.code #
+        Optimus_PrecisionLookup<"Result", results>.code> {
+  let cppNamespace = "::mlir::optimus::detail";
+}
+class Optimus_Precisions<list<string> operands, list<string> results> : TraitList<[
+    DeclareOpInterfaceMethods<PrecisionOpInterface>,
+    Optimus_PrecisionTable<operands, results>]>;
+
 /// A product whose tensors can move in panels: it may carry `optimus.move`.
 def Optimus_MovesInPanels : NativeOpTrait<"MovesInPanels"> {
   let cppNamespace = "::mlir::optimus";

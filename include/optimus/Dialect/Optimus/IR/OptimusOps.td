@@ -55,6 +55,7 @@ def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]>
 //===----------------------------------------------------------------------===//
 
 def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
+    Optimus_Precisions<["Narrow", "Narrow", "Full", "Any", "Any"], ["Any"]>,
     Optimus_MovesInPanels, Optimus_Sum, Optimus_Work,
     AttrSizedOperandSegments, Optimus_ResultTypes<[[{
     detail::getProductType(adaptor.getA(), adaptor.getB(), adaptor.getContracting(),
@@ -117,7 +118,8 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
 
 class Optimus_BroadcastingOp<string mnemonic, list<Trait> traits = []>
     : Optimus_DifferentiableOp<mnemonic, !listconcat(traits,
-        [Optimus_ResultTypes<["adaptor.getLhs()"]>])> {
+        [Optimus_ResultTypes<["adaptor.getLhs()"]>,
+         Optimus_Precisions<["Same", "SameOrFull"], ["Same"]>])> {
   let arguments = (ins Optimus_FloatTensor:$lhs, Optimus_FloatTensor:$rhs);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
@@ -153,7 +155,9 @@ def Optimus_MulOp : Optimus_BroadcastingOp<"mul"> {
   let hasFolder = 1;
 }
 
-def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [Optimus_Sum]> {
+def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [
+    Optimus_Precisions<["Any"], ["Full"]>,
+    Optimus_Sum]> {
   let summary = "The sum over all leading dimensions that the result lacks";
   let description = [{
     The gradient of repeating a tensor over leading dimensions, as
@@ -171,7 +175,9 @@ def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [Optimus_Sum]> {
   let hasFolder = 1;
 }
 
-def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [SameOperandsAndResultType]> {
+def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [
+    Optimus_Precisions<["Same"], ["Same"]>,
+    SameOperandsAndResultType]> {
   let summary = "GELU, in its tanh form or exact";
   let description = [{
     `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, as GPT-2 has it, or, if
@@ -188,7 +194,9 @@ def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [SameOperandsAndResultType
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsAndResultType]> {
+def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [
+    Optimus_Precisions<["Same"], ["Same", "Same"]>,
+    SameOperandsAndResultType]> {
   let summary = "GELU and its derivative in one pass";
   let description = [{
     `result` is that of `optimus.gelu`, `slope` its derivative at the input.
@@ -205,7 +213,9 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [SameOperandsA
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Optimus_SwigluOp : Optimus_DifferentiableOp<"swiglu", [SameOperandsAndResultType]> {
+def Optimus_SwigluOp : Optimus_DifferentiableOp<"swiglu", [
+    Optimus_Precisions<["Same", "Same"], ["Same"]>,
+    SameOperandsAndResultType]> {
   let summary = "silu(gate)·up";
   let description = [{
     With silu(x) = x/(1 + e^(−x)), elementwise: the middle of a gated feed-forward
@@ -220,7 +230,9 @@ def Optimus_SwigluOp : Optimus_DifferentiableOp<"swiglu", [SameOperandsAndResult
   let assemblyFormat = "$gate `,` $up attr-dict `:` type($gate)";
 }
 
-def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [SameOperandsAndResultType]> {
+def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [
+    Optimus_Precisions<["Same", "Same", "Same"], ["Same", "Same"]>,
+    SameOperandsAndResultType]> {
   let summary = "The gradient of silu(gate)·up, in one pass";
   let description = [{
     With σ = 1/(1 + e^(−gate)): `dgate = dy·up·σ·(1 + gate·(1 − σ))` and
@@ -239,7 +251,9 @@ def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [SameOperandsAndResul
 // Embedding, head and loss
 //===----------------------------------------------------------------------===//
 
-def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [Optimus_Rounding, TokenTableOpInterface]> {
+def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [
+    Optimus_Precisions<["Full", "Any"], ["Any"]>,
+    Optimus_Rounding, TokenTableOpInterface]> {
   let summary = "Rows of a table, chosen by tokens";
   let description = [{
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
@@ -261,7 +275,9 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [Optimus_Roundin
   let assemblyFormat = "$table `,` $tokens attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [Optimus_Sum]> {
+def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [
+    Optimus_Precisions<["Any", "Any", "Full"], ["Full"]>,
+    Optimus_Sum]> {
   let summary = "The gradient of an embedding table";
   let description = [{
     Adds row `dy[…, :]` to row `tokens[…]` of `accumulate`, or of zeros, in the
@@ -310,7 +326,8 @@ def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
   }];
 }
 
-def Optimus_RowOp : Optimus_DifferentiableOp<"row"> {
+def Optimus_RowOp : Optimus_DifferentiableOp<"row", [
+    Optimus_Precisions<["Full"], ["Any"]>]> {
   let summary = "One row of a table";
   let description = [{
     `result = table[index, :]`: what an embedding is where every token is the
@@ -345,6 +362,7 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
 }
 
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
+    Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full"]>,
     Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "Output head and cross-entropy, summed over real tokens";
@@ -374,6 +392,7 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
 }
 
 def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
+    Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full", "Narrow", "Full", "Full"]>,
     Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type, "adaptor.getH()",
                          "adaptor.getTable()", "adaptor.getBias()"]>]> {

@@ -12,6 +12,7 @@
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_DropoutOp : Optimus_DifferentiableOp<"dropout", [
+    Optimus_Precisions<["Same", "Any"], ["Same"]>,
     DeclareOpInterfaceMethods<StochasticOpInterface>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "Zeroes elements at random and enlarges the others";
   let description = [{

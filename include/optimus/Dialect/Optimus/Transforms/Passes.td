@@ -41,6 +41,38 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
   ];
 }
 
+def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
+  let summary = "Narrows the element types of activations and of factors of products";
+  let description = [{
+    Changes the bodies of `@loss` and `@grad`, whose arguments and results stay f32:
+    every operation reads and makes what its `PrecisionOpInterface` says, and casts
+    (`optimus.cast`) stand where a value is read otherwise than it is made. So factors of
+    products, activations with the residual stream, and their gradients are of the narrow type;
+    parameters, their gradients, statistics of normalisations, the logarithms of sums of
+    exponentials and losses are f32. A value that somebody needs in f32 is made in f32 where
+    the operation that makes it can do that, as the gradient of a weight, and else widened.
+
+    Operations without the interface compute in f32.
+
+    ```mlir
+    %y = optimus.matmul %x, %w : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
+    // with type=bf16
+    %v = optimus.cast %w : (tensor<16x16xf32>) -> tensor<16x16xbf16>
+    %y = optimus.matmul %x, %v : (tensor<2x8x16xbf16>, tensor<16x16xbf16>) -> tensor<2x8x16xbf16>
+    ```
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"bf16\"",
+           "The narrow type: bf16 or f16; f32 changes nothing">
+  ];
+  let dependentDialects = ["::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numNarrowed", "values-narrowed",
+              "Results of operations that are of the narrow type">,
+    Statistic<"numCasts", "casts-added", "Casts between f32 and the narrow type">
+  ];
+}
+
 def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   let summary = "Turns @loss and @grad into the functions a model library exports";
   let description = [{

@@ -1,0 +1,181 @@
+//===- MixedPrecision.cpp - Narrow element types where they do no harm ----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LossFunction.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/Transforms/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_MIXEDPRECISIONPASS
+#include "optimus/Dialect/Optimus/Transforms/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value));
+}
+
+static Precision getPrecision(OpOperand &operand) {
+  auto op = dyn_cast<PrecisionOpInterface>(operand.getOwner());
+  return op ? op.getOperandPrecision(operand.getOperandNumber())
+            : Precision::Full;
+}
+
+static Precision getPrecision(OpResult result) {
+  auto op = dyn_cast<PrecisionOpInterface>(result.getOwner());
+  return op ? op.getResultPrecision(result.getResultNumber())
+            : Precision::Full;
+}
+
+namespace {
+/// Narrows one function of straight-line code.
+class Narrowing {
+public:
+  Narrowing(func::FuncOp function, FloatType narrow)
+      : function(function), narrow(narrow),
+        wide(Float32Type::get(function.getContext())) {}
+
+  void run() {
+    Block &block = function.front();
+    // Readers come after what they read.
+    for (Operation &op : llvm::reverse(block))
+      chooseResults(op);
+    for (Operation &op : block)
+      for (OpOperand &operand : op.getOpOperands())
+        convert(operand);
+  }
+
+  int64_t numNarrowed = 0, numCasts = 0;
+
+private:
+  /// Whether an operand is as the results of its operation are.
+  static bool follows(Precision precision) {
+    return precision == Precision::Same || precision == Precision::SameOrFull;
+  }
+
+  /// Whether a reader of a result needs it in f32.
+  bool isReadWide(OpResult result) {
+    return llvm::any_of(result.getUses(), [&](OpOperand &use) {
+      Precision precision = getPrecision(use);
+      return precision == Precision::Full ||
+             (follows(precision) && wideOps.contains(use.getOwner()));
+    });
+  }
+
+  /// Gives the results of an operation their types, and notes whether its
+  /// `Same` operands and results are f32.
+  void chooseResults(Operation &op) {
+    if (llvm::any_of(op.getResults(), [&](OpResult result) {
+          return getPrecision(result) == Precision::Same && isReadWide(result);
+        }))
+      wideOps.insert(&op);
+    for (OpResult result : op.getResults()) {
+      if (!isFloat(result))
+        continue;
+      Precision precision = getPrecision(result);
+      if (precision == Precision::Narrow ||
+          (precision == Precision::Same && !wideOps.contains(&op)) ||
+          (precision == Precision::Any && !isReadWide(result))) {
+        result.setType(withElement(result.getType(), narrow));
+        ++numNarrowed;
+      }
+    }
+  }
+
+  /// Gives an operand the type that its operation needs.
+  void convert(OpOperand &operand) {
+    Precision precision = getPrecision(operand);
+    if (!isFloat(operand.get()) || precision == Precision::Any ||
+        (precision == Precision::SameOrFull &&
+         getElementTypeOrSelf(operand.get()) == wide))
+      return;
+    bool isWide =
+        precision == Precision::Full ||
+        (follows(precision) && wideOps.contains(operand.getOwner()));
+    Type type = withElement(operand.get().getType(), isWide ? wide : narrow);
+    if (type != operand.get().getType())
+      operand.set(getCast(operand, type));
+  }
+
+  /// The operand as `type`, cast where a value is first needed so.
+  Value getCast(OpOperand &operand, Type type) {
+    Value &known = casts[operand.get()];
+    if (!known) {
+      Operation *reader = operand.getOwner();
+      OpBuilder builder(reader);
+      known = CastOp::create(builder, getCastLoc(operand), type, operand.get());
+      GradientAccumulator::copyRole(operand.get(), known);
+      ++numCasts;
+    }
+    return known;
+  }
+
+  /// A cast computes a part of what the value is: of a parameter, by its name.
+  Location getCastLoc(OpOperand &operand) {
+    Location reader = operand.getOwner()->getLoc();
+    auto argument = dyn_cast<BlockArgument>(operand.get());
+    if (!argument)
+      return withPart(operand.get().getLoc(), "cast");
+    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                      OptimusDialect::kParam);
+    Location loc = name ? withPath(argument.getLoc(), name) : reader;
+    return withPhase(withPart(loc, "cast"), getPhase(reader));
+  }
+
+  static Type withElement(Type type, Type element) {
+    return cast<ShapedType>(type).clone(element);
+  }
+
+  func::FuncOp function;
+  FloatType narrow, wide;
+  llvm::DenseSet<Operation *> wideOps;
+  llvm::DenseMap<Value, Value> casts;
+};
+
+class MixedPrecisionPass
+    : public mlir::optimus::impl::MixedPrecisionPassBase<MixedPrecisionPass> {
+public:
+  using MixedPrecisionPassBase::MixedPrecisionPassBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (llvm::is_contained({"f32", "bf16", "f16"}, type))
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "unknown type '" << type << "'; known are f32, bf16, f16";
+  }
+
+  void runOnOperation() override {
+    if (type == "f32")
+      return;
+    FailureOr<LossFunction> loss = LossFunction::find(getOperation());
+    if (failed(loss))
+      return signalPassFailure();
+    auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
+    if (!grad) {
+      getOperation().emitError(
+          "expected a function @grad; run --optimus-differentiate first");
+      return signalPassFailure();
+    }
+    FloatType narrow = type == "bf16"
+                           ? FloatType(BFloat16Type::get(&getContext()))
+                           : FloatType(Float16Type::get(&getContext()));
+    for (func::FuncOp function : {loss->function, grad}) {
+      Narrowing narrowing(function, narrow);
+      narrowing.run();
+      numNarrowed += narrowing.numNarrowed;
+      numCasts += narrowing.numCasts;
+    }
+  }
+};
+} // namespace
