@@ -1,0 +1,230 @@
+//===- NarrowComputeTest.cpp - bf16 by products in f32 --------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../NarrowCompute.h"
+#include "MaxThreads.h"
+#include "optimus-runtime/CpuDevice.h"
+#include "optimus-support/BFloat16.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+#include <vector>
+
+using namespace optrt;
+using optimus_support::ElementType;
+using optimus_support::fromBFloat16;
+using optimus_support::toBFloat16;
+
+namespace {
+
+constexpr double kUnit = 0x1p-24, kNarrowUnit = 0x1p-8;
+
+class NarrowComputeTest : public ::testing::Test {
+protected:
+  std::vector<uint16_t> drawNarrow(int64_t count) {
+    std::vector<uint16_t> values(count);
+    for (uint16_t &value : values)
+      value = toBFloat16(uniform(random));
+    return values;
+  }
+  std::vector<float> draw(int64_t count) {
+    std::vector<float> values(count);
+    for (float &value : values)
+      value = uniform(random);
+    return values;
+  }
+
+  NarrowCompute::Gemm multiply() {
+    return [this](const optrt_gemm_desc &desc, const float *a, const float *b,
+                  float *c) {
+      return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr);
+    };
+  }
+
+  /// Multiplies with C of f32 or bf16, and holds it against loops in f64.
+  void check(optrt_gemm_desc d, bool isNarrow) {
+    SCOPED_TRACE(::testing::Message()
+                 << d.m << " x " << d.n << " x " << d.k << " trans "
+                 << d.trans_a << d.trans_b << " accumulate " << d.accumulate
+                 << " epilogue " << d.epilogue << " narrow " << isNarrow);
+    d.lda = (d.trans_a ? d.m : d.k) + 3;
+    d.ldb = (d.trans_b ? d.k : d.n) + 1;
+    d.ldc = d.n + 2;
+    d.ld_extra = d.n;
+    auto a = drawNarrow((d.trans_a ? d.k : d.m) * d.lda);
+    auto b = drawNarrow((d.trans_b ? d.n : d.k) * d.ldb);
+    auto bias = draw(d.n);
+    auto extra = drawNarrow(d.m * d.n);
+    auto wide = draw(d.m * d.ldc);
+    auto narrow = drawNarrow(d.m * d.ldc);
+    auto before = [&](int64_t i) {
+      return isNarrow ? fromBFloat16(narrow[i]) : wide[i];
+    };
+    std::vector<double> expected(d.m * d.ldc), magnitudes(d.m * d.ldc);
+    for (int64_t i = 0; i != d.m * d.ldc; ++i)
+      expected[i] = before(i);
+    for (int64_t i = 0; i != d.m; ++i)
+      for (int64_t j = 0; j != d.n; ++j) {
+        double sum = d.accumulate ? expected[i * d.ldc + j] : 0;
+        double magnitude = std::abs(sum);
+        auto add = [&](double term) {
+          sum += term;
+          magnitude += std::abs(term);
+        };
+        for (int64_t k = 0; k != d.k; ++k)
+          add(double(fromBFloat16(a[d.trans_a ? k * d.lda + i : i * d.lda + k])) *
+              fromBFloat16(b[d.trans_b ? j * d.ldb + k : k * d.ldb + j]));
+        if (d.has_bias)
+          add(bias[j]);
+        double more = fromBFloat16(extra[i * d.n + j]);
+        if (d.epilogue == OPTRT_EPILOGUE_ADD)
+          add(more);
+        if (d.epilogue == OPTRT_EPILOGUE_MUL) {
+          sum *= more;
+          magnitude *= std::abs(more);
+        }
+        expected[i * d.ldc + j] = sum;
+        // Sums of k + 4 terms in f32, in any order, and what is stored.
+        magnitudes[i * d.ldc + j] =
+            (d.k + 4) * kUnit * magnitude +
+            (isNarrow ? kNarrowUnit * std::abs(sum) * 1.01 : 0);
+      }
+    NarrowCompute narrows(team);
+    NarrowMatrix c{isNarrow ? static_cast<void *>(narrow.data()) : wide.data(),
+                   d.ldc, isNarrow ? ElementType::BF16 : ElementType::F32};
+    ASSERT_TRUE(narrows
+                    .gemm(d, a.data(), b.data(), c, {bias.data(), d.n},
+                          {extra.data(), d.n, ElementType::BF16}, multiply())
+                    .ok());
+    for (int64_t i = 0; i != d.m * d.ldc; ++i)
+      ASSERT_LE(std::abs(before(i) - expected[i]), magnitudes[i] + 1e-30)
+          << "element " << i;
+    EXPECT_LE(narrows.scratchBytes(), size_t(NarrowCompute::kProductScratch));
+  }
+
+  std::mt19937 random{7};
+  std::uniform_real_distribution<float> uniform{-1, 1};
+  Team team{maxThreads};
+  CpuDevice device{maxThreads};
+};
+
+TEST_F(NarrowComputeTest, ProductsAreThoseOfWidenedOperands) {
+  for (bool isNarrow : {false, true})
+    for (int transposed = 0; transposed != 4; ++transposed)
+      for (int32_t epilogue :
+           {OPTRT_EPILOGUE_NONE, OPTRT_EPILOGUE_ADD, OPTRT_EPILOGUE_MUL})
+        for (int32_t accumulates : {0, 1}) {
+          optrt_gemm_desc d = {};
+          d.m = 9;
+          d.n = 13;
+          d.k = 7;
+          d.trans_a = transposed & 1;
+          d.trans_b = transposed >> 1;
+          d.epilogue = epilogue;
+          d.accumulate = accumulates;
+          d.has_bias = accumulates ^ transposed & 1;
+          check(d, isNarrow);
+        }
+}
+
+TEST_F(NarrowComputeTest, BlocksMakeUpTheProduct) {
+  // More than a block of rows, of columns and of depth.
+  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{
+                             NarrowCompute::kRows + 5, 3, 4},
+                         {3, NarrowCompute::kCols + 5, 4},
+                         {3, 4, 2 * NarrowCompute::kDepth + 5},
+                         {NarrowCompute::kRows + 1, NarrowCompute::kCols + 1, 2}})
+    for (bool isNarrow : {false, true})
+      for (int transposed = 0; transposed != 4; ++transposed) {
+        optrt_gemm_desc d = {};
+        d.m = m;
+        d.n = n;
+        d.k = k;
+        d.trans_a = transposed & 1;
+        d.trans_b = transposed >> 1;
+        d.accumulate = transposed == 3;
+        d.has_bias = transposed == 2;
+        check(d, isNarrow);
+      }
+}
+
+/// What attention in f32 makes of the widened operands, sequence by sequence
+/// and with heads that share keys.
+TEST_F(NarrowComputeTest, AttentionIsThatOfWidenedOperands) {
+  optrt_attention_desc d = {};
+  d.batch = 3;
+  d.seq = 10;
+  d.heads = 4;
+  d.kv_heads = 2;
+  d.head_dim = 8;
+  d.q_ld = 40;
+  d.kv_ld = 24;
+  d.causal = 1;
+  const int64_t tokens = d.batch * d.seq, queries = d.heads * d.head_dim;
+  const std::vector<int32_t> lengths{10, 4, 7};
+  auto q = drawNarrow(tokens * d.q_ld), k = drawNarrow(tokens * d.kv_ld),
+       v = drawNarrow(tokens * d.kv_ld), dout = drawNarrow(tokens * queries);
+  auto widened = [](const std::vector<uint16_t> &narrow) {
+    std::vector<float> wide;
+    for (uint16_t bits : narrow)
+      wide.push_back(fromBFloat16(bits));
+    return wide;
+  };
+  auto narrowed = [](const std::vector<float> &wide) {
+    std::vector<uint16_t> narrow;
+    for (float value : wide)
+      narrow.push_back(toBFloat16(value));
+    return narrow;
+  };
+  std::vector<float> expected(tokens * queries), expectedLse(d.batch * d.heads * d.seq);
+  ASSERT_TRUE(device
+                  .attention(kCompute, d, widened(q).data(), widened(k).data(),
+                             widened(v).data(), lengths.data(), expected.data(),
+                             expectedLse.data())
+                  .ok());
+  NarrowCompute narrows(team);
+  std::vector<uint16_t> out(tokens * queries);
+  std::vector<float> lse(expectedLse.size());
+  ASSERT_TRUE(
+      narrows
+          .attention(d, q.data(), k.data(), v.data(), lengths.data(),
+                     out.data(), lse.data(),
+                     [this](auto &&...args) {
+                       return device.attention(kCompute, args...);
+                     })
+          .ok());
+  EXPECT_EQ(out, narrowed(expected));
+  EXPECT_EQ(lse, expectedLse);
+
+  std::vector<float> dq(tokens * d.q_ld), dk(tokens * d.kv_ld),
+      dv(tokens * d.kv_ld);
+  ASSERT_TRUE(device
+                  .attentionGrad(kCompute, d, widened(dout).data(),
+                                 widened(q).data(), widened(k).data(),
+                                 widened(v).data(), lengths.data(),
+                                 widened(out).data(), lse.data(), dq.data(),
+                                 dk.data(), dv.data())
+                  .ok());
+  std::vector<uint16_t> foundDq(dq.size()), foundDk(dk.size()),
+      foundDv(dv.size());
+  ASSERT_TRUE(narrows
+                  .attentionGrad(d, dout.data(), q.data(), k.data(), v.data(),
+                                 lengths.data(), out.data(), lse.data(),
+                                 foundDq.data(), foundDk.data(), foundDv.data(),
+                                 [this](auto &&...args) {
+                                   return device.attentionGrad(kCompute,
+                                                               args...);
+                                 })
+                  .ok());
+  EXPECT_EQ(foundDq, narrowed(dq));
+  EXPECT_EQ(foundDk, narrowed(dk));
+  EXPECT_EQ(foundDv, narrowed(dv));
+}
+
+} // namespace
