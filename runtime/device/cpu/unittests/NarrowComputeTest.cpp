@@ -128,7 +128,7 @@ TEST_F(NarrowComputeTest, ProductsAreThoseOfWidenedOperands) {
           d.trans_b = transposed >> 1;
           d.epilogue = epilogue;
           d.accumulate = accumulates;
-          d.has_bias = accumulates ^ transposed & 1;
+          d.has_bias = accumulates ^ (transposed & 1);
           check(d, isNarrow);
         }
 }
