@@ -36,7 +36,7 @@ private:
   Status bind(const GemmT &gemm, const CommandT &command);
   Status bind(const LaunchT &launch, const CommandT &command);
   Status bind(const CollectiveT &collective, const CommandT &command);
-  Status bind(const AttentionShapeT &shape);
+  Status bind(const AttentionShapeT &shape, const CommandT &command);
   template <typename Desc>
   void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
   Status expectTypes(const CommandT &command) const;
@@ -209,6 +209,14 @@ void ProgramBinder::addPointers(const CommandT &command, size_t count) {
                                            : kNone);
 }
 
+/// As descriptors have it; of an operand that is not there, that of f32.
+static int32_t typeOf(const CommandT &command, size_t operand) {
+  const bool isThere = operand < command.operands.size() &&
+                       command.operands[operand]->address != kNone;
+  return static_cast<int32_t>(isThere ? command.operands[operand]->type
+                                      : ElementType::F32);
+}
+
 Status ProgramBinder::expectTypes(const CommandT &command) const {
   for (const auto &operand : command.operands)
     if (operand->address != kNone && operand->type != ElementType::F32 &&
@@ -257,15 +265,13 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   }
   case Action::Attention:
     bound.descriptor = result.attentions.size();
-    OPTRT_RETURN_IF_ERROR(expectTypes(command));
     addPointers(command, 6);
-    status = bind(*command.action.AsAttention()->shape);
+    status = bind(*command.action.AsAttention()->shape, command);
     break;
   case Action::AttentionGrad:
     bound.descriptor = result.attentions.size();
-    OPTRT_RETURN_IF_ERROR(expectTypes(command));
     addPointers(command, 10);
-    status = bind(*command.action.AsAttentionGrad()->shape);
+    status = bind(*command.action.AsAttentionGrad()->shape, command);
     break;
   case Action::Collective:
     bound.descriptor = result.collectives.size();
@@ -287,9 +293,6 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
 }
 
 Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
-  for (const auto &operand : command.operands)
-    if (operand->address != kNone && operand->type != ElementType::F32)
-      return notHere(concat("product of ", toString(operand->type)));
   if (gemm.batch != 1)
     return notHere("batched product");
   addPointers(command, 5);
@@ -300,7 +303,8 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
       {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
        gemm.trans_a, gemm.trans_b, gemm.accumulate,
        static_cast<int32_t>(gemm.epilogue), hasBias,
-       static_cast<int32_t>(gemm.weight)});
+       static_cast<int32_t>(gemm.weight), typeOf(command, 0),
+       typeOf(command, 2), typeOf(command, 3), typeOf(command, 4)});
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();
@@ -351,14 +355,15 @@ Status ProgramBinder::bind(const CollectiveT &collective,
   return okStatus();
 }
 
-Status ProgramBinder::bind(const AttentionShapeT &shape) {
+Status ProgramBinder::bind(const AttentionShapeT &shape,
+                           const CommandT &command) {
   if (shape.query_offset != kNone || shape.key_length != kNone ||
       shape.key_capacity != 0 ||
       (shape.head_stride != 0 && shape.head_stride != shape.head_dim))
     return notHere("attention with positions, or heads that are apart");
   append(result.attentions,
          {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim,
-          shape.q_ld, shape.kv_ld, shape.causal});
+          shape.q_ld, shape.kv_ld, shape.causal, typeOf(command, 0)});
   return okStatus();
 }
 

@@ -122,9 +122,8 @@ private:
   const Clock::time_point begin;
 };
 
-Status Rank::gemm(Site site, const optrt_gemm_desc &desc, const float *a,
-                  const float *b, float *c, const float *bias,
-                  const float *extra) {
+Status Rank::gemm(Site site, const optrt_gemm_desc &desc, const void *a,
+                  const void *b, void *c, const void *bias, const void *extra) {
   beginLocal(site.number);
   return report(site.number, "gemm",
                 device->gemm(site.queue, desc, a, b, c, bias, extra));
@@ -144,8 +143,8 @@ Status Rank::copy(Site site, const optrt_copy_desc &desc, const float *src,
 }
 
 Status Rank::attention(Site site, const optrt_attention_desc &desc,
-                       const float *q, const float *k, const float *v,
-                       const int32_t *lengths, float *out, float *lse) {
+                       const void *q, const void *k, const void *v,
+                       const int32_t *lengths, void *out, float *lse) {
   beginLocal(site.number);
   return report(
       site.number, "attention",
@@ -153,10 +152,10 @@ Status Rank::attention(Site site, const optrt_attention_desc &desc,
 }
 
 Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
-                           const float *dout, const float *q, const float *k,
-                           const float *v, const int32_t *lengths,
-                           const float *out, const float *lse, float *dq,
-                           float *dk, float *dv) {
+                           const void *dout, const void *q, const void *k,
+                           const void *v, const int32_t *lengths,
+                           const void *out, const float *lse, void *dq,
+                           void *dk, void *dv) {
   beginLocal(site.number);
   return report(site.number, "attention_grad",
                 device->attentionGrad(site.queue, desc, dout, q, k, v, lengths,
@@ -214,8 +213,8 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
     ++counted.messages;
     if (mesh.coordinate(rank, desc.axis) == 0)
       counted.bytes += collectiveBytes(desc, n);
-    uint64_t sequence = 1 + activity.started[desc.axis].fetch_add(
-                                1, std::memory_order_relaxed);
+    uint64_t sequence =
+        1 + activity.started[desc.axis].fetch_add(1, std::memory_order_relaxed);
     const CommandId id{site.number, function};
     return device->call(site.queue, [=, this, &desc]() -> Status {
       InCollective here(*this, id, desc.axis, sequence);

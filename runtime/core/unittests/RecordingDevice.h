@@ -71,8 +71,8 @@ public:
   void *addressInCall(void *address) override { return address; }
 
   void setParameterVersion(uint64_t) override {}
-  Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *,
-              const float *, float *, const float *, const float *) override {
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *,
+              const void *, void *, const void *, const void *) override {
     return note(optrt::concat("gemm ", desc.m, "x", desc.n, "x", desc.k),
                 queue);
   }
@@ -90,15 +90,15 @@ public:
         optrt::concat(src ? "copy " : "zeros ", desc.rows, "x", desc.cols),
         queue);
   }
-  Status attention(Queue queue, const optrt_attention_desc &, const float *,
-                   const float *, const float *, const int32_t *, float *,
+  Status attention(Queue queue, const optrt_attention_desc &, const void *,
+                   const void *, const void *, const int32_t *, void *,
                    float *) override {
     return note("attention", queue);
   }
-  Status attentionGrad(Queue queue, const optrt_attention_desc &, const float *,
-                       const float *, const float *, const float *,
-                       const int32_t *, const float *, const float *, float *,
-                       float *, float *) override {
+  Status attentionGrad(Queue queue, const optrt_attention_desc &, const void *,
+                       const void *, const void *, const void *,
+                       const int32_t *, const void *, const float *, void *,
+                       void *, void *) override {
     return note("attention_grad", queue);
   }
   size_t scratchBytes() const override { return 0; }

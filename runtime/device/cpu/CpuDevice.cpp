@@ -11,6 +11,7 @@
 #include "AttentionKernels.h"
 #include "Buffer.h"
 #include "Gemm.h"
+#include "NarrowCompute.h"
 #include "Team.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 
 using namespace optrt;
+using optimus_support::ElementType;
 
 namespace {
 
@@ -82,8 +84,18 @@ public:
     return attentionScratch.reserve(elements * team.size() * sizeof(float));
   }
 
+  /// In f32.
+  Status attend(const optrt_attention_desc &desc, const float *q,
+                const float *k, const float *v, const int32_t *lengths,
+                float *out, float *lse);
+  Status attendGrad(const optrt_attention_desc &desc, const float *dout,
+                    const float *q, const float *k, const float *v,
+                    const int32_t *lengths, const float *out, const float *lse,
+                    float *dq, float *dk, float *dv);
+
   Team team;
   GemmEngine gemm;
+  NarrowCompute narrow{team};
   const AttentionKernels &attention;
   Buffer attentionScratch;
 };
@@ -137,10 +149,49 @@ Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
   return okStatus();
 }
 
-Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const float *a,
-                       const float *b, float *c, const float *bias,
-                       const float *extra) {
-  return impl->gemm.run(desc, a, b, c, bias, extra);
+static const float *asF32(const void *address) {
+  return static_cast<const float *>(address);
+}
+static float *asF32(void *address) { return static_cast<float *>(address); }
+static const uint16_t *asBF16(const void *address) {
+  return static_cast<const uint16_t *>(address);
+}
+static uint16_t *asBF16(void *address) {
+  return static_cast<uint16_t *>(address);
+}
+
+/// A type that descriptors name and that this device computes with.
+static StatusOr<ElementType> typeOf(const char *what, int32_t type) {
+  if (type == int32_t(ElementType::F32) || type == int32_t(ElementType::BF16))
+    return ElementType(type);
+  return invalidArgument(concat(
+      what, " expects elements of f32 or bf16; found ",
+      type >= 0 && type < int32_t(std::size(optimus_support::kElementTypeNames))
+          ? std::string(toString(ElementType(type)))
+          : concat("type ", type)));
+}
+
+Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
+                       const void *b, void *c, const void *bias,
+                       const void *extra) {
+  OPTRT_ASSIGN_OR_RETURN(ElementType factors, typeOf("gemm", desc.factor_type));
+  OPTRT_ASSIGN_OR_RETURN(ElementType result, typeOf("gemm", desc.result_type));
+  OPTRT_ASSIGN_OR_RETURN(ElementType ofBias, typeOf("gemm", desc.bias_type));
+  OPTRT_ASSIGN_OR_RETURN(ElementType ofExtra, typeOf("gemm", desc.extra_type));
+  if (factors == ElementType::F32) {
+    if (result != factors || ofBias != factors || ofExtra != factors)
+      return invalidArgument("gemm of f32 expects all operands to be f32");
+    return impl->gemm.run(desc, asF32(a), asF32(b), asF32(c), asF32(bias),
+                          asF32(extra));
+  }
+  OPTRT_RETURN_IF_ERROR(checkGemm(desc, a, b, c, bias, extra));
+  return impl->narrow.gemm(
+      desc, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
+      {extra, desc.ld_extra, ofExtra},
+      [this](const optrt_gemm_desc &block, const float *wideA,
+             const float *wideB, float *product) {
+        return impl->gemm.run(block, wideA, wideB, product, nullptr, nullptr);
+      });
 }
 
 Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
@@ -196,47 +247,79 @@ Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const float *src,
 }
 
 Status CpuDevice::attention(Queue, const optrt_attention_desc &desc,
-                            const float *q, const float *k, const float *v,
-                            const int32_t *lengths, float *out, float *lse) {
+                            const void *q, const void *k, const void *v,
+                            const int32_t *lengths, void *out, float *lse) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
-  int64_t share = impl->attention.forwardScratch(headOf(desc, desc.seq));
-  OPTRT_RETURN_IF_ERROR(impl->reserve(share));
-  float *scratch = impl->attentionScratch.as<float>();
-  impl->team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
+  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
+  if (type == ElementType::BF16)
+    return impl->narrow.attention(
+        desc, asBF16(q), asBF16(k), asBF16(v), lengths, asBF16(out), lse,
+        [this](optrt_attention_desc wide, auto... operands) {
+          wide.type = int32_t(ElementType::F32);
+          return impl->attend(wide, operands...);
+        });
+  return impl->attend(desc, asF32(q), asF32(k), asF32(v), lengths, asF32(out),
+                      lse);
+}
+
+Status CpuDevice::Impl::attend(const optrt_attention_desc &desc, const float *q,
+                               const float *k, const float *v,
+                               const int32_t *lengths, float *out, float *lse) {
+  int64_t share = attention.forwardScratch(headOf(desc, desc.seq));
+  OPTRT_RETURN_IF_ERROR(reserve(share));
+  float *scratch = attentionScratch.as<float>();
+  team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.heads;
-    AttentionHead head =
-        headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
     HeadOffsets at(desc, sequence, task % desc.heads);
-    impl->attention.forward(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                            lse + at.lse, scratch + thread * share);
+    attention.forward(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
+                      lse + at.lse, scratch + thread * share);
   });
   return okStatus();
 }
 
 Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
-                                const float *dout, const float *q,
-                                const float *k, const float *v,
-                                const int32_t *lengths, const float *out,
-                                const float *lse, float *dq, float *dk,
-                                float *dv) {
+                                const void *dout, const void *q, const void *k,
+                                const void *v, const int32_t *lengths,
+                                const void *out, const float *lse, void *dq,
+                                void *dk, void *dv) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
                                                  lse && dq && dk && dv));
-  int64_t share = impl->attention.backwardScratch(headOf(desc, desc.seq));
-  OPTRT_RETURN_IF_ERROR(impl->reserve(share));
-  float *scratch = impl->attentionScratch.as<float>();
+  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
+  if (type == ElementType::BF16)
+    return impl->narrow.attentionGrad(
+        desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v), lengths,
+        asBF16(out), lse, asBF16(dq), asBF16(dk), asBF16(dv),
+        [this](optrt_attention_desc wide, auto... operands) {
+          wide.type = int32_t(ElementType::F32);
+          return impl->attendGrad(wide, operands...);
+        });
+  return impl->attendGrad(desc, asF32(dout), asF32(q), asF32(k), asF32(v),
+                          lengths, asF32(out), lse, asF32(dq), asF32(dk),
+                          asF32(dv));
+}
+
+Status CpuDevice::Impl::attendGrad(const optrt_attention_desc &desc,
+                                   const float *dout, const float *q,
+                                   const float *k, const float *v,
+                                   const int32_t *lengths, const float *out,
+                                   const float *lse, float *dq, float *dk,
+                                   float *dv) {
+  int64_t share = attention.backwardScratch(headOf(desc, desc.seq));
+  OPTRT_RETURN_IF_ERROR(reserve(share));
+  float *scratch = attentionScratch.as<float>();
   // A task has all heads that add to one head of dk and dv, in order.
   int64_t sharing = desc.heads / desc.kv_heads;
-  impl->team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
+  team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.kv_heads;
-    AttentionHead head =
-        headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
     int64_t first = task % desc.kv_heads * sharing;
     for (int64_t i = 0; i < sharing; ++i) {
       HeadOffsets at(desc, sequence, first + i);
-      impl->attention.backward(head, dout + at.out, q + at.q, k + at.kv,
-                               v + at.kv, out + at.out, lse + at.lse, dq + at.q,
-                               dk + at.kv, dv + at.kv,
-                               /*addToKv=*/i > 0, scratch + thread * share);
+      attention.backward(head, dout + at.out, q + at.q, k + at.kv, v + at.kv,
+                         out + at.out, lse + at.lse, dq + at.q, dk + at.kv,
+                         dv + at.kv,
+                         /*addToKv=*/i > 0, scratch + thread * share);
     }
   });
   return okStatus();
@@ -250,5 +333,6 @@ Status CpuDevice::reserveAttention(const optrt_attention_desc &desc) {
 }
 
 size_t CpuDevice::scratchBytes() const {
-  return impl->attentionScratch.size() + impl->gemm.scratchBytes();
+  return impl->attentionScratch.size() + impl->gemm.scratchBytes() +
+         impl->narrow.scratchBytes();
 }

@@ -47,7 +47,7 @@ struct SameDesc {
 };
 struct HashDesc {
   size_t operator()(const optrt_gemm_desc &d) const {
-    static_assert(sizeof d == 7 * 8 + 6 * 4, "no padding to compare or hash");
+    static_assert(sizeof d == 7 * 8 + 10 * 4, "no padding to compare or hash");
     uint32_t words[sizeof d / 4];
     std::memcpy(words, &d, sizeof d);
     uint64_t hash = 14695981039346656037u; // FNV-1a
@@ -83,40 +83,6 @@ std::string describe(const optrt_gemm_desc &d) {
   return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
                 d.trans_a ? ", A transposed" : "",
                 d.trans_b ? ", B transposed" : "");
-}
-
-Status check(const optrt_gemm_desc &d, const float *a, const float *b,
-             const float *c, const float *bias, const float *extra) {
-  if (d.m < 0 || d.n < 0 || d.k < 0)
-    return invalidArgument(
-        concat(describe(d), ": expected sizes of at least 0"));
-  auto rows = [&](const char *name, int64_t ld, int64_t least) {
-    return ld >= least ? okStatus()
-                       : invalidArgument(concat(
-                             describe(d), ": the leading dimension of ", name,
-                             " must be at least ", least, ", found ", ld));
-  };
-  OPTRT_RETURN_IF_ERROR(rows("A", d.lda, d.trans_a ? d.m : d.k));
-  OPTRT_RETURN_IF_ERROR(rows("B", d.ldb, d.trans_b ? d.k : d.n));
-  OPTRT_RETURN_IF_ERROR(rows("C", d.ldc, d.n));
-  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
-    return invalidArgument(
-        concat(describe(d), ": unknown epilogue ", d.epilogue));
-  if (d.weight < OPTRT_WEIGHT_NONE || d.weight > OPTRT_WEIGHT_B)
-    return invalidArgument(
-        concat(describe(d), ": unknown weight operand ", d.weight));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE)
-    OPTRT_RETURN_IF_ERROR(rows("the extra operand", d.ld_extra, d.n));
-  if (d.m == 0 || d.n == 0)
-    return okStatus();
-  if (!c || (d.k > 0 && (!a || !b)) || (d.has_bias && !bias) ||
-      (d.epilogue != OPTRT_EPILOGUE_NONE && !extra))
-    return invalidArgument(concat(describe(d), ": an operand is null"));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
-      (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
-    return invalidArgument(
-        concat(describe(d), ": only a plain extra addend may be C itself"));
-  return okStatus();
 }
 
 MemoryDesc matrix(int64_t rows, int64_t cols, int64_t ld, bool transposed) {
@@ -162,6 +128,40 @@ bool isBlocked(const MemoryDesc &desc) {
 }
 
 } // namespace
+
+Status optrt::checkGemm(const optrt_gemm_desc &d, const void *a, const void *b,
+                        const void *c, const void *bias, const void *extra) {
+  if (d.m < 0 || d.n < 0 || d.k < 0)
+    return invalidArgument(
+        concat(describe(d), ": expected sizes of at least 0"));
+  auto rows = [&](const char *name, int64_t ld, int64_t least) {
+    return ld >= least ? okStatus()
+                       : invalidArgument(concat(
+                             describe(d), ": the leading dimension of ", name,
+                             " must be at least ", least, ", found ", ld));
+  };
+  OPTRT_RETURN_IF_ERROR(rows("A", d.lda, d.trans_a ? d.m : d.k));
+  OPTRT_RETURN_IF_ERROR(rows("B", d.ldb, d.trans_b ? d.k : d.n));
+  OPTRT_RETURN_IF_ERROR(rows("C", d.ldc, d.n));
+  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
+    return invalidArgument(
+        concat(describe(d), ": unknown epilogue ", d.epilogue));
+  if (d.weight < OPTRT_WEIGHT_NONE || d.weight > OPTRT_WEIGHT_B)
+    return invalidArgument(
+        concat(describe(d), ": unknown weight operand ", d.weight));
+  if (d.epilogue != OPTRT_EPILOGUE_NONE)
+    OPTRT_RETURN_IF_ERROR(rows("the extra operand", d.ld_extra, d.n));
+  if (d.m == 0 || d.n == 0)
+    return okStatus();
+  if (!c || (d.k > 0 && (!a || !b)) || (d.has_bias && !bias) ||
+      (d.epilogue != OPTRT_EPILOGUE_NONE && !extra))
+    return invalidArgument(concat(describe(d), ": an operand is null"));
+  if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
+      (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
+    return invalidArgument(
+        concat(describe(d), ": only a plain extra addend may be C itself"));
+  return okStatus();
+}
 
 class GemmEngine::Impl {
 public:
@@ -337,7 +337,7 @@ void GemmEngine::Impl::finish(const optrt_gemm_desc &d, const Plan &plan,
 
 Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
                              float *c, const float *bias, const float *extra) {
-  OPTRT_RETURN_IF_ERROR(check(d, a, b, c, bias, extra));
+  OPTRT_RETURN_IF_ERROR(checkGemm(d, a, b, c, bias, extra));
   if (d.m == 0 || d.n == 0)
     return okStatus();
   // Flags have one spelling and unused fields one value, so that equal

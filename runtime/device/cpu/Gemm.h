@@ -18,6 +18,10 @@
 namespace optrt {
 
 /// Makes, keeps and runs the products of one device.
+/// That a product's sizes, leading dimensions and operands can be right.
+Status checkGemm(const optrt_gemm_desc &desc, const void *a, const void *b,
+                 const void *c, const void *bias, const void *extra);
+
 class GemmEngine {
 public:
   /// The team must outlive the engine. With `alwaysPack`, weights are copied

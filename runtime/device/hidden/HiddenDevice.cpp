@@ -163,6 +163,13 @@ public:
     const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
     return bytes(address, elements * int64_t(sizeof(T)));
   }
+  /// The same of elements of a type.
+  template <typename T>
+  T *of(int32_t type, T *address, int64_t rows, int64_t cols, int64_t ld) {
+    const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
+    return bytes(address, elements * optimus_support::elementBytes(
+                                         optimus_support::ElementType(type)));
+  }
   template <typename T> T *operator()(T *address, int64_t elements) {
     return bytes(address, elements * int64_t(sizeof(T)));
   }
@@ -215,17 +222,18 @@ void HiddenDevice::setParameterVersion(uint64_t version) {
 }
 
 Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
-                          const float *a, const float *b, float *c,
-                          const float *bias, const float *extra) {
+                          const void *a, const void *b, void *c,
+                          const void *bias, const void *extra) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_gemm_desc &d = desc;
-    const float *left = d.trans_a ? at(a, d.k, d.m, d.lda)
-                                  : at(a, d.m, d.k, d.lda);
-    const float *right = d.trans_b ? at(b, d.n, d.k, d.ldb)
-                                   : at(b, d.k, d.n, d.ldb);
-    float *product = at(c, d.m, d.n, d.ldc);
-    const float *row = at(bias, d.n), *matrix = at(extra, d.m, d.n, d.ld_extra);
+    const void *left = d.trans_a ? at.of(d.factor_type, a, d.k, d.m, d.lda)
+                                 : at.of(d.factor_type, a, d.m, d.k, d.lda);
+    const void *right = d.trans_b ? at.of(d.factor_type, b, d.n, d.k, d.ldb)
+                                  : at.of(d.factor_type, b, d.k, d.n, d.ldb);
+    void *product = at.of(d.result_type, c, d.m, d.n, d.ldc);
+    const void *row = at.of(d.bias_type, bias, 1, d.n, d.n),
+               *matrix = at.of(d.extra_type, extra, d.m, d.n, d.ld_extra);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->gemm(kCompute, d, left, right, product, row, matrix);
   });
@@ -256,19 +264,20 @@ Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
 }
 
 Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
-                               const float *q, const float *k, const float *v,
-                               const int32_t *lengths, float *out,
+                               const void *q, const void *k, const void *v,
+                               const int32_t *lengths, void *out,
                                float *lse) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
     const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
                   kvWidth = d.kv_heads * d.head_dim;
-    const float *queries = at(q, tokens, width, d.q_ld),
-                *keys = at(k, tokens, kvWidth, d.kv_ld),
-                *values = at(v, tokens, kvWidth, d.kv_ld);
+    const void *queries = at.of(d.type, q, tokens, width, d.q_ld),
+               *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
+               *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld);
     const int32_t *each = at(lengths, d.batch);
-    float *result = at(out, tokens * width), *sums = at(lse, tokens * d.heads);
+    void *result = at.of(d.type, out, tokens, width, width);
+    float *sums = at(lse, tokens * d.heads);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->attention(kCompute, d, queries, keys, values, each, result,
                               sums);
@@ -277,26 +286,26 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
 
 Status HiddenDevice::attentionGrad(Queue queue,
                                    const optrt_attention_desc &desc,
-                                   const float *dout, const float *q,
-                                   const float *k, const float *v,
-                                   const int32_t *lengths, const float *out,
-                                   const float *lse, float *dq, float *dk,
-                                   float *dv) {
+                                   const void *dout, const void *q,
+                                   const void *k, const void *v,
+                                   const int32_t *lengths, const void *out,
+                                   const float *lse, void *dq, void *dk,
+                                   void *dv) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
     const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
                   kvWidth = d.kv_heads * d.head_dim;
-    const float *gradient = at(dout, tokens * width),
-                *queries = at(q, tokens, width, d.q_ld),
-                *keys = at(k, tokens, kvWidth, d.kv_ld),
-                *values = at(v, tokens, kvWidth, d.kv_ld),
-                *result = at(out, tokens * width),
-                *sums = at(lse, tokens * d.heads);
+    const void *gradient = at.of(d.type, dout, tokens, width, width),
+               *queries = at.of(d.type, q, tokens, width, d.q_ld),
+               *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
+               *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld),
+               *result = at.of(d.type, out, tokens, width, width);
+    const float *sums = at(lse, tokens * d.heads);
     const int32_t *each = at(lengths, d.batch);
-    float *ofQueries = at(dq, tokens, width, d.q_ld),
-          *ofKeys = at(dk, tokens, kvWidth, d.kv_ld),
-          *ofValues = at(dv, tokens, kvWidth, d.kv_ld);
+    void *ofQueries = at.of(d.type, dq, tokens, width, d.q_ld),
+         *ofKeys = at.of(d.type, dk, tokens, kvWidth, d.kv_ld),
+         *ofValues = at.of(d.type, dv, tokens, kvWidth, d.kv_ld);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->attentionGrad(kCompute, d, gradient, queries, keys, values,
                                   each, result, sums, ofQueries, ofKeys,

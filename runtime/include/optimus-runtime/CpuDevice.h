@@ -65,9 +65,9 @@ public:
   void *addressInCall(void *address) override { return address; }
 
   void setParameterVersion(uint64_t version) override;
-  Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *a,
-              const float *b, float *c, const float *bias,
-              const float *extra) override;
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
+              const void *b, void *c, const void *bias,
+              const void *extra) override;
   Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args) override;
   Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
@@ -76,13 +76,13 @@ public:
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
   Status attention(Queue queue, const optrt_attention_desc &desc,
-                   const float *q, const float *k, const float *v,
-                   const int32_t *lengths, float *out, float *lse) override;
+                   const void *q, const void *k, const void *v,
+                   const int32_t *lengths, void *out, float *lse) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                       const float *dout, const float *q, const float *k,
-                       const float *v, const int32_t *lengths, const float *out,
-                       const float *lse, float *dq, float *dk,
-                       float *dv) override;
+                       const void *dout, const void *q, const void *k,
+                       const void *v, const int32_t *lengths, const void *out,
+                       const float *lse, void *dq, void *dk,
+                       void *dv) override;
 
   /// Makes the buffers that attention will need, so that the first step does
   /// not allocate. Optional: calls grow them on demand.

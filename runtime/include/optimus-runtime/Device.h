@@ -72,8 +72,9 @@ private:
 };
 
 /// The device of one rank, and the only way to its memory. Matrices are
-/// row-major f32, sizes and leading dimensions count elements; descriptors are
-/// those of model_abi.h.
+/// row-major, sizes and leading dimensions count elements; descriptors are
+/// those of model_abi.h and say of what element types operands are: f32, and what
+/// else a device computes with.
 ///
 /// Everything that names a queue is put on it and happens in its order, at the
 /// latest when synchronize() returns: until then operands are borrowed, what is
@@ -147,9 +148,9 @@ public:
   /// C = op(A) op(B) with the descriptor's bias, accumulation and epilogue.
   /// `bias` and `extra` are read only where the descriptor asks for them.
   /// C overlaps no operand, except that the extra addend may be C itself.
-  virtual Status gemm(Queue queue, const optrt_gemm_desc &desc, const float *a,
-                      const float *b, float *c, const float *bias,
-                      const float *extra) = 0;
+  virtual Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
+                      const void *b, void *c, const void *bias,
+                      const void *extra) = 0;
 
   /// Runs kernel over [0, extent), split into tasks of at least `grain`
   /// iterations.
@@ -163,16 +164,16 @@ public:
   /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
   /// null. Lengths outside [1, seq] are taken for the nearest one inside.
   virtual Status attention(Queue queue, const optrt_attention_desc &desc,
-                           const float *q, const float *k, const float *v,
-                           const int32_t *lengths, float *out, float *lse) = 0;
+                           const void *q, const void *k, const void *v,
+                           const int32_t *lengths, void *out, float *lse) = 0;
 
   /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                               const float *dout, const float *q,
-                               const float *k, const float *v,
-                               const int32_t *lengths, const float *out,
-                               const float *lse, float *dq, float *dk,
-                               float *dv) = 0;
+                               const void *dout, const void *q,
+                               const void *k, const void *v,
+                               const int32_t *lengths, const void *out,
+                               const float *lse, void *dq, void *dk,
+                               void *dv) = 0;
 
   /// Bytes the device holds now besides what was allocated.
   virtual size_t scratchBytes() const = 0;

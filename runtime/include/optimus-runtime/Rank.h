@@ -71,19 +71,19 @@ public:
   Rank(const Mesh &mesh, World &world, int rank,
        std::unique_ptr<Device> device);
 
-  Status gemm(Site site, const optrt_gemm_desc &desc, const float *a,
-              const float *b, float *c, const float *bias, const float *extra);
+  Status gemm(Site site, const optrt_gemm_desc &desc, const void *a,
+              const void *b, void *c, const void *bias, const void *extra);
   Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args);
   Status copy(Site site, const optrt_copy_desc &desc, const float *src,
               float *dst);
-  Status attention(Site site, const optrt_attention_desc &desc, const float *q,
-                   const float *k, const float *v, const int32_t *lengths,
-                   float *out, float *lse);
+  Status attention(Site site, const optrt_attention_desc &desc, const void *q,
+                   const void *k, const void *v, const int32_t *lengths,
+                   void *out, float *lse);
   Status attentionGrad(Site site, const optrt_attention_desc &desc,
-                       const float *dout, const float *q, const float *k,
-                       const float *v, const int32_t *lengths, const float *out,
-                       const float *lse, float *dq, float *dk, float *dv);
+                       const void *dout, const void *q, const void *k,
+                       const void *v, const int32_t *lengths, const void *out,
+                       const float *lse, void *dq, void *dk, void *dv);
   Status startCollective(Site site, const optrt_collective_desc &desc,
                          const float *src, float *dst);
   /// `started` is the command that started it.

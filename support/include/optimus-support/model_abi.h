@@ -57,6 +57,9 @@ typedef struct optrt_gemm_desc {
   int32_t epilogue; ///< OPTRT_EPILOGUE_*
   int32_t has_bias;
   int32_t weight; ///< OPTRT_WEIGHT_*
+  /// Element types as optimus-support/ElementType.h numbers them, 0 for f32: of
+  /// A and B, of C, of bias and of extra. Sums are f32 and are rounded once.
+  int32_t factor_type, result_type, bias_type, extra_type;
 } optrt_gemm_desc;
 
 /// The rows [begin, end) of a kernel. `args` holds one pointer a buffer, and
@@ -128,6 +131,7 @@ typedef struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
   int32_t causal;
+  int32_t type; ///< of all elements but lse, which are f32; 0 for f32
 } optrt_attention_desc;
 
 /// Code that a table launches by its name.

@@ -154,7 +154,7 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   auto run = [&](optrt_attention_desc d, float *out) {
     return device.attention(kCompute, d, x, x, x, nullptr, out, x);
   };
-  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1};
+  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, 0};
   EXPECT_TRUE(run(good, x + 32).ok());
   auto refuses = [&](auto change) {
     optrt_attention_desc bad = good;

@@ -154,6 +154,45 @@ TEST_F(NarrowComputeTest, BlocksMakeUpTheProduct) {
       }
 }
 
+TEST_F(NarrowComputeTest, TheDeviceTakesTypesThatItKnows) {
+  optrt_gemm_desc d = {};
+  d.m = d.n = d.k = d.lda = d.ldb = d.ldc = 2;
+  d.factor_type = static_cast<int32_t>(ElementType::BF16);
+  d.has_bias = 1;
+  const auto a = drawNarrow(4), b = drawNarrow(4);
+  const auto bias = draw(2);
+  std::vector<float> c(4);
+  ASSERT_TRUE(device
+                  .gemm(kCompute, d, a.data(), b.data(), c.data(), bias.data(),
+                        nullptr)
+                  .ok());
+  for (int i = 0; i != 4; ++i) {
+    double sum = bias[i % 2];
+    for (int k = 0; k != 2; ++k)
+      sum += double(fromBFloat16(a[i / 2 * 2 + k])) *
+             fromBFloat16(b[k * 2 + i % 2]);
+    EXPECT_NEAR(c[i], sum, 6 * kUnit * 3);
+  }
+  auto refuses = [&](ElementType factors, ElementType result,
+                     const char *message) {
+    d.factor_type = static_cast<int32_t>(factors);
+    d.result_type = static_cast<int32_t>(result);
+    EXPECT_EQ(device
+                  .gemm(kCompute, d, a.data(), b.data(), c.data(), bias.data(),
+                        nullptr)
+                  .message(),
+              message);
+  };
+  refuses(ElementType::F16, ElementType::F32,
+          "gemm expects elements of f32 or bf16; found f16");
+  refuses(ElementType::F32, ElementType::BF16,
+          "gemm of f32 expects all operands to be f32");
+  d.ldc = 1;
+  refuses(ElementType::BF16, ElementType::F32,
+          "gemm of m 2, n 2, k 2: the leading dimension of C must be at least "
+          "2, found 1");
+}
+
 /// What attention in f32 makes of the widened operands, sequence by sequence
 /// and with heads that share keys.
 TEST_F(NarrowComputeTest, AttentionIsThatOfWidenedOperands) {
