@@ -13,6 +13,7 @@ that off by 2^-8 sqrt(N) of its norm; 4 is the room for errors that grow on
 their way (docs/equivalence.md has the derivation).
 """
 
+import json
 import math
 import re
 
@@ -20,7 +21,17 @@ import numpy as np
 import pytest
 
 from interpreter import Interpreter, draw_batch, draw_parameters
-from tools import BertModel, LlamaModel, Model
+from tools import (
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    call,
+    losses,
+    mpirun,
+    read_log,
+    succeed,
+)
 
 MODELS = {
     "gpt2": Model(2, hidden=12, heads=6, sequence=4, vocabulary=24, batch=12),
@@ -109,3 +120,90 @@ def test_a_precision_that_is_none(tools, tmp_path):
     )
     assert failed.returncode == 1
     assert "--precision: unknown precision 'fp8'; known are bf16, f32" in failed.stderr
+
+
+TRAINED = {
+    "gpt2": Model(2, hidden=32, heads=4, sequence=16, vocabulary=256, batch=8, dropout=0.1),
+    "bert": BertModel(2, 32, 4, sequence=16, vocabulary=256, batch=8),
+    "llama": LlamaModel(2, 32, 4, 2, ffn=48, sequence=16, vocabulary=256, batch=8),
+}
+
+
+def library(tools, tmp_path, name, *flags):
+    path = tmp_path / ("%s%d.so" % (name, len(list(tmp_path.iterdir()))))
+    tools.run("optimus-compile", tools.program(TRAINED[name]), *flags, "-o", path)
+    return path
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_it_learns_as_in_f32(tools, tmp_path, text, name):
+    def train(*flags):
+        path = library(tools, tmp_path, name, *flags)
+        log = tmp_path / "log"
+        log.unlink(missing_ok=True)
+        run = call(tools.train_command(path, text, 60, "--lr", 3e-3, log=log))
+        succeed(run)
+        return losses(read_log(log)), run.stderr
+
+    found, said = train("--precision", "bf16")
+    expected, before = train()
+    # The first loss is that of the same parameters, but for rounding.
+    assert abs(found[0] / expected[0] - 1) < 2**-8
+    assert expected[-1] < 0.75 * expected[0]
+    # Steps drift apart; what they learn does not.
+    assert abs(np.mean(found[-10:]) / np.mean(expected[-10:]) - 1) < 0.01
+    assert "bf16" in said and "steps take longer" in said
+    assert "bf16" not in before
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[1:])
+def test_meshes_agree_within_derived_bounds(tools, tmp_path, text, name, mesh, strategy):
+    serial = library(tools, tmp_path, name, "--precision", "bf16")
+    sharded = library(
+        tools, tmp_path, name, "--precision", "bf16", "--mesh", mesh, "--strategy", strategy
+    )
+    tools.run("optimus-run", "verify", serial, sharded, "--data", text)
+
+
+def test_both_precisions_agree_within_derived_bounds(tools, tmp_path, text):
+    wide = library(tools, tmp_path, "gpt2")
+    narrow = library(tools, tmp_path, "gpt2", "--precision", "bf16")
+    tools.run("optimus-run", "verify", wide, narrow, "--data", text)
+
+
+def test_a_checkpoint_is_f32_and_loads_into_either(tools, tmp_path, text):
+    narrow = library(tools, tmp_path, "gpt2", "--precision", "bf16")
+    wide = library(tools, tmp_path, "gpt2")
+    saved = tmp_path / "narrow", tmp_path / "wide"
+    tools.train(narrow, text, 3, "--save", saved[0], log=tmp_path / "1")
+    tools.train(wide, text, 5, "--load", saved[0], "--save", saved[1], log=tmp_path / "2")
+    tools.train(narrow, text, 7, "--load", saved[1], log=tmp_path / "3")
+    for folder in saved:
+        parameters = Checkpoint(folder).parameters
+        assert {value.dtype for value in parameters.values()} == {np.dtype(np.float32)}
+
+
+def test_threads_and_mpi_give_the_same_bits(tools, tmp_path, text):
+    path = library(
+        tools, tmp_path, "gpt2", "--precision", "bf16", "--mesh", "row:2,col:2", "--strategy", "summa"
+    )
+    found = []
+    for name, prefix in ("threads", []), ("mpi", mpirun(4)):
+        flags = ["--save", tmp_path / name] + (["--backend", "mpi"] if prefix else [])
+        log = tools.train(path, text, 3, *flags, log=tmp_path / (name + ".log"), prefix=prefix)
+        found.append((losses(log).tolist(), Checkpoint(tmp_path / name).parameters))
+    assert found[0][0] == found[1][0]
+    for key, value in found[0][1].items():
+        assert np.array_equal(value, found[1][1][key]), key
+
+
+def test_activations_take_half(tools, tmp_path):
+    def activations(*flags):
+        manifest = json.loads(
+            tools.run("optimus-run", "inspect", library(tools, tmp_path, "gpt2", *flags), "--json")
+        )
+        step = next(f for f in manifest["functions"] if f["name"] == "train_step")
+        return step["peak_bytes"]["activation"]
+
+    assert activations("--precision", "bf16") <= 0.55 * activations()

@@ -205,7 +205,7 @@ Status bench(const BenchOptions &options, World &world) {
       Session::create(*library, world,
                       sessionOptions({"train_step"}, options.ranks)));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
-  warnOfOversubscription(world, *session);
+  warnOfSlowSteps(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,
                          measure(*session, *world.control, options));
   if (world.control->isRoot())

@@ -117,9 +117,10 @@ std::string describeStrategy(const optrt::Manifest &manifest);
 std::string describeRanks(const optrt::World &world,
                           const optrt::Session &session);
 
-/// Says on standard error, from one process, when ranks share cores or cannot
-/// overlap communication with computing.
-void warnOfOversubscription(const optrt::World &world,
+/// Says on standard error, from one process, when ranks share cores, cannot
+/// overlap communication with computing, or compute with types that the
+/// processor has no instructions for.
+void warnOfSlowSteps(const optrt::World &world,
                             const optrt::Session &session);
 
 /// What a session needs to run `functions` on ranks with these options.

@@ -156,7 +156,8 @@ void printModel(const ModelLibrary &library) {
             << " for " << manifest.targetCpu << features << "\n  strategy "
             << describeStrategy(manifest) << ", " << manifest.mesh.numRanks()
             << (manifest.mesh.numRanks() == 1 ? " rank" : " ranks")
-            << ", optimizer " << manifest.optimizer << "\n  batch "
+            << ", optimizer " << manifest.optimizer << ", precision "
+            << toString(manifest.precision) << "\n  batch "
             << manifest.batch << ", sequence " << manifest.sequence
             << ", vocabulary " << manifest.vocabulary << "\n  hashes: source "
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";

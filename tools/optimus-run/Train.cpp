@@ -96,7 +96,7 @@ StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (control.isRoot())
     announce();
-  warnOfOversubscription(world, *session);
+  warnOfSlowSteps(world, *session);
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
   Status outcome = steps();

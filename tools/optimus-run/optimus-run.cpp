@@ -154,7 +154,7 @@ std::string optimus_run::describeRanks(const World &world,
                 threads == 1 ? " thread each" : " threads each");
 }
 
-void optimus_run::warnOfOversubscription(const World &world,
+void optimus_run::warnOfSlowSteps(const World &world,
                                          const Session &session) {
   if (!world.control->isRoot())
     return;
@@ -162,6 +162,12 @@ void optimus_run::warnOfOversubscription(const World &world,
   if (!sentence.empty())
     std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
                  sentence.c_str());
+  if (session.manifest().precision != optimus_support::ElementType::F32)
+    std::fprintf(
+        stderr,
+        "optimus-run: warning: processors widen the factors of products from "
+        "%s to f32: steps take longer than with --precision f32\n",
+        std::string(toString(session.manifest().precision)).c_str());
   std::string notice = world.collectives->overlapNotice();
   if (world.control->size() > 1 && !notice.empty())
     std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
