@@ -49,6 +49,7 @@ LAYOUTS = [
     ("data:2,row:1,col:2", "megatron-sp"),
 ]
 ROOM = 4
+NARROW = ("--precision", "bf16")
 
 
 def narrow_values(text, function):
@@ -82,7 +83,7 @@ def relative(found, expected):
 def test_gradients_are_those_of_f32_but_for_rounding(tools, tmp_path, name, mesh, strategy):
     interpreter = Interpreter(tools, tmp_path)
     narrow = compiled(
-        tools, tmp_path, name, "--precision", "bf16", "--mesh", mesh, "--strategy", strategy
+        tools, tmp_path, name, *NARROW, "--mesh", mesh, "--strategy", strategy
     )
     wide = compiled(tools, tmp_path, name)
     found = interpreter.run(narrow, "grad_step", arguments(name))
@@ -101,7 +102,7 @@ def test_gradients_are_those_of_f32_but_for_rounding(tools, tmp_path, name, mesh
 
 
 def test_parameters_states_and_results_stay_f32(tools, tmp_path):
-    text = compiled(tools, tmp_path, "gpt2", "--precision", "bf16").read_text()
+    text = compiled(tools, tmp_path, "gpt2", *NARROW).read_text()
     for function in ("train_step", "eval_step", "grad_step"):
         signature = re.search(r"func\.func @%s\(.*\{$" % function, text, re.MULTILINE).group()
         assert "f32" in signature and "bf16" not in signature, function
@@ -129,23 +130,17 @@ TRAINED = {
 }
 
 
-def library(tools, tmp_path, name, *flags):
-    path = tmp_path / ("%s%d.so" % (name, len(list(tmp_path.iterdir()))))
-    tools.run("optimus-compile", tools.program(TRAINED[name]), *flags, "-o", path)
-    return path
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_it_learns_as_in_f32(tools, tmp_path, text, name):
     def train(*flags):
-        path = library(tools, tmp_path, name, *flags)
+        path = tools.library(TRAINED[name], None, "serial", *flags)
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
         run = call(tools.train_command(path, text, 60, "--lr", 3e-3, log=log))
         succeed(run)
         return losses(read_log(log)), run.stderr
 
-    found, said = train("--precision", "bf16")
+    found, said = train(*NARROW)
     expected, before = train()
     # The first loss is that of the same parameters, but for rounding.
     assert abs(found[0] / expected[0] - 1) < 2**-8
@@ -158,23 +153,21 @@ def test_it_learns_as_in_f32(tools, tmp_path, text, name):
 
 @pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[1:])
-def test_meshes_agree_within_derived_bounds(tools, tmp_path, text, name, mesh, strategy):
-    serial = library(tools, tmp_path, name, "--precision", "bf16")
-    sharded = library(
-        tools, tmp_path, name, "--precision", "bf16", "--mesh", mesh, "--strategy", strategy
-    )
+def test_meshes_agree_within_derived_bounds(tools, text, name, mesh, strategy):
+    serial = tools.library(TRAINED[name], None, "serial", *NARROW)
+    sharded = tools.library(TRAINED[name], mesh, strategy, *NARROW)
     tools.run("optimus-run", "verify", serial, sharded, "--data", text)
 
 
-def test_both_precisions_agree_within_derived_bounds(tools, tmp_path, text):
-    wide = library(tools, tmp_path, "gpt2")
-    narrow = library(tools, tmp_path, "gpt2", "--precision", "bf16")
+def test_both_precisions_agree_within_derived_bounds(tools, text):
+    wide = tools.library(TRAINED["gpt2"])
+    narrow = tools.library(TRAINED["gpt2"], None, "serial", *NARROW)
     tools.run("optimus-run", "verify", wide, narrow, "--data", text)
 
 
 def test_a_checkpoint_is_f32_and_loads_into_either(tools, tmp_path, text):
-    narrow = library(tools, tmp_path, "gpt2", "--precision", "bf16")
-    wide = library(tools, tmp_path, "gpt2")
+    narrow = tools.library(TRAINED["gpt2"], None, "serial", *NARROW)
+    wide = tools.library(TRAINED["gpt2"])
     saved = tmp_path / "narrow", tmp_path / "wide"
     tools.train(narrow, text, 3, "--save", saved[0], log=tmp_path / "1")
     tools.train(wide, text, 5, "--load", saved[0], "--save", saved[1], log=tmp_path / "2")
@@ -185,12 +178,10 @@ def test_a_checkpoint_is_f32_and_loads_into_either(tools, tmp_path, text):
 
 
 def test_threads_and_mpi_give_the_same_bits(tools, tmp_path, text):
-    path = library(
-        tools, tmp_path, "gpt2", "--precision", "bf16", "--mesh", "row:2,col:2", "--strategy", "summa"
-    )
+    path = tools.library(TRAINED["gpt2"], "row:2,col:2", "summa", *NARROW)
     found = []
     for name, prefix in ("threads", []), ("mpi", mpirun(4)):
-        flags = ["--save", tmp_path / name] + (["--backend", "mpi"] if prefix else [])
+        flags = ["--save", tmp_path / name]
         log = tools.train(path, text, 3, *flags, log=tmp_path / (name + ".log"), prefix=prefix)
         found.append((losses(log).tolist(), Checkpoint(tmp_path / name).parameters))
     assert found[0][0] == found[1][0]
@@ -198,12 +189,11 @@ def test_threads_and_mpi_give_the_same_bits(tools, tmp_path, text):
         assert np.array_equal(value, found[1][1][key]), key
 
 
-def test_activations_take_half(tools, tmp_path):
+def test_activations_take_half(tools):
     def activations(*flags):
-        manifest = json.loads(
-            tools.run("optimus-run", "inspect", library(tools, tmp_path, "gpt2", *flags), "--json")
-        )
+        path = tools.library(TRAINED["gpt2"], None, "serial", *flags)
+        manifest = json.loads(tools.run("optimus-run", "inspect", path, "--json"))
         step = next(f for f in manifest["functions"] if f["name"] == "train_step")
         return step["peak_bytes"]["activation"]
 
-    assert activations("--precision", "bf16") <= 0.55 * activations()
+    assert activations(*NARROW) <= 0.55 * activations()
