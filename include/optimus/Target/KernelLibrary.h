@@ -31,6 +31,7 @@
 #define OPTIMUS_TARGET_KERNELLIBRARY_H
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Types.h"
 
 #include <optional>
 
@@ -60,6 +61,9 @@ public:
   virtual KernelLaunch gelu(int64_t n, bool exact = false) = 0;
   /// x[n] -> result[n], slope[n]; in place on either.
   virtual KernelLaunch geluWithSlope(int64_t n, bool exact = false) = 0;
+  /// x[n] of type `from` -> result[n] of type `to`, rounded to nearest even;
+  /// NaN stays NaN. Both are f32, bf16 or f16.
+  virtual KernelLaunch cast(int64_t n, Type from, Type to) = 0;
   /// x[n] -> result[n]; in place.
   virtual KernelLaunch sqrt(int64_t n) = 0;
   /// gate[n], up[n] -> result[n]; in place on either.

@@ -8,6 +8,8 @@
 
 #include "LoweringModel.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -61,6 +63,16 @@ struct GeluWithSlopeLowering
   void lower(GeluWithSlopeOp op, Lowering &lowering) const {
     lowering.launch(lowering.getKernels().geluWithSlope(
                         getNumElements(op.getResult()), op.getExact()),
+                    op);
+  }
+};
+
+struct CastLowering : LoweringModel<CastLowering, CastOp> {
+  void lower(CastOp op, Lowering &lowering) const {
+    lowering.launch(lowering.getKernels().cast(
+                        getNumElements(op.getResult()),
+                        getElementTypeOrSelf(op.getInput().getType()),
+                        getElementTypeOrSelf(op.getResult().getType())),
                     op);
   }
 };
@@ -122,6 +134,6 @@ struct DropoutLowering : LoweringModel<DropoutLowering, DropoutOp> {
 
 void mlir::optimus::attachElementwiseLowerings(MLIRContext &context) {
   attachModels<AddLowering, MulLowering, SumLeadingLowering, GeluLowering,
-               GeluWithSlopeLowering, SqrtLowering, SwigluLowering,
-               SwigluGradLowering, DropoutLowering>(context);
+               GeluWithSlopeLowering, CastLowering, SqrtLowering,
+               SwigluLowering, SwigluGradLowering, DropoutLowering>(context);
 }

@@ -11,10 +11,14 @@
 // the loss from Σe and the target's logit; dlogits in place of e; then the
 // chunk's addend to dtable, and its rows of dh, which may replace those of h.
 // Where an axis shards the vocabulary, maxima and sums are reduced over it.
+// Logits are f32; where h and the table are narrow, dlogits are rounded to
+// their element type before they are multiplied.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LoweringModel.h"
+
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -37,7 +41,8 @@ public:
         hidden(getLastDim(op.table)), localHidden(getLastDim(op.h)),
         isGathered(localHidden != hidden),
         chunk(std::min(lowering.getTarget().getLossChunk(op.chunk, vocab),
-                       numTokens)) {}
+                       numTokens)),
+        elements(getElementTypeOrSelf(op.h.getType())) {}
 
   void run() {
     first = lowering.createPartOffset(op.table.getType(), 0);
@@ -48,10 +53,15 @@ public:
     if (!op.axis.empty())
       maxima = lowering.allocateWorkspace(chunk, "softmax maxima");
     if (isGathered) {
-      gathered = lowering.allocateWorkspace(chunk * hidden, "gathered h");
+      gathered =
+          lowering.allocateWorkspace(chunk * hidden, elements, "gathered h");
       if (op.dh)
-        partial = lowering.allocateWorkspace(chunk * hidden, "partial dh");
+        partial =
+            lowering.allocateWorkspace(chunk * hidden, elements, "partial dh");
     }
+    if (op.dh && !elements.isF32())
+      narrow =
+          lowering.allocateWorkspace(chunk * vocab, elements, "narrow dlogits");
     for (int64_t begin = 0; begin < numTokens; begin += chunk)
       lowerChunk(begin, std::min(chunk, numTokens - begin));
     lowering.launch(kernels.sumTokens(numTokens),
@@ -142,8 +152,15 @@ private:
       lowering.launch(kernels.logitsGrad(rows, vocab),
                       {update(chunkLogits), read(chunkSums), read(targets)},
                       first);
+    Value dlogits = chunkLogits;
+    if (narrow) {
+      dlogits = lowering.slice(narrow, 0, rows * vocab);
+      lowering.launch(
+          kernels.cast(rows * vocab, lowering.builder.getF32Type(), elements),
+          {read(chunkLogits), write(dlogits)});
+    }
     Gemm dtable{vocab,       hidden,
-                rows,        {chunkLogits, vocab},
+                rows,        {dlogits, vocab},
                 {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
     dtable.transA = true;
     dtable.accumulate = begin > 0;
@@ -157,7 +174,7 @@ private:
     Gemm product{rows,
                  hidden,
                  vocab,
-                 {chunkLogits, vocab},
+                 {dlogits, vocab},
                  {lowering.getBuffer(op.table), hidden},
                  {wholeDh, hidden}};
     product.weight = weight;
@@ -195,8 +212,12 @@ private:
   int64_t numTokens, vocab, hidden, localHidden;
   bool isGathered;
   int64_t chunk;
+  /// Of h and the table.
+  Type elements;
   Value first, real;
   Value logits, maxima, sums, losses, gathered, partial, biasAddend;
+  /// dlogits as they are multiplied, where they are rounded for that.
+  Value narrow;
 };
 } // namespace
 

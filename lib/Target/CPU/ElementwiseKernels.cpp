@@ -199,6 +199,81 @@ KernelLaunch CpuKernels::swigluGrad(int64_t n) {
       n);
 }
 
+//===----------------------------------------------------------------------===//
+// Casts
+//===----------------------------------------------------------------------===//
+
+// bf16 is the upper half of f32. Its conversions are integer operations, since
+// those that processors have for it flush what is subnormal.
+
+/// The same integer in every lane of `type`.
+static Value integer(KernelBuilder &k, Type type, int64_t value) {
+  TypedAttr attr = IntegerAttr::get(
+      getElementTypeOrSelf(type),
+      APInt(getElementTypeOrSelf(type).getIntOrFloatBitWidth(), value));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, attr);
+  return arith::ConstantOp::create(k.getBuilder(), attr);
+}
+
+static Value widenToF32(KernelBuilder &k, Value x) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Type type = k.withElement(x.getType(), k.f32());
+  if (getElementTypeOrSelf(x.getType()).isF32())
+    return x;
+  if (!getElementTypeOrSelf(x.getType()).isBF16())
+    return arith::ExtFOp::create(b, type, x);
+  Type bits = k.withElement(type, b.getI32Type());
+  Value half =
+      arith::BitcastOp::create(b, k.withElement(type, b.getIntegerType(16)), x);
+  Value upper = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, bits, half),
+                                      integer(k, bits, 16));
+  return arith::BitcastOp::create(b, type, upper);
+}
+
+static Value narrowTo(KernelBuilder &k, Value x, Type element) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Type type = k.withElement(x.getType(), element);
+  if (element.isF32())
+    return x;
+  if (!element.isBF16())
+    return arith::TruncFOp::create(b, type, x);
+  Type bitsType = k.withElement(type, b.getI32Type());
+  auto literal = [&](int64_t value) { return integer(k, bitsType, value); };
+  Value bits = arith::BitcastOp::create(b, bitsType, x);
+  Value sixteen = literal(16);
+  Value upper = arith::ShRUIOp::create(b, bits, sixteen);
+  // Half of the last place, less one where the even neighbour is below.
+  Value odd = arith::AndIOp::create(b, upper, literal(1));
+  Value half = arith::AddIOp::create(b, odd, literal(0x7FFF));
+  Value rounded =
+      arith::ShRUIOp::create(b, arith::AddIOp::create(b, bits, half), sixteen);
+  // A NaN whose upper half would be that of infinity becomes a quiet one.
+  Value quiet = arith::OrIOp::create(b, upper, literal(0x40));
+  Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
+  Value result = arith::SelectOp::create(b, isNan, quiet, rounded);
+  Value narrow = arith::TruncIOp::create(
+      b, k.withElement(type, b.getIntegerType(16)), result);
+  return arith::BitcastOp::create(b, type, narrow);
+}
+
+KernelLaunch CpuKernels::cast(int64_t n, Type from, Type to) {
+  std::string kind;
+  llvm::raw_string_ostream(kind) << "cast_" << from << "_to_" << to;
+  SmallVector<Type> types = {MemRefType::get({n}, from),
+                             MemRefType::get({n}, to)};
+  return elementwise(
+      getOrBuild(nameOf(kind, n), types,
+                 [&](KernelBuilder &k) {
+                   forBlocks(k, n, [&](Value at, Type type) {
+                     Num x = k.load(0, at, k.withElement(type, from));
+                     Value wide = widenToF32(k, x.value);
+                     k.store(k.num(narrowTo(k, wide, to)), 1, at);
+                   });
+                 }),
+      n);
+}
+
 KernelLaunch CpuKernels::sqrt(int64_t n) {
   OperandTypes types(module.getContext());
   types.f32({n, n});

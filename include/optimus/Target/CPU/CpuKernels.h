@@ -35,6 +35,7 @@ public:
   KernelLaunch sumLeading(int64_t rows, int64_t cols) override;
   KernelLaunch gelu(int64_t n, bool exact) override;
   KernelLaunch geluWithSlope(int64_t n, bool exact) override;
+  KernelLaunch cast(int64_t n, Type from, Type to) override;
   KernelLaunch sqrt(int64_t n) override;
   KernelLaunch swiglu(int64_t n) override;
   KernelLaunch swigluGrad(int64_t n) override;
