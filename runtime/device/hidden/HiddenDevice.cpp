@@ -206,11 +206,16 @@ Status HiddenDevice::read(Queue queue, void *to, const void *from,
 // Computation
 //===----------------------------------------------------------------------===//
 
-void HiddenDevice::setParameterVersion(uint64_t version) {
-  // What is on the queue still belongs to the version before.
-  (void)call(kCompute, [=, this] {
-    kernels->setParameterVersion(version);
-    return okStatus();
+Status HiddenDevice::pack(Queue queue, const optrt_pack_desc &desc,
+                          const float *src, float *dst) {
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const optrt_pack_desc &d = desc;
+    const float *from = d.trans ? at(src, d.cols, d.rows, d.ld)
+                                : at(src, d.rows, d.cols, d.ld);
+    float *to = at(dst, d.elements);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->pack(kCompute, d, from, to);
   });
 }
 
@@ -222,8 +227,9 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
     const optrt_gemm_desc &d = desc;
     const float *left = d.trans_a ? at(a, d.k, d.m, d.lda)
                                   : at(a, d.m, d.k, d.lda);
-    const float *right = d.trans_b ? at(b, d.n, d.k, d.ldb)
-                                   : at(b, d.k, d.n, d.ldb);
+    const float *right = d.packed_b  ? at(b, d.ldb)
+                         : d.trans_b ? at(b, d.n, d.k, d.ldb)
+                                     : at(b, d.k, d.n, d.ldb);
     float *product = at(c, d.m, d.n, d.ldc);
     const float *row = at(bias, d.n), *matrix = at(extra, d.m, d.n, d.ld_extra);
     OPTRT_RETURN_IF_ERROR(at.status);
