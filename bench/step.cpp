@@ -88,7 +88,7 @@ std::string nameOf(const CommandT &command, const GemmT &gemm) {
       command.operands.size() > 3 && command.operands[3]->address != kNone;
   return concat("gemm ", gemm.m, "x", gemm.n, "x", gemm.k,
                 gemm.trans_a ? " T" : " N", gemm.trans_b ? "T" : "N",
-                gemm.weight != Weight::None ? " weight" : "",
+                gemm.packed_b ? " packed" : "",
                 gemm.accumulate ? " +=" : "", hasBias ? " bias" : "",
                 gemm.epilogue == Epilogue::Add   ? " add"
                 : gemm.epilogue == Epilogue::Mul ? " mul"

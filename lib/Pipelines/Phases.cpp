@@ -77,9 +77,11 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
   functions.addPass(ccl::createGroupProductsPass());
 }
 
-static void addExec(OpPassManager &passes, const PhaseOptions &) {
+static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   passes.addPass(createRecordLayoutsPass());
-  passes.addPass(createToExecPass());
+  ToExecPassOptions exec;
+  exec.cpu = options.cpu;
+  passes.addPass(createToExecPass(exec));
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

@@ -88,6 +88,8 @@ Status BoundProgram::submit(Rank &rank, Site site) {
   case Action::Gemm:
     return rank.gemm(site, gemms[command.descriptor], f(0), f(1), f(2), f(3),
                      f(4));
+  case Action::PackMatrix:
+    return rank.pack(site, packs[command.descriptor], f(0), f(1));
   case Action::Launch: {
     const Launch &launch = launches[command.descriptor];
     return rank.launch(site, launch.desc, launch.kernel, p);

@@ -96,6 +96,7 @@ private:
   /// Of commands that are awaited, in the call that is under way.
   std::vector<Event> events;
   std::vector<optrt_gemm_desc> gemms;
+  std::vector<optrt_pack_desc> packs;
   std::vector<Launch> launches;
   std::vector<optrt_copy_desc> copies;
   std::vector<optrt_attention_desc> attentions;

@@ -83,6 +83,7 @@ Status ProgramBinder::bind() {
   result.commands.reserve(count);
   result.pointers.reserve(numPointers);
   result.gemms.reserve(count);
+  result.packs.reserve(count);
   result.launches.reserve(count);
   result.copies.reserve(count);
   result.attentions.reserve(count);
@@ -238,6 +239,15 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     bound.descriptor = result.gemms.size();
     status = bind(*command.action.AsGemm(), command);
     break;
+  case Action::PackMatrix: {
+    const PackMatrixT &pack = *command.action.AsPackMatrix();
+    bound.descriptor = result.packs.size();
+    OPTRT_RETURN_IF_ERROR(expectTypes(command));
+    addPointers(command, 2);
+    append(result.packs,
+           {pack.rows, pack.cols, pack.ld, pack.elements, pack.trans});
+    break;
+  }
   case Action::Launch:
     bound.descriptor = result.launches.size();
     status = bind(*command.action.AsLaunch(), command);
@@ -302,9 +312,9 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
       result.gemms,
       {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
        gemm.trans_a, gemm.trans_b, gemm.accumulate,
-       static_cast<int32_t>(gemm.epilogue), hasBias,
-       static_cast<int32_t>(gemm.weight), typeOf(command, 0),
-       typeOf(command, 2), typeOf(command, 3), typeOf(command, 4)});
+       static_cast<int32_t>(gemm.epilogue), hasBias, gemm.packed_b,
+       typeOf(command, 0), typeOf(command, 2), typeOf(command, 3),
+       typeOf(command, 4)});
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();

@@ -129,6 +129,12 @@ Status Rank::gemm(Site site, const optrt_gemm_desc &desc, const void *a,
                 device->gemm(site.queue, desc, a, b, c, bias, extra));
 }
 
+Status Rank::pack(Site site, const optrt_pack_desc &desc, const float *src,
+                  float *dst) {
+  beginLocal(site.number);
+  return report(site.number, "pack", device->pack(site.queue, desc, src, dst));
+}
+
 Status Rank::launch(Site site, const optrt_launch_desc &desc,
                     optrt_kernel kernel, void *const *args) {
   beginLocal(site.number);

@@ -211,10 +211,6 @@ Status Session::buildRank(LocalRank &rank) {
   return okStatus();
 }
 
-void Session::parametersChanged(LocalRank &rank) {
-  rank.context.device->setParameterVersion(parameterVersion);
-}
-
 StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
   const Mesh &mesh = library.manifest().mesh;
   std::ostringstream own;

@@ -17,18 +17,15 @@
 namespace optrt {
 
 Status Session::initialize(uint64_t seed) {
-  ++parameterVersion;
   return team->run([&](int i) -> Status {
     for (int64_t buffer : held)
       if (manifest().buffers[buffer].init)
         OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, seed));
-    parametersChanged(*ranks[i]);
     return okStatus();
   });
 }
 
 StatusOr<int64_t> Session::perturb(uint64_t seed) {
-  ++parameterVersion;
   std::vector<int64_t> parameters =
       manifest().buffersOfLifetime(Lifetime::Parameter);
   std::vector<std::atomic<bool>> moved(parameters.size());
@@ -42,7 +39,6 @@ StatusOr<int64_t> Session::perturb(uint64_t seed) {
       if (some)
         moved[p] = true;
     }
-    parametersChanged(*ranks[i]);
     return okStatus();
   }));
   return std::count(moved.begin(), moved.end(), true);
@@ -103,19 +99,14 @@ void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
 
 Status Session::reset(Reset when) {
   std::vector<int64_t> buffers;
-  bool parameters = false;
   for (int64_t buffer : held)
-    if (manifest().buffers[buffer].reset == when) {
+    if (manifest().buffers[buffer].reset == when)
       buffers.push_back(buffer);
-      parameters |= manifest().buffers[buffer].lifetime == Lifetime::Parameter;
-    }
   if (buffers.empty())
     return okStatus();
-  parameterVersion += parameters;
   return team->run([&](int i) -> Status {
     for (int64_t buffer : buffers)
       OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, /*seed=*/0));
-    parametersChanged(*ranks[i]);
     return okStatus();
   });
 }

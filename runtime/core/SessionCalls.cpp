@@ -18,13 +18,9 @@ std::size_t Session::addCallable(Callable callable) {
     if (callables[i].function == callable.function &&
         callables[i].buffers == callable.buffers)
       return i;
-  for (std::size_t i = 0; i != callable.buffers.size(); ++i) {
-    const Buffer &buffer = manifest().buffers[callable.buffers[i]];
-    callable.readsBatch |= buffer.filledBy == FilledBy::Data;
-    callable.updatesParameters |=
-        buffer.lifetime == Lifetime::Parameter &&
-        callable.function->args[i].access != Access::Read;
-  }
+  for (int64_t buffer : callable.buffers)
+    callable.readsBatch |=
+        manifest().buffers[buffer].filledBy == FilledBy::Data;
   callables.push_back(std::move(callable));
   return callables.size() - 1;
 }
@@ -91,9 +87,6 @@ Status Session::submit(const Callable &callable) {
   OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
   OPTRT_RETURN_IF_ERROR(checkFilled(callable));
   OPTRT_RETURN_IF_ERROR(reset(Reset::Call));
-  const bool updates = callable.updatesParameters;
-  if (updates)
-    ++parameterVersion;
   const std::size_t number = &callable - callables.data();
   auto start = [this, number](int i) -> Status {
     LocalRank &rank = *ranks[i];
@@ -102,12 +95,8 @@ Status Session::submit(const Callable &callable) {
     rank.context.resetCounters();
     return rank.programs[number].run(rank.context);
   };
-  auto finish = [this, updates](int i) -> Status {
-    LocalRank &rank = *ranks[i];
-    OPTRT_RETURN_IF_ERROR(rank.context.device->synchronize());
-    if (updates)
-      parametersChanged(rank);
-    return okStatus();
+  auto finish = [this](int i) -> Status {
+    return ranks[i]->context.device->synchronize();
   };
   return team->submit(std::move(start), std::move(finish));
 }

@@ -71,7 +71,6 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
 }
 
 Status Session::load(const Checkpoint &checkpoint) {
-  ++parameterVersion;
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     RankBuffers &buffers = ranks[i]->buffers;
     for (int64_t index : held) {
@@ -82,7 +81,6 @@ Status Session::load(const Checkpoint &checkpoint) {
         OPTRT_RETURN_IF_ERROR(
             buffers.initialize(index, checkpoint.state().seed));
     }
-    parametersChanged(*ranks[i]);
     return okStatus();
   }));
   return checkpoint.checkUnchanged();

@@ -103,8 +103,9 @@ std::string printable(std::string text) {
 
 std::string_view actionName(Action action) {
   static constexpr std::string_view names[] = {
-      "nothing",        "gemm",       "launch", "copy",    "fill", "attention",
-      "attention_grad", "collective", "send",   "receive", "wait"};
+      "nothing", "gemm",      "pack",           "launch",     "copy",
+      "fill",    "attention", "attention_grad", "collective", "send",
+      "receive", "wait"};
   return names[static_cast<int>(action)];
 }
 

@@ -11,6 +11,7 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace optimus_support::program {
@@ -94,6 +95,7 @@ public:
                    actionName(command.action.type), ")"));
       OPTRT_RETURN_IF_ERROR(status);
     }
+    OPTRT_RETURN_IF_ERROR(checkPacked());
     return checkOrder(target, table, function, mesh);
   }
 
@@ -236,6 +238,30 @@ private:
       if ((buffer.category != kNone && !isText(buffer.category)) ||
           !std::all_of(buffer.values.begin(), buffer.values.end(), isText))
         return wrong(concat("buffer ", i, " has names that are not there"));
+    }
+    return okStatus();
+  }
+
+  /// That what a product reads as packed is what the last PackMatrix to that address
+  /// wrote.
+  Status checkPacked() {
+    std::map<uint32_t, const PackMatrixT *> packed;
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      if (const PackMatrixT *pack = command.action.AsPackMatrix())
+        packed[command.operands[1]->address] = pack;
+      const GemmT *gemm = command.action.AsGemm();
+      if (!gemm || !gemm->packed_b)
+        continue;
+      const auto found = packed.find(command.operands[1]->address);
+      if (found == packed.end() || found->second->rows != gemm->k ||
+          found->second->cols != gemm->n ||
+          found->second->elements != gemm->ldb)
+        return wrong(concat(describe(target, table, function, number),
+                            " reads a packed B of ", gemm->k, " x ", gemm->n,
+                            " in ", gemm->ldb,
+                            " elements; expected an earlier pack of such a "
+                            "one at the same address"));
     }
     return okStatus();
   }

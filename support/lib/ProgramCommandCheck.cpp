@@ -62,6 +62,8 @@ private:
     switch (action) {
     case Action::Gemm:
       return check(*command.action.AsGemm());
+    case Action::PackMatrix:
+      return check(*command.action.AsPackMatrix());
     case Action::Launch:
       return check(*command.action.AsLaunch());
     case Action::Copy:
@@ -106,12 +108,23 @@ private:
   }
 
   Status check(const GemmT &gemm) {
-    if (!isKnown(gemm.epilogue, Epilogue::Mul) ||
-        !isKnown(gemm.weight, Weight::B))
-      return wrong("has an epilogue or a weight that is not known");
+    if (!isKnown(gemm.epilogue, Epilogue::Mul))
+      return wrong("has an epilogue that is not known");
     if (gemm.accumulate && gemm.epilogue == Epilogue::Mul)
       return wrong("accumulates and multiplies; expected one of the two");
+    if (gemm.packed_b && (gemm.trans_b || gemm.batch != 1))
+      return wrong("has a packed B that is transposed, or one of several; "
+                   "expected packed what is multiplied, once");
     return checkScalar(gemm.rows, gemm.m);
+  }
+
+  /// Other sizes shapes tell about.
+  Status check(const PackMatrixT &pack) {
+    const CheckedSize all = CheckedSize(pack.rows) * pack.cols;
+    if (all.isAtMost(kMaxElements) && !all.isAtMost(pack.elements))
+      return wrong(concat("packs ", pack.rows, " x ", pack.cols,
+                          " elements into ", pack.elements));
+    return okStatus();
   }
 
   Status check(const LaunchT &launch) {
@@ -320,6 +333,7 @@ private:
   Status checkTypes() const {
     switch (command.action.type) {
     case Action::Gemm:
+    case Action::PackMatrix:
     case Action::Copy:
       return expectOneType({0, 1});
     case Action::Attention:

@@ -146,9 +146,11 @@ private:
       flag(gemm->accumulate, "accumulate");
       flag(gemm->epilogue == Epilogue::Add, "add");
       flag(gemm->epilogue == Epilogue::Mul, "mul");
-      flag(gemm->weight == Weight::A, "weight=a");
-      flag(gemm->weight == Weight::B, "weight=b");
+      flag(gemm->packed_b, "packed_b");
       scalar(gemm->rows, "rows");
+    } else if (const PackMatrixT *pack = command.action.AsPackMatrix()) {
+      text += concat(" ", pack->rows, "x", pack->cols);
+      flag(pack->trans, "trans");
     } else if (const LaunchT *launch = command.action.AsLaunch()) {
       text += concat(" extent=", launch->extent, " grain=", launch->grain);
       scalar(launch->iterations, "iterations");

@@ -62,17 +62,28 @@ Shapes shapes(const GemmT &gemm, Sizes &size) {
                   0);
   };
   const Access written = gemm.accumulate ? Access::Update : Access::Write;
+  if (gemm.packed_b)
+    size.positive({gemm.ldb});
   return {batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
                   gemm.trans_a ? gemm.m : gemm.k, gemm.lda,
                   gemm.batch_stride_a),
-          batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
-                  gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
-                  gemm.batch_stride_b),
+          gemm.packed_b
+              ? matrix("b", Access::Read, 1, gemm.ldb, 0)
+              : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
+                        gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
+                        gemm.batch_stride_b),
           batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
           optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
           onlyIf(gemm.epilogue != Epilogue::None,
                  matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
           workspace()};
+}
+
+Shapes shapes(const PackMatrixT &pack, Sizes &size) {
+  size.positive({pack.rows, pack.cols, pack.elements});
+  return {matrix("src", Access::Read, pack.trans ? pack.cols : pack.rows,
+                 pack.trans ? pack.rows : pack.cols, pack.ld),
+          matrix("dst", Access::Write, 1, pack.elements, 0)};
 }
 
 /// [batch·positions, heads·head_dim] of q, k and v.
@@ -167,6 +178,9 @@ std::optional<std::vector<OperandShape>> shapesOf(const ActionUnion &action,
   switch (action.type) {
   case Action::Gemm:
     result = shapes(*action.AsGemm(), size);
+    break;
+  case Action::PackMatrix:
+    result = shapes(*action.AsPackMatrix(), size);
     break;
   case Action::Copy: {
     const CopyT &copy = *action.AsCopy();

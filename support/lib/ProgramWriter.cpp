@@ -208,12 +208,20 @@ uint32_t FunctionWriter::add(ActionUnion action,
 
 uint32_t FunctionWriter::gemm(GemmT gemm, const GemmViews &views) {
   setIfZero(gemm.lda, gemm.trans_a ? gemm.m : gemm.k);
-  setIfZero(gemm.ldb, gemm.trans_b ? gemm.k : gemm.n);
+  setIfZero(gemm.ldb, gemm.packed_b  ? views.b.elements
+                      : gemm.trans_b ? gemm.k
+                                     : gemm.n);
   setIfZero(gemm.ldc, gemm.n);
   if (gemm.epilogue != Epilogue::None)
     setIfZero(gemm.ld_extra, gemm.n);
   return add(unite(std::move(gemm)), {views.a, views.b, views.c, views.bias,
                                       views.extra, views.workspace});
+}
+
+uint32_t FunctionWriter::pack(PackMatrixT pack, View src, View dst) {
+  setIfZero(pack.ld, pack.trans ? pack.rows : pack.cols);
+  setIfZero(pack.elements, dst.elements);
+  return add(unite(std::move(pack)), {src, dst});
 }
 
 uint32_t FunctionWriter::launch(const std::string &kernel,

@@ -53,6 +53,88 @@ TEST_F(BatchedProduct, HasStridesThatAreNotNegative) {
   refuse("has sizes or leading dimensions that are not positive, or do not fit");
 }
 
+class PackedProduct : public ProgramRoom {
+protected:
+  PackedProduct() {
+    gemm.m = 2;
+    gemm.n = pack.cols = 3;
+    gemm.k = pack.rows = 4;
+    gemm.packed_b = true;
+  }
+  void multiply(View b) {
+    f.gemm(gemm, {.a = part(0, 8), .b = b, .c = part(8, 6)});
+  }
+
+  GemmT gemm;
+  PackMatrixT pack;
+  View packed = part(32, 16);
+};
+
+TEST_F(PackedProduct, ReadsWhatWasPacked) {
+  pack.trans = true;
+  f.pack(pack, part(16, 12), packed);
+  multiply(packed);
+  accept("0 compute: pack 4x3 trans read src=arena0[64]:12f32 write "
+         "dst=arena0[128]:16f32 bytes=112\n"
+         "1 compute: gemm 2x3x4 packed_b read a=arena0[0]:8f32 read "
+         "b=arena0[128]:16f32 write c=arena0[32]:6f32 flops=48 bytes=120\n");
+}
+
+TEST_F(PackedProduct, IsPackedBefore) {
+  multiply(packed);
+  f.pack(pack, part(16, 12), packed);
+  refuse("command 0 (gemm) reads a packed B of 4 x 3 in 16 elements; expected "
+         "an earlier pack of such a one at the same address");
+}
+
+TEST_F(PackedProduct, IsPackedAtItsAddress) {
+  f.pack(pack, part(16, 12), packed);
+  multiply(part(40, 16));
+  refuse("command 1 (gemm) reads a packed B");
+}
+
+TEST_F(PackedProduct, IsPackedForItsShape) {
+  f.pack(pack, part(16, 12), packed);
+  std::swap(pack.rows, pack.cols);
+  f.pack(pack, part(16, 12), packed);
+  multiply(packed);
+  refuse("command 2 (gemm) reads a packed B of 4 x 3");
+}
+
+TEST_F(PackedProduct, HasRoomForTheMatrix) {
+  f.pack(pack, part(16, 12), part(32, 11));
+  refuse("command 0 (pack): packs 4 x 3 elements into 11");
+}
+
+TEST_F(PackedProduct, EndsInItsArena) {
+  f.pack(pack, part(16, 12), part(50, 16));
+  refuse("operand 1: touches bytes [200, 264) of a base of 256");
+}
+
+TEST_F(PackedProduct, HasSizesThatArePositive) {
+  pack.rows = 0;
+  f.pack(pack, part(16, 12), packed);
+  refuse("has sizes or leading dimensions that are not positive, or do not fit");
+}
+
+TEST_F(PackedProduct, IsOfOneType) {
+  f.pack(pack, part(16, 12), part(32, 16, ElementType::BF16));
+  refuse("operand 1 is of bf16; expected f32, as operand 0 is");
+}
+
+TEST_F(PackedProduct, IsNotTransposedAgain) {
+  gemm.trans_b = true;
+  f.pack(pack, part(16, 12), packed);
+  multiply(packed);
+  refuse("command 1 (gemm): has a packed B that is transposed");
+}
+
+TEST_F(PackedProduct, LiesApartFromTheMatrix) {
+  f.pack(pack, part(16, 12), part(20, 16));
+  refuse("command 0 (pack) writes memory of operand 1 that it touches as "
+         "operand 0");
+}
+
 class Workspace : public ProgramRoom {
 protected:
   static GemmT product() {

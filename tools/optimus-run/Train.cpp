@@ -236,8 +236,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   else
     for (const Traffic &axis : calls->traffic())
       bytesOfAStep += axis.bytes;
-  // Packed weights may still appear in the second step.
-  if (step <= plan().firstStep + 1 || step == hyper.steps)
+  if (step == plan().firstStep || step == hyper.steps)
     largestRank = session->largestRankMemory();
   progress.step(last);
 

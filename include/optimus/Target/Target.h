@@ -19,10 +19,34 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace mlir::optimus {
+
+/// A processor that code is for, as far as lowering asks.
+struct Processor {
+  /// The features of its instruction set, by LLVM's names and sorted.
+  std::vector<std::string> features;
+
+  bool has(StringRef feature) const {
+    return llvm::binary_search(features, feature);
+  }
+};
+
+/// A product C[m,n] = op(A)[m,k]·op(B)[k,n], as far as a target asks.
+struct GemmShape {
+  int64_t m, n, k;
+  bool transA, transB;
+  /// Whether a bias or a matrix is added before C is stored.
+  bool adds;
+  /// Whether the rows of A and those of C lie one after the other.
+  bool isDense;
+};
 
 class Target {
 public:
@@ -44,9 +68,15 @@ public:
   /// not, rows are packed before and unpacked after.
   virtual bool movesStrided(exec::CollectiveKind kind) const = 0;
 
-  /// Whether its products are faster from copies of weights, packed once a
-  /// step. Products then say which operand is a weight.
-  virtual bool packsWeights() const = 0;
+  /// The processor of a name that --mcpu takes, or why there is none.
+  virtual llvm::Expected<Processor> getProcessor(StringRef name) const = 0;
+
+  /// Where such a product is faster from a weight B that was packed before, so
+  /// much that packing it once a call pays: how many elements the packed B
+  /// takes at most. Nothing elsewhere.
+  virtual std::optional<int64_t>
+  getPackedElements(const GemmShape &shape,
+                    const Processor &processor) const = 0;
 
   /// Adds the dialects that kernels are made of.
   virtual void getDependentDialects(DialectRegistry &registry) const = 0;

@@ -17,7 +17,6 @@ using namespace mlir::optimus;
 
 // Enumerations of the two sides have the same values.
 static_assert(int(exec::Epilogue::Mul) == int(program::Epilogue::Mul) &&
-              int(exec::Weight::B) == int(program::Weight::B) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
@@ -38,10 +37,22 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
   gemm.trans_b = op.getTransB();
   gemm.accumulate = op.getAccumulate();
   gemm.epilogue = static_cast<program::Epilogue>(op.getEpilogue());
-  gemm.weight = static_cast<program::Weight>(op.getWeight());
+  gemm.packed_b = op.getPackedB();
   return builder.setAction(
       command, std::move(gemm),
       {op.getA(), op.getB(), op.getC(), op.getBias(), op.getExtra()});
+}
+
+static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,
+                               program::CommandT &command) {
+  program::PackMatrixT pack;
+  pack.rows = op.getRows();
+  pack.cols = op.getCols();
+  pack.ld = op.getLd();
+  pack.trans = op.getTrans();
+  pack.elements = cast<MemRefType>(op.getDst().getType()).getNumElements();
+  return builder.setAction(command, std::move(pack),
+                           {op.getSrc(), op.getDst()});
 }
 
 /// A kernel touches what it is given: operands say so, no shape does.
@@ -176,6 +187,6 @@ void mlir::optimus::registerProgramActions(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
     attachActions<exec::AttentionOp, exec::AttentionGradOp,
                   exec::CollectiveStartOp, exec::CopyOp, exec::GemmOp,
-                  exec::LaunchOp, exec::WaitOp>(*context);
+                  exec::LaunchOp, exec::PackOp, exec::WaitOp>(*context);
   });
 }

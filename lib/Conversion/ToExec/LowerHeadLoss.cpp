@@ -92,13 +92,10 @@ private:
     }
     Value table = lowering.getBuffer(op.table);
     Value chunkLogits = lowering.slice(logits, 0, rows * vocab);
-    exec::Weight weight = lowering.getWeight(op.h, op.table);
-    if (weight == exec::Weight::A)
-      weight = exec::Weight::None;
     Gemm product{rows,        vocab,           hidden,
                  {h, hidden}, {table, hidden}, {chunkLogits, vocab}};
     product.transB = true;
-    product.weight = weight;
+    product.isWeightB = isParameter(op.table);
     if (op.bias)
       product.bias = lowering.getBuffer(op.bias);
     lowering.gemm(product);
@@ -110,7 +107,7 @@ private:
                     {read(chunkSums), read(targets),
                      write(lowering.slice(losses, begin, rows))});
     if (op.dh)
-      lowerGradient(begin, rows, h, chunkLogits, chunkSums, targets, weight);
+      lowerGradient(begin, rows, h, chunkLogits, chunkSums, targets);
   }
 
   void allReduce(Value buffer, exec::Reduction reduction) {
@@ -146,7 +143,7 @@ private:
   }
 
   void lowerGradient(int64_t begin, int64_t rows, Value h, Value chunkLogits,
-                     Value chunkSums, Value targets, exec::Weight weight) {
+                     Value chunkSums, Value targets) {
     // With the vocabulary whole, lowerSoftmax has done it.
     if (!op.axis.empty())
       lowering.launch(kernels.logitsGrad(rows, vocab),
@@ -177,7 +174,7 @@ private:
                  {dlogits, vocab},
                  {lowering.getBuffer(op.table), hidden},
                  {wholeDh, hidden}};
-    product.weight = weight;
+    product.isWeightB = isParameter(op.table);
     lowering.gemm(product);
     if (isGathered)
       lowering.collective({exec::CollectiveKind::ReduceScatter,

@@ -44,7 +44,7 @@ static void lowerMatmul(MatmulOp op, Lowering &lowering) {
             {result, n}};
   gemm.transA = op.getTransposeA();
   gemm.transB = op.getTransposeB();
-  gemm.weight = lowering.getWeight(op.getA(), op.getB());
+  gemm.isWeightB = isParameter(op.getB());
   if (op.getBias())
     gemm.bias = lowering.getBuffer(op.getBias());
   if (Value scale = op.getScale()) {

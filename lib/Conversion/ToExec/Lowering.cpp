@@ -63,14 +63,51 @@ Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
                                buffer, offset);
 }
 
-void Lowering::gemm(const Gemm &gemm) {
-  exec::GemmOp::create(builder, location, gemm.a.buffer, gemm.b.buffer,
-                       gemm.c.buffer, gemm.bias, gemm.extra.buffer, gemm.m,
-                       gemm.n, gemm.k, gemm.a.ld, gemm.b.ld, gemm.c.ld,
-                       gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
-                       gemm.transB, gemm.accumulate, gemm.epilogue, gemm.weight,
-                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+Value Lowering::getPacked(const Gemm &gemm) {
+  if (!gemm.isWeightB)
+    return nullptr;
+  bool isDense =
+      gemm.a.ld == (gemm.transA ? gemm.m : gemm.k) && gemm.c.ld == gemm.n;
+  bool adds = gemm.bias || gemm.epilogue == exec::Epilogue::Add;
+  std::optional<int64_t> elements = target.getPackedElements(
+      {gemm.m, gemm.n, gemm.k, gemm.transA, gemm.transB, adds, isDense},
+      processor);
+  if (!elements)
+    return nullptr;
+  SmallVectorImpl<PackedWeight> &known = packedWeights[gemm.b.buffer];
+  auto isSame = [&](const PackedWeight &other) {
+    return std::tie(other.n, other.k, other.ld, other.trans) ==
+           std::tie(gemm.n, gemm.k, gemm.b.ld, gemm.transB);
+  };
+  if (auto *found = llvm::find_if(known, isSame); found != known.end())
+    return found->packed;
+  auto argument = cast<BlockArgument>(gemm.b.buffer);
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    OptimusDialect::kParam);
+  Value packed = allocate(MemRefType::get({*elements}, builder.getF32Type()),
+                          "packed weight", /*name=*/StringAttr(),
+                          builder.getArrayAttr(name));
+  exec::PackOp::create(builder, location, gemm.b.buffer, packed, gemm.k,
+                       gemm.n, gemm.b.ld, gemm.transB, /*id=*/IntegerAttr(),
+                       /*queue=*/StringAttr(),
                        /*after=*/DenseI32ArrayAttr());
+  known.push_back({gemm.n, gemm.k, gemm.b.ld, gemm.transB, packed});
+  return packed;
+}
+
+void Lowering::gemm(const Gemm &gemm) {
+  Value packed = getPacked(gemm);
+  Value b = packed ? packed : gemm.b.buffer;
+  int64_t ldb = packed ? cast<MemRefType>(b.getType()).getNumElements()
+                       : gemm.b.ld;
+  exec::GemmOp::create(
+      builder, location, gemm.a.buffer, b, gemm.c.buffer, gemm.bias,
+      gemm.extra.buffer, gemm.m, gemm.n, gemm.k, gemm.a.ld, ldb, gemm.c.ld,
+      gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
+      gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
+      /*packed_b=*/packed != nullptr, /*id=*/IntegerAttr(),
+      /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
@@ -149,21 +186,11 @@ Value Lowering::createPartOffset(Type type, int64_t dim, int64_t stride) {
       cast<RankedTensorType>(type).getDimSize(dim) * stride, axes);
 }
 
-/// Whether a tensor is a parameter. Its buffer is updated after its last use,
-/// so that within the function it never changes before.
-static bool isParameter(Value tensor) {
+bool mlir::optimus::isParameter(Value tensor) {
   auto argument = dyn_cast<BlockArgument>(tensor);
   if (!argument)
     return false;
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   return static_cast<bool>(
       function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam));
-}
-
-exec::Weight Lowering::getWeight(Value a, Value b) const {
-  if (!target.packsWeights())
-    return exec::Weight::None;
-  if (isParameter(b))
-    return exec::Weight::B;
-  return isParameter(a) ? exec::Weight::A : exec::Weight::None;
 }

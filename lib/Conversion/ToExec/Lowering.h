@@ -32,7 +32,8 @@ struct Gemm {
   Value bias = {};
   exec::Epilogue epilogue = exec::Epilogue::None;
   Matrix extra = {};
-  exec::Weight weight = exec::Weight::None;
+  /// Whether B is a weight, which may be packed.
+  bool isWeightB = false;
 };
 
 /// What exec.collective_start does; see its description.
@@ -68,9 +69,11 @@ inline KernelBuffer update(Value buffer) {
 class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
-           KernelLibrary &kernels, const BufferAssignment &assignment)
-      : builder(builder), mesh(mesh), target(target), kernels(kernels),
-        assignment(assignment), values(assignment.getBuffers().size()) {}
+           const Processor &processor, KernelLibrary &kernels,
+           const BufferAssignment &assignment)
+      : builder(builder), mesh(mesh), target(target), processor(processor),
+        kernels(kernels), assignment(assignment),
+        values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 
@@ -103,6 +106,7 @@ public:
   /// Elements [offset, offset + extent) of a buffer; the buffer if that is all.
   Value slice(Value buffer, int64_t offset, int64_t extent);
 
+  /// Packs a weight before the first of its products that gains by that.
   void gemm(const Gemm &gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
@@ -124,10 +128,16 @@ public:
   /// `stride`.
   Value createPartOffset(Type type, int64_t dim, int64_t stride = 1);
 
-  /// Which operand of a product is a parameter, if the target wants to know.
-  exec::Weight getWeight(Value a, Value b) const;
-
 private:
+  /// A weight that was packed: [k,n] with rows `ld` apart, or [n,k].
+  struct PackedWeight {
+    int64_t n, k, ld;
+    bool trans;
+    Value packed;
+  };
+
+  /// B in the target's layout, or null where it is to be read as it lies.
+  Value getPacked(const Gemm &gemm);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);
   /// Moves matrices as they lie.
@@ -138,10 +148,16 @@ private:
 
   MeshOp mesh;
   const Target &target;
+  const Processor &processor;
   KernelLibrary &kernels;
   const BufferAssignment &assignment;
   SmallVector<Value> values;
+  llvm::DenseMap<Value, SmallVector<PackedWeight, 1>> packedWeights;
 };
+
+/// Whether a tensor is a parameter. Its buffer is updated after its last use,
+/// so that within the function it never changes before.
+bool isParameter(Value tensor);
 
 /// The number of elements of a tensor.
 int64_t getNumElements(Value tensor);

@@ -71,7 +71,9 @@ Gemm PanelProduct::getGemm() {
             {}};
   gemm.transA = transA;
   gemm.transB = op.getTransposeB();
-  gemm.weight = getStationaryWeight();
+  // Only an operand that stays is the same buffer in every step.
+  gemm.isWeightB =
+      stationary == ccl::ProductForm::B && isParameter(op.getB());
   return gemm;
 }
 
@@ -115,12 +117,4 @@ LogicalResult PanelProduct::describePanels(PanelOperand &operand, int tensor,
   (operand.streamsRows ? operand.panelRows : operand.panelCols) /=
       operand.numLocal;
   return success();
-}
-
-exec::Weight PanelProduct::getStationaryWeight() {
-  exec::Weight weight = lowering.getWeight(op.getA(), op.getB());
-  bool stays =
-      (weight == exec::Weight::A && stationary == ccl::ProductForm::A) ||
-      (weight == exec::Weight::B && stationary == ccl::ProductForm::B);
-  return stays ? weight : exec::Weight::None;
 }

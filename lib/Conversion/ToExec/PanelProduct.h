@@ -74,8 +74,6 @@ private:
   RankedTensorType getType(int tensor);
   LogicalResult describePanels(PanelOperand &operand, int tensor,
                                int64_t position, StringRef axis);
-  /// Only an operand that stays is the same buffer in every step.
-  exec::Weight getStationaryWeight();
 
   Lowering &lowering;
   PanelOperand::Group streamed = PanelOperand::K;

@@ -51,8 +51,9 @@ namespace {
 class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
-                    KernelLibrary &kernels)
-      : function(function), target(target), kernels(kernels) {}
+                    const Processor &processor, KernelLibrary &kernels)
+      : function(function), target(target), processor(processor),
+        kernels(kernels) {}
 
   LogicalResult run() {
     if (failed(check()))
@@ -74,6 +75,9 @@ public:
 
   int64_t getNumInPlace() const { return assignment.getNumInPlace(); }
   int64_t getNumCommands() const { return numCommands; }
+  int64_t getNumPacked() {
+    return llvm::range_size(converted.getOps<exec::PackOp>());
+  }
   int64_t getNumAllocations() {
     int64_t count = 0;
     converted.walk([&](exec::AllocOp) { ++count; });
@@ -151,8 +155,8 @@ private:
 
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
-    Lowering lowering(builder, optimus::getMesh(function), target, kernels,
-                      assignment);
+    Lowering lowering(builder, optimus::getMesh(function), target, processor,
+                      kernels, assignment);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
       if (buffer.kind == Buffer::Argument)
@@ -198,6 +202,7 @@ private:
 
   func::FuncOp function;
   const Target &target;
+  const Processor &processor;
   KernelLibrary &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
@@ -215,11 +220,17 @@ public:
   }
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (findTarget(target))
-      return success();
-    return emitError(UnknownLoc::get(context))
-           << "unknown target '" << target << "'; known are "
-           << llvm::join(getTargetNames(), ", ");
+    const Target *known = findTarget(target);
+    if (!known)
+      return emitError(UnknownLoc::get(context))
+             << "unknown target '" << target << "'; known are "
+             << llvm::join(getTargetNames(), ", ");
+    llvm::Expected<Processor> found = known->getProcessor(cpu);
+    if (!found)
+      return emitError(UnknownLoc::get(context))
+             << "mcpu: " << llvm::toString(found.takeError());
+    processor = std::move(*found);
+    return success();
   }
 
   void runOnOperation() override {
@@ -229,13 +240,17 @@ public:
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, *kernels);
+      FunctionConverter converter(function, device, processor, *kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();
       numAllocations += converter.getNumAllocations();
       numInPlace += converter.getNumInPlace();
+      numPacked += converter.getNumPacked();
     }
   }
+
+private:
+  Processor processor;
 };
 } // namespace

@@ -8,6 +8,7 @@
 
 #include "optimus/Target/CPU/CpuDevice.h"
 
+#include "optimus/Target/CPU/CodeGen.h"
 #include "optimus/Target/CPU/CpuKernels.h"
 #include "optimus/Target/Target.h"
 
@@ -28,8 +29,28 @@ public:
   /// Threads and MPI's types read and write rows where they lie.
   bool movesStrided(exec::CollectiveKind) const override { return true; }
 
-  /// oneDNN multiplies from blocked layouts.
-  bool packsWeights() const override { return true; }
+  llvm::Expected<Processor> getProcessor(StringRef name) const override {
+    llvm::Expected<CpuTarget> target = CpuTarget::get(name);
+    if (!target)
+      return target.takeError();
+    return Processor{target->required};
+  }
+
+  /// oneDNN multiplies f32 from blocks of 16 rows and up to 64 columns, on
+  /// processors with AVX-512 and where it can read A and write C as they lie.
+  /// A B that lies as it is multiplied its sgemm takes as fast; transposed that
+  /// is up to a quarter slower, and a sum costs a pass of its own.
+  std::optional<int64_t>
+  getPackedElements(const GemmShape &shape,
+                    const Processor &processor) const override {
+    constexpr StringLiteral needed[] = {"avx512f", "avx512bw", "avx512dq",
+                                        "avx512vl"};
+    bool hasBlocks = llvm::all_of(
+        needed, [&](StringRef feature) { return processor.has(feature); });
+    if (!hasBlocks || !shape.isDense || !(shape.transB || shape.adds))
+      return std::nullopt;
+    return int64_t(llvm::alignTo(shape.k, 16) * llvm::alignTo(shape.n, 64));
+  }
 
   void getDependentDialects(DialectRegistry &registry) const override {
     CpuKernels::getDependentDialects(registry);

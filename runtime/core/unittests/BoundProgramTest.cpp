@@ -228,6 +228,26 @@ TEST_F(BoundProgramTest, ExtentsAreReadWhenTheyAreExecuted) {
                                          "copy 4x2 on 0"));
 }
 
+TEST_F(BoundProgramTest, PacksBecomeDescriptors) {
+  View packed = f.at(memory, 32, 24);
+  PackMatrixT pack;
+  pack.rows = 5;
+  pack.cols = 4;
+  pack.ld = 6;
+  pack.trans = true;
+  f.pack(pack, memory, packed);
+  GemmT gemm;
+  gemm.m = 2;
+  gemm.n = 4;
+  gemm.k = 5;
+  gemm.packed_b = true;
+  f.gemm(gemm, {.a = memory, .b = packed, .c = f.at(memory, 56, 8)});
+  ASSERT_TRUE(run(0).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("pack 5x4 of ld 6 transposed into 24 on 0",
+                          "gemm 2x4x5 packed on 0"));
+}
+
 TEST_F(BoundProgramTest, NumbersOutOfBoundsAreRefused) {
   f.launch(
       "one", {}, {},

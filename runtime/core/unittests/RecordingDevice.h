@@ -70,10 +70,17 @@ public:
   }
   void *addressInCall(void *address) override { return address; }
 
-  void setParameterVersion(uint64_t) override {}
+  Status pack(Queue queue, const optrt_pack_desc &desc, const float *,
+              float *) override {
+    return note(optrt::concat("pack ", desc.rows, "x", desc.cols, " of ld ",
+                              desc.ld, desc.trans ? " transposed" : "",
+                              " into ", desc.elements),
+                queue);
+  }
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *,
               const void *, void *, const void *, const void *) override {
-    return note(optrt::concat("gemm ", desc.m, "x", desc.n, "x", desc.k),
+    return note(optrt::concat("gemm ", desc.m, "x", desc.n, "x", desc.k,
+                              desc.packed_b ? " packed" : ""),
                 queue);
   }
   Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
@@ -92,12 +99,12 @@ public:
   }
   Status attention(Queue queue, const optrt_attention_desc &, const void *,
                    const void *, const void *, const int32_t *, void *,
-                   float *) override {
+                   void *) override {
     return note("attention", queue);
   }
   Status attentionGrad(Queue queue, const optrt_attention_desc &, const void *,
                        const void *, const void *, const void *,
-                       const int32_t *, const void *, const float *, void *,
+                       const int32_t *, const void *, const void *, void *,
                        void *, void *) override {
     return note("attention_grad", queue);
   }

@@ -75,8 +75,8 @@ struct HeadOffsets {
 
 class CpuDevice::Impl {
 public:
-  Impl(int threads, Packing packing)
-      : team(std::max(threads, 1)), gemm(team, packing == Packing::Always),
+  explicit Impl(int threads)
+      : team(std::max(threads, 1)), gemm(team),
         attention(bestAttentionKernels()) {}
 
   /// Room for each thread's share, `elements` f32.
@@ -100,8 +100,7 @@ public:
   Buffer attentionScratch;
 };
 
-CpuDevice::CpuDevice(int threads, Packing packing)
-    : impl(std::make_unique<Impl>(threads, packing)) {}
+CpuDevice::CpuDevice(int threads) : impl(std::make_unique<Impl>(threads)) {}
 CpuDevice::~CpuDevice() = default;
 
 Status CpuDevice::start() {
@@ -110,10 +109,6 @@ Status CpuDevice::start() {
 }
 
 int CpuDevice::threads() const { return impl->team.size(); }
-
-void CpuDevice::setParameterVersion(uint64_t version) {
-  impl->gemm.setParameterVersion(version);
-}
 
 StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   constexpr int64_t hugePage = 2 << 20, alignment = 64;
@@ -147,6 +142,11 @@ Status CpuDevice::write(Queue, void *to, const void *from, int64_t bytes) {
 Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
   std::memcpy(to, from, bytes);
   return okStatus();
+}
+
+Status CpuDevice::pack(Queue, const optrt_pack_desc &desc, const float *src,
+                       float *dst) {
+  return impl->gemm.pack(desc, src, dst);
 }
 
 static const float *asF32(const void *address) {
@@ -185,6 +185,8 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
                           asF32(extra));
   }
   OPTRT_RETURN_IF_ERROR(checkGemm(desc, a, b, c, bias, extra));
+  if (desc.packed_b)
+    return invalidArgument("gemm of bf16 expects a B that is not packed");
   return impl->narrow.gemm(
       desc, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
       {extra, desc.ld_extra, ofExtra},

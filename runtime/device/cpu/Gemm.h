@@ -24,15 +24,14 @@ Status checkGemm(const optrt_gemm_desc &desc, const void *a, const void *b,
 
 class GemmEngine {
 public:
-  /// The team must outlive the engine. With `alwaysPack`, weights are copied
-  /// even where oneDNN has no layout of its own for them.
-  GemmEngine(const Team &team, bool alwaysPack);
+  /// The team must outlive the engine.
+  explicit GemmEngine(const Team &team);
   ~GemmEngine();
 
   /// Lets oneDNN generate the code of its products, which all engines share.
   /// Unavailable when there is not the memory for it.
   Status start();
-  void setParameterVersion(uint64_t version);
+  Status pack(const optrt_pack_desc &desc, const float *src, float *dst);
   Status run(const optrt_gemm_desc &desc, const float *a, const float *b,
              float *c, const float *bias, const float *extra);
   size_t scratchBytes() const;

@@ -213,11 +213,16 @@ Status HiddenDevice::read(Queue queue, void *to, const void *from,
 // Computation
 //===----------------------------------------------------------------------===//
 
-void HiddenDevice::setParameterVersion(uint64_t version) {
-  // What is on the queue still belongs to the version before.
-  (void)call(kCompute, [=, this] {
-    kernels->setParameterVersion(version);
-    return okStatus();
+Status HiddenDevice::pack(Queue queue, const optrt_pack_desc &desc,
+                          const float *src, float *dst) {
+  return call(queue, [=, this]() -> Status {
+    Operands at(*this);
+    const optrt_pack_desc &d = desc;
+    const float *from = d.trans ? at(src, d.cols, d.rows, d.ld)
+                                : at(src, d.rows, d.cols, d.ld);
+    float *to = at(dst, d.elements);
+    OPTRT_RETURN_IF_ERROR(at.status);
+    return kernels->pack(kCompute, d, from, to);
   });
 }
 
@@ -229,8 +234,10 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
     const optrt_gemm_desc &d = desc;
     const void *left = d.trans_a ? at.of(d.factor_type, a, d.k, d.m, d.lda)
                                  : at.of(d.factor_type, a, d.m, d.k, d.lda);
-    const void *right = d.trans_b ? at.of(d.factor_type, b, d.n, d.k, d.ldb)
-                                  : at.of(d.factor_type, b, d.k, d.n, d.ldb);
+    const void *right = d.packed_b ? at.of(d.factor_type, b, 1, d.ldb, d.ldb)
+                        : d.trans_b
+                            ? at.of(d.factor_type, b, d.n, d.k, d.ldb)
+                            : at.of(d.factor_type, b, d.k, d.n, d.ldb);
     void *product = at.of(d.result_type, c, d.m, d.n, d.ldc);
     const void *row = at.of(d.bias_type, bias, 1, d.n, d.n),
                *matrix = at.of(d.extra_type, extra, d.m, d.n, d.ld_extra);

@@ -51,7 +51,8 @@ public:
   void *hostAddress(void *) override { return nullptr; }
   void *addressInCall(void *address) override;
 
-  void setParameterVersion(uint64_t version) override;
+  Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
+              float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias,
               const void *extra) override;

@@ -26,15 +26,9 @@ namespace optrt {
 /// counts.
 class CpuDevice final : public Device {
 public:
-  /// When a product's weight operand is packed.
-  enum class Packing {
-    WhereFaster, ///< where oneDNN has a blocked layout for this processor
-    Always,      ///< for every weight, so that tests meet packing anywhere
-  };
-
   /// `threads` (at least 1, else 1) is what one call may use; ranks x threads
   /// <= cores is the caller's matter.
-  explicit CpuDevice(int threads, Packing packing = Packing::WhereFaster);
+  explicit CpuDevice(int threads);
   ~CpuDevice() override;
   CpuDevice(const CpuDevice &) = delete;
   CpuDevice &operator=(const CpuDevice &) = delete;
@@ -64,7 +58,8 @@ public:
   void *hostAddress(void *address) override { return address; }
   void *addressInCall(void *address) override { return address; }
 
-  void setParameterVersion(uint64_t version) override;
+  Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
+              float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias,
               const void *extra) override;
@@ -88,7 +83,7 @@ public:
   /// not allocate. Optional: calls grow them on demand.
   Status reserveAttention(const optrt_attention_desc &desc);
 
-  /// Packed weights, oneDNN's scratch pad and attention's per-thread buffers.
+  /// oneDNN's scratch pad and attention's per-thread buffers.
   /// It only grows. Not counted are the few panels that oneDNN's sgemm
   /// allocates in a call.
   size_t scratchBytes() const override;

@@ -82,8 +82,7 @@ private:
 /// processor's device is done when a call returns, so that nobody waits.
 ///
 /// Calls on one device come from one thread at a time; different devices may run
-/// at the same time in one process. Packed copies of weights may stay
-/// in the device (see `setParameterVersion`).
+/// at the same time in one process.
 ///
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
 /// Unavailable when memory runs out, Internal when a library underneath fails;
@@ -137,13 +136,12 @@ public:
   // Computation
   //===--------------------------------------------------------------------===//
 
-  /// Declares the version of the parameters that `gemm` calls from now on see.
-  /// A product whose descriptor marks an operand as a weight may keep a packed
-  /// copy of it, and uses that copy only under the version it was made for.
-  /// Call it with a new number whenever parameters may have changed: after
-  /// every optimizer update, after a load, and when the memory that holds them
-  /// is given another meaning. Versions need only differ from one another.
-  virtual void setParameterVersion(uint64_t version) = 0;
+  /// Writes B of products in the device's own layout, for gemm() with packed_b.
+  /// The layout follows from rows and cols; Unavailable where it takes more
+  /// than the descriptor's elements. dst is aligned to kBufferAlignment and
+  /// does not overlap src.
+  virtual Status pack(Queue queue, const optrt_pack_desc &desc,
+                      const float *src, float *dst) = 0;
 
   /// C = op(A) op(B) with the descriptor's bias, accumulation and epilogue.
   /// `bias` and `extra` are read only where the descriptor asks for them.

@@ -73,6 +73,8 @@ public:
 
   Status gemm(Site site, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias, const void *extra);
+  Status pack(Site site, const optrt_pack_desc &desc, const float *src,
+              float *dst);
   Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args);
   Status copy(Site site, const optrt_copy_desc &desc, const float *src,

@@ -99,7 +99,7 @@ struct RankMemory {
   int64_t gradients = 0; ///< what belongs to a parameter for a call or sequence
   int64_t inputs = 0;    ///< what belongs to none: inputs, results, caches
   int64_t arena = 0;
-  int64_t device = 0; ///< packed weights and scratch
+  int64_t device = 0; ///< scratch
   int64_t total() const {
     return parameters + moments + gradients + inputs + arena + device;
   }
@@ -255,7 +255,7 @@ private:
   struct Callable {
     const Function *function;
     std::vector<int64_t> buffers; ///< one an argument
-    bool updatesParameters = false, readsBatch = false;
+    bool readsBatch = false;
   };
   struct ChosenSequence {
     std::string name;
@@ -276,7 +276,6 @@ private:
   /// Hands a buffer of all ranks to the root, slab by slab. Collective.
   Status gatherBuffer(class TensorGather &gather, int64_t buffer,
                       const std::function<void(std::span<const float>)> &take);
-  void parametersChanged(LocalRank &rank);
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;
@@ -305,7 +304,6 @@ private:
   bool broken = false;
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
-  uint64_t parameterVersion = 0;
   HostBatch ownBatch;                  ///< of fill(), kept for the next
   std::shared_ptr<CommandNamer> names; ///< of the control plane too
   std::vector<std::unique_ptr<LocalRank>> ranks;

@@ -153,6 +153,8 @@ public:
   void from(const std::string &path, const std::string &source = "");
 
   uint32_t gemm(GemmT gemm, const GemmViews &views);
+  /// Into all of `dst`.
+  uint32_t pack(PackMatrixT pack, View src, View dst);
   uint32_t launch(const std::string &kernel, const Iterations &iterations,
                   const std::vector<Use> &buffers,
                   std::vector<uint32_t> scalars = {});

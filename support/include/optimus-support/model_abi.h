@@ -22,13 +22,25 @@
 #ifndef OPTIMUS_SUPPORT_MODEL_ABI_H
 #define OPTIMUS_SUPPORT_MODEL_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
+#define OPTRT_ASSERT(condition, text) static_assert(condition, text)
 extern "C" {
+#else
+#define OPTRT_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
-#define OPTRT_ABI_VERSION 5
+/// What compilers of both sides must agree about. Every field is named, so that
+/// one which is moved or added is noticed here.
+#define OPTRT_SIZE(type, bytes)                                                \
+  OPTRT_ASSERT(sizeof(type) == (bytes), "the size of " #type " is " #bytes)
+#define OPTRT_FIELD(type, field, offset)                                       \
+  OPTRT_ASSERT(offsetof(type, field) == (offset),                              \
+               #field " of " #type " is at " #offset)
+
+#define OPTRT_ABI_VERSION 6
 
 /// The sections of a library that hold its manifest and its programs, so that
 /// they can be read without running anything.
@@ -42,12 +54,9 @@ enum {
   OPTRT_EPILOGUE_MUL = 2,  ///< C = (op(A) op(B)) * extra, elementwise
 };
 
-/// Which operand is a parameter that changes only between steps, so that a
-/// packed copy may be kept until the parameters' version changes.
-enum { OPTRT_WEIGHT_NONE = 0, OPTRT_WEIGHT_A = 1, OPTRT_WEIGHT_B = 2 };
-
 /// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n] + bias[n], then the
-/// epilogue. With trans_a, A is stored as [k,m]; with trans_b, B as [n,k].
+/// epilogue. With trans_a, A is stored as [k,m]; with trans_b, B as [n,k]. With
+/// packed_b, B is what a pack of k rows and n columns wrote into ldb elements.
 typedef struct optrt_gemm_desc {
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
@@ -56,11 +65,44 @@ typedef struct optrt_gemm_desc {
   int32_t accumulate;
   int32_t epilogue; ///< OPTRT_EPILOGUE_*
   int32_t has_bias;
-  int32_t weight; ///< OPTRT_WEIGHT_*
+  int32_t packed_b;
   /// Element types as optimus-support/ElementType.h numbers them, 0 for f32: of
   /// A and B, of C, of bias and of extra. Sums are f32 and are rounded once.
   int32_t factor_type, result_type, bias_type, extra_type;
 } optrt_gemm_desc;
+OPTRT_FIELD(optrt_gemm_desc, m, 0);
+OPTRT_FIELD(optrt_gemm_desc, n, 8);
+OPTRT_FIELD(optrt_gemm_desc, k, 16);
+OPTRT_FIELD(optrt_gemm_desc, lda, 24);
+OPTRT_FIELD(optrt_gemm_desc, ldb, 32);
+OPTRT_FIELD(optrt_gemm_desc, ldc, 40);
+OPTRT_FIELD(optrt_gemm_desc, ld_extra, 48);
+OPTRT_FIELD(optrt_gemm_desc, trans_a, 56);
+OPTRT_FIELD(optrt_gemm_desc, trans_b, 60);
+OPTRT_FIELD(optrt_gemm_desc, accumulate, 64);
+OPTRT_FIELD(optrt_gemm_desc, epilogue, 68);
+OPTRT_FIELD(optrt_gemm_desc, has_bias, 72);
+OPTRT_FIELD(optrt_gemm_desc, packed_b, 76);
+OPTRT_FIELD(optrt_gemm_desc, factor_type, 80);
+OPTRT_FIELD(optrt_gemm_desc, result_type, 84);
+OPTRT_FIELD(optrt_gemm_desc, bias_type, 88);
+OPTRT_FIELD(optrt_gemm_desc, extra_type, 92);
+OPTRT_SIZE(optrt_gemm_desc, 96);
+
+/// Writes op(src)[rows,cols], B of products, into dst in the layout that the
+/// device multiplies fastest from. With trans, src is stored as [cols,rows].
+typedef struct optrt_pack_desc {
+  int64_t rows, cols;
+  int64_t ld;       ///< leading dimension of src
+  int64_t elements; ///< room in dst
+  int64_t trans;
+} optrt_pack_desc;
+OPTRT_FIELD(optrt_pack_desc, rows, 0);
+OPTRT_FIELD(optrt_pack_desc, cols, 8);
+OPTRT_FIELD(optrt_pack_desc, ld, 16);
+OPTRT_FIELD(optrt_pack_desc, elements, 24);
+OPTRT_FIELD(optrt_pack_desc, trans, 32);
+OPTRT_SIZE(optrt_pack_desc, 40);
 
 /// The rows [begin, end) of a kernel. `args` holds one pointer a buffer, and
 /// for a scalar a pointer to it.
@@ -76,6 +118,12 @@ typedef struct optrt_launch_desc {
   /// of scalars, which are the host's.
   int32_t num_buffers, num_scalars;
 } optrt_launch_desc;
+OPTRT_FIELD(optrt_launch_desc, name, 0);
+OPTRT_FIELD(optrt_launch_desc, extent, 8);
+OPTRT_FIELD(optrt_launch_desc, grain, 16);
+OPTRT_FIELD(optrt_launch_desc, num_buffers, 24);
+OPTRT_FIELD(optrt_launch_desc, num_scalars, 28);
+OPTRT_SIZE(optrt_launch_desc, 32);
 
 enum {
   OPTRT_BROADCAST = 0,
@@ -111,12 +159,26 @@ typedef struct optrt_collective_desc {
   int64_t outer, inner;
   int64_t src_ld, dst_ld;
 } optrt_collective_desc;
+OPTRT_FIELD(optrt_collective_desc, kind, 0);
+OPTRT_FIELD(optrt_collective_desc, reduction, 4);
+OPTRT_FIELD(optrt_collective_desc, axis, 8);
+OPTRT_FIELD(optrt_collective_desc, root, 12);
+OPTRT_FIELD(optrt_collective_desc, outer, 16);
+OPTRT_FIELD(optrt_collective_desc, inner, 24);
+OPTRT_FIELD(optrt_collective_desc, src_ld, 32);
+OPTRT_FIELD(optrt_collective_desc, dst_ld, 40);
+OPTRT_SIZE(optrt_collective_desc, 48);
 
 /// dst[r, 0:cols] = src[r, 0:cols]; with src null, zeros.
 typedef struct optrt_copy_desc {
   int64_t rows, cols;
   int64_t src_ld, dst_ld;
 } optrt_copy_desc;
+OPTRT_FIELD(optrt_copy_desc, rows, 0);
+OPTRT_FIELD(optrt_copy_desc, cols, 8);
+OPTRT_FIELD(optrt_copy_desc, src_ld, 16);
+OPTRT_FIELD(optrt_copy_desc, dst_ld, 24);
+OPTRT_SIZE(optrt_copy_desc, 32);
 
 /// Causal (or full) attention with scale 1/sqrt(head_dim) on queries
 /// [batch, seq, heads, head_dim] and keys and values [batch, seq, kv_heads,
@@ -133,6 +195,16 @@ typedef struct optrt_attention_desc {
   int32_t causal;
   int32_t type; ///< of all elements but lse, which are f32; 0 for f32
 } optrt_attention_desc;
+OPTRT_FIELD(optrt_attention_desc, batch, 0);
+OPTRT_FIELD(optrt_attention_desc, seq, 8);
+OPTRT_FIELD(optrt_attention_desc, heads, 16);
+OPTRT_FIELD(optrt_attention_desc, kv_heads, 24);
+OPTRT_FIELD(optrt_attention_desc, head_dim, 32);
+OPTRT_FIELD(optrt_attention_desc, q_ld, 40);
+OPTRT_FIELD(optrt_attention_desc, kv_ld, 48);
+OPTRT_FIELD(optrt_attention_desc, causal, 56);
+OPTRT_FIELD(optrt_attention_desc, type, 60);
+OPTRT_SIZE(optrt_attention_desc, 64);
 
 /// Code that a table launches by its name.
 typedef struct optimus_kernel {
@@ -142,6 +214,10 @@ typedef struct optimus_kernel {
   /// tables must say that the kernel takes.
   uint64_t signature;
 } optimus_kernel;
+OPTRT_FIELD(optimus_kernel, name, 0);
+OPTRT_FIELD(optimus_kernel, run, 8);
+OPTRT_FIELD(optimus_kernel, signature, 16);
+OPTRT_SIZE(optimus_kernel, 24);
 
 typedef struct optimus_model {
   uint32_t version; ///< OPTRT_ABI_VERSION
@@ -152,10 +228,22 @@ typedef struct optimus_model {
   uint32_t num_kernels;
   const optimus_kernel *kernels;
 } optimus_model;
+OPTRT_FIELD(optimus_model, version, 0);
+OPTRT_FIELD(optimus_model, manifest, 8);
+OPTRT_FIELD(optimus_model, manifest_size, 16);
+OPTRT_FIELD(optimus_model, programs, 24);
+OPTRT_FIELD(optimus_model, programs_size, 32);
+OPTRT_FIELD(optimus_model, num_kernels, 40);
+OPTRT_FIELD(optimus_model, kernels, 48);
+OPTRT_SIZE(optimus_model, 56);
 
 /// The library's one entry. Returns null when it was built for another
 /// version.
 typedef const optimus_model *(*optimus_model_query_fn)(uint32_t version);
+
+#undef OPTRT_FIELD
+#undef OPTRT_SIZE
+#undef OPTRT_ASSERT
 
 #ifdef __cplusplus
 }

@@ -18,13 +18,13 @@ optimus.mesh @mesh <["row" = 2, "col" = 2]>
 // CHECK: %[[SUMS:.*]] = exec.alloc "workspace" {name = "softmax sums"} : memref<8xf32>
 // CHECK: %[[LOSSES:.*]] = exec.alloc "workspace" {name = "token losses"} : memref<10xf32>
 // CHECK: %[[H0:.*]] = exec.slice %[[H]][0] : memref<80xf32> to memref<32xf32>
-// CHECK: exec.gemm %[[H0]], %[[TABLE]], %[[LOGITS]] {{{.*}}k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 6 : i64, m = 4 : i64, n = 6 : i64, trans_b, weight = #exec<weight b>}
+// CHECK: exec.gemm %[[H0]], %[[TABLE]], %[[LOGITS]] {{{.*}}k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 6 : i64, m = 4 : i64, n = 6 : i64, trans_b}
 // CHECK: %[[T0:.*]] = exec.slice %[[TARGETS]][0] : memref<10xi32> to memref<4xi32>
 // CHECK: exec.launch @softmax_sums_grad_4x6 {{.*}}(update %[[LOGITS]] : memref<24xf32>, read %[[T0]] : memref<4xi32>, write %[[SUMS]] : memref<8xf32>) scalars(%[[FIRST]], %[[REAL]] : i64, i64)
 // CHECK: exec.launch @token_loss_4
 // CHECK: exec.gemm %[[LOGITS]], %[[H0]], %[[DTABLE]] {id = {{[0-9]+}} : i32, k = 4 : i64, lda = 6 : i64, ldb = 8 : i64, ldc = 8 : i64, m = 6 : i64, n = 8 : i64, trans_a}
 // CHECK: %[[DH0:.*]] = exec.slice %[[DH]][0] : memref<80xf32> to memref<32xf32>
-// CHECK: exec.gemm %[[LOGITS]], %[[TABLE]], %[[DH0]] {{{.*}}k = 6 : i64, lda = 6 : i64, ldb = 8 : i64, ldc = 8 : i64, m = 4 : i64, n = 8 : i64, weight = #exec<weight b>}
+// CHECK: exec.gemm %[[LOGITS]], %[[TABLE]], %[[DH0]] {{{.*}}k = 6 : i64, lda = 6 : i64, ldb = 8 : i64, ldc = 8 : i64, m = 4 : i64, n = 8 : i64}
 // CHECK: exec.slice %[[H]][32] : memref<80xf32> to memref<32xf32>
 // CHECK: exec.gemm {{.*}}, %[[DTABLE]] {accumulate,
 // CHECK: exec.slice %[[H]][64] : memref<80xf32> to memref<16xf32>

@@ -49,11 +49,11 @@ func.func @in_place(%x: tensor<32xf32>) -> tensor<32xf32> {
   return %3 : tensor<32xf32>
 }
 
-// A product reads its matrices as [M, K] and [K, N]; a parameter is marked.
+// A product reads its matrices as [M, K] and [K, N].
 // CHECK-LABEL: func.func @product
 // CHECK-SAME: %[[X:.*]]: memref<256xf32>, %[[W:.*]]: memref<384xf32> {exec.access = "read", exec.local_type = tensor<16x3x2x4xf32>, optimus.param = "w"}, %[[DY:.*]]: memref<384xf32>, %[[Y:.*]]: memref<384xf32>, %[[DX:.*]]: memref<256xf32>, %[[DW:.*]]: memref<384xf32>)
-// CHECK-NEXT: exec.gemm %[[X]], %[[W]], %[[Y]] {id = 0 : i32, k = 16 : i64, lda = 16 : i64, ldb = 24 : i64, ldc = 24 : i64, m = 16 : i64, n = 24 : i64, weight = #exec<weight b>}
-// CHECK-NEXT: exec.gemm %[[DY]], %[[W]], %[[DX]] {id = 1 : i32, k = 24 : i64, lda = 24 : i64, ldb = 24 : i64, ldc = 16 : i64, m = 16 : i64, n = 16 : i64, trans_b, weight = #exec<weight b>}
+// CHECK-NEXT: exec.gemm %[[X]], %[[W]], %[[Y]] {id = 0 : i32, k = 16 : i64, lda = 16 : i64, ldb = 24 : i64, ldc = 24 : i64, m = 16 : i64, n = 24 : i64}
+// CHECK-NEXT: exec.gemm %[[DY]], %[[W]], %[[DX]] {id = 1 : i32, k = 24 : i64, lda = 24 : i64, ldb = 24 : i64, ldc = 16 : i64, m = 16 : i64, n = 16 : i64, trans_b}
 // CHECK-NEXT: exec.gemm %[[X]], %[[DY]], %[[DW]] {id = 2 : i32, k = 16 : i64, lda = 16 : i64, ldb = 24 : i64, ldc = 24 : i64, m = 16 : i64, n = 24 : i64, trans_a}
 func.func @product(%x: tensor<2x8x16xf32>, %w: tensor<16x3x2x4xf32> {optimus.param = "w"}, %dy: tensor<2x8x3x2x4xf32>)
     -> (tensor<2x8x3x2x4xf32>, tensor<2x8x16xf32>, tensor<16x3x2x4xf32>) {

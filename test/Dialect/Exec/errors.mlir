@@ -50,6 +50,62 @@ func.func @gemm_c5(%a: memref<64xf32>, %b: memref<64xf32>) {
 
 // -----
 
+func.func @gemm_c3_packed(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{B has 63 elements of 64 in its buffer; expected at least 64 for a packed matrix}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 63 : i64, ldc = 8 : i64, packed_b} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c3_packed_room(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{B has 65 elements of 64 in its buffer; expected at least 64 for a packed matrix}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 65 : i64, ldc = 8 : i64, packed_b} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c6(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{has a packed B that is transposed; expected packed what is multiplied}}
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 8 : i64, packed_b, trans_b} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{rows and cols must be positive, found 0 and 8}}
+  exec.pack %a into %b {rows = 0 : i64, cols = 8 : i64, ld = 8 : i64} : memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c2(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{src needs 68 elements for [9, 4] with leading dimension 8, but its buffer has 64}}
+  exec.pack %a into %b {rows = 4 : i64, cols = 9 : i64, ld = 8 : i64, trans} : memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c3(%a: memref<64xf32>, %b: memref<60xf32>) {
+  // expected-error @below {{dst has 60 elements of 60 in its buffer; expected at least 64 for a packed matrix}}
+  exec.pack %a into %b {rows = 8 : i64, cols = 8 : i64, ld = 8 : i64} : memref<64xf32>, memref<60xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c4(%a: memref<64xf32>) {
+  // expected-error @below {{packs a buffer into itself}}
+  exec.pack %a into %a {rows = 8 : i64, cols = 8 : i64, ld = 8 : i64} : memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
 func.func private @kernel(index, index, memref<64xf32>)
 func.func @launch_c1(%a: memref<64xf32>) {
   // expected-error @below {{extent and grain must be positive, found 0 and 1}}

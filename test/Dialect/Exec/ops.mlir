@@ -27,11 +27,16 @@ func.func @buffers(%arena: memref<1024xi8>, %b: memref<64xf32>) {
 func.func @commands(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %t: memref<8xi32>, %n: i64, %s: f32) {
   // CHECK: exec.gemm %{{.*}}, %{{.*}}, %{{.*}} {id = 0 : i32, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, m = 8 : i64, n = 8 : i64}
   exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, id = 0 : i32} : memref<64xf32>, memref<64xf32>, memref<64xf32>
-  // CHECK: exec.gemm {{.*}} bias(%{{.*}} : memref<8xf32>) extra(%{{.*}} : memref<64xf32>) {accumulate, epilogue = #exec<epilogue mul>, {{.*}}trans_a, trans_b, weight = #exec<weight b>}
+  // CHECK: exec.gemm {{.*}} bias(%{{.*}} : memref<8xf32>) extra(%{{.*}} : memref<64xf32>) {accumulate, epilogue = #exec<epilogue mul>, {{.*}}trans_a, trans_b}
   %bias = exec.slice %b[0] : memref<64xf32> to memref<8xf32>
   exec.gemm %a, %b, %c bias(%bias : memref<8xf32>) extra(%a : memref<64xf32>)
     {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64, ld_extra = 8 : i64,
-     accumulate, trans_a, trans_b, epilogue = #exec<epilogue mul>, weight = #exec<weight b>} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+     accumulate, trans_a, trans_b, epilogue = #exec<epilogue mul>} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  // CHECK: exec.pack %{{.*}} into %[[PACKED:.*]] {cols = 6 : i64, ld = 8 : i64, rows = 8 : i64, trans} : memref<64xf32>, memref<64xf32>
+  %packed = exec.alloc "packed weight" : memref<64xf32>
+  exec.pack %b into %packed {rows = 8 : i64, cols = 6 : i64, ld = 8 : i64, trans} : memref<64xf32>, memref<64xf32>
+  // CHECK: exec.gemm %{{.*}}, %[[PACKED]], %{{.*}} {k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 8 : i64, m = 8 : i64, n = 6 : i64, packed_b}
+  exec.gemm %a, %packed, %c {m = 8 : i64, n = 6 : i64, k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 8 : i64, packed_b} : memref<64xf32>, memref<64xf32>, memref<64xf32>
   // CHECK: exec.launch @kernel extent 8 grain 2(read %{{.*}} : memref<64xf32>, read %{{.*}} : memref<8xi32>, update %{{.*}} : memref<64xf32>) scalars(%{{.*}}, %{{.*}} : i64, f32)
   exec.launch @kernel extent 8 grain 2 (read %a : memref<64xf32>, read %t : memref<8xi32>, update %c : memref<64xf32>) scalars(%n, %s : i64, f32)
   // CHECK: exec.copy %{{.*}} from %{{.*}} : memref<64xf32> {cols = 4 : i64, dst_ld = 8 : i64, rows = 8 : i64, src_ld = 8 : i64} : memref<64xf32>

@@ -62,14 +62,24 @@ void ExecEvaluator::compute(CopyOp op, int64_t rank) {
           at(op.getSrc(), rank, row * op.getSrcLd() + col);
 }
 
+/// Row by row: which layout it is only its readers know.
+void ExecEvaluator::compute(PackOp op, int64_t rank) {
+  const int64_t rows = op.getRows(), cols = op.getCols(), ld = op.getLd();
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t col = 0; col < cols; ++col)
+      at(op.getDst(), rank, row * cols + col) =
+          at(op.getSrc(), rank, op.getTrans() ? col * ld + row : row * ld + col);
+}
+
 void ExecEvaluator::compute(GemmOp op, int64_t rank) {
+  const int64_t ldb = op.getPackedB() ? op.getN() : op.getLdb();
   for (int64_t i = 0; i < int64_t(op.getM()); ++i)
     for (int64_t j = 0; j < int64_t(op.getN()); ++j) {
       double &c = at(op.getC(), rank, i * op.getLdc() + j);
       double sum = op.getAccumulate() ? c : 0;
       for (int64_t k = 0; k < int64_t(op.getK()); ++k)
         sum += at(op.getA(), rank, i * op.getLda() + k) *
-               at(op.getB(), rank, k * op.getLdb() + j);
+               at(op.getB(), rank, op.getTransB() ? j * ldb + k : k * ldb + j);
       c = sum;
     }
 }
@@ -147,6 +157,8 @@ void ExecEvaluator::run() {
     for (int64_t rank = 0; rank < getNumRanks(); ++rank) {
       if (auto copy = dyn_cast<CopyOp>(op))
         compute(copy, rank);
+      if (auto pack = dyn_cast<PackOp>(op))
+        compute(pack, rank);
       if (auto gemm = dyn_cast<GemmOp>(op))
         compute(gemm, rank);
     }

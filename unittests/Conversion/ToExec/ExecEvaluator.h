@@ -17,7 +17,7 @@
 
 #include <vector>
 
-/// Computes copies, products and collectives on all ranks of a mesh at once, in
+/// Computes copies, packing, products and collectives on all ranks of a mesh at once, in
 /// f64, one command after the other. Memory that nothing wrote is NaN.
 class ExecEvaluator {
 public:
@@ -38,6 +38,7 @@ private:
   int64_t evaluate(const mlir::exec::RankNumber &number, int64_t rank);
   void allocate(mlir::Value buffer);
   void compute(mlir::exec::CopyOp op, int64_t rank);
+  void compute(mlir::exec::PackOp op, int64_t rank);
   void compute(mlir::exec::GemmOp op, int64_t rank);
   void compute(mlir::exec::CollectiveStartOp op);
 

@@ -33,7 +33,15 @@ public:
     return asked / 2;
   }
   bool movesStrided(exec::CollectiveKind) const override { return false; }
-  bool packsWeights() const override { return false; }
+  llvm::Expected<Processor> getProcessor(StringRef name) const override {
+    if (name == "generic")
+      return Processor();
+    return llvm::createStringError("expected generic, found " + name);
+  }
+  std::optional<int64_t>
+  getPackedElements(const GemmShape &shape, const Processor &) const override {
+    return shape.k * shape.n + 3;
+  }
   void getDependentDialects(DialectRegistry &registry) const override {
     CpuKernels::getDependentDialects(registry);
   }
@@ -52,13 +60,15 @@ protected:
   TargetTest() : context(getRegistry()) {}
 
   /// The first function of a program, lowered for a target.
-  func::FuncOp lower(StringRef program, const char *target) {
+  func::FuncOp lower(StringRef program, const char *target,
+                     const char *processor = "generic") {
     module = parseSourceString<ModuleOp>(program, &context);
     if (!module)
       return nullptr;
     PassManager passes(&context);
     ToExecPassOptions options;
     options.target = target;
+    options.cpu = processor;
     passes.addPass(createToExecPass(options));
     if (failed(passes.run(*module)))
       return nullptr;
@@ -164,22 +174,88 @@ TEST_F(TargetTest, CutsTheLossIntoChunks) {
   EXPECT_EQ(count<exec::GemmOp>(function), 4);
 }
 
-TEST_F(TargetTest, NamesWeightsToThoseWhoPackThem) {
-  constexpr StringRef program = R"(
-    func.func @f(%x: tensor<8x4xf32>,
-                 %w: tensor<4x4xf32> {optimus.param = "w"}) -> tensor<8x4xf32> {
+/// Two products of a weight as it lies, two of it transposed, and one of it
+/// with a bias.
+constexpr StringLiteral kProductsOfAWeight = R"(
+  func.func @f(%x: tensor<8x20xf32>, %y: tensor<8x70xf32>, %b: tensor<70xf32>,
+               %w: tensor<20x70xf32> {optimus.param = "w"})
+      -> (tensor<8x70xf32>, tensor<8x70xf32>, tensor<8x20xf32>,
+          tensor<8x20xf32>, tensor<8x70xf32>) {
+    %0 = optimus.matmul %x, %w
+      : (tensor<8x20xf32>, tensor<20x70xf32>) -> tensor<8x70xf32>
+    %1 = optimus.matmul %x, %w
+      : (tensor<8x20xf32>, tensor<20x70xf32>) -> tensor<8x70xf32>
+    %2 = optimus.matmul %y, %w {transpose_b}
+      : (tensor<8x70xf32>, tensor<20x70xf32>) -> tensor<8x20xf32>
+    %3 = optimus.matmul %y, %w {transpose_b}
+      : (tensor<8x70xf32>, tensor<20x70xf32>) -> tensor<8x20xf32>
+    %4 = optimus.matmul %x, %w bias(%b)
+      : (tensor<8x20xf32>, tensor<20x70xf32>, tensor<70xf32>)
+        -> tensor<8x70xf32>
+    return %0, %1, %2, %3, %4 : tensor<8x70xf32>, tensor<8x70xf32>,
+      tensor<8x20xf32>, tensor<8x20xf32>, tensor<8x70xf32>
+  })";
+
+TEST_F(TargetTest, PacksAWeightOnceALayout) {
+  func::FuncOp function = lower(kProductsOfAWeight, "cpu");
+  ASSERT_TRUE(function);
+  EXPECT_EQ(count<exec::PackOp>(function), 0);
+  std::vector<double> expected = evaluate(function);
+
+  function = lower(kProductsOfAWeight, "particular");
+  ASSERT_TRUE(function);
+  SmallVector<Value> packed;
+  for (auto pack : function.getOps<exec::PackOp>()) {
+    EXPECT_EQ(pack.getTrans(), !packed.empty());
+    packed.push_back(pack.getDst());
+    EXPECT_EQ(cast<MemRefType>(pack.getDst().getType()).getNumElements(), 1403);
+  }
+  ASSERT_EQ(packed.size(), 2u);
+  SmallVector<Value> read;
+  for (auto gemm : function.getOps<exec::GemmOp>()) {
+    EXPECT_TRUE(gemm.getPackedB());
+    EXPECT_FALSE(gemm.getTransB());
+    EXPECT_EQ(gemm.getLdb(), 1403u);
+    read.push_back(gemm.getB());
+  }
+  EXPECT_EQ(read, (SmallVector<Value>{packed[0], packed[0], packed[1],
+                                      packed[1], packed[0]}));
+  EXPECT_EQ(evaluate(function), expected);
+}
+
+TEST_F(TargetTest, PacksWhereTheProcessorGains) {
+  func::FuncOp function = lower(kProductsOfAWeight, "cpu", "x86-64-v3");
+  ASSERT_TRUE(function);
+  EXPECT_EQ(count<exec::PackOp>(function), 0);
+  // Transposed, and with a bias: both in blocks of 16 x 64.
+  function = lower(kProductsOfAWeight, "cpu", "x86-64-v4");
+  ASSERT_TRUE(function);
+  SmallVector<int64_t> elements;
+  for (auto pack : function.getOps<exec::PackOp>())
+    elements.push_back(
+        cast<MemRefType>(pack.getDst().getType()).getNumElements());
+  EXPECT_EQ(elements, (SmallVector<int64_t>{80 * 64, 32 * 128}));
+  SmallVector<bool> isPacked;
+  for (auto gemm : function.getOps<exec::GemmOp>())
+    isPacked.push_back(gemm.getPackedB());
+  EXPECT_EQ(isPacked, (SmallVector<bool>{false, false, true, true, true}));
+}
+
+TEST_F(TargetTest, KnowsItsProcessors) {
+  EXPECT_FALSE(lower(kProductsOfAWeight, "particular", "x86-64"));
+  EXPECT_FALSE(lower(kProductsOfAWeight, "cpu", "abacus"));
+}
+
+// What changes within the function is no weight.
+TEST_F(TargetTest, PacksParametersOnly) {
+  func::FuncOp function = lower(R"(
+    func.func @f(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<8x4xf32> {
       %0 = optimus.matmul %x, %w
         : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
       return %0 : tensor<8x4xf32>
-    })";
-  func::FuncOp function = lower(program, "cpu");
+    })", "particular");
   ASSERT_TRUE(function);
-  for (auto gemm : function.getOps<exec::GemmOp>())
-    EXPECT_EQ(gemm.getWeight(), exec::Weight::B);
-  function = lower(program, "particular");
-  ASSERT_TRUE(function);
-  for (auto gemm : function.getOps<exec::GemmOp>())
-    EXPECT_EQ(gemm.getWeight(), exec::Weight::None);
+  EXPECT_EQ(count<exec::PackOp>(function), 0);
 }
 
 TEST_F(TargetTest, PacksGatheredAndScatteredRows) {

@@ -59,11 +59,14 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     into their chunks. Commands are numbered from 0 in each function.
 
     What depends on the device is asked of the target: kernels and their workspace,
-    the alignment of buffers, tokens in a chunk of the loss, whether products name their
-    weights, and which collectives move rows that lie apart; those of others are packed first.
+    the alignment of buffers, tokens in a chunk of the loss, which products of a parameter are
+    faster from a packed copy on the processor that is compiled for, and which collectives move
+    rows that lie apart; those of others are packed first. A parameter is packed by one
+    `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,
-    and "workspace" where an operation needs one for itself.
+    "packed weight" where a parameter is packed, and "workspace" where an operation needs one
+    for itself.
   }];
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",
@@ -72,12 +75,15 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
   ];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "The device that the program is for: cpu">
+           "The device that the program is for: cpu">,
+    Option<"cpu", "mcpu", "std::string", "\"generic\"",
+           "The processor that the program is for">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,
     Statistic<"numAllocations", "allocations", "Number of buffers allocated">,
-    Statistic<"numInPlace", "in-place", "Number of results that took over an operand's buffer">
+    Statistic<"numInPlace", "in-place", "Number of results that took over an operand's buffer">,
+    Statistic<"numPacked", "packed", "Number of packed copies of parameters">
   ];
 }
 

@@ -27,7 +27,8 @@ SmallVector<Access> GemmOp::getAccesses() {
   int64_t rowsB = getTransB() ? n : k, colsB = getTransB() ? k : n;
   SmallVector<Access> accesses = {
       {&getAMutable(), true, false, rowsA, colsA, int64_t(getLda())},
-      {&getBMutable(), true, false, rowsB, colsB, int64_t(getLdb())},
+      {&getBMutable(), true, false, getPackedB() ? 1 : rowsB,
+       getPackedB() ? int64_t(getLdb()) : colsB, int64_t(getLdb())},
       {&getCMutable(), getAccumulate(), true, m, n, int64_t(getLdc())}};
   if (getBias())
     accesses.push_back({&*getBiasMutable().begin(), true, false});
@@ -35,6 +36,17 @@ SmallVector<Access> GemmOp::getAccesses() {
     accesses.push_back({&*getExtraMutable().begin(), true, false, m, n,
                         int64_t(getLdExtra())});
   return accesses;
+}
+
+/// That a buffer, of which packing uses `elements`, has room for a matrix.
+static LogicalResult verifyPacked(Operation *op, StringRef name, Value buffer,
+                                  CheckedSize all, int64_t elements) {
+  if (all.isAtMost(elements) && elements <= getExtent(buffer))
+    return success();
+  return op->emitOpError() << name << " has " << elements << " elements of "
+                           << getExtent(buffer) << " in its buffer; expected "
+                           << "at least " << all.toString()
+                           << " for a packed matrix";
 }
 
 LogicalResult GemmOp::verify() {
@@ -46,8 +58,11 @@ LogicalResult GemmOp::verify() {
   // C2, C3
   if (failed(verifyMatrix(*this, "A", getA(), getTransA() ? k : m,
                           getTransA() ? m : k, getLda(), "lda")) ||
-      failed(verifyMatrix(*this, "B", getB(), getTransB() ? n : k,
-                          getTransB() ? k : n, getLdb(), "ldb")) ||
+      failed(getPackedB()
+                 ? verifyPacked(*this, "B", getB(), CheckedSize(k) * n,
+                                getLdb())
+                 : verifyMatrix(*this, "B", getB(), getTransB() ? n : k,
+                                getTransB() ? k : n, getLdb(), "ldb")) ||
       failed(verifyMatrix(*this, "C", getC(), m, n, getLdc(), "ldc")))
     return failure();
   if (failed(verifyMatrix(*this, "extra", getExtra(), m, n, getLdExtra(),
@@ -66,6 +81,10 @@ LogicalResult GemmOp::verify() {
     if (input == getC())
       return emitOpError("writes the buffer of one of its inputs");
   // C6
+  if (getPackedB() && getTransB())
+    return emitOpError("has a packed B that is transposed; expected packed "
+                       "what is multiplied");
+  // C7
   Type factors = getElementType(getA()), elements = getElementType(getC());
   if (failed(verifyElementType(*this, "B", getB(), factors)) ||
       failed(verifyElementType(*this, "C", getC(), factors, /*orF32=*/true)) ||
@@ -77,6 +96,37 @@ LogicalResult GemmOp::verify() {
 }
 
 bool GemmOp::needsOperandsApart() { return true; }
+
+//===----------------------------------------------------------------------===//
+// Pack
+//===----------------------------------------------------------------------===//
+
+SmallVector<Access> PackOp::getAccesses() {
+  int64_t rows = getRows(), cols = getCols();
+  return {{&getSrcMutable(), true, false, getTrans() ? cols : rows,
+           getTrans() ? rows : cols, int64_t(getLd())},
+          {&getDstMutable(), false, true}};
+}
+
+bool PackOp::needsOperandsApart() { return true; }
+
+LogicalResult PackOp::verify() {
+  int64_t rows = getRows(), cols = getCols();
+  // C1
+  if (rows <= 0 || cols <= 0)
+    return emitOpError() << "rows and cols must be positive, found " << rows
+                         << " and " << cols;
+  // C2, C3
+  if (failed(verifyMatrix(*this, "src", getSrc(), getTrans() ? cols : rows,
+                          getTrans() ? rows : cols, getLd(), "ld")) ||
+      failed(verifyPacked(*this, "dst", getDst(), CheckedSize(rows) * cols,
+                          getExtent(getDst()))))
+    return failure();
+  // C4
+  if (getSrc() == getDst())
+    return emitOpError("packs a buffer into itself");
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Launch

@@ -106,7 +106,6 @@ void Writer::forward() {
   gemm.m = s.tokens;
   gemm.n = kVocabulary;
   gemm.k = s.paddedRows;
-  gemm.weight = Weight::B;
   f.gemm(
       gemm,
       {.a = arena.oneHot, .b = arena.table, .c = arena.logits, .bias = bias});

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 using namespace optrt;
@@ -81,7 +83,7 @@ void expectProduct(const optrt_gemm_desc &d, const Operands &x,
           << d.k << " lda " << d.lda << " ldb " << d.ldb << " ldc " << d.ldc
           << " ta " << d.trans_a << " tb " << d.trans_b << " acc "
           << d.accumulate << " epilogue " << d.epilogue << " bias "
-          << d.has_bias << " weight " << d.weight;
+          << d.has_bias << " packed " << d.packed_b;
     }
     // Columns between n and the leading dimension are not C's.
     for (int64_t j = d.n; i + 1 < d.m && j < d.ldc; ++j)
@@ -100,53 +102,81 @@ optrt_gemm_desc denseDesc(int64_t m, int64_t n, int64_t k, bool transA = false,
   return d;
 }
 
-void runAndCheck(CpuDevice &device, const optrt_gemm_desc &d,
-                 std::mt19937 &random) {
+/// B of a product, packed with just the room that it needs anywhere.
+class PackedB {
+public:
+  PackedB(CpuDevice &device, const optrt_gemm_desc &d, const float *b)
+      : desc{d.k, d.n, d.ldb, (d.k + 15) / 16 * 16 * ((d.n + 63) / 64 * 64),
+             d.trans_b} {
+    auto allocated =
+        device.allocate(desc.elements * int64_t(sizeof(float)), "a packed B");
+    EXPECT_TRUE(allocated.ok());
+    memory = std::move(*allocated);
+    Status status = device.pack(kCompute, desc, b, data());
+    EXPECT_TRUE(status.ok()) << status.toString();
+  }
+
+  float *data() const { return reinterpret_cast<float *>(memory.data()); }
+  /// The product that reads it.
+  optrt_gemm_desc readBy(optrt_gemm_desc d) const {
+    d.packed_b = 1;
+    d.trans_b = 0;
+    d.ldb = desc.elements;
+    return d;
+  }
+
+private:
+  optrt_pack_desc desc;
+  DeviceMemory memory;
+};
+
+/// With packed_b, B lies as the descriptor says before it is packed.
+void runAndCheck(CpuDevice &device, optrt_gemm_desc d, std::mt19937 &random) {
+  const bool packs = std::exchange(d.packed_b, 0);
   Operands x = operandsFor(d, random);
   std::vector<float> c = x.c;
+  std::optional<PackedB> packed;
+  if (packs)
+    packed.emplace(device, d, x.b.data());
   Status status =
-      device.gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
+      device.gemm(kCompute, packs ? packed->readBy(d) : d, x.a.data(),
+                  packs ? packed->data() : x.b.data(), c.data(),
                   d.has_bias ? x.bias.data() : nullptr,
                   d.epilogue != OPTRT_EPILOGUE_NONE ? x.extra.data() : nullptr);
   ASSERT_TRUE(status.ok()) << status.toString();
+  d.packed_b = packs;
   expectProduct(d, x, c);
 }
 
 /// Every combination of flags and operand layouts, on small sizes.
-void runEveryFlag(int threads, CpuDevice::Packing packing) {
+void runEveryFlag(int threads) {
   std::mt19937 random(7);
-  CpuDevice device(threads, packing);
+  CpuDevice device(threads);
   int64_t sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {33, 17, 40}, {64, 48, 32}};
   for (auto [m, n, k] : sizes)
     for (int flags = 0; flags < 16; ++flags)
       for (int epilogue = 0; epilogue < 3; ++epilogue)
-        for (int weight = 0; weight < 3; ++weight)
+        for (int packed : {0, 1})
           for (int padding = 0; padding < 3; ++padding) {
             optrt_gemm_desc d = denseDesc(m, n, k, flags & 1, flags & 2);
             d.accumulate = (flags & 4) != 0;
             d.has_bias = (flags & 8) != 0;
             d.epilogue = epilogue;
-            d.weight = weight;
+            d.packed_b = packed;
             // Padded operands; then C's layout and extra's differ too.
             if (padding > 0) {
               d.lda += 3, d.ldb += 5, d.ldc += 7;
               d.ld_extra = padding == 1 ? d.ldc : d.n + 2;
             }
-            device.setParameterVersion(random());
             ASSERT_NO_FATAL_FAILURE(runAndCheck(device, d, random));
           }
 }
 
-TEST(Gemm, EveryFlagAndLayout) {
-  runEveryFlag(1, CpuDevice::Packing::WhereFaster);
-}
-TEST(Gemm, EveryFlagAndLayoutPacked) {
-  runEveryFlag(1, CpuDevice::Packing::Always);
-}
+TEST(Gemm, EveryFlagAndLayout) { runEveryFlag(1); }
 TEST(Gemm, EveryFlagAndLayoutOnTwoThreads) {
   if (maxThreads < 2)
     GTEST_SKIP() << "GNU OpenMP is not instrumented for the thread sanitizer";
-  runEveryFlag(2, CpuDevice::Packing::WhereFaster);
+  runEveryFlag(2);
 }
 
 TEST(Gemm, ShapesOfATrainingStep) {
@@ -155,20 +185,20 @@ TEST(Gemm, ShapesOfATrainingStep) {
   struct Shape {
     int64_t m, n, k;
     bool transA, transB;
-    int weight, bias, epilogue, accumulate;
+    int packed, bias, epilogue, accumulate;
   } shapes[] = {
-      {96, 288, 96, 0, 0, OPTRT_WEIGHT_B, 1, OPTRT_EPILOGUE_NONE, 0},
-      {96, 96, 384, 0, 0, OPTRT_WEIGHT_B, 1, OPTRT_EPILOGUE_ADD, 0},
-      {96, 384, 96, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_MUL, 0},
-      {96, 96, 288, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
-      {288, 96, 512, 1, 0, OPTRT_WEIGHT_NONE, 0, OPTRT_EPILOGUE_NONE, 0},
-      {64, 1031, 96, 0, 1, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
-      {64, 96, 1031, 0, 0, OPTRT_WEIGHT_B, 0, OPTRT_EPILOGUE_NONE, 0},
-      {1031, 96, 64, 1, 0, OPTRT_WEIGHT_NONE, 0, OPTRT_EPILOGUE_NONE, 1},
+      {96, 288, 96, 0, 0, 1, 1, OPTRT_EPILOGUE_NONE, 0},
+      {96, 96, 384, 0, 0, 1, 1, OPTRT_EPILOGUE_ADD, 0},
+      {96, 384, 96, 0, 1, 1, 0, OPTRT_EPILOGUE_MUL, 0},
+      {96, 96, 288, 0, 1, 1, 0, OPTRT_EPILOGUE_NONE, 0},
+      {288, 96, 512, 1, 0, 0, 0, OPTRT_EPILOGUE_NONE, 0},
+      {64, 1031, 96, 0, 1, 1, 0, OPTRT_EPILOGUE_NONE, 0},
+      {64, 96, 1031, 0, 0, 1, 0, OPTRT_EPILOGUE_NONE, 0},
+      {1031, 96, 64, 1, 0, 0, 0, OPTRT_EPILOGUE_NONE, 1},
   };
   for (const Shape &s : shapes) {
     optrt_gemm_desc d = denseDesc(s.m, s.n, s.k, s.transA, s.transB);
-    d.weight = s.weight, d.has_bias = s.bias, d.epilogue = s.epilogue;
+    d.packed_b = s.packed, d.has_bias = s.bias, d.epilogue = s.epilogue;
     d.accumulate = s.accumulate;
     ASSERT_NO_FATAL_FAILURE(runAndCheck(device, d, random));
   }
@@ -197,98 +227,94 @@ TEST(Gemm, EmptySums) {
 
 TEST(Gemm, ExtraAddendMayBeC) {
   std::mt19937 random(5);
-  for (auto packing :
-       {CpuDevice::Packing::WhereFaster, CpuDevice::Packing::Always}) {
-    CpuDevice device(1, packing);
-    optrt_gemm_desc d = denseDesc(20, 30, 40);
-    d.epilogue = OPTRT_EPILOGUE_ADD;
-    d.has_bias = 1;
-    d.weight = OPTRT_WEIGHT_B;
-    Operands x = operandsFor(d, random);
+  CpuDevice device(1);
+  optrt_gemm_desc plain = denseDesc(20, 30, 40);
+  plain.epilogue = OPTRT_EPILOGUE_ADD;
+  plain.has_bias = 1;
+  Operands x = operandsFor(plain, random);
+  PackedB packed(device, plain, x.b.data());
+  for (bool packs : {false, true}) {
+    optrt_gemm_desc d = packs ? packed.readBy(plain) : plain;
+    const float *b = packs ? packed.data() : x.b.data();
     std::vector<float> c = x.extra;
     ASSERT_TRUE(device
-                    .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
-                          x.bias.data(), c.data())
+                    .gemm(kCompute, d, x.a.data(), b, c.data(), x.bias.data(),
+                          c.data())
                     .ok());
-    expectProduct(d, x, c);
+    expectProduct(plain, x, c);
     d.epilogue = OPTRT_EPILOGUE_MUL;
     EXPECT_EQ(device
-                  .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
-                        x.bias.data(), c.data())
+                  .gemm(kCompute, d, x.a.data(), b, c.data(), x.bias.data(),
+                        c.data())
                   .code(),
               StatusCode::InvalidArgument);
   }
 }
 
-/// A weight updated in place is seen under the next version, also when the
-/// version number was used before the one in between; and a packed copy is
-/// really kept under one version.
-TEST(Gemm, PackedWeightsFollowTheParameterVersion) {
+/// A packed operand is what was packed, whatever becomes of the matrix, for
+/// products of any number of rows; and nothing of it stays in the device.
+TEST(Gemm, PackedMatricesAreMemory) {
   std::mt19937 random(13);
-  for (int weight : {OPTRT_WEIGHT_A, OPTRT_WEIGHT_B}) {
-    CpuDevice device(1, CpuDevice::Packing::Always);
-    optrt_gemm_desc d = denseDesc(24, 40, 56, false, true);
-    d.weight = weight;
-    Operands x = operandsFor(d, random);
-    std::vector<float> &changing = weight == OPTRT_WEIGHT_A ? x.a : x.b;
-    auto run = [&] {
-      std::vector<float> c(d.m * d.n);
-      Status status = device.gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
-                                  nullptr, nullptr);
-      EXPECT_TRUE(status.ok()) << status.toString();
-      return c;
-    };
-    uint64_t versions[] = {1, 2, 1, 3};
-    for (uint64_t version : versions) {
-      device.setParameterVersion(version);
-      // In place: the same pointer with other contents.
-      std::vector<float> next = randomValues(changing.size(), random);
-      std::copy(next.begin(), next.end(), changing.begin());
-      expectProduct(d, x, run());
-    }
-    size_t bytes = device.scratchBytes();
-    EXPECT_GE(bytes, changing.size() * sizeof(float));
-    std::vector<float> before = run();
-    std::fill(changing.begin(), changing.end(), 0.f);
-    EXPECT_EQ(run(), before) << "no packed copy was used";
-    EXPECT_EQ(device.scratchBytes(), bytes);
-  }
-}
-
-/// Two weights with one descriptor do not share a packed copy.
-TEST(Gemm, PackedWeightsAreKeptApart) {
-  std::mt19937 random(17);
-  CpuDevice device(1, CpuDevice::Packing::Always);
-  optrt_gemm_desc d = denseDesc(8, 16, 32);
-  d.weight = OPTRT_WEIGHT_B;
+  CpuDevice device(1);
+  optrt_gemm_desc d = denseDesc(24, 40, 56, false, true);
   Operands x = operandsFor(d, random), y = operandsFor(d, random);
-  for (int repeat = 0; repeat < 2; ++repeat)
-    for (Operands *each : {&x, &y}) {
+  PackedB ofX(device, d, x.b.data()), ofY(device, d, y.b.data());
+  const std::vector<float> before = x.b;
+  std::fill(x.b.begin(), x.b.end(), 0.f);
+  const size_t bytes = device.scratchBytes();
+  for (int64_t rows : {24, 7, 1}) {
+    d.m = rows;
+    for (auto [packed, operands] : {std::pair(&ofX, &x), {&ofY, &y}}) {
       std::vector<float> c(d.m * d.n);
       ASSERT_TRUE(device
-                      .gemm(kCompute, d, each->a.data(), each->b.data(),
-                            c.data(), nullptr, nullptr)
+                      .gemm(kCompute, packed->readBy(d), operands->a.data(),
+                            packed->data(), c.data(), nullptr, nullptr)
                       .ok());
-      expectProduct(d, *each, c);
+      Operands expected = *operands;
+      if (packed == &ofX)
+        expected.b = before;
+      expectProduct(d, expected, c);
     }
+  }
+  EXPECT_LT(device.scratchBytes(), bytes + d.n * d.k * sizeof(float));
 }
 
-/// A copy would cost memory and gain nothing.
-TEST(Gemm, WeightsThatLieAsTheyAreMultipliedAreNotCopied) {
-  std::mt19937 random(19);
-  for (int weight : {OPTRT_WEIGHT_A, OPTRT_WEIGHT_B}) {
-    CpuDevice device(1);
-    optrt_gemm_desc d = denseDesc(64, 96, 128);
-    d.weight = weight;
-    Operands x = operandsFor(d, random);
-    std::vector<float> c(d.m * d.n);
-    ASSERT_TRUE(device
-                    .gemm(kCompute, d, x.a.data(), x.b.data(), c.data(),
-                          nullptr, nullptr)
-                    .ok());
-    expectProduct(d, x, c);
-    EXPECT_EQ(device.scratchBytes(), 0u);
+/// What has the room of a matrix takes it, or says what is missing.
+TEST(Gemm, PackingKeepsToItsRoom) {
+  std::mt19937 random(17);
+  CpuDevice device(1);
+  optrt_pack_desc d{7, 5, 5, 35, 0};
+  auto memory = device.allocate(36 * sizeof(float), "a packed matrix");
+  ASSERT_TRUE(memory.ok());
+  float *packed = reinterpret_cast<float *>(memory->data());
+  packed[35] = 42;
+  std::vector<float> x = randomValues(35, random);
+  if (Status status = device.pack(kCompute, d, x.data(), packed); !status.ok()) {
+    EXPECT_EQ(status.code(), StatusCode::Unavailable);
+    EXPECT_NE(status.message().find("and the program has planned 35"),
+              std::string::npos)
+        << status.message();
   }
+  EXPECT_EQ(packed[35], 42);
+}
+
+TEST(Gemm, WrongPacksAreRefused) {
+  CpuDevice device(1);
+  std::vector<float> x(64);
+  auto refused = [&](optrt_pack_desc d, const char *text, float *to) {
+    Status status = device.pack(kCompute, d, x.data(), to);
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(status.message().find(text), std::string::npos)
+        << status.message();
+  };
+  refused({0, 4, 4, 16, 0}, "sizes of at least 1", x.data());
+  refused({4, 2, 3, 16, 1}, "leading dimension must be at least 4, found 3",
+          x.data());
+  refused({4, 4, 4, 16, 0}, "an operand is null", nullptr);
+  refused({4, 4, 4, 15, 0}, "a packed B has at least 16 elements, found 15",
+          x.data());
+  refused({int64_t(1) << 40, int64_t(1) << 40, int64_t(1) << 40, INT64_MAX, 0},
+          "a packed B has at least more than 2^63 elements", x.data());
 }
 
 TEST(Gemm, WrongDescriptorsAreRefused) {
@@ -315,8 +341,12 @@ TEST(Gemm, WrongDescriptorsAreRefused) {
   d.epilogue = 9;
   refused(d, "unknown epilogue 9");
   d = good;
-  d.weight = 7;
-  refused(d, "unknown weight operand 7");
+  d.packed_b = 1;
+  d.ldb = 15;
+  refused(d, "a packed B has at least 16 elements, found 15");
+  d.ldb = 16;
+  d.trans_b = 1;
+  refused(d, "a packed B is not transposed");
   d = good;
   d.has_bias = 1;
   refused(d, "an operand is null");

@@ -105,13 +105,6 @@ def Exec_Epilogue : Exec_I32Enum<"Epilogue", "what happens to a product before i
 ]>;
 def Exec_EpilogueAttr : Exec_EnumAttr<Exec_Epilogue, "epilogue">;
 
-def Exec_Weight : Exec_I32Enum<"Weight", "which operand changes only between steps", [
-  I32EnumAttrCase<"None", 0, "none">,
-  I32EnumAttrCase<"A", 1, "a">,
-  I32EnumAttrCase<"B", 2, "b">
-]>;
-def Exec_WeightAttr : Exec_EnumAttr<Exec_Weight, "weight">;
-
 def Exec_CollectiveKind : Exec_I32Enum<"CollectiveKind", "a collective operation", [
   I32EnumAttrCase<"Broadcast", 0, "broadcast">,
   I32EnumAttrCase<"Reduce", 1, "reduce">,

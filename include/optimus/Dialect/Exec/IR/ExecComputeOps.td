@@ -19,9 +19,9 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
   let description = [{
     `C[m,n] = (accumulate ? C : 0) + op(A)[m,k]·op(B)[k,n] + bias[n]`, then
     `epilogue`: with `add`, plus `extra`; with `mul`, times `extra`, which is [m,n].
-    With `trans_a`, A is stored as [k,m]; with `trans_b`, B as [n,k]. `weight` tells
-    which operand is a parameter that changes only between steps. Products are summed in
-    f32, and a narrow C is rounded once, after the epilogue.
+    With `trans_a`, A is stored as [k,m]; with `trans_b`, B as [n,k]. With `packed_b`, B is
+    what an `exec.pack` of k rows and n columns wrote, and `ldb` counts its elements. Products are
+    summed in f32, and a narrow C is rounded once, after the epilogue.
 
     ```mlir
     exec.gemm %a, %b, %c {m = 128, n = 64, k = 32, lda = 32, ldb = 64, ldc = 64}
@@ -31,8 +31,9 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
     least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is not `none`;
-    (C5) C is none of the inputs; (C6) A and B have one element type, C has it or f32, and
-    bias and extra have that of C or f32.
+    (C5) C is none of the inputs; (C6) a packed B is not transposed and has as
+    many elements as op(B) at least; (C7) A and B have one element type,
+    C has it or f32, and bias and extra have that of C or f32.
   }];
   let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,
@@ -42,13 +43,35 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
                        DefaultValuedAttr<I64Attr, "0">:$ld_extra,
                        UnitAttr:$trans_a, UnitAttr:$trans_b, UnitAttr:$accumulate,
                        DefaultValuedAttr<Exec_EpilogueAttr, "::mlir::exec::Epilogue::None">:$epilogue,
-                       DefaultValuedAttr<Exec_WeightAttr, "::mlir::exec::Weight::None">:$weight,
+                       UnitAttr:$packed_b,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`extra` `(` $extra^ `:` type($extra) `)`)? attr-dict
     `:` type($a) `,` type($b) `,` type($c)
   }];
+  let hasVerifier = 1;
+}
+
+def Exec_PackOp : Exec_Command<"pack", [], ["needsOperandsApart"]> {
+  let summary = "Writes B of products in the device's own layout";
+  let description = [{
+    op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The layout follows
+    from the size and the device, and takes at most all of dst, for which the target has
+    said how many elements that is.
+
+    ```mlir
+    exec.pack %w into %p {rows = 32, cols = 60, ld = 60} : memref<1920xf32>, memref<2048xf32>
+    ```
+
+    Constraints: (C1) rows and cols are positive; (C2) src holds its matrix, and the leading
+    dimension is as C2 of `exec.gemm` says; (C3) dst has at least as many elements as op(src);
+    (C4) src and dst differ.
+  }];
+  let arguments = (ins Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
+                       I64Attr:$rows, I64Attr:$cols, I64Attr:$ld, UnitAttr:$trans,
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
+  let assemblyFormat = "$src `into` $dst attr-dict `:` type($src) `,` type($dst)";
   let hasVerifier = 1;
 }
 

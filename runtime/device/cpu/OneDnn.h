@@ -1,0 +1,82 @@
+//===- OneDnn.h - What products share of oneDNN ----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_ONEDNN_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_ONEDNN_H
+
+#include "Buffer.h"
+
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <type_traits>
+#include <unordered_map>
+
+namespace optrt {
+
+using MemoryDesc = dnnl::memory::desc;
+inline constexpr auto kF32 = dnnl::memory::data_type::f32;
+
+/// A matrix in memory; with `transposed` it is stored as [cols, rows].
+inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
+                           bool transposed) {
+  return MemoryDesc({rows, cols}, kF32,
+                    transposed ? dnnl::memory::dims{1, ld}
+                               : dnnl::memory::dims{ld, 1});
+}
+
+/// What one device calls oneDNN with.
+struct OneDnn {
+  OneDnn(dnnl::engine made) : engine(std::move(made)), stream(engine) {}
+
+  dnnl::memory view(const MemoryDesc &desc, const float *data) {
+    return dnnl::memory(desc, engine, const_cast<float *>(data));
+  }
+
+  dnnl::engine engine;
+  dnnl::stream stream;
+  /// Of whatever primitive runs.
+  Buffer scratchpad;
+};
+
+/// By descriptors without padding.
+template <typename Desc, typename T>
+class DescriptorMap {
+  struct Same {
+    bool operator()(const Desc &x, const Desc &y) const {
+      return std::memcmp(&x, &y, sizeof x) == 0;
+    }
+  };
+  struct Hash {
+    size_t operator()(const Desc &d) const {
+      static_assert(std::has_unique_object_representations_v<Desc>,
+                    "no padding to compare or hash");
+      uint32_t words[sizeof d / 4];
+      std::memcpy(words, &d, sizeof d);
+      uint64_t hash = 14695981039346656037u; // FNV-1a
+      for (uint32_t word : words)
+        hash = (hash ^ word) * 1099511628211u;
+      return hash;
+    }
+  };
+
+public:
+  T *find(const Desc &desc) {
+    auto entry = entries.find(desc);
+    return entry == entries.end() ? nullptr : &entry->second;
+  }
+  T &add(const Desc &desc, T made) {
+    return entries.emplace(desc, std::move(made)).first->second;
+  }
+
+private:
+  std::unordered_map<Desc, T, Hash, Same> entries;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_ONEDNN_H

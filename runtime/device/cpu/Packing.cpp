@@ -1,0 +1,78 @@
+//===- Packing.cpp - Operands in the layout of products -------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Packing.h"
+
+using namespace optrt;
+using Tag = dnnl::memory::format_tag;
+
+static bool isBlocked(const MemoryDesc &desc) {
+  return desc.data.format_kind != dnnl_blocked ||
+         desc.data.format_desc.blocking.inner_nblks > 0;
+}
+
+const PackedLayout &Packing::layoutOf(int64_t rows, int64_t cols) {
+  const Shape shape{rows, cols};
+  if (const PackedLayout *known = layouts.find(shape))
+    return *known;
+  // With few rows of A oneDNN makes smaller blocks; a layout is for any number.
+  constexpr int64_t manyRows = 512;
+  dnnl::matmul::desc product(MemoryDesc({manyRows, rows}, kF32, Tag::ab),
+                             MemoryDesc({rows, cols}, kF32, Tag::any),
+                             MemoryDesc({manyRows, cols}, kF32, Tag::ab));
+  dnnl::matmul::primitive_desc chosen(product, oneDnn.engine);
+  PackedLayout layout{chosen.weights_desc(), isBlocked(chosen.weights_desc())};
+  if (!layout.isBlocked)
+    layout.desc = MemoryDesc({rows, cols}, kF32, Tag::ab);
+  return layouts.add(shape, layout);
+}
+
+StatusOr<const PackedLayout *>
+Packing::layoutIn(int64_t elements, int64_t rows, int64_t cols) {
+  const PackedLayout &layout = layoutOf(rows, cols);
+  const auto needed =
+      static_cast<int64_t>(layout.desc.get_size() / sizeof(float));
+  if (needed <= elements)
+    return &layout;
+  return unavailable(concat("oneDNN's layout of a packed ", rows, " x ", cols,
+                            " matrix takes ", needed,
+                            " elements on this processor, and the program has "
+                            "planned ",
+                            elements,
+                            ": use the oneDNN that the model library was "
+                            "compiled for"));
+}
+
+Status Packing::pack(const optrt_pack_desc &desc, const float *src,
+                     float *dst) {
+  OPTRT_ASSIGN_OR_RETURN(const PackedLayout *layout,
+                         layoutIn(desc.elements, desc.rows, desc.cols));
+  Reorder *reorder = reorders.find(desc);
+  if (!reorder) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    Reorder made;
+    made.given = matrixOf(desc.rows, desc.cols, desc.ld, desc.trans != 0);
+    dnnl::reorder::primitive_desc chosen(oneDnn.engine, made.given,
+                                         oneDnn.engine, layout->desc,
+                                         attributes);
+    made.scratchpad = chosen.scratchpad_desc();
+    made.primitive = dnnl::reorder(chosen);
+    reorder = &reorders.add(desc, std::move(made));
+  }
+  OPTRT_RETURN_IF_ERROR(
+      oneDnn.scratchpad.reserve(reorder->scratchpad.get_size()));
+  reorder->primitive.execute(
+      oneDnn.stream,
+      {{DNNL_ARG_FROM, oneDnn.view(reorder->given, src)},
+       {DNNL_ARG_TO, oneDnn.view(layout->desc, dst)},
+       {DNNL_ARG_SCRATCHPAD,
+        oneDnn.view(reorder->scratchpad, oneDnn.scratchpad.as<float>())}});
+  oneDnn.stream.wait();
+  return okStatus();
+}
