@@ -8,6 +8,7 @@
 
 #include "Checks.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 
 #include <cmath>

@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 
 using namespace mlir;

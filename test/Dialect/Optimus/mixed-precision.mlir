@@ -74,8 +74,8 @@ func.func @loss(
   %y = optimus.matmul %x, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
   %z = optimus.matmul %y, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
   // CHECK: optimus.head_loss_grad
-  // CHECK: %[[FIRST:.*]] = optimus.matmul {{.*}} transpose_a} {{.*}} -> tensor<16x16xf32>
-  // CHECK: %[[SECOND:.*]] = optimus.matmul {{.*}} transpose_a} {{.*}} -> tensor<16x16xf32>
+  // CHECK: %[[FIRST:.*]] = optimus.matmul {{.*}}transpose_a} {{.*}} -> tensor<16x16xf32>
+  // CHECK: %[[SECOND:.*]] = optimus.matmul {{.*}}transpose_a} {{.*}} -> tensor<16x16xf32>
   // CHECK: optimus.add %[[FIRST]], %[[SECOND]] {{.*}} -> tensor<16x16xf32>
   %loss, %count = optimus.head_loss %z, %table, %targets : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)
   return %loss, %count : tensor<f32>, tensor<f32>

@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace mlir::optimus {

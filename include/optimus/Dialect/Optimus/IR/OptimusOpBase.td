@@ -47,7 +47,7 @@ def Optimus_Work : DeclareOpInterfaceMethods<WorkOpInterface>;
 /// Of what precision operands and results are, one a group of them as they are
 /// declared: Full, Narrow, Same, SameOrFull or Any. What is no float is Any.
 class Optimus_PrecisionLookup<string kind, list<string> groups> {
-  string code = [{
+  string text = [{
     ::mlir::optimus::Precision $cppClass::get}] # kind # [{Precision(unsigned number) {
       using enum ::mlir::optimus::Precision;
       return ::mlir::optimus::detail::findPrecision(
@@ -58,8 +58,8 @@ class Optimus_PrecisionLookup<string kind, list<string> groups> {
 }
 class Optimus_PrecisionTable<list<string> operands, list<string> results>
     : NativeOpTrait<"HasPrecisions", [], [{}],
-        Optimus_PrecisionLookup<"Operand", operands>.code #
-        Optimus_PrecisionLookup<"Result", results>.code> {
+        Optimus_PrecisionLookup<"Operand", operands>.text #
+        Optimus_PrecisionLookup<"Result", results>.text> {
   let cppNamespace = "::mlir::optimus::detail";
 }
 class Optimus_Precisions<list<string> operands, list<string> results> : TraitList<[
