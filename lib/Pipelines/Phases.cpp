@@ -15,6 +15,7 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Target/CPU/Passes.h"
+#include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -78,6 +79,7 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
 static void addExec(OpPassManager &passes, const PhaseOptions &) {
   passes.addPass(createRecordLayoutsPass());
   passes.addPass(createToExecPass());
+  passes.addPass(createBuildKernelsPass());
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

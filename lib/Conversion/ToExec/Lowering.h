@@ -14,6 +14,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Target/Target.h"
 
 namespace mlir::optimus {
@@ -49,26 +50,17 @@ struct Collective {
   bool scatters() const { return kind == exec::CollectiveKind::ReduceScatter; }
 };
 
-/// A buffer that a kernel is given, and how the kernel touches it.
-struct KernelBuffer {
+/// A buffer that a kernel is given, by the name of the operand.
+struct NamedBuffer {
+  StringRef operand;
   Value buffer;
-  int32_t access;
 };
-inline KernelBuffer read(Value buffer) {
-  return {buffer, exec::LaunchOp::Read};
-}
-inline KernelBuffer write(Value buffer) {
-  return {buffer, exec::LaunchOp::Write};
-}
-inline KernelBuffer update(Value buffer) {
-  return {buffer, exec::LaunchOp::Update};
-}
 
 /// Emits the commands of one function.
 class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
-           KernelLibrary &kernels, const BufferAssignment &assignment)
+           KernelDeclarations &kernels, const BufferAssignment &assignment)
       : builder(builder), mesh(mesh), target(target), kernels(kernels),
         assignment(assignment), values(assignment.getBuffers().size()) {}
 
@@ -79,7 +71,7 @@ public:
 
   MeshOp getMesh() const { return mesh; }
   const Target &getTarget() const { return target; }
-  KernelLibrary &getKernels() { return kernels; }
+  MLIRContext *getContext() const { return builder.getContext(); }
 
   /// The buffer of a tensor; allocates it at first.
   Value getBuffer(Value tensor) {
@@ -109,13 +101,13 @@ public:
   /// Starts a collective and waits for it; packs and unpacks its rows where the
   /// target cannot move them as they lie.
   void collective(const Collective &collective);
-  void launch(const KernelLaunch &kernel, ArrayRef<KernelBuffer> buffers,
+  /// Launches a kernel on a buffer for each of its operands, in any order.
+  void launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
               ArrayRef<Value> scalars = {});
-  /// Launches a kernel that reads all operands and writes all results.
-  void launch(const KernelLaunch &kernel, Operation *op,
+  /// Launches one whose operands are those of `op` and then its results, or the
+  /// first of them.
+  void launch(const Kernel &kernel, Operation *op,
               ArrayRef<Value> scalars = {});
-  KernelBuffer in(Value tensor) { return read(getBuffer(tensor)); }
-  KernelBuffer out(Value tensor) { return write(getBuffer(tensor)); }
 
   Value createConstant(int64_t value);
   /// The number of real elements in a dimension of this rank's part.
@@ -128,6 +120,8 @@ public:
   exec::Weight getWeight(Value a, Value b) const;
 
 private:
+  void launchOn(const Kernel &kernel, KernelDescription &description,
+                ArrayRef<Value> buffers, ArrayRef<Value> scalars);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);
   /// Moves matrices as they lie.
@@ -138,7 +132,7 @@ private:
 
   MeshOp mesh;
   const Target &target;
-  KernelLibrary &kernels;
+  KernelDeclarations &kernels;
   const BufferAssignment &assignment;
   SmallVector<Value> values;
 };

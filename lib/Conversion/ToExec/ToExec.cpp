@@ -46,7 +46,7 @@ namespace {
 class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
-                    KernelLibrary &kernels)
+                    KernelDeclarations &kernels)
       : function(function), target(target), kernels(kernels) {}
 
   LogicalResult run() {
@@ -193,7 +193,7 @@ private:
 
   func::FuncOp function;
   const Target &target;
-  KernelLibrary &kernels;
+  KernelDeclarations &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
   int64_t numCommands = 0;
@@ -202,12 +202,6 @@ private:
 class ToExecPass : public optimus::impl::ToExecPassBase<ToExecPass> {
 public:
   using ToExecPassBase::ToExecPassBase;
-
-  void getDependentDialects(DialectRegistry &registry) const override {
-    ToExecPassBase::getDependentDialects(registry);
-    if (const Target *known = findTarget(target))
-      known->getDependentDialects(registry);
-  }
 
   LogicalResult initialize(MLIRContext *context) override {
     if (findTarget(target))
@@ -220,11 +214,11 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     const Target &device = *findTarget(target);
-    std::unique_ptr<KernelLibrary> kernels = device.createKernels(module);
+    KernelDeclarations kernels(module);
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, *kernels);
+      FunctionConverter converter(function, device, kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();

@@ -8,7 +8,7 @@
 
 #include "optimus/Target/CPU/CpuDevice.h"
 
-#include "optimus/Target/CPU/CpuKernels.h"
+#include "optimus/Target/CPU/CpuSchedule.h"
 #include "optimus/Target/Target.h"
 
 using namespace mlir;
@@ -31,13 +31,10 @@ public:
   /// oneDNN multiplies from blocked layouts.
   bool packsWeights() const override { return true; }
 
-  void getDependentDialects(DialectRegistry &registry) const override {
-    CpuKernels::getDependentDialects(registry);
-  }
+  const KernelSchedule &getKernelSchedule() const override { return schedule; }
 
-  std::unique_ptr<KernelLibrary> createKernels(ModuleOp module) const override {
-    return std::make_unique<CpuKernels>(module);
-  }
+private:
+  CpuSchedule schedule;
 };
 } // namespace
 
