@@ -8,6 +8,7 @@
 
 #include "optimus/Analysis/CostModel.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -105,7 +106,7 @@ double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
       auto type = cast<MemRefType>(access.operand->get().getType());
       int64_t elements =
           access.cols ? access.rows * access.cols : type.getNumElements();
-      bytes += double(elements) * type.getElementTypeBitWidth() / 8 *
+      bytes += double(elements) * getElementBytes(type) *
                (access.reads + access.writes);
     }
     return slowdown * (compute.kernelAlpha + bytes / compute.bytesPerSecond);
@@ -183,7 +184,8 @@ double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
 double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   MeshOp mesh = getMesh(start);
   int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
-  double bytes = 4.0 * start.getOuter() * start.getInner();
+  double bytes = 1.0 * getElementBytes(start.getSrc().getType()) *
+                 start.getOuter() * start.getInner();
   // The ABI's inner extent is one rank's block of these.
   if (start.getKind() == CollectiveKind::AllGather ||
       start.getKind() == CollectiveKind::ReduceScatter)

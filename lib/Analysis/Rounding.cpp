@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -37,7 +38,26 @@ static double countByRule(ShardingRuleOpInterface op, unsigned result) {
   return RoundingOpInterface::kElementwise + middle + (loses ? lost : 0);
 }
 
-double mlir::optimus::countRoundings(OpResult result) {
+/// A rounding to a narrow type, as the number of roundings to f32 whose errors
+/// amount to as much: they add up as their squares do.
+static double countNarrowRoundings(Operation *op, Type type, double others) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  if (!element || element.getWidth() >= 32)
+    return 0;
+  // What only moves elements leaves them as they are.
+  bool isMoved = llvm::any_of(op->getOperandTypes(), [&](Type operand) {
+    return getElementTypeOrSelf(operand) == element;
+  });
+  if (others == 0 && isMoved)
+    return 0;
+  auto getPrecision = [](const llvm::fltSemantics &semantics) {
+    return APFloat::semanticsPrecision(semantics);
+  };
+  return std::exp2(2.0 * (getPrecision(APFloat::IEEEsingle()) -
+                          getPrecision(element.getFloatSemantics())));
+}
+
+static double countOwnRoundings(OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = result.getResultNumber();
   if (auto own = dyn_cast<RoundingOpInterface>(op))
@@ -45,6 +65,11 @@ double mlir::optimus::countRoundings(OpResult result) {
   if (auto ruled = dyn_cast<ShardingRuleOpInterface>(op))
     return countByRule(ruled, number);
   return RoundingOpInterface::kElementwise;
+}
+
+double mlir::optimus::countRoundings(OpResult result) {
+  double own = countOwnRoundings(result);
+  return own + countNarrowRoundings(result.getOwner(), result.getType(), own);
 }
 
 double mlir::optimus::estimateRounding(Value value) {

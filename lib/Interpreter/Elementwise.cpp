@@ -86,6 +86,14 @@ struct ReshardModel : LocalModel<ReshardModel, ReshardOp> {
   }
 };
 
+/// Numbers are f64 here, whatever their element types are.
+struct CastModel : LocalModel<CastModel, CastOp> {
+  static LogicalResult run(CastOp op, Frame &frame) {
+    frame.result(op.getResult()).elements = frame.get(op.getInput()).elements;
+    return success();
+  }
+};
+
 struct GeluModel : LocalModel<GeluModel, GeluOp> {
   static LogicalResult run(GeluOp op, Frame &frame) {
     const Tensor &input = frame.get(op.getInput());
@@ -174,6 +182,7 @@ struct ConstantModel
 void mlir::optimus::attachElementwise(MLIRContext &context) {
   ReshardOp::attachInterface<ReshardModel>(context);
   AddOp::attachInterface<AddModel>(context);
+  CastOp::attachInterface<CastModel>(context);
   MulOp::attachInterface<MulModel>(context);
   SumLeadingOp::attachInterface<SumLeadingModel>(context);
   GeluOp::attachInterface<GeluModel>(context);

@@ -77,6 +77,14 @@ struct AddBody : BodyModel<AddBody, AddOp> {
   }
 };
 
+/// Loads and stores convert.
+struct CastBody : BodyModel<CastBody, CastOp> {
+  static Terms buildElement(KernelBuilder &, ArrayRef<Num> operands,
+                            DictionaryAttr) {
+    return {operands[0]};
+  }
+};
+
 struct MulBody : BodyModel<MulBody, MulOp> {
   static Terms buildElement(KernelBuilder &, ArrayRef<Num> operands,
                             DictionaryAttr) {
@@ -144,6 +152,6 @@ static void attachBodies(MLIRContext &context) {
 }
 
 void mlir::optimus::attachElementwiseBodies(MLIRContext &context) {
-  attachBodies<AddBody, GeluBody, GeluWithSlopeBody, MulBody, SqrtBody,
-               SwigluBody, SwigluGradBody>(context);
+  attachBodies<AddBody, CastBody, GeluBody, GeluWithSlopeBody, MulBody,
+               SqrtBody, SwigluBody, SwigluGradBody>(context);
 }

@@ -66,6 +66,7 @@ void Elementwise::describe(KernelDescription &description) const {
   else
     description.size(rows, cols);
   description.overElements(rows, cols);
+  description.setPositional();
 
   SmallVector<std::string> whole;
   for (auto [number, repeat] : llvm::enumerate(repeats)) {

@@ -61,23 +61,36 @@ static std::string printType(Type type) {
   return text;
 }
 
-std::string KernelDescription::getName() const {
-  // The type that all operands have, or the names of those that have another.
+std::string KernelDescription::listTypes(KernelAccess access) const {
   std::string types;
+  for (const KernelOperand &operand : operands)
+    if (operand.access == access)
+      types += "_" + printType(operand.elementType);
+  return types;
+}
+
+std::string KernelDescription::getName() const {
   auto isNarrow = [](const KernelOperand &operand) {
     return isa<FloatType>(operand.elementType) &&
            operand.elementType.getIntOrFloatBitWidth() < 32;
   };
-  Type first = operands.front().elementType;
-  bool isUniform = llvm::all_of(operands, [&](const KernelOperand &operand) {
-    return operand.elementType == first;
-  });
-  if (isUniform && isNarrow(operands.front()))
-    types = "_" + printType(first);
-  else
-    for (const KernelOperand &operand : operands)
-      if (isNarrow(operand))
-        types += "_" + operand.name + "_" + printType(operand.elementType);
+  // The type that all operands have, or those that are not what they are
+  // elsewhere.
+  std::string types;
+  if (llvm::any_of(operands, isNarrow)) {
+    Type first = operands.front().elementType;
+    if (llvm::all_of(operands, [&](const KernelOperand &operand) {
+          return operand.elementType == first;
+        }))
+      types = "_" + printType(first);
+    else if (isPositional)
+      types = listTypes(KernelAccess::Read) + "_to" +
+              listTypes(KernelAccess::Write);
+    else
+      for (const KernelOperand &operand : operands)
+        if (isNarrow(operand))
+          types += "_" + operand.name + "_" + printType(operand.elementType);
+  }
   return stem + types + suffix;
 }
 

@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -38,8 +39,7 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
   // The first argument is the arena.
   for (unsigned i = 1; i < function.getNumArguments(); ++i)
     if (auto type = dyn_cast<MemRefType>(function.getArgument(i).getType()))
-      memory.*getCategory(function, i) +=
-          type.getNumElements() * type.getElementTypeBitWidth() / 8;
+      memory.*getCategory(function, i) += getBytes(type);
   if (auto arena =
           function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
     memory.arena = arena.getInt();

@@ -54,7 +54,10 @@ TEST_P(KernelTest, NamesSayTheElementTypes) {
   Kernel gelu = kernels.elementwise<GeluOp>(4096);
   EXPECT_EQ(kernels.getName(gelu), "gelu_4096");
   EXPECT_EQ(kernels.getName(gelu, {"operand0", "result0"}), "gelu_bf16_4096");
-  EXPECT_EQ(kernels.getName(gelu, {"result0"}), "gelu_result0_bf16_4096");
+  EXPECT_EQ(kernels.getName(gelu, {"result0"}), "gelu_f32_to_bf16_4096");
+  EXPECT_EQ(kernels.getName(kernels.elementwise<AddOp>({32, 8}),
+                            {"operand0", "result0"}),
+            "add_bf16_f32_to_bf16_4x8");
   EXPECT_EQ(kernels.getName(AdamW{8, true}, {"grad"}),
             "adamw_decay_grad_bf16_8");
 }

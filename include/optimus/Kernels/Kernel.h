@@ -94,6 +94,9 @@ public:
   void size(int64_t rows, int64_t cols);
   void number(double value);
   void text(const Twine &text) { suffix += ("_" + text).str(); }
+  /// Operands are known by their positions: where types differ, the name lists
+  /// them all.
+  void setPositional() { isPositional = true; }
 
   /// Operands in order, of f32 unless said otherwise.
   KernelDescription &read(StringRef name, int64_t extent, Type type = {}) {
@@ -145,11 +148,14 @@ public:
   FunctionType getFunctionType() const;
 
 private:
+  /// The types of all that are read, or of all that are written: `bf16_f32`.
+  std::string listTypes(KernelAccess access) const;
   KernelDescription &add(StringRef name, int64_t extent, KernelAccess access,
                          Type type);
 
   mutable Builder builder;
   std::string stem, suffix;
+  bool isPositional = false;
   SmallVector<KernelOperand> operands;
   SmallVector<std::string> scalars;
   IterationSpace space = {IterationSpace::Items, 1, 1};

@@ -14,11 +14,21 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 program::ElementType mlir::optimus::getElementType(Value buffer) {
-  Type type = cast<MemRefType>(buffer.getType()).getElementType();
+  return getElementType(cast<MemRefType>(buffer.getType()).getElementType());
+}
+
+program::ElementType mlir::optimus::getElementType(Type type) {
+  using enum program::ElementType;
+  if (type.isF32())
+    return F32;
+  if (type.isBF16())
+    return BF16;
+  if (type.isF16())
+    return F16;
   if (type.isF64())
-    return program::ElementType::F64;
-  return type.isInteger(32) ? program::ElementType::I32
-                            : program::ElementType::F32;
+    return F64;
+  assert(type.isInteger(32) && "buffers hold nothing else");
+  return I32;
 }
 
 FailureOr<uint32_t> AddressTable::getAxis(Operation *op, StringRef axis) {

@@ -50,11 +50,7 @@ LogicalResult FunctionBuilder::addMemory() {
       continue;
     }
     auto argument = std::make_unique<program::ArgumentT>();
-    argument->type = buffer.getElementType().isF64()
-                         ? program::ElementType::F64
-                     : buffer.getElementType().isInteger(32)
-                         ? program::ElementType::I32
-                         : program::ElementType::F32;
+    argument->type = getElementType(buffer.getElementType());
     argument->bytes =
         buffer.getNumElements() * program::elementBytes(argument->type);
     result.arguments.push_back(std::move(argument));

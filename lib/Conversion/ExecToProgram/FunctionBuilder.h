@@ -125,8 +125,9 @@ private:
   llvm::StringMap<uint32_t> queues;
 };
 
-/// The element type of a buffer.
+/// The element type of a buffer, and how tables name one.
 program::ElementType getElementType(Value buffer);
+program::ElementType getElementType(Type type);
 
 } // namespace mlir::optimus
 

@@ -9,6 +9,7 @@
 #include "CheckSizes.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -51,41 +52,40 @@ LogicalResult mlir::optimus::checkPadding(func::FuncOp function,
   return success();
 }
 
-static CheckedSize countElements(ValueRange values) {
-  CheckedSize elements = 0;
+static CheckedSize countBytes(ValueRange values) {
+  CheckedSize bytes = 0;
   for (Value value : values)
     if (auto type = dyn_cast<RankedTensorType>(value.getType()))
-      elements = elements + type.getNumElements();
-  return elements;
+      bytes =
+          bytes + CheckedSize(type.getNumElements()) * getElementBytes(type);
+  return bytes;
 }
 
 LogicalResult mlir::optimus::checkTotals(func::FuncOp function, MeshOp mesh) {
   int64_t longest = 1;
   for (MeshAxisAttr axis : mesh.getAxisList())
     longest = std::max(longest, axis.getSize());
-  CheckedSize held = countElements(function.getArguments());
+  CheckedSize held = countBytes(function.getArguments());
   CheckedSize moved = 0;
   for (Operation &op : function.front()) {
-    held = held + countElements(op.getResults());
+    held = held + countBytes(op.getResults());
     if (!isa<ccl::CCLDialect>(op.getDialect()))
       continue;
     // The parts of all ranks, each of which may reach all ranks of an axis, a
     // sum and its result one after the other.
     CheckedSize parts =
-        countElements(op.getOperands()) + countElements(op.getResults());
+        countBytes(op.getOperands()) + countBytes(op.getResults());
     moved = moved + parts * mesh.getNumRanks() * longest * 2;
     // Gathered whole it lies on every rank.
     held = held + parts * longest;
   }
-  constexpr int64_t kBytes = sizeof(float) * kMargin;
-  if (CheckedSize bytes = held * kBytes; !bytes.isAtMost(kMaxBytes))
+  if (!(held * kMargin).isAtMost(kMaxBytes))
     return function.emitOpError("has tensors of ")
-           << held.toString()
-           << " elements on each rank in all; expected at most "
-           << kMaxBytes / kBytes << ", choose more ranks or a smaller model";
-  if (!(moved * kBytes).get())
+           << held.toString() << " bytes on each rank in all; expected at most "
+           << kMaxBytes / kMargin << ", choose more ranks or a smaller model";
+  if (!(moved * kMargin).get())
     return function.emitOpError("moves ")
-           << moved.toString() << " elements among all ranks; expected at most "
-           << INT64_MAX / kBytes << ", choose fewer ranks or a smaller model";
+           << moved.toString() << " bytes among all ranks; expected at most "
+           << INT64_MAX / kMargin << ", choose fewer ranks or a smaller model";
   return success();
 }

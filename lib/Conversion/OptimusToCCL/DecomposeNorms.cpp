@@ -19,15 +19,15 @@ static SmallVector<int64_t> getRowShape(ArrayRef<int64_t> shape, int64_t last) {
   return rows;
 }
 
-/// The type of a tensor with the rows of `whole`, and a last dimension of which
-/// this rank's part is `layout`'s.
+/// The type of f32 statistics of the rows of `whole`, with a last dimension of
+/// which this rank's part is `layout`'s.
 static Type getRowType(Value whole, int64_t last, ShardingAttr layout,
                        Partitioner &p) {
   auto type = cast<RankedTensorType>(whole.getType());
   return ccl::getLocalType(
       getRowShape(type.getShape(), last),
       getRowShape(p.getClasses().getPaddedShape(whole), last),
-      type.getElementType(), layout, p.getMesh());
+      p.getBuilder().getF32Type(), layout, p.getMesh());
 }
 
 /// `local`, a tensor as `getRowType` has it, in another layout.
@@ -84,9 +84,10 @@ static LogicalResult decompose(LayerNormOp op, Partitioner &p) {
   p.getValues().add(op.getRstd(), rowLayout, merged.getRstd());
   ShardingAttr layout = p.getLayout(dims);
   p.set(op.getResult(), layout,
-        NormalizeOp::create(p.getBuilder(), p.getLoc(), x, merged.getMean(),
-                            merged.getRstd(), p.get(op.getGamma(), axis),
-                            p.get(op.getBeta(), axis)));
+        NormalizeOp::create(
+            p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), x,
+            merged.getMean(), merged.getRstd(), p.get(op.getGamma(), axis),
+            p.get(op.getBeta(), axis)));
   return success();
 }
 
@@ -118,8 +119,9 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
   ShardingAttr layout = p.getLayout(dims);
   int64_t size = cast<RankedTensorType>(op.getX().getType()).getShape().back();
   p.set(op.getDx(), layout,
-        NormGradApplyOp::create(p.getBuilder(), p.getLoc(), dy, x, mean, rstd,
-                                gamma, sums, residual,
+        NormGradApplyOp::create(p.getBuilder(), p.getLoc(),
+                                p.getType(op.getDx(), layout), dy, x, mean,
+                                rstd, gamma, sums, residual,
                                 p.getBuilder().getI64IntegerAttr(size)));
   return success();
 }
@@ -155,7 +157,8 @@ static LogicalResult decompose(RmsNormOp op, Partitioner &p) {
   p.getValues().add(op.getRstd(), p.getLayout(rows), rstd);
   ShardingAttr layout = p.getLayout(dims);
   p.set(op.getResult(), layout,
-        RmsScaleOp::create(p.getBuilder(), p.getLoc(), x, rstd,
+        RmsScaleOp::create(p.getBuilder(), p.getLoc(),
+                           p.getType(op.getResult(), layout), x, rstd,
                            p.get(op.getGamma(), dims.back())));
   return success();
 }

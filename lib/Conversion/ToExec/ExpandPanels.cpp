@@ -119,10 +119,14 @@ private:
                           (operand.outer - 1) * operand.ld + operand.inner);
   }
 
+  static Type getElements(const PanelOperand &operand) {
+    return cast<RankedTensorType>(operand.tensor.getType()).getElementType();
+  }
+
   Value allocatePanel(const PanelOperand &operand, int64_t panel,
                       StringRef name) {
     return lowering.allocateWorkspace(
-        operand.outer * operand.inner, lowering.builder.getF32Type(), name,
+        operand.outer * operand.inner, getElements(operand), name,
         getTensorId(operand.tensor) + " panel " + std::to_string(panel));
   }
 
@@ -184,6 +188,32 @@ private:
                products[neighbour].operands[2].buffer;
   }
 
+  /// Adds a product to the sum in `matrix`, that of `operand` or of a panel of
+  /// it. A narrow sum of several is kept in f32 up to the last one, which
+  /// rounds it.
+  void addProduct(Gemm gemm, const PanelOperand &operand, Matrix matrix,
+                  bool isFirst, bool isLast) {
+    gemm.c = matrix;
+    if (getElements(operand).isF32() || (isFirst && isLast)) {
+      gemm.accumulate = !isFirst;
+      lowering.gemm(gemm);
+      return;
+    }
+    Value &sum = wideSums[operand.buffer];
+    if (isFirst)
+      sum = lowering.allocateWorkspace(gemm.m * gemm.n,
+                                       lowering.builder.getF32Type(), "f32 sum",
+                                       getTensorId(operand.tensor));
+    if (isLast) {
+      gemm.epilogue = exec::Epilogue::Add;
+      gemm.extra = {sum, gemm.n};
+    } else {
+      gemm.c = {sum, gemm.n};
+      gemm.accumulate = !isFirst;
+    }
+    lowering.gemm(gemm);
+  }
+
   void expand(size_t index, int64_t panel) {
     PanelProduct &product = products[index];
     const PanelOperand &c = product.operands[2];
@@ -192,16 +222,14 @@ private:
     gemm.a = getPanel(product.operands[0], panel);
     gemm.b = getPanel(product.operands[1], panel);
     bool isFirst = index == 0 || !isSummedWith(index, index - 1);
+    bool isLast = !isSummedWith(index, index + 1);
     if (product.stationary == ccl::ProductForm::C) {
-      gemm.c = {c.buffer, c.cols};
-      gemm.accumulate = panel > 0 || !isFirst;
-      lowering.gemm(gemm);
+      addProduct(gemm, c, {c.buffer, c.cols}, panel == 0 && isFirst,
+                 panel + 1 == product.numPanels && isLast);
       return;
     }
     if (c.axis.empty() && c.isMatrix()) {
-      gemm.c = getMatrix(c, getOwn(c, panel));
-      gemm.accumulate = !isFirst;
-      lowering.gemm(gemm);
+      addProduct(gemm, c, getMatrix(c, getOwn(c, panel)), isFirst, isLast);
       return;
     }
     if (isFirst) {
@@ -210,10 +238,8 @@ private:
       if (!c.axis.empty() && c.isContiguous())
         partial = selectOwner(c, panel, getOwn(c, panel), partial);
     }
-    gemm.c = {partial, c.panelCols};
-    gemm.accumulate = !isFirst;
-    lowering.gemm(gemm);
-    if (isSummedWith(index, index + 1))
+    addProduct(gemm, c, {partial, c.panelCols}, isFirst, isLast);
+    if (!isLast)
       return;
     Value own = getOwn(c, panel);
     if (c.axis.empty())
@@ -234,6 +260,8 @@ private:
   SmallVector<FetchedPanel> fetched;
   /// The panel that the present sum is made in.
   Value partial;
+  /// By the buffers of narrow sums, what they are so far.
+  llvm::DenseMap<Value, Value> wideSums;
 };
 } // namespace
 

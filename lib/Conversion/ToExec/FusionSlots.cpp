@@ -15,18 +15,31 @@ static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+static Type getElements(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+/// Whether `part`, when it takes in what it goes into, keeps its element type.
+static bool keepsElements(Operation *op, OpResult part) {
+  return getElements(part) == getElements(op->getResult(0));
+}
+
 namespace {
 struct SumFusion : AbsorbableOpInterface::ExternalModel<SumFusion, AddOp> {
-  std::optional<FusionSlot> getSlotIn(Operation *, FusibleOpInterface maker,
+  std::optional<FusionSlot> getSlotIn(Operation *op, FusibleOpInterface maker,
                                       OpResult part, Value other) const {
+    if (!keepsElements(op, part))
+      return std::nullopt;
     return maker.getAddendSlot(part, other);
   }
 };
 
 struct ProductFusion
     : AbsorbableOpInterface::ExternalModel<ProductFusion, MulOp> {
-  std::optional<FusionSlot> getSlotIn(Operation *, FusibleOpInterface maker,
+  std::optional<FusionSlot> getSlotIn(Operation *op, FusibleOpInterface maker,
                                       OpResult part, Value other) const {
+    if (!keepsElements(op, part))
+      return std::nullopt;
     return maker.getFactorSlot(part, other);
   }
 };

@@ -11,6 +11,8 @@
 // the loss from Σe and the target's logit; dlogits in place of e; then the
 // chunk's addend to dtable, and its rows of dh, which may replace those of h.
 // Where an axis shards the vocabulary, maxima and sums are reduced over it.
+// Logits are f32; where h and the table are narrow, dlogits are rounded to
+// their element type before they are multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +20,8 @@
 
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/HeadLossKernels.h"
+
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -39,7 +43,8 @@ public:
         vocab(getNumRows(op.table)), hidden(getLastDim(op.table)),
         localHidden(getLastDim(op.h)), isGathered(localHidden != hidden),
         chunk(std::min(lowering.getTarget().getLossChunk(op.chunk, vocab),
-                       numTokens)) {}
+                       numTokens)),
+        elements(getElementTypeOrSelf(op.h.getType())) {}
 
   void run() {
     first = lowering.createPartOffset(op.table.getType(), 0);
@@ -50,10 +55,15 @@ public:
     if (!op.axis.empty())
       maxima = lowering.allocateWorkspace(chunk, "softmax maxima");
     if (isGathered) {
-      gathered = lowering.allocateWorkspace(chunk * hidden, "gathered h");
+      gathered =
+          lowering.allocateWorkspace(chunk * hidden, elements, "gathered h");
       if (op.dh)
-        partial = lowering.allocateWorkspace(chunk * hidden, "partial dh");
+        partial =
+            lowering.allocateWorkspace(chunk * hidden, elements, "partial dh");
     }
+    if (op.dh && !elements.isF32())
+      narrow =
+          lowering.allocateWorkspace(chunk * vocab, elements, "narrow dlogits");
     for (int64_t begin = 0; begin < numTokens; begin += chunk)
       lowerChunk(begin, std::min(chunk, numTokens - begin));
     lowering.launch(
@@ -150,8 +160,13 @@ private:
           kernels::LogitsGrad{.rows = rows, .cols = vocab},
           {{"logits", chunkLogits}, {"sums", chunkSums}, {"targets", targets}},
           first);
+    Value dlogits = chunkLogits;
+    if (narrow) {
+      dlogits = lowering.slice(narrow, 0, rows * vocab);
+      lowering.convert(chunkLogits, dlogits);
+    }
     Gemm dtable{vocab,       hidden,
-                rows,        {chunkLogits, vocab},
+                rows,        {dlogits, vocab},
                 {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
     dtable.transA = true;
     dtable.accumulate = begin > 0;
@@ -165,7 +180,7 @@ private:
     Gemm product{rows,
                  hidden,
                  vocab,
-                 {chunkLogits, vocab},
+                 {dlogits, vocab},
                  {lowering.getBuffer(op.table), hidden},
                  {wholeDh, hidden}};
     product.weight = weight;
@@ -202,8 +217,12 @@ private:
   int64_t numTokens, vocab, hidden, localHidden;
   bool isGathered;
   int64_t chunk;
+  /// Of h and the table.
+  Type elements;
   Value first, real;
   Value logits, maxima, sums, losses, gathered, partial, biasAddend;
+  /// dlogits as they are multiplied, where they are rounded for that.
+  Value narrow;
 };
 } // namespace
 

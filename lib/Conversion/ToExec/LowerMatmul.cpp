@@ -19,6 +19,14 @@ static int64_t getExtent(Value tensor, ArrayRef<int64_t> dims) {
   return extent;
 }
 
+/// Puts the residual where the product is accumulated.
+static void copyResidual(Value residual, Value result, Lowering &lowering) {
+  if (residual.getType() == result.getType())
+    lowering.copy(residual, result);
+  else
+    lowering.convert(residual, result);
+}
+
 static void lowerMatmul(MatmulOp op, Lowering &lowering) {
   int64_t m = getExtent(op.getA(), op.getMDimsOfA());
   int64_t k = getExtent(op.getA(), op.getKDimsOfA());
@@ -43,7 +51,7 @@ static void lowerMatmul(MatmulOp op, Lowering &lowering) {
     if (lowering.shareBuffer(residual, op.getResult())) {
       gemm.accumulate = true;
     } else if (op.getScale()) {
-      lowering.copy(lowering.getBuffer(residual), result);
+      copyResidual(lowering.getBuffer(residual), result, lowering);
       gemm.accumulate = true;
     } else {
       gemm.epilogue = exec::Epilogue::Add;

@@ -8,6 +8,8 @@
 
 #include "Lowering.h"
 
+#include "optimus/Kernels/ElementwiseKernels.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -85,6 +87,12 @@ void Lowering::copy(Value src, Value dst) {
   copy({src, extent}, {dst, extent}, /*rows=*/1, extent);
 }
 
+void Lowering::convert(Value src, Value dst) {
+  int64_t extent = cast<MemRefType>(dst.getType()).getNumElements();
+  launch(kernels::elementwise<CastOp>(getContext(), extent),
+         {{"operand0", src}, {"result0", dst}});
+}
+
 void Lowering::moveStrided(const Collective &collective) {
   auto start = exec::CollectiveStartOp::create(
       builder, location, exec::TokenType::get(builder.getContext()),
@@ -108,7 +116,7 @@ void Lowering::launchOn(const Kernel &kernel, KernelDescription &description,
   SmallVector<int32_t> access;
   for (const KernelOperand &operand : description.getOperands())
     access.push_back(static_cast<int32_t>(operand.access));
-  func::FuncOp function = kernels.declare(kernel, description);
+  func::FuncOp function = declarations.declare(kernel, description);
   exec::LaunchOp::create(builder, location, function.getSymName(),
                          /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(),
                          buffers, scalars, builder.getDenseI32ArrayAttr(access),

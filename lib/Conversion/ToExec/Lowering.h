@@ -60,9 +60,10 @@ struct NamedBuffer {
 class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
-           KernelDeclarations &kernels, const BufferAssignment &assignment)
-      : builder(builder), mesh(mesh), target(target), kernels(kernels),
-        assignment(assignment), values(assignment.getBuffers().size()) {}
+           KernelDeclarations &declarations, const BufferAssignment &assignment)
+      : builder(builder), mesh(mesh), target(target),
+        declarations(declarations), assignment(assignment),
+        values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 
@@ -98,6 +99,8 @@ public:
   void gemm(const Gemm &gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
+  /// Copies floats to those of another element type.
+  void convert(Value src, Value dst);
   /// Starts a collective and waits for it; packs and unpacks its rows where the
   /// target cannot move them as they lie.
   void collective(const Collective &collective);
@@ -132,7 +135,7 @@ private:
 
   MeshOp mesh;
   const Target &target;
-  KernelDeclarations &kernels;
+  KernelDeclarations &declarations;
   const BufferAssignment &assignment;
   SmallVector<Value> values;
 };

@@ -34,6 +34,11 @@ static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
 
 static bool isTensor(Type type) { return isa<RankedTensorType>(type); }
 
+/// Whether tensors of an element type have buffers.
+static bool hasBufferElements(Type type) {
+  return type.isF32() || type.isBF16() || type.isF16() || type.isInteger(32);
+}
+
 /// True if a function is to be converted.
 static bool hasTensors(func::FuncOp function) {
   return !function.isExternal() &&
@@ -85,11 +90,11 @@ private:
         auto tensor = dyn_cast<RankedTensorType>(type);
         if (!tensor || !tensor.hasStaticShape() ||
             tensor.getNumElements() == 0 ||
-            !(tensor.getElementType().isF32() ||
-              tensor.getElementType().isInteger(32)))
+            !hasBufferElements(tensor.getElementType()))
           return function.emitOpError()
                  << what << " " << index
-                 << " must be a tensor of f32 or i32 with static shape, but is "
+                 << " must be a tensor of f32, bf16, f16 or i32 with static "
+                    "shape, but is "
                  << type;
       }
       return success();

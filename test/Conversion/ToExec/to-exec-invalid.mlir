@@ -39,7 +39,7 @@ func.func @two_donors(%p: tensor<8xf32> {optimus.donates = 0 : i64}, %q: tensor<
 
 // -----
 
-// expected-error @below {{argument 0 must be a tensor of f32 or i32 with static shape, but is 'tensor<?xf32>'}}
+// expected-error @below {{argument 0 must be a tensor of f32, bf16, f16 or i32 with static shape, but is 'tensor<?xf32>'}}
 func.func @dynamic(%x: tensor<?xf32>) -> tensor<?xf32> {
   return %x : tensor<?xf32>
 }

@@ -36,7 +36,7 @@ func.func @arena_slot_c2(%arena: memref<1024xi8>) {
 // -----
 
 func.func @strided(%b: memref<64xf32, strided<[2]>>) {
-  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64, bf16, f16 or i32}}
   %0 = "exec.slice"(%b) {offset = 0 : i64} : (memref<64xf32, strided<[2]>>) -> memref<32xf32>
   return
 }
@@ -113,7 +113,7 @@ func.func @part_offset_c1() {
 // -----
 
 func.func @buffer_too_large(%b: memref<281474976710657xf32>) {
-  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64, bf16, f16 or i32}}
   %0 = exec.slice %b[0] : memref<281474976710657xf32> to memref<32xf32>
   return
 }
@@ -121,7 +121,7 @@ func.func @buffer_too_large(%b: memref<281474976710657xf32>) {
 // -----
 
 func.func @buffer_empty() {
-  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64, bf16, f16 or i32}}
   %0 = exec.alloc "activation" : memref<0xf32>
   return
 }
@@ -129,7 +129,7 @@ func.func @buffer_empty() {
 // -----
 
 func.func @buffer_memory_space(%b: memref<64xf32, 1>) {
-  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64 or i32}}
+  // expected-error @below {{must be flat buffer of 1 to 2^48 f32, f64, bf16, f16 or i32}}
   %0 = "exec.slice"(%b) {offset = 0 : i64} : (memref<64xf32, 1>) -> memref<32xf32>
   return
 }

@@ -32,6 +32,47 @@ func.func @add_zero_elsewhere(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %0 : tensor<8x4xf32>
 }
 
+// CHECK-LABEL: func.func @cast_to_its_own_type
+// CHECK-SAME: (%[[X:.*]]: tensor<8xbf16>)
+// CHECK-NEXT: return %[[X]]
+func.func @cast_to_its_own_type(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  %0 = optimus.cast %x : (tensor<8xbf16>) -> tensor<8xbf16>
+  return %0 : tensor<8xbf16>
+}
+
+// f32 has every bf16 and every f16.
+// CHECK-LABEL: func.func @cast_and_back
+// CHECK-SAME: (%[[X:.*]]: tensor<8xbf16>, %[[Y:.*]]: tensor<8xf16>)
+// CHECK-NEXT: return %[[X]], %[[Y]]
+func.func @cast_and_back(%x: tensor<8xbf16>, %y: tensor<8xf16>) -> (tensor<8xbf16>, tensor<8xf16>) {
+  %0 = optimus.cast %x : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = optimus.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
+  %2 = optimus.cast %y : (tensor<8xf16>) -> tensor<8xf32>
+  %3 = optimus.cast %2 : (tensor<8xf32>) -> tensor<8xf16>
+  return %1, %3 : tensor<8xbf16>, tensor<8xf16>
+}
+
+// A rounding stays: neither bf16 nor f16 has every number of the other.
+// CHECK-LABEL: func.func @cast_that_rounds
+// CHECK-COUNT-6: optimus.cast
+func.func @cast_that_rounds(%x: tensor<8xf32>, %y: tensor<8xf16>, %z: tensor<8xbf16>) -> (tensor<8xf32>, tensor<8xf16>, tensor<8xbf16>) {
+  %0 = optimus.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
+  %1 = optimus.cast %0 : (tensor<8xbf16>) -> tensor<8xf32>
+  %2 = optimus.cast %y : (tensor<8xf16>) -> tensor<8xbf16>
+  %3 = optimus.cast %2 : (tensor<8xbf16>) -> tensor<8xf16>
+  %4 = optimus.cast %z : (tensor<8xbf16>) -> tensor<8xf16>
+  %5 = optimus.cast %4 : (tensor<8xf16>) -> tensor<8xbf16>
+  return %1, %3, %5 : tensor<8xf32>, tensor<8xf16>, tensor<8xbf16>
+}
+
+// The result is decided to live elsewhere than x.
+// CHECK-LABEL: func.func @cast_elsewhere
+// CHECK: optimus.cast
+func.func @cast_elsewhere(%x: tensor<8xbf16>) -> tensor<8xbf16> {
+  %0 = optimus.cast %x {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}]>]} : (tensor<8xbf16>) -> tensor<8xbf16>
+  return %0 : tensor<8xbf16>
+}
+
 // Nothing reads what these make.
 // CHECK-LABEL: func.func @dead
 // CHECK-NEXT: return

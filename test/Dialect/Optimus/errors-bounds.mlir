@@ -1,7 +1,7 @@
 // RUN: optimus-opt %s --split-input-file --verify-diagnostics
 
 func.func @elements(%x: tensor<281474976710657xf32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values}}
   %0 = optimus.gelu %x : tensor<281474976710657xf32>
   return
 }
@@ -10,7 +10,7 @@ func.func @elements(%x: tensor<281474976710657xf32>) {
 
 // As a product of 64-bit numbers, the elements wrap around to 16.
 func.func @elements_overflow(%x: tensor<4611686018427387908x4xf32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values}}
   %0 = optimus.gelu %x : tensor<4611686018427387908x4xf32>
   return
 }
@@ -18,7 +18,7 @@ func.func @elements_overflow(%x: tensor<4611686018427387908x4xf32>) {
 // -----
 
 func.func @dimensions(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values}}
   %0 = optimus.gelu %x : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
   return
 }

@@ -4,7 +4,7 @@
 // those of types.
 
 func.func @dynamic(%x: tensor<?xf32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values, but got 'tensor<?xf32>'}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<?xf32>'}}
   %0 = optimus.gelu %x : tensor<?xf32>
   return
 }
@@ -12,7 +12,7 @@ func.func @dynamic(%x: tensor<?xf32>) {
 // -----
 
 func.func @empty(%x: tensor<0xf32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values, but got 'tensor<0xf32>'}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<0xf32>'}}
   %0 = optimus.gelu %x : tensor<0xf32>
   return
 }
@@ -20,7 +20,7 @@ func.func @empty(%x: tensor<0xf32>) {
 // -----
 
 func.func @element_type(%x: tensor<4xf64>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values, but got 'tensor<4xf64>'}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<4xf64>'}}
   %0 = optimus.gelu %x : tensor<4xf64>
   return
 }
@@ -333,7 +333,7 @@ func.func @mul_c2(%x: tensor<8x16xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @sqrt(%x: tensor<i32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values, but got 'tensor<i32>'}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<i32>'}}
   %0 = optimus.sqrt %x : tensor<i32>
   return
 }

@@ -88,6 +88,15 @@ func.func @attention_of_groups(%q: tensor<2x8x2x3x16xf32>, %kv: tensor<2x8x2x16x
   return %2, %3, %5 : tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
 }
 
+// CHECK-LABEL: func.func @cast
+// CHECK: optimus.cast %{{.*}} : (tensor<2x8xf32>) -> tensor<2x8xbf16>
+// CHECK-NEXT: optimus.cast %{{.*}} : (tensor<2x8xbf16>) -> tensor<2x8xf16>
+func.func @cast(%x: tensor<2x8xf32>) -> tensor<2x8xf16> {
+  %0 = optimus.cast %x : (tensor<2x8xf32>) -> tensor<2x8xbf16>
+  %1 = optimus.cast %0 : (tensor<2x8xbf16>) -> tensor<2x8xf16>
+  return %1 : tensor<2x8xf16>
+}
+
 // CHECK-LABEL: func.func @clip
 // CHECK: %{{.*}}, %{{.*}} = optimus.clip %{{.*}}, %{{.*}}, %{{.*}} : (tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
 func.func @clip(%norm: tensor<f32>, %count: tensor<f32>, %limit: tensor<f32>) -> (tensor<f32>, tensor<f32>) {

@@ -96,6 +96,10 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
   if (shapeOf(h) != ArrayRef<int64_t>(expected))
     return op->emitOpError("C3: expected h of local shape [")
            << expected << "], found [" << shapeOf(h) << ']';
+  if (elementTypeOf(table) != elementTypeOf(h))
+    return op->emitOpError("C9: expected h and a table of one element type, "
+                           "found ")
+           << elementTypeOf(h) << " and " << elementTypeOf(table);
   if (bias && failed(expectBias(op, "C7", "bias", bias, table)))
     return failure();
   if (bias && !shardingOf(op, bias).getUnreduced().empty())

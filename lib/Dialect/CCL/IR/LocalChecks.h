@@ -17,6 +17,10 @@ inline ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+inline Type elementTypeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
 /// C1 of every collective: the mesh has the axis. Gives its size. Checks that
 /// local types fit the mesh, too.
 inline FailureOr<int64_t> expectAxis(Operation *op, StringRef axis) {

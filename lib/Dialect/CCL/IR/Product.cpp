@@ -205,7 +205,9 @@ public:
     if (failed(verifyExtents()) || failed(verifyShardings()) ||
         failed(verifyPanels()))
       return failure();
-    return verifyPartialSums();
+    if (failed(verifyPartialSums()))
+      return failure();
+    return verifyElements();
   }
 
 private:
@@ -313,6 +315,18 @@ private:
              << "}, which shard the contracted index, found "
              << types[ProductForm::C];
     return success();
+  }
+
+  /// C7
+  LogicalResult verifyElements() {
+    Type a = types[ProductForm::A].getElementType(),
+         b = types[ProductForm::B].getElementType(),
+         c = types[ProductForm::C].getElementType();
+    if (a == b && (c == a || c.isF32()))
+      return success();
+    return op.emitOpError("C7: expected a and b of one element type, and a "
+                          "result of it or f32, found ")
+           << a << ", " << b << " and " << c;
   }
 
   MatmulOp op;

@@ -22,6 +22,7 @@
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -93,8 +94,7 @@ private:
   bool isActivation(Value value) const { return activations.contains(value); }
 
   static int64_t getBytes(Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
-    return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+    return optimus::getBytes(value.getType());
   }
 
   Block &block;

@@ -9,6 +9,7 @@
 #include "optimus/Analysis/CostModel.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -59,7 +60,7 @@ public:
       int64_t ranks = *mesh.getAxisSize(axis);
       auto type = getType(tensor);
       movers.push_back({tensor, sharding.dims[tensor][streamed], axis, ranks,
-                        4.0 * type.getNumElements() * ranks,
+                        1.0 * optimus::getBytes(type) * ranks,
                         isa<BlockArgument>(getValue(tensor))});
     }
     countExtents();

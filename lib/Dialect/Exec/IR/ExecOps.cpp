@@ -65,7 +65,15 @@ LogicalResult GemmOp::verify() {
   for (Value input : {getA(), getB(), getBias(), getExtra()})
     if (input == getC())
       return emitOpError("writes the buffer of one of its inputs");
-  return success();
+  // C6
+  Type factors = getElementType(getA()), elements = getElementType(getC());
+  if (failed(verifyElementType(*this, "B", getB(), factors)) ||
+      failed(verifyElementType(*this, "C", getC(), factors, /*orF32=*/true)) ||
+      failed(verifyElementType(*this, "bias", getBias(), elements,
+                               /*orF32=*/true)))
+    return failure();
+  return verifyElementType(*this, "extra", getExtra(), elements,
+                           /*orF32=*/true);
 }
 
 bool GemmOp::needsOperandsApart() { return true; }
@@ -201,7 +209,8 @@ LogicalResult CopyOp::verify() {
   // C3
   if (getSrc() == getDst())
     return emitOpError("copies a buffer to itself");
-  return success();
+  // C4
+  return verifyElementType(*this, "src", getSrc(), getElementType(getDst()));
 }
 
 /// Checks the extents that both commands have, and that each buffer named has
@@ -230,6 +239,12 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
                << " elements, but its buffer has " << getExtent(buffer);
     return success();
   };
+  // C5
+  for (ArrayRef<std::pair<StringRef, Value>> group : {queries, keys, results})
+    for (auto [name, buffer] : group)
+      if (failed(
+              verifyElementType(op, name, buffer, getElementType(op.getQ()))))
+        return failure();
   CheckedSize tokens = CheckedSize(batch) * seq;
   CheckedSize width = CheckedSize(heads) * headDim;
   CheckedSize kvWidth = CheckedSize(kvHeads) * headDim;
@@ -358,7 +373,8 @@ LogicalResult CollectiveStartOp::verify() {
   if (!reduces && getReduction() != Reduction::Sum)
     return emitOpError() << stringifyCollectiveKind(getKind())
                          << " combines nothing: reduction must be sum";
-  return success();
+  // C6
+  return verifyElementType(*this, "src", getSrc(), getElementType(getDst()));
 }
 
 /// Waiting ends what the collective may still read and write.

@@ -15,6 +15,17 @@ using namespace mlir::exec;
 using optimus_support::CheckedSize;
 using optimus_support::kMaxElements;
 
+LogicalResult mlir::exec::verifyElementType(Operation *op, StringRef name,
+                                            Value buffer, Type expected,
+                                            bool orF32) {
+  if (!buffer || getElementType(buffer) == expected ||
+      (orF32 && getElementType(buffer).isF32()))
+    return success();
+  return op->emitOpError() << name << " must be of " << expected
+                           << (orF32 && !expected.isF32() ? " or f32" : "")
+                           << " elements, found " << getElementType(buffer);
+}
+
 LogicalResult mlir::exec::verifyMatrix(Operation *op, StringRef name,
                                        Value buffer, int64_t rows,
                                        CheckedSize cols, int64_t ld,

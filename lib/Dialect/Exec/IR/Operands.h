@@ -23,6 +23,11 @@ inline Type getElementType(Value buffer) {
   return cast<MemRefType>(buffer.getType()).getElementType();
 }
 
+/// Checks that a buffer, where it is there, has an element type or, where
+/// `orF32`, f32.
+LogicalResult verifyElementType(Operation *op, StringRef name, Value buffer,
+                                Type expected, bool orF32 = false);
+
 /// Checks that a leading dimension and, where there is one, the buffer fit a
 /// matrix of positive rows and columns.
 LogicalResult verifyMatrix(Operation *op, StringRef name, Value buffer,

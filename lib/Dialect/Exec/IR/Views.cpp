@@ -8,6 +8,8 @@
 
 #include "Operands.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 using optimus_support::CheckedSize;
@@ -66,7 +68,7 @@ void mlir::exec::addAccessEffects(
 
 /// A number of elements of a buffer, in bytes.
 static int64_t getBytes(Value buffer, int64_t elements) {
-  return elements * (getElementType(buffer).getIntOrFloatBitWidth() / 8);
+  return elements * optimus::getElementBytes(buffer.getType());
 }
 
 SmallVector<Value, 2> SliceOp::getViewedBuffers() { return {getBuffer()}; }

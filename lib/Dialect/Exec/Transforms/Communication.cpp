@@ -8,6 +8,7 @@
 
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
@@ -17,8 +18,8 @@ using optimus_support::CheckedSize;
 /// What a collective moves on an axis of so many ranks, in all of its groups.
 static CheckedSize countBytes(CollectiveStartOp start, int64_t ranks,
                               int64_t groups) {
-  CheckedSize bytes =
-      CheckedSize(start.getOuter()) * start.getInner() * sizeof(float);
+  CheckedSize bytes = CheckedSize(start.getOuter()) * start.getInner() *
+                      optimus::getElementBytes(start.getSrc().getType());
   // The ABI's inner extent is one rank's block of these.
   if (start.getKind() == CollectiveKind::AllGather ||
       start.getKind() == CollectiveKind::ReduceScatter)

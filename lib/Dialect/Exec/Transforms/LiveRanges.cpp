@@ -9,6 +9,7 @@
 
 #include "LiveRanges.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
 #include <map>
@@ -19,8 +20,7 @@ using optimus_support::CheckedSize;
 using optimus_support::kMaxBytes;
 
 int64_t mlir::exec::getBufferBytes(Value buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+  return optimus::getBytes(buffer.getType());
 }
 
 int64_t mlir::exec::getBufferAlignment(Value buffer) {

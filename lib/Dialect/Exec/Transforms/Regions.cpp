@@ -10,6 +10,8 @@
 
 #include "LiveRanges.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 
@@ -73,7 +75,7 @@ SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
   if (access.cols == 0)
     return getRegions(buffer);
   auto type = cast<MemRefType>(buffer.getType());
-  int64_t size = type.getElementTypeBitWidth() / 8;
+  int64_t size = optimus::getElementBytes(type);
   MemoryRegion region{Value(), 0, access.rows, access.cols * size,
                       access.ld * size};
   if (region.rows == 1 || region.width == region.ld)

@@ -24,6 +24,10 @@ LogicalResult DropoutOp::verify() {
     llvm::interleaveComma(result.getShape(), error);
     return error << ']';
   }
+  if (result.getElementType() != x.getElementType())
+    return emitOpError("C1: expected a result of ")
+           << x.getElementType() << " elements, found "
+           << result.getElementType();
   if (random.getShape() !=
       ArrayRef<int64_t>(optimus_support::kNumRandomWords)) {
     InFlightDiagnostic error = emitOpError("C2: expected random of shape [")

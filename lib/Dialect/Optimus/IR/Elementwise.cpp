@@ -9,6 +9,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
+#include "Gradients.h"
 #include "ShapeChecks.h"
 
 using namespace mlir;
@@ -26,7 +27,10 @@ static LogicalResult verifyBroadcasting(Operation *op) {
   if (suffix.size() > shape.size() || shape.take_back(suffix.size()) != suffix)
     return op->emitOpError("C2: expected rhs to have the last dimensions of ")
            << toString(shape) << ", found " << toString(suffix);
-  return success();
+  Type elements = elementTypeOf(lhs);
+  if (failed(expectElements(op, "C3", "a result", op->getResult(0), elements)))
+    return failure();
+  return expectElements(op, "C3", "rhs", rhs, elements, /*orF32=*/true);
 }
 
 LogicalResult AddOp::verify() { return verifyBroadcasting(*this); }
@@ -44,6 +48,9 @@ LogicalResult GeluOp::verify() { return success(); }
 LogicalResult GeluWithSlopeOp::verify() { return success(); }
 LogicalResult SwigluOp::verify() { return success(); }
 LogicalResult SwigluGradOp::verify() { return success(); }
+LogicalResult CastOp::verify() {
+  return expectShape(*this, "C1", "a result", getResult(), shapeOf(getInput()));
+}
 
 //===----------------------------------------------------------------------===//
 // Sharding rules
@@ -78,6 +85,7 @@ ShardingRule GeluWithSlopeOp::getShardingRule() {
 }
 ShardingRule SwigluOp::getShardingRule() { return elementwiseRule(*this); }
 ShardingRule SwigluGradOp::getShardingRule() { return elementwiseRule(*this); }
+ShardingRule CastOp::getShardingRule() { return elementwiseRule(*this); }
 
 //===----------------------------------------------------------------------===//
 // Gradients
@@ -85,11 +93,11 @@ ShardingRule SwigluGradOp::getShardingRule() { return elementwiseRule(*this); }
 
 /// The gradient of a tensor that was repeated over the leading dimensions of
 /// `gradient`.
-static Value sumTo(OpBuilder &builder, Location loc, Type type,
+static Value sumTo(OpBuilder &builder, Location loc, Value repeated,
                    Value gradient) {
-  if (gradient.getType() == type)
-    return gradient;
-  return SumLeadingOp::create(builder, loc, type, gradient);
+  if (rankOf(gradient) == rankOf(repeated))
+    return castLike(builder, repeated, gradient);
+  return SumLeadingOp::create(builder, loc, repeated.getType(), gradient);
 }
 
 LogicalResult AddOp::buildGradient(OpBuilder &builder,
@@ -99,7 +107,7 @@ LogicalResult AddOp::buildGradient(OpBuilder &builder,
   if (!dy)
     return success();
   gradients.add(getLhs(), dy);
-  gradients.add(getRhs(), sumTo(builder, getLoc(), getRhs().getType(), dy));
+  gradients.add(getRhs(), sumTo(builder, getLoc(), getRhs(), dy));
   return success();
 }
 
@@ -114,8 +122,7 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder,
   Value product = MulOp::create(builder, getLoc(), dy, getLhs());
   if (getRhs().getType() != type)
     GradientAccumulator::copyRole(getResult(), product);
-  gradients.add(getRhs(),
-                sumTo(builder, getLoc(), getRhs().getType(), product));
+  gradients.add(getRhs(), sumTo(builder, getLoc(), getRhs(), product));
   return success();
 }
 
@@ -148,9 +155,21 @@ LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
   return success();
 }
 
+LogicalResult CastOp::buildGradient(OpBuilder &builder,
+                                    ArrayRef<Value> resultGradients,
+                                    GradientAccumulator &gradients) {
+  if (Value dy = resultGradients[0])
+    gradients.add(getInput(),
+                  CastOp::create(builder, getLoc(), getInput().getType(), dy));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // What passes ask
 //===----------------------------------------------------------------------===//
+
+// Of a narrow result, Rounding.cpp counts the one rounding that there is.
+double CastOp::countRoundings(unsigned result) { return 0; }
 
 Contribution AddOp::getContribution(OpOperand &operand) {
   return Contribution::Linear;

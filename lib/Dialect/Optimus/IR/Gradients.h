@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_LIB_DIALECT_OPTIMUS_IR_GRADIENTS_H
 #define OPTIMUS_LIB_DIALECT_OPTIMUS_IR_GRADIENTS_H
 
-#include "mlir/IR/Operation.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 namespace mlir::optimus {
 
@@ -23,6 +23,16 @@ inline LogicalResult rejectGradients(Operation *op, ArrayRef<Value> gradients,
              << "has no gradient for a loss that depends on its result '"
              << name << "'";
   return success();
+}
+
+/// `gradient` with the element type of `value`, whose gradient it is.
+inline Value castLike(OpBuilder &builder, Value value, Value gradient) {
+  auto type = cast<RankedTensorType>(gradient.getType());
+  Type elements = cast<RankedTensorType>(value.getType()).getElementType();
+  if (type.getElementType() == elements)
+    return gradient;
+  return CastOp::create(builder, withPart(gradient.getLoc(), "cast"),
+                        type.clone(elements), gradient);
 }
 
 } // namespace mlir::optimus

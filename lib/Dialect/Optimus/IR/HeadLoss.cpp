@@ -9,6 +9,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
+#include "Gradients.h"
 #include "ShapeChecks.h"
 
 #include "mlir/IR/Matchers.h"
@@ -28,6 +29,8 @@ static LogicalResult verifyHead(Operation *op, Value h, Value table,
     return op->emitOpError("C2: expected a table of rank 2, found ")
            << toString(shape);
   if (bias && failed(expectShape(op, "C3", "bias", bias, shape[0])))
+    return failure();
+  if (failed(expectElements(op, "C6", "a table", table, elementTypeOf(h))))
     return failure();
   return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
 }
@@ -61,6 +64,8 @@ LogicalResult HeadLossOp::verify() {
 LogicalResult HeadLossGradOp::verify() {
   if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias())) ||
       failed(expectShape(*this, "C4", "dh", getDh(), shapeOf(getH()))) ||
+      failed(
+          expectElements(*this, "C4", "dh", getDh(), elementTypeOf(getH()))) ||
       failed(expectShape(*this, "C4", "dtable", getDtable(),
                          shapeOf(getTable()))) ||
       failed(verifyChunks(*this, "C5", getTargets(), getTable(), getChunk())))
@@ -120,7 +125,7 @@ LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
   getLossSum().replaceAllUsesWith(grad.getLossSum());
   getRealCount().replaceAllUsesWith(grad.getRealCount());
   gradients.add(getH(), grad.getDh());
-  gradients.add(getTable(), grad.getDtable());
+  gradients.add(getTable(), castLike(builder, getTable(), grad.getDtable()));
   if (getBias())
     gradients.add(getBias(), grad.getDbias());
   return success();

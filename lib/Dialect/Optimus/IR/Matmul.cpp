@@ -9,6 +9,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
+#include "Gradients.h"
 #include "Operands.h"
 #include "ShapeChecks.h"
 
@@ -96,7 +97,17 @@ LogicalResult MatmulOp::verify() {
   if (getScale() &&
       failed(expectShape(*this, "C4", "scale", getScale(), expected)))
     return failure();
-  return success();
+  Type factors = elementTypeOf(getA()), elements = elementTypeOf(getResult());
+  if (failed(expectElements(*this, "C5", "b", getB(), factors)) ||
+      failed(expectElements(*this, "C5", "a result", getResult(), factors,
+                            /*orF32=*/true)) ||
+      failed(expectElements(*this, "C5", "bias", getBias(), elements,
+                            /*orF32=*/true)) ||
+      failed(expectElements(*this, "C5", "residual", getResidual(), elements,
+                            /*orF32=*/true)))
+    return failure();
+  return expectElements(*this, "C5", "scale", getScale(), elements,
+                        /*orF32=*/true);
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,6 +155,8 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder,
                        "operand to have a gradient");
   Value a = getA(), b = getB();
   bool ta = getTransposeA(), tb = getTransposeB();
+  // Factors have one element type.
+  dy = castLike(builder, a, dy);
 
   Value da = ta ? MatmulOp::create(builder, getLoc(), b, dy, numN,
                                    /*transposeA=*/tb, /*transposeB=*/true)

@@ -96,6 +96,18 @@ static LogicalResult expectInputs(Operation *op, ValueRange inputs) {
   return error;
 }
 
+/// Checks that values have the element type of attention's operands.
+static LogicalResult
+expectInputElements(Operation *op, ValueRange inputs,
+                    ArrayRef<std::pair<StringRef, ValueRange>> groups) {
+  for (auto [name, values] : groups)
+    for (Value value : values)
+      if (failed(expectElements(op, "C5", name, value,
+                                elementTypeOf(inputs.front()))))
+        return failure();
+  return success();
+}
+
 static LogicalResult expectLengths(Operation *op, Value lengths,
                                    int64_t batch) {
   if (!lengths)
@@ -109,7 +121,10 @@ LogicalResult AttentionOp::verify() {
   AttentionShape shape(getInputs());
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
-      failed(expectLengths(*this, getLengths(), shape.batch)))
+      failed(expectLengths(*this, getLengths(), shape.batch)) ||
+      failed(expectInputElements(*this, getInputs(),
+                                 {{"an operand", getInputs()},
+                                  {"a result", ValueRange(getResult())}})))
     return failure();
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }
@@ -129,7 +144,12 @@ LogicalResult AttentionGradOp::verify() {
   SmallVector<int64_t> out = shape.getResultShape();
   if (failed(expectShape(*this, "C2", "dout", getDout(), out)) ||
       failed(expectShape(*this, "C2", "out", getOut(), out)) ||
-      failed(expectLengths(*this, getLengths(), shape.batch)))
+      failed(expectLengths(*this, getLengths(), shape.batch)) ||
+      failed(expectInputElements(*this, getInputs(),
+                                 {{"dout", ValueRange(getDout())},
+                                  {"out", ValueRange(getOut())},
+                                  {"an operand", getInputs()},
+                                  {"a gradient", getDinputs()}})))
     return failure();
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }

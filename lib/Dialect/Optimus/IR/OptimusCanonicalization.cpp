@@ -15,6 +15,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -53,6 +54,26 @@ OpFoldResult MulOp::fold(FoldAdaptor) {
 
 OpFoldResult SumLeadingOp::fold(FoldAdaptor) {
   return canReplace(*this, getInput()) ? getInput() : Value();
+}
+
+/// Whether every number of element type `narrow` is one of `wide`, too.
+static bool isExactIn(Type narrow, Type wide) {
+  const auto &from = cast<FloatType>(narrow).getFloatSemantics(),
+             &to = cast<FloatType>(wide).getFloatSemantics();
+  return APFloat::semanticsPrecision(from) <= APFloat::semanticsPrecision(to) &&
+         APFloat::semanticsMaxExponent(from) <=
+             APFloat::semanticsMaxExponent(to);
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  if (canReplace(*this, getInput()))
+    return getInput();
+  auto first = getInput().getDefiningOp<CastOp>();
+  if (!first || !canReplace(*this, first.getInput()) ||
+      !isExactIn(getElementTypeOrSelf(first.getInput()),
+                 getElementTypeOrSelf(getInput())))
+    return {};
+  return first.getInput();
 }
 
 /// Carries roles and shardings over to an operation that makes only the first

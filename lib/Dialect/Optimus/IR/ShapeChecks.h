@@ -39,6 +39,24 @@ inline LogicalResult expectShape(Operation *op, StringRef label, StringRef name,
                            << toString(shapeOf(value));
 }
 
+inline Type elementTypeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+/// Checks that `name`, where it is there, has the element type that the
+/// constraint `label` asks for or, where `orF32`, f32.
+inline LogicalResult expectElements(Operation *op, StringRef label,
+                                    StringRef name, Value value, Type expected,
+                                    bool orF32 = false) {
+  if (!value || elementTypeOf(value) == expected ||
+      (orF32 && elementTypeOf(value).isF32()))
+    return success();
+  return op->emitOpError() << label << ": expected " << name << " of "
+                           << expected
+                           << (orF32 && !expected.isF32() ? " or f32" : "")
+                           << " elements, found " << elementTypeOf(value);
+}
+
 inline SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t size) {
   SmallVector<int64_t> result(shape);
   result.push_back(size);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Einsums.h"
+#include "Gradients.h"
 #include "Operands.h"
 #include "ShapeChecks.h"
 
@@ -150,11 +151,14 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
   if (!dy)
     return success();
   // A table that is the output head too has a gradient already; its rows are
-  // added to in place.
-  Value accumulate = gradients.take(getTable());
-  gradients.add(getTable(), EmbeddingGradOp::create(
-                                builder, getLoc(), getTable().getType(), dy,
-                                getTokens(), accumulate, getPadAttr()));
+  // added to in place, in f32.
+  Value accumulate;
+  if (elementTypeOf(getTable()).isF32())
+    accumulate = gradients.take(getTable());
+  Value grad =
+      EmbeddingGradOp::create(builder, getLoc(), detail::getF32Type(getTable()),
+                              dy, getTokens(), accumulate, getPadAttr());
+  gradients.add(getTable(), castLike(builder, getTable(), grad));
   return success();
 }
 

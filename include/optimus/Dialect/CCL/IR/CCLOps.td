@@ -71,8 +71,9 @@ def CCL_LocalAttr : AttrDef<CCL_Dialect, "Local",
 
 def CommunicationResource : Resource<"::mlir::ccl::CommunicationResource">;
 
-def CCL_Tensor : Optimus_TensorOf<[F32, I32]>;
-def CCL_FloatTensor : Optimus_TensorOf<[F32]>;
+def CCL_Tensor : Optimus_TensorOf<[F32, BF16, F16, I32]>;
+def CCL_FloatTensor : Optimus_TensorOf<[F32, BF16, F16]>;
+def CCL_F32Tensor : Optimus_TensorOf<[F32]>;
 def CCL_IndexTensor : Optimus_TensorOf<[I32]>;
 def CCL_FloatScalar : TensorRankOf<[F32], [0]>;
 
@@ -108,6 +109,8 @@ def CCL_AllGatherOp : CCL_Collective<"all_gather"> {
 def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
   let summary = "The sum over an axis, on every rank of it";
   let description = [{
+    Narrow elements are added up in f32, in rank order, and rounded once.
+
     ```mlir
     #partial = #ccl.local<[4], #optimus.sharding<@mesh, [{} ], unreduced = {"col"}>>
     %y = ccl.all_reduce %x {axis = "col"} : (tensor<4xf32, #partial>) -> tensor<4xf32>
@@ -123,6 +126,8 @@ def CCL_AllReduceOp : CCL_Collective<"all_reduce", CCL_FloatTensor> {
 def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
   let summary = "The sum over an axis, sharded along a dimension";
   let description = [{
+    Narrow elements are added up as `ccl.all_reduce` does.
+
     ```mlir
     #partial = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {} ], unreduced = {"col"}>>
     #sharded = #ccl.local<[4, 6], #optimus.sharding<@mesh, [{}, {"col"} ]>>
@@ -192,7 +197,9 @@ def CCL_MatmulOp : CCL_Op<"matmul", [
     shares is sharded alike in both; (C6) the operands hold no partial sums; a result
     that moves does so over an axis that shards the contracted index alike in
     both operands, over which it is summed; over all other such axes it is
-    unreduced.
+    unreduced; (C7) a and b have one element type, and the result has it or f32. A
+    narrow result that stays is rounded once, after all panels; one that moves is
+    rounded on each rank before ranks' parts are added up.
   }];
   let arguments = (ins CCL_FloatTensor:$a, CCL_FloatTensor:$b,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "1">:$contracting,
@@ -229,10 +236,10 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [
     second one, which is whole in h or sharded by `axis`; (C4) the results are
     unreduced over the axes that shard targets; (C7) the bias, which may be left
     out, is the table's first dimension, sharded as it is; (C8) is C5 of `optimus.head_loss`,
-    for a rank's tokens and vocabulary.
+    for a rank's tokens and vocabulary; (C9) h and the table have one element type.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
-                       Optional<CCL_FloatTensor>:$bias,
+                       Optional<CCL_F32Tensor>:$bias,
                        StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
   let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count);
   let assemblyFormat = [{
@@ -261,16 +268,16 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [
       -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xf32, #h>, tensor<6x8xf32, #dtable>)
     ```
 
-    Constraints: C1 to C4, C7 and C8 of `ccl.head_loss`; (C5) dh has the type of
+    Constraints: C1 to C4 and C7 to C9 of `ccl.head_loss`; (C5) dh has the type of
     h; (C6) dtable is as the table, and dbias as the bias if there is one,
     unreduced over the axes that shard targets.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,
-                       Optional<CCL_FloatTensor>:$bias,
+                       Optional<CCL_F32Tensor>:$bias,
                        StrAttr:$axis, ConfinedAttr<I64Attr, [IntPositive]>:$chunk);
   let results = (outs CCL_FloatScalar:$loss_sum, CCL_FloatScalar:$real_count,
-                      CCL_FloatTensor:$dh, CCL_FloatTensor:$dtable,
-                      Optional<CCL_FloatTensor>:$dbias);
+                      CCL_FloatTensor:$dh, CCL_F32Tensor:$dtable,
+                      Optional<CCL_F32Tensor>:$dbias);
   let assemblyFormat = [{
     $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
     functional-type(operands, results)

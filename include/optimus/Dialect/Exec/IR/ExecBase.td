@@ -21,7 +21,7 @@ def Exec_Dialect : Dialect {
   let summary = "The device program: commands on flat buffers";
   let description = [{
     The program of one rank as the runtime executes it. Every buffer is a flat
-    `memref<NxT>` of f32, f64 or i32, with N from 1 (a scalar) to 2^48; the shapes and leading
+    `memref<NxT>` of f32, f64, bf16, f16 or i32, with N from 1 (a scalar) to 2^48; the shapes and leading
     dimensions of matrices are attributes of the commands, in elements, and
     mean what `support/schema/program.fbs` says of the action
     that a command becomes. One program serves all ranks.
@@ -161,13 +161,15 @@ class Exec_ExtentOf<string least, string most> : CPred<
     " && ::llvm::cast<::mlir::MemRefType>($_self).getNumElements() <= ::optimus_support::" # most>;
 def Exec_Extent : Exec_ExtentOf<"1", "kMaxElements">;
 
-def Exec_Buffer : Exec_BufferOf<[F32, F64, I32], "1 to 2^48 f32, f64 or i32", Exec_Extent>;
-def Exec_FloatBuffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent>;
+def Exec_Buffer : Exec_BufferOf<[F32, F64, BF16, F16, I32], "1 to 2^48 f32, f64, bf16, f16 or i32", Exec_Extent>;
+/// What products, attention and collectives take: narrow types too.
+def Exec_FloatBuffer : Exec_BufferOf<[F32, BF16, F16], "1 to 2^48 f32, bf16 or f16", Exec_Extent>;
+def Exec_F32Buffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent>;
 def Exec_IndexBuffer : Exec_BufferOf<[I32], "1 to 2^48 i32", Exec_Extent>;
 def Exec_Arena : Exec_BufferOf<[I8], "at most 2^52 bytes", Exec_ExtentOf<"0", "kMaxBytes">, Exec_InAnySpace>;
 /// What may lie in any memory: views, and what is copied.
-def Exec_AnyBuffer : Exec_BufferOf<[F32, F64, I32], "1 to 2^48 f32, f64 or i32", Exec_Extent, Exec_InAnySpace>;
-def Exec_AnyFloatBuffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent, Exec_InAnySpace>;
+def Exec_AnyBuffer : Exec_BufferOf<[F32, F64, BF16, F16, I32], "1 to 2^48 f32, f64, bf16, f16 or i32", Exec_Extent, Exec_InAnySpace>;
+def Exec_AnyFloatBuffer : Exec_BufferOf<[F32, BF16, F16], "1 to 2^48 f32, bf16 or f16", Exec_Extent, Exec_InAnySpace>;
 def Exec_Scalar : AnyTypeOf<[I64, F32]>;
 
 /// What the address of a buffer is a multiple of, in bytes.

@@ -19,7 +19,8 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
     index on `axis`, as the ABI says of `kind`. `root` matters to broadcast and reduce
     only. `src` may be `dst` for all_reduce, and on the root of a broadcast or reduce.
     Between start and wait nothing may write `src` or touch `dst`. `src` of a broadcast
-    is read on the root only, `dst` of a reduce is written on the root only.
+    is read on the root only, `dst` of a reduce is written on the root only. Reductions
+    add in rank order, narrow elements in f32, and round the sum once.
 
     ```mlir
     %t = exec.collective_start all_reduce sum over "col", %x to %x
@@ -29,7 +30,8 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
 
     Constraints: (C1) the mesh has the axis and the root lies on it; (C2) outer and inner are positive,
     leading dimensions as C2 of `exec.gemm` says; (C3) both buffers hold their matrix; (C4) exactly
-    one command waits for the token; (C5) of the kinds without reduction, `reduction` is sum.
+    one command waits for the token; (C5) of the kinds without reduction, `reduction` is sum;
+    (C6) both buffers have one element type.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_ReductionAttr:$reduction,
                        StrAttr:$axis, DefaultValuedAttr<I64Attr, "0">:$root,

@@ -20,7 +20,8 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     `C[m,n] = (accumulate ? C : 0) + op(A)[m,k]·op(B)[k,n] + bias[n]`, then
     `epilogue`: with `add`, plus `extra`; with `mul`, times `extra`, which is [m,n].
     With `trans_a`, A is stored as [k,m]; with `trans_b`, B as [n,k]. `weight` tells
-    which operand is a parameter that changes only between steps.
+    which operand is a parameter that changes only between steps. Products are summed in
+    f32, and a narrow C is rounded once, after the epilogue.
 
     ```mlir
     exec.gemm %a, %b, %c {m = 128, n = 64, k = 32, lda = 32, ldb = 64, ldc = 64}
@@ -30,7 +31,8 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
     least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is not `none`;
-    (C5) C is none of the inputs.
+    (C5) C is none of the inputs; (C6) A and B have one element type, C has it or f32, and
+    bias and extra have that of C or f32.
   }];
   let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,
@@ -113,10 +115,11 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
 
     Constraints: (C1) extents are positive and the buffers hold them; (C2)
     kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads and are at most 2^48; (C4)
-    there is a length for each sequence.
+    there is a length for each sequence; (C5) all buffers but lse, which is f32, and lengths
+    have one element type.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
-                       Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
                        Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
@@ -136,7 +139,7 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
     Constraints: those of `exec.attention`.
   }];
   let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
-                       Exec_FloatBuffer:$out, Exec_FloatBuffer:$lse,
+                       Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
                        Exec_FloatBuffer:$dq, Exec_FloatBuffer:$dk, Exec_FloatBuffer:$dv,
                        Optional<Exec_IndexBuffer>:$lengths,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,

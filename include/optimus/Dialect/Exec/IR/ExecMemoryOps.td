@@ -186,7 +186,8 @@ def Exec_CopyOp : Exec_Command<"copy", [], ["getOwnQueue", "needsOperandsApart"]
     `copies`, and what touches its buffers waits for it.
 
     Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
-    matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ.
+    matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ;
+    (C4) they have one element type.
   }];
   let arguments = (ins Optional<Exec_AnyFloatBuffer>:$src, Exec_AnyFloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,

@@ -38,11 +38,12 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [AttrSizedOperan
 
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
-    above; (C3) lse has; (C4) lengths is [b].
+    above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
+    element type. Scores, probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
-  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$lse);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
     $inputs (`lengths` `(` $lengths^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
@@ -64,9 +65,10 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
 
     Constraints: (C1) the last operands are those of `optimus.attention`, and the
     results have their shapes; (C2) dout and out have the shape of its result;
-    (C3) lse has that of its lse; (C4) lengths is [b].
+    (C3) lse has that of its lse; (C4) lengths is [b]; (C5) dout, out, the operands of
+    `optimus.attention` and the results have one element type.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_FloatTensor:$lse,
+  let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_F32Tensor:$lse,
                        Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);

@@ -11,6 +11,10 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
+// x, the result, their gradients and residuals may each have another element type:
+// all is computed in f32 and rounded once where it is written. Statistics, gamma,
+// beta and their gradients are f32, since a row's are used for all its elements.
+
 def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
@@ -27,9 +31,9 @@ def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm"> {
     Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
     last dimension; (C3) gamma and beta are that dimension.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta,
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_F32Tensor:$gamma, Optimus_F32Tensor:$beta,
                        Optimus_EpsilonAttr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$mean, Optimus_F32Tensor:$rstd);
   let assemblyFormat = "$x `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
 }
 
@@ -51,10 +55,10 @@ def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
     Constraints: (C1) dy, x, residual and dx have one shape; (C2) mean and
     rstd lack its last dimension; (C3) gamma, dgamma, dbeta are it.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma,
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_F32Tensor:$mean,
+                       Optimus_F32Tensor:$rstd, Optimus_F32Tensor:$gamma,
                        Optional<Optimus_FloatTensor>:$residual);
-  let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
+  let results = (outs Optimus_FloatTensor:$dx, Optimus_F32Tensor:$dgamma, Optimus_F32Tensor:$dbeta);
   let assemblyFormat = [{
     $dy `,` $x `,` $mean `,` $rstd `,` $gamma (`residual` `(` $residual^ `)`)?
     attr-dict `:` functional-type(operands, results)
@@ -79,7 +83,7 @@ def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments"> {
     Constraints: (C1) the result is x's shape with the last dimension 2.
   }];
   let arguments = (ins Optimus_FloatTensor:$x);
-  let results = (outs Optimus_FloatTensor:$moments);
+  let results = (outs Optimus_F32Tensor:$moments);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
@@ -101,8 +105,8 @@ def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments"> {
     and rstd have its other dimensions; (C3) counts are not negative, one is positive, and
     they add up to at most 2^48.
   }];
-  let arguments = (ins Optimus_FloatTensor:$moments, DenseI64ArrayAttr:$counts, Optimus_EpsilonAttr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd);
+  let arguments = (ins Optimus_F32Tensor:$moments, DenseI64ArrayAttr:$counts, Optimus_EpsilonAttr:$epsilon);
+  let results = (outs Optimus_F32Tensor:$mean, Optimus_F32Tensor:$rstd);
   let assemblyFormat = "$moments attr-dict `:` functional-type(operands, results)";
 }
 
@@ -121,8 +125,8 @@ def Optimus_NormalizeOp : Optimus_TensorOp<"normalize", [Optimus_ResultTypes<["a
     Constraints: (C1) result has the shape of x; (C2) mean and rstd lack the
     last dimension; (C3) gamma and beta are it.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean, Optimus_FloatTensor:$rstd,
-                       Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$beta);
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_F32Tensor:$mean, Optimus_F32Tensor:$rstd,
+                       Optimus_F32Tensor:$gamma, Optimus_F32Tensor:$beta);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x `,` $mean `,` $rstd `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
 }
@@ -142,9 +146,9 @@ def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
     with the last dimension 2; (C3) mean and rstd lack the last dimension and
     gamma is it.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma);
-  let results = (outs Optimus_FloatTensor:$sums);
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_F32Tensor:$mean,
+                       Optimus_F32Tensor:$rstd, Optimus_F32Tensor:$gamma);
+  let results = (outs Optimus_F32Tensor:$sums);
   let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
@@ -164,8 +168,8 @@ def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply", [Optimus_Resul
     two elements a row; (C3) mean and rstd lack the last dimension and gamma
     is it.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma, Optimus_FloatTensor:$sums,
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_F32Tensor:$mean,
+                       Optimus_F32Tensor:$rstd, Optimus_F32Tensor:$gamma, Optimus_F32Tensor:$sums,
                        Optional<Optimus_FloatTensor>:$residual,
                        Optimus_SizeAttr:$size);
   let results = (outs Optimus_FloatTensor:$dx);
@@ -188,9 +192,9 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
     Constraints: (C1) dy and x have one shape; (C2) mean and rstd lack its last
     dimension; (C3) dgamma and dbeta are that dimension.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$mean,
-                       Optimus_FloatTensor:$rstd);
-  let results = (outs Optimus_FloatTensor:$dgamma, Optimus_FloatTensor:$dbeta);
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_F32Tensor:$mean,
+                       Optimus_F32Tensor:$rstd);
+  let results = (outs Optimus_F32Tensor:$dgamma, Optimus_F32Tensor:$dbeta);
   let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd attr-dict `:` functional-type(operands, results)";
 }
 
@@ -210,8 +214,8 @@ def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm"> {
     Constraints: (C1) result has the shape of x; (C2) rstd lacks the last
     dimension; (C3) gamma is that dimension.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$gamma, Optimus_EpsilonAttr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$result, Optimus_FloatTensor:$rstd);
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_F32Tensor:$gamma, Optimus_EpsilonAttr:$epsilon);
+  let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$rstd);
   let assemblyFormat = "$x `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
@@ -238,11 +242,11 @@ def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
     lack its last dimension; (C3) gamma and dgamma are it; (C4) there are sums
     exactly where there is a size.
   }];
-  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_FloatTensor:$rstd,
-                       Optimus_FloatTensor:$gamma, Optional<Optimus_FloatTensor>:$sums,
+  let arguments = (ins Optimus_FloatTensor:$dy, Optimus_FloatTensor:$x, Optimus_F32Tensor:$rstd,
+                       Optimus_F32Tensor:$gamma, Optional<Optimus_F32Tensor>:$sums,
                        Optional<Optimus_FloatTensor>:$residual,
                        OptionalAttr<Optimus_SizeAttr>:$size);
-  let results = (outs Optimus_FloatTensor:$dx, Optimus_FloatTensor:$dgamma);
+  let results = (outs Optimus_FloatTensor:$dx, Optimus_F32Tensor:$dgamma);
   let assemblyFormat = [{
     $dy `,` $x `,` $rstd `,` $gamma (`sums` `(` $sums^ `)`)? (`residual` `(` $residual^ `)`)?
     attr-dict `:` functional-type(operands, results)
@@ -268,8 +272,8 @@ def Optimus_RowDotOp : Optimus_TensorOp<"row_dot"> {
     dimension; (C3) weight is that dimension.
   }];
   let arguments = (ins Optimus_FloatTensor:$a, Optimus_FloatTensor:$b,
-                       Optional<Optimus_FloatTensor>:$weight);
-  let results = (outs Optimus_FloatTensor:$result);
+                       Optional<Optimus_F32Tensor>:$weight);
+  let results = (outs Optimus_F32Tensor:$result);
   let assemblyFormat = [{
     $a `,` $b (`weight` `(` $weight^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
@@ -285,9 +289,9 @@ def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [SameOperandsAndResultType]
     %rstd = optimus.rms_rstd %squares {epsilon = 1.0e-6 : f64, size = 16 : i64} : tensor<2x8xf32>
     ```
   }];
-  let arguments = (ins Optimus_FloatTensor:$squares, Optimus_SizeAttr:$size,
+  let arguments = (ins Optimus_F32Tensor:$squares, Optimus_SizeAttr:$size,
                        Optimus_EpsilonAttr:$epsilon);
-  let results = (outs Optimus_FloatTensor:$rstd);
+  let results = (outs Optimus_F32Tensor:$rstd);
   let assemblyFormat = "$squares attr-dict `:` type($squares)";
 }
 
@@ -305,7 +309,7 @@ def Optimus_RmsScaleOp : Optimus_TensorOp<"rms_scale", [Optimus_ResultTypes<["ad
     Constraints: (C1) result has the shape of x; (C2) rstd lacks the last
     dimension; (C3) gamma is it.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, Optimus_FloatTensor:$rstd, Optimus_FloatTensor:$gamma);
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_F32Tensor:$rstd, Optimus_F32Tensor:$gamma);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
 }

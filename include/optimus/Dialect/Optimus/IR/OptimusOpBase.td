@@ -16,7 +16,11 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 include "optimus/Dialect/Optimus/IR/OptimusAttrs.td"
 include "optimus/Dialect/Optimus/IR/OptimusInterfaces.td"
 
-def Optimus_FloatTensor : Optimus_TensorOf<[F32]>;
+/// What is large: activations, their gradients, factors of products. Operations
+/// compute in f32 and round what they write to its element type.
+def Optimus_FloatTensor : Optimus_TensorOf<[F32, BF16, F16]>;
+/// What narrow types would spoil: parameters' states, statistics, sums.
+def Optimus_F32Tensor : Optimus_TensorOf<[F32]>;
 def Optimus_IndexTensor : Optimus_TensorOf<[I32]>;
 def Optimus_FloatScalar : TensorRankOf<[F32], [0]>;
 

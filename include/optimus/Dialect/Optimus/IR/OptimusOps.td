@@ -13,6 +13,7 @@ include "optimus/Dialect/Optimus/IR/OptimusAttentionOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusNormOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 include "optimus/Dialect/Optimus/IR/OptimusOptimizerOps.td"
+include "optimus/Dialect/Optimus/IR/OptimusPrecisionOps.td"
 include "optimus/Dialect/Optimus/IR/OptimusRandomOps.td"
 
 //===----------------------------------------------------------------------===//
@@ -76,9 +77,14 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
       : (tensor<2x8x16xf32>, tensor<2x8x3x4x4xf32>) -> tensor<16x3x4x4xf32>
     ```
 
+    Products are summed in f32; a narrow result is rounded once, after bias, residual
+    and scale.
+
     Constraints: (C1) both operands have at least `contracting` dimensions, one at least;
     (C2) the contracted dimensions agree; (C3) the result's dimensions are M
-    then N; (C4) bias, residual and scale have the shapes above.
+    then N; (C4) bias, residual and scale have the shapes above; (C5) A and B have one
+    element type, the result has it or f32, and bias, residual and scale have the
+    result's or f32.
   }];
   let arguments = (ins Optimus_FloatTensor:$a, Optimus_FloatTensor:$b,
                        Optional<Optimus_FloatTensor>:$bias,
@@ -133,7 +139,8 @@ def Optimus_AddOp : Optimus_BroadcastingOp<"add", [Optimus_Sum]> {
     ```
 
     Constraints: (C1) the result has the shape of lhs; (C2) the shape of rhs
-    ends that of lhs.
+    ends that of lhs; (C3) lhs and the result have one element type, and rhs has it
+    or f32.
   }];
   let hasFolder = 1;
 }
@@ -148,7 +155,8 @@ def Optimus_MulOp : Optimus_BroadcastingOp<"mul"> {
     ```
 
     Constraints: (C1) the result has the shape of lhs; (C2) the shape of rhs
-    ends that of lhs.
+    ends that of lhs; (C3) lhs and the result have one element type, and rhs has it
+    or f32.
   }];
   let hasFolder = 1;
 }
@@ -157,7 +165,8 @@ def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [Optimus_Sum]> {
   let summary = "The sum over all leading dimensions that the result lacks";
   let description = [{
     The gradient of repeating a tensor over leading dimensions, as
-    `optimus.add` and `optimus.mul` do with their right side.
+    `optimus.add` and `optimus.mul` do with their right side. Summed in f32,
+    whatever the element types are.
 
     ```mlir
     %db = optimus.sum_leading %dy : (tensor<2x8x16xf32>) -> tensor<16xf32>
@@ -277,9 +286,9 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [Optimus_Sum]> 
     whole result's rows.
   }];
   let arguments = (ins Optimus_FloatTensor:$dy, Optimus_IndexTensor:$tokens,
-                       Optional<Optimus_FloatTensor>:$accumulate,
+                       Optional<Optimus_F32Tensor>:$accumulate,
                        OptionalAttr<I64Attr>:$pad);
-  let results = (outs Optimus_FloatTensor:$result);
+  let results = (outs Optimus_F32Tensor:$result);
   let assemblyFormat = [{
     $dy `,` $tokens (`accumulate` `(` $accumulate^ `)`)? attr-dict `:`
     functional-type(operands, results)
@@ -361,10 +370,11 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
     Constraints: (C1) h is the shape of targets followed by the table's second
     dimension; (C2) the table has rank 2; (C3) the bias, which may be left
     out, is the table's first dimension; (C5) there are at most 4096 chunks, and
-    the logits of one have at most 2^48 elements.
+    the logits of one have at most 2^48 elements; (C6) h and the table have one element
+    type. Logits are f32, whatever that is.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
-                       Optional<Optimus_FloatTensor>:$bias,
+                       Optional<Optimus_F32Tensor>:$bias,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count);
   let assemblyFormat = [{
@@ -376,7 +386,7 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
 def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
     Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type, "adaptor.getH()",
-                         "adaptor.getTable()", "adaptor.getBias()"]>]> {
+                         "detail::getF32Type(adaptor.getTable())", "adaptor.getBias()"]>]> {
   let summary = "Head and loss with the gradient of loss_sum, in one pass";
   let description = [{
     As `optimus.head_loss`, with `dh = dlogits·table`, `dtable = dlogitsᵀ·h` and,
@@ -389,15 +399,18 @@ def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
       -> (tensor<f32>, tensor<f32>, tensor<2x8x16xf32>, tensor<256x16xf32>)
     ```
 
-    Constraints: C1 to C3 and C5 of `optimus.head_loss`; (C4) dh, dtable and dbias have the
-    shapes of h, table and bias; dbias is there if the bias is.
+    dlogits are rounded to the element type of h and the table before they are multiplied;
+    dtable and dbias are f32.
+
+    Constraints: C1 to C3, C5 and C6 of `optimus.head_loss`; (C4) dh, dtable and dbias have the
+    shapes of h, table and bias, and dh has the element type of h; dbias is there if the bias is.
   }];
   let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table, Optimus_IndexTensor:$targets,
-                       Optional<Optimus_FloatTensor>:$bias,
+                       Optional<Optimus_F32Tensor>:$bias,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntPositive]>, "512">:$chunk);
   let results = (outs Optimus_FloatScalar:$loss_sum, Optimus_FloatScalar:$real_count,
-                      Optimus_FloatTensor:$dh, Optimus_FloatTensor:$dtable,
-                      Optional<Optimus_FloatTensor>:$dbias);
+                      Optimus_FloatTensor:$dh, Optimus_F32Tensor:$dtable,
+                      Optional<Optimus_F32Tensor>:$dbias);
   let assemblyFormat = [{
     $h `,` $table `,` $targets (`bias` `(` $bias^ `)`)? attr-dict `:`
     functional-type(operands, results)

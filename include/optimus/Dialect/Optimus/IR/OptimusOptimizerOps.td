@@ -75,8 +75,8 @@ def Optimus_SqrtOp : Optimus_TensorOp<"sqrt", [SameOperandsAndResultType]> {
     %norm = optimus.sqrt %sum : tensor<f32>
     ```
   }];
-  let arguments = (ins Optimus_FloatTensor:$input);
-  let results = (outs Optimus_FloatTensor:$result);
+  let arguments = (ins Optimus_F32Tensor:$input);
+  let results = (outs Optimus_F32Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
@@ -120,15 +120,15 @@ def Optimus_AdamWOp : Optimus_TensorOp<"adamw", [
     Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_FloatTensor:$exp_avg, Optimus_FloatTensor:$exp_avg_sq,
+  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
+                       Optimus_F32Tensor:$exp_avg, Optimus_F32Tensor:$exp_avg_sq,
                        Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
                        Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$beta1,
                        Optimus_FloatScalar:$beta2, Optimus_FloatScalar:$epsilon,
                        Optimus_FloatScalar:$beta1_power, Optimus_FloatScalar:$beta2_power,
                        UnitAttr:$decay);
-  let results = (outs Optimus_FloatTensor:$new_param, Optimus_FloatTensor:$new_exp_avg,
-                      Optimus_FloatTensor:$new_exp_avg_sq);
+  let results = (outs Optimus_F32Tensor:$new_param, Optimus_F32Tensor:$new_exp_avg,
+                      Optimus_F32Tensor:$new_exp_avg_sq);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -149,12 +149,12 @@ def Optimus_SgdOp : Optimus_TensorOp<"sgd", [
     Constraints: (C1) param, grad, momentum_buffer and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_FloatTensor:$momentum_buffer,
+  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
+                       Optimus_F32Tensor:$momentum_buffer,
                        Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
                        Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$momentum,
                        UnitAttr:$decay);
-  let results = (outs Optimus_FloatTensor:$new_param, Optimus_FloatTensor:$new_momentum_buffer);
+  let results = (outs Optimus_F32Tensor:$new_param, Optimus_F32Tensor:$new_momentum_buffer);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -176,14 +176,14 @@ def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction", [
     Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_FloatTensor:$exp_avg, Optimus_FloatTensor:$exp_avg_sq,
+  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
+                       Optimus_F32Tensor:$exp_avg, Optimus_F32Tensor:$exp_avg_sq,
                        Optimus_FloatScalar:$scale, Optimus_FloatScalar:$weight_decay,
                        Optimus_FloatScalar:$beta1, Optimus_FloatScalar:$beta2,
                        Optimus_FloatScalar:$epsilon, Optimus_FloatScalar:$beta1_power,
                        Optimus_FloatScalar:$beta2_power, UnitAttr:$decay);
-  let results = (outs Optimus_FloatTensor:$direction, Optimus_FloatTensor:$new_exp_avg,
-                      Optimus_FloatTensor:$new_exp_avg_sq);
+  let results = (outs Optimus_F32Tensor:$direction, Optimus_F32Tensor:$new_exp_avg,
+                      Optimus_F32Tensor:$new_exp_avg_sq);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -202,9 +202,9 @@ def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update", [Optimus_ResultTypes<
     Constraints: (C1) param, direction and the result have one shape; (C2)
     there are two norms or none.
   }];
-  let arguments = (ins Optimus_FloatTensor:$param, Optimus_FloatTensor:$direction,
+  let arguments = (ins Optimus_F32Tensor:$param, Optimus_F32Tensor:$direction,
                        Optimus_FloatScalar:$lr, Variadic<Optimus_FloatScalar>:$norms);
-  let results = (outs Optimus_FloatTensor:$new_param);
+  let results = (outs Optimus_F32Tensor:$new_param);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

@@ -31,7 +31,7 @@ def Optimus_DropoutOp : Optimus_DifferentiableOp<"dropout", [
       : (tensor<2x8x16xf32>, tensor<5xi32>) -> tensor<2x8x16xf32>
     ```
 
-    Constraints: (C1) the result has the shape of x, which is no scalar; (C2)
+    Constraints: (C1) the result has the shape and the element type of x, which is no scalar; (C2)
     random has 5 words; (C3) the rate is at least 0 and below 1; (C4) the
     stream is at least 0 and below the reserved ones.
   }];

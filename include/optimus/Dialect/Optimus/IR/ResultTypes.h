@@ -34,6 +34,12 @@ inline Type getScalarType(MLIRContext *context) {
   return RankedTensorType::get({}, Float32Type::get(context));
 }
 
+/// That of a tensor, but of f32 elements.
+inline Type getF32Type(Value like) {
+  return cast<RankedTensorType>(like.getType())
+      .clone(Float32Type::get(like.getContext()));
+}
+
 /// The whole product of A and B, whatever they are: [M…, N…]. Groups of
 /// dimensions that they lack are left out.
 Type getProductType(Value a, Value b, int64_t contracting, bool transposeA,
