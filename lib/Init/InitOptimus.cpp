@@ -24,6 +24,7 @@
 #include "optimus/Pipelines/Pipeline.h"
 #include "optimus/Target/CPU/CpuDevice.h"
 #include "optimus/Target/CPU/Passes.h"
+#include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,6 +54,7 @@ void mlir::optimus::registerAllPasses() {
   registerExecToProgramPasses();
   registerOptimusToCCLPasses();
   registerToExecPasses();
+  registerTargetPasses();
   registerCPUTargetPasses();
   registerCPUTarget();
   registerPipelines();

@@ -15,6 +15,7 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Target/CPU/Passes.h"
+#include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -82,6 +83,7 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   ToExecPassOptions exec;
   exec.cpu = options.cpu;
   passes.addPass(createToExecPass(exec));
+  passes.addPass(createBuildKernelsPass());
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

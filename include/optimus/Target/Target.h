@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A target is a kind of device that programs are compiled for. What a pass must
-// know of it stands here and nowhere else: --optimus-to-exec finds it by name.
+// know of it stands here and nowhere else: --optimus-to-exec and
+// --optimus-build-kernels find it by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +16,8 @@
 #define OPTIMUS_TARGET_TARGET_H
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Target/KernelLibrary.h"
+#include "optimus/Kernels/KernelSchedule.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/DialectRegistry.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
@@ -78,14 +77,8 @@ public:
   getPackedElements(const GemmShape &shape,
                     const Processor &processor) const = 0;
 
-  /// Adds the dialects that kernels are made of.
-  virtual void getDependentDialects(DialectRegistry &registry) const = 0;
-
-  /// What adds kernels to `module`, which must outlive it; the dialects above
-  /// must be loaded. How large a workspace a kernel needs it says beside the
-  /// kernel.
-  virtual std::unique_ptr<KernelLibrary>
-  createKernels(ModuleOp module) const = 0;
+  /// How its kernels are divided; their bodies are the same for all targets.
+  virtual const KernelSchedule &getKernelSchedule() const = 0;
 };
 
 /// Makes a target known. Its name is not taken.

@@ -17,7 +17,9 @@
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -57,8 +59,18 @@ static void createWrapper(ModuleOp module, LLVM::LLVMFuncOp kernel) {
   LLVM::ReturnOp::create(b, loc, ValueRange());
 }
 
+/// Writes conversions between bf16 and f32 with integers: where the processor
+/// has no instruction for them, LLVM would call a function that a model library
+/// has not.
+static void expandBFloat16(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  arith::populateExpandBFloat16Patterns(patterns);
+  walkAndApplyPatterns(module, std::move(patterns));
+}
+
 LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
   MLIRContext *context = module.getContext();
+  expandBFloat16(module);
   SmallVector<std::string> names;
   for (auto kernel : module.getOps<func::FuncOp>())
     names.push_back(kernel.getSymName().str());

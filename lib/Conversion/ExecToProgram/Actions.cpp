@@ -58,10 +58,12 @@ static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,
 /// A kernel touches what it is given: operands say so, no shape does.
 static LogicalResult setAction(exec::LaunchOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
+  if (!op.getExtent())
+    return op.emitOpError("has no extent; run --optimus-build-kernels first");
   program::LaunchT launch;
   launch.kernel = builder.getKernel(op.getKernel());
-  launch.extent = op.getExtent();
-  launch.grain = op.getGrain();
+  launch.extent = *op.getExtent();
+  launch.grain = *op.getGrain();
   for (Value scalar : op.getScalars()) {
     FailureOr<uint32_t> number = builder.getAddresses().getScalar(scalar);
     if (failed(number))

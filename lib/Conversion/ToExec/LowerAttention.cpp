@@ -9,6 +9,7 @@
 #include "LoweringModel.h"
 
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Kernels/TokenKernels.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -65,18 +66,17 @@ struct AttentionGradLowering
   }
 };
 
-struct RotaryLowering : LoweringModel<RotaryLowering, RotaryOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(RotaryOp op, Lowering &lowering) const {
+struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
+  Kernel getKernel(RotaryOp op) const {
     ArrayRef<int64_t> shape =
         cast<RankedTensorType>(op.getX().getType()).getShape();
-    lowering.launch(
-        lowering.getKernels().rotary(
-            shape[0], shape[1], getNumRows(op.getX()) / (shape[0] * shape[1]),
-            shape.back(), op.getTheta().convertToDouble(), op.getInverse()),
-        op);
+    return kernels::Rotary{.batch = shape[0],
+                           .seq = shape[1],
+                           .heads =
+                               getNumRows(op.getX()) / (shape[0] * shape[1]),
+                           .dim = shape.back(),
+                           .theta = op.getTheta().convertToDouble(),
+                           .inverse = op.getInverse()};
   }
 };
 } // namespace

@@ -8,132 +8,69 @@
 
 #include "LoweringModel.h"
 
-#include "mlir/IR/TypeUtilities.h"
+#include "optimus/Kernels/ElementwiseBodyOpInterface.h"
+#include "optimus/Kernels/ElementwiseKernels.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
-struct AddLowering : LoweringModel<AddLowering, AddOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0, 1};
+/// The lowering of every operation that has a scalar body.
+struct ElementwiseLowering
+    : ExecLoweringOpInterface::FallbackModel<ElementwiseLowering> {
+  LogicalResult lowerToExec(Operation *op, Lowering &lowering) const {
+    lowering.launch(kernels::elementwise(op), op);
+    return success();
   }
-  void lower(AddOp op, Lowering &lowering) const {
-    int64_t cols = getNumElements(op.getRhs());
-    int64_t rows = getNumElements(op.getLhs()) / cols;
-    lowering.launch(lowering.getKernels().add(rows, cols), op);
+  InPlaceOperands getInPlaceOperands(Operation *op, unsigned result) const {
+    return getPlaces(kernels::elementwise(op), op, result);
   }
-};
-
-struct MulLowering : LoweringModel<MulLowering, MulOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0, 1};
-  }
-  void lower(MulOp op, Lowering &lowering) const {
-    int64_t cols = getNumElements(op.getRhs());
-    int64_t rows = getNumElements(op.getLhs()) / cols;
-    lowering.launch(lowering.getKernels().mul(rows, cols), op);
+  std::optional<unsigned> getFirstGradient(Operation *) const {
+    return std::nullopt;
   }
 };
 
-struct SumLeadingLowering : LoweringModel<SumLeadingLowering, SumLeadingOp> {
-  void lower(SumLeadingOp op, Lowering &lowering) const {
+struct SumLeadingLowering : KernelModel<SumLeadingLowering, SumLeadingOp> {
+  Kernel getKernel(SumLeadingOp op) const {
     int64_t cols = getNumElements(op.getResult());
-    int64_t rows = getNumElements(op.getInput()) / cols;
-    lowering.launch(lowering.getKernels().sumLeading(rows, cols), op);
+    return kernels::SumLeading{.rows = getNumElements(op.getInput()) / cols,
+                               .cols = cols};
   }
 };
 
-struct GeluLowering : LoweringModel<GeluLowering, GeluOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(GeluOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().gelu(getNumElements(op.getResult()),
-                                               op.getExact()),
-                    op);
-  }
-};
-
-struct GeluWithSlopeLowering
-    : LoweringModel<GeluWithSlopeLowering, GeluWithSlopeOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(GeluWithSlopeOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().geluWithSlope(
-                        getNumElements(op.getResult()), op.getExact()),
-                    op);
-  }
-};
-
-struct CastLowering : LoweringModel<CastLowering, CastOp> {
-  void lower(CastOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().cast(
-                        getNumElements(op.getResult()),
-                        getElementTypeOrSelf(op.getInput().getType()),
-                        getElementTypeOrSelf(op.getResult().getType())),
-                    op);
-  }
-};
-
-struct SqrtLowering : LoweringModel<SqrtLowering, SqrtOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(SqrtOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().sqrt(getNumElements(op.getResult())),
-                    op);
-  }
-};
-
-struct SwigluLowering : LoweringModel<SwigluLowering, SwigluOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0, 1};
-  }
-  void lower(SwigluOp op, Lowering &lowering) const {
-    lowering.launch(
-        lowering.getKernels().swiglu(getNumElements(op.getResult())), op);
-  }
-};
-
-struct SwigluGradLowering : LoweringModel<SwigluGradLowering, SwigluGradOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0, 1, 2};
-  }
-  void lower(SwigluGradOp op, Lowering &lowering) const {
-    lowering.launch(
-        lowering.getKernels().swigluGrad(getNumElements(op.getDy())), op);
-  }
-};
-
-struct DropoutLowering : LoweringModel<DropoutLowering, DropoutOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(DropoutOp op, Lowering &lowering) const {
+struct DropoutLowering : KernelModel<DropoutLowering, DropoutOp> {
+  Kernel getKernel(DropoutOp op) const {
     Type type = op.getX().getType();
     ArrayRef<int64_t> local = cast<RankedTensorType>(type).getShape();
+    return kernels::Dropout{
+        .local = SmallVector<int64_t>(local),
+        .whole = ccl::getGlobalShape(type),
+        .addends = llvm::count_if(
+            llvm::seq<int64_t>(local.size()),
+            [&](int64_t dim) { return !ccl::getDimAxes(type, dim).empty(); }),
+        .rate = op.getRate().convertToDouble()};
+  }
+  /// The stream, then where this rank's part begins: an addend for each
+  /// dimension that is sharded.
+  SmallVector<Value> getScalars(DropoutOp op, Lowering &lowering) const {
+    Type type = op.getX().getType();
     SmallVector<int64_t> whole = ccl::getGlobalShape(type);
-    // The stream, then where this rank's part begins: an addend for each
-    // dimension that is sharded.
     SmallVector<Value> scalars = {lowering.createConstant(op.getStream())};
     int64_t stride = 1;
-    for (int64_t dim = local.size() - 1; dim >= 0; --dim) {
+    for (int64_t dim = whole.size() - 1; dim >= 0; --dim) {
       if (!ccl::getDimAxes(type, dim).empty())
         scalars.push_back(lowering.createPartOffset(type, dim, stride));
       stride *= whole[dim];
     }
-    lowering.launch(
-        lowering.getKernels().dropout(local, whole, scalars.size() - 1,
-                                      op.getRate().convertToDouble()),
-        op, scalars);
+    return scalars;
   }
 };
 } // namespace
 
 void mlir::optimus::attachElementwiseLowerings(MLIRContext &context) {
-  attachModels<AddLowering, MulLowering, SumLeadingLowering, GeluLowering,
-               GeluWithSlopeLowering, CastLowering, SqrtLowering,
-               SwigluLowering, SwigluGradLowering, DropoutLowering>(context);
+  attachModels<SumLeadingLowering, DropoutLowering>(context);
+  for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(
+           OptimusDialect::getDialectNamespace()))
+    if (name.hasInterface<ElementwiseBodyOpInterface>())
+      name.attachInterface<ElementwiseLowering>();
 }

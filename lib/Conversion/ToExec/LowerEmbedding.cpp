@@ -8,16 +8,20 @@
 
 #include "LoweringModel.h"
 
+#include "optimus/Kernels/TokenKernels.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
-struct EmbeddingLowering : LoweringModel<EmbeddingLowering, EmbeddingOp> {
-  void lower(EmbeddingOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().embedding(
-                        getNumElements(op.getTokens()),
-                        getNumRows(op.getTable()), getLastDim(op.getTable())),
-                    op, lowering.createPartOffset(op.getTable().getType(), 0));
+struct EmbeddingLowering : KernelModel<EmbeddingLowering, EmbeddingOp> {
+  Kernel getKernel(EmbeddingOp op) const {
+    return kernels::Embedding{.count = getNumElements(op.getTokens()),
+                              .rows = getNumRows(op.getTable()),
+                              .cols = getLastDim(op.getTable())};
+  }
+  Value getScalars(EmbeddingOp op, Lowering &lowering) const {
+    return lowering.createPartOffset(op.getTable().getType(), 0);
   }
 };
 
@@ -34,22 +38,28 @@ struct EmbeddingGradLowering
     Value result = lowering.getBuffer(op.getResult());
     if (accumulate && !lowering.shareBuffer(accumulate, op.getResult()))
       lowering.copy(lowering.getBuffer(accumulate), result);
-    lowering.launch(lowering.getKernels().embeddingGrad(
-                        getNumElements(op.getTokens()),
-                        getNumRows(op.getResult()), getLastDim(op.getResult()),
-                        /*zero=*/!accumulate, op.getPad()),
-                    {lowering.in(op.getDy()), lowering.in(op.getTokens()),
-                     accumulate ? update(result) : write(result)},
-                    lowering.createPartOffset(op.getResult().getType(), 0));
+    lowering.launch(
+        kernels::EmbeddingGrad{.count = getNumElements(op.getTokens()),
+                               .rows = getNumRows(op.getResult()),
+                               .cols = getLastDim(op.getResult()),
+                               .zero = !accumulate,
+                               .pad = op.getPad()},
+        {{"dy", lowering.getBuffer(op.getDy())},
+         {"tokens", lowering.getBuffer(op.getTokens())},
+         {"table", result}},
+        lowering.createPartOffset(op.getResult().getType(), 0));
   }
 };
 
-struct LengthsLowering : LoweringModel<LengthsLowering, LengthsOp> {
-  void lower(LengthsOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().lengths(
-                        getNumRows(op.getTokens()), getLastDim(op.getTokens()),
-                        op.getPadAttr().getInt(), bool(op.getTargets())),
-                    op, lowering.createRealExtent(op.getTokens().getType(), 1));
+struct LengthsLowering : KernelModel<LengthsLowering, LengthsOp> {
+  Kernel getKernel(LengthsOp op) const {
+    return kernels::Lengths{.rows = getNumRows(op.getTokens()),
+                            .cols = getLastDim(op.getTokens()),
+                            .pad = op.getPadAttr().getInt(),
+                            .masked = bool(op.getTargets())};
+  }
+  Value getScalars(LengthsOp op, Lowering &lowering) const {
+    return lowering.createRealExtent(op.getTokens().getType(), 1);
   }
 };
 

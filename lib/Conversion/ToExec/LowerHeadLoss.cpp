@@ -18,6 +18,9 @@
 
 #include "LoweringModel.h"
 
+#include "optimus/Kernels/ElementwiseKernels.h"
+#include "optimus/Kernels/HeadLossKernels.h"
+
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -36,10 +39,9 @@ struct HeadLoss {
 class HeadLossLowering {
 public:
   HeadLossLowering(const HeadLoss &op, Lowering &lowering)
-      : op(op), lowering(lowering), kernels(lowering.getKernels()),
-        numTokens(getNumElements(op.targets)), vocab(getNumRows(op.table)),
-        hidden(getLastDim(op.table)), localHidden(getLastDim(op.h)),
-        isGathered(localHidden != hidden),
+      : op(op), lowering(lowering), numTokens(getNumElements(op.targets)),
+        vocab(getNumRows(op.table)), hidden(getLastDim(op.table)),
+        localHidden(getLastDim(op.h)), isGathered(localHidden != hidden),
         chunk(std::min(lowering.getTarget().getLossChunk(op.chunk, vocab),
                        numTokens)),
         elements(getElementTypeOrSelf(op.h.getType())) {}
@@ -64,11 +66,12 @@ public:
           lowering.allocateWorkspace(chunk * vocab, elements, "narrow dlogits");
     for (int64_t begin = 0; begin < numTokens; begin += chunk)
       lowerChunk(begin, std::min(chunk, numTokens - begin));
-    lowering.launch(kernels.sumTokens(numTokens),
-                    {read(losses), write(lowering.getBuffer(op.lossSum))});
-    lowering.launch(kernels.countReal(numTokens),
-                    {read(lowering.getBuffer(op.targets)),
-                     write(lowering.getBuffer(op.realCount))});
+    lowering.launch(
+        kernels::SumTokens{numTokens},
+        {{"losses", losses}, {"sum", lowering.getBuffer(op.lossSum)}});
+    lowering.launch(kernels::CountReal{numTokens},
+                    {{"targets", lowering.getBuffer(op.targets)},
+                     {"count", lowering.getBuffer(op.realCount)}});
   }
 
 private:
@@ -103,9 +106,10 @@ private:
     Value targets = getRows(op.targets, begin, rows, 1);
     Value chunkSums = lowering.slice(sums, 0, rows * 2);
     lowerSoftmax(chunkLogits, chunkSums, targets, rows);
-    lowering.launch(kernels.tokenLoss(rows),
-                    {read(chunkSums), read(targets),
-                     write(lowering.slice(losses, begin, rows))});
+    lowering.launch(kernels::TokenLoss{rows},
+                    {{"sums", chunkSums},
+                     {"targets", targets},
+                     {"losses", lowering.slice(losses, begin, rows)}});
     if (op.dh)
       lowerGradient(begin, rows, h, chunkLogits, chunkSums, targets);
   }
@@ -126,18 +130,21 @@ private:
                     int64_t rows) {
     if (op.axis.empty()) {
       lowering.launch(
-          kernels.softmaxSums(rows, vocab, /*withGrad=*/op.dh != nullptr),
-          {update(chunkLogits), read(targets), write(chunkSums)},
+          kernels::SoftmaxSums{
+              .rows = rows, .cols = vocab, .withGrad = op.dh != nullptr},
+          {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
           {first, real});
       return;
     }
     Value chunkMaxima = lowering.slice(maxima, 0, rows);
-    lowering.launch(kernels.rowMax(rows, vocab),
-                    {read(chunkLogits), write(chunkMaxima)}, real);
+    lowering.launch(kernels::RowMax{.rows = rows, .cols = vocab},
+                    {{"logits", chunkLogits}, {"max", chunkMaxima}}, real);
     allReduce(chunkMaxima, exec::Reduction::Max);
-    lowering.launch(kernels.expSum(rows, vocab),
-                    {update(chunkLogits), read(chunkMaxima), read(targets),
-                     write(chunkSums)},
+    lowering.launch(kernels::ExpSum{.rows = rows, .cols = vocab},
+                    {{"logits", chunkLogits},
+                     {"max", chunkMaxima},
+                     {"targets", targets},
+                     {"sums", chunkSums}},
                     {first, real});
     allReduce(chunkSums, exec::Reduction::Sum);
   }
@@ -146,15 +153,14 @@ private:
                      Value chunkSums, Value targets) {
     // With the vocabulary whole, lowerSoftmax has done it.
     if (!op.axis.empty())
-      lowering.launch(kernels.logitsGrad(rows, vocab),
-                      {update(chunkLogits), read(chunkSums), read(targets)},
-                      first);
+      lowering.launch(
+          kernels::LogitsGrad{.rows = rows, .cols = vocab},
+          {{"logits", chunkLogits}, {"sums", chunkSums}, {"targets", targets}},
+          first);
     Value dlogits = chunkLogits;
     if (narrow) {
       dlogits = lowering.slice(narrow, 0, rows * vocab);
-      lowering.launch(
-          kernels.cast(rows * vocab, lowering.builder.getF32Type(), elements),
-          {read(chunkLogits), write(dlogits)});
+      lowering.convert(chunkLogits, dlogits);
     }
     Gemm dtable{vocab,       hidden,
                 rows,        {dlogits, vocab},
@@ -190,22 +196,21 @@ private:
   /// Adds the sums of a chunk's columns to what other chunks made.
   void lowerBiasGradient(int64_t begin, int64_t rows, Value dlogits) {
     Value dbias = lowering.getBuffer(op.dbias);
+    kernels::SumLeading sumRows{.rows = rows, .cols = vocab};
     if (begin == 0) {
-      lowering.launch(kernels.sumLeading(rows, vocab),
-                      {read(dlogits), write(dbias)});
+      lowering.launch(sumRows, {{"x", dlogits}, {"result", dbias}});
       return;
     }
     if (!biasAddend)
       biasAddend = lowering.allocateWorkspace(vocab, "bias addend");
-    lowering.launch(kernels.sumLeading(rows, vocab),
-                    {read(dlogits), write(biasAddend)});
-    lowering.launch(kernels.add(1, vocab),
-                    {read(dbias), read(biasAddend), write(dbias)});
+    lowering.launch(sumRows, {{"x", dlogits}, {"result", biasAddend}});
+    lowering.launch(
+        kernels::elementwise<AddOp>(lowering.getContext(), {vocab, vocab}),
+        {{"operand0", dbias}, {"operand1", biasAddend}, {"result0", dbias}});
   }
 
   const HeadLoss &op;
   Lowering &lowering;
-  KernelLibrary &kernels;
   int64_t numTokens, vocab, hidden, localHidden;
   bool isGathered;
   int64_t chunk;

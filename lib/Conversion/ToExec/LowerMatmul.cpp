@@ -21,14 +21,10 @@ static int64_t getExtent(Value tensor, ArrayRef<int64_t> dims) {
 
 /// Puts the residual where the product is accumulated.
 static void copyResidual(Value residual, Value result, Lowering &lowering) {
-  Type from = cast<MemRefType>(residual.getType()).getElementType();
-  auto to = cast<MemRefType>(result.getType());
-  if (from == to.getElementType())
+  if (residual.getType() == result.getType())
     lowering.copy(residual, result);
   else
-    lowering.launch(lowering.getKernels().cast(to.getNumElements(), from,
-                                               to.getElementType()),
-                    {read(residual), write(result)});
+    lowering.convert(residual, result);
 }
 
 static void lowerMatmul(MatmulOp op, Lowering &lowering) {

@@ -8,17 +8,11 @@
 
 #include "LoweringModel.h"
 
+#include "optimus/Kernels/NormKernels.h"
+#include "optimus/Kernels/RmsNormKernels.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
-
-/// The gradient of x may replace dy, x and what is added to it.
-template <typename OpT>
-static InPlaceOperands getPlacesOfGradient(OpT op) {
-  InPlaceOperands operands = {0, 1};
-  if (op.getResidual())
-    operands.push_back(op.getResidualMutable().begin()->getOperandNumber());
-  return operands;
-}
 
 /// The number of this rank's columns that are no padding.
 static Value createRealColumns(Value x, Lowering &lowering) {
@@ -26,172 +20,142 @@ static Value createRealColumns(Value x, Lowering &lowering) {
   return lowering.createRealExtent(type, type.getRank() - 1);
 }
 
-/// Launches the kernel for the gradient of x, which does not make those of the
-/// parameters.
-static void launchGradient(const KernelLaunch &kernel, Operation *op, Value dx,
-                           Lowering &lowering) {
-  SmallVector<KernelBuffer> buffers;
-  for (Value operand : op->getOperands())
-    buffers.push_back(lowering.in(operand));
-  buffers.push_back(lowering.out(dx));
-  lowering.launch(kernel, buffers);
-}
-
 namespace {
-struct LayerNormLowering : LoweringModel<LayerNormLowering, LayerNormOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
-    return result == 0 ? InPlaceOperands{0} : InPlaceOperands{};
-  }
-  void lower(LayerNormOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().layerNorm(
-                        getNumRows(op.getX()), getLastDim(op.getX()),
-                        op.getEpsilon().convertToDouble()),
-                    op);
+struct LayerNormLowering : KernelModel<LayerNormLowering, LayerNormOp> {
+  Kernel getKernel(LayerNormOp op) const {
+    return kernels::LayerNorm{.rows = getNumRows(op.getX()),
+                              .n = getLastDim(op.getX()),
+                              .epsilon = op.getEpsilon().convertToDouble()};
   }
 };
 
+/// Its kernel makes the gradient of x; another before it those of the
+/// parameters, since the former may replace dy or x.
 struct LayerNormGradLowering
-    : LoweringModel<LayerNormGradLowering, LayerNormGradOp> {
-  InPlaceOperands getInPlaceOperands(Operation *op, unsigned result) const {
-    return result == 0 ? getPlacesOfGradient(cast<LayerNormGradOp>(op))
-                       : InPlaceOperands{};
+    : KernelModel<LayerNormGradLowering, LayerNormGradOp> {
+  Kernel getKernel(LayerNormGradOp op) const {
+    return kernels::LayerNormGrad{.rows = getNumRows(op.getX()),
+                                  .n = getLastDim(op.getX()),
+                                  .hasResidual = bool(op.getResidual())};
   }
   void lower(LayerNormGradOp op, Lowering &lowering) const {
-    int64_t rows = getNumRows(op.getX()), cols = getLastDim(op.getX());
-    KernelLibrary &kernels = lowering.getKernels();
-    // First the gradients of the parameters: dx may replace dy or x.
-    lowering.launch(kernels.normParamGrad(rows, cols),
-                    {lowering.in(op.getDy()), lowering.in(op.getX()),
-                     lowering.in(op.getMean()), lowering.in(op.getRstd()),
-                     lowering.out(op.getDgamma()),
-                     lowering.out(op.getDbeta())});
-    launchGradient(kernels.layerNormGrad(rows, cols, bool(op.getResidual())),
-                   op, op.getDx(), lowering);
+    lowering.launch(kernels::NormParamGrad{.rows = getNumRows(op.getX()),
+                                           .n = getLastDim(op.getX())},
+                    {{"dy", lowering.getBuffer(op.getDy())},
+                     {"x", lowering.getBuffer(op.getX())},
+                     {"mean", lowering.getBuffer(op.getMean())},
+                     {"rstd", lowering.getBuffer(op.getRstd())},
+                     {"dgamma", lowering.getBuffer(op.getDgamma())},
+                     {"dbeta", lowering.getBuffer(op.getDbeta())}});
+    KernelModel::lower(op, lowering);
   }
 };
 
-struct RowMomentsLowering : LoweringModel<RowMomentsLowering, RowMomentsOp> {
-  void lower(RowMomentsOp op, Lowering &lowering) const {
-    Value real = createRealColumns(op.getX(), lowering);
-    lowering.launch(lowering.getKernels().rowMoments(getNumRows(op.getX()),
-                                                     getLastDim(op.getX())),
-                    op, real);
+struct RowMomentsLowering : KernelModel<RowMomentsLowering, RowMomentsOp> {
+  Kernel getKernel(RowMomentsOp op) const {
+    return kernels::RowMoments{.rows = getNumRows(op.getX()),
+                               .n = getLastDim(op.getX())};
+  }
+  Value getScalars(RowMomentsOp op, Lowering &lowering) const {
+    return createRealColumns(op.getX(), lowering);
   }
 };
 
 struct MergeMomentsLowering
-    : LoweringModel<MergeMomentsLowering, MergeMomentsOp> {
-  void lower(MergeMomentsOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().mergeMoments(
-                        getNumRows(op.getMoments()), op.getCounts(),
-                        op.getEpsilon().convertToDouble()),
-                    op);
+    : KernelModel<MergeMomentsLowering, MergeMomentsOp> {
+  Kernel getKernel(MergeMomentsOp op) const {
+    return kernels::MergeMoments{.rows = getNumRows(op.getMoments()),
+                                 .counts = SmallVector<int64_t>(op.getCounts()),
+                                 .epsilon = op.getEpsilon().convertToDouble()};
   }
 };
 
-struct NormalizeLowering : LoweringModel<NormalizeLowering, NormalizeOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(NormalizeOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().normalize(getNumRows(op.getX()),
-                                                    getLastDim(op.getX())),
-                    op);
+struct NormalizeLowering : KernelModel<NormalizeLowering, NormalizeOp> {
+  Kernel getKernel(NormalizeOp op) const {
+    return kernels::Normalize{.rows = getNumRows(op.getX()),
+                              .n = getLastDim(op.getX())};
   }
 };
 
 struct NormGradSumsLowering
-    : LoweringModel<NormGradSumsLowering, NormGradSumsOp> {
-  void lower(NormGradSumsOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().normGradSums(getNumRows(op.getX()),
-                                                       getLastDim(op.getX())),
-                    op);
+    : KernelModel<NormGradSumsLowering, NormGradSumsOp> {
+  Kernel getKernel(NormGradSumsOp op) const {
+    return kernels::NormGradSums{.rows = getNumRows(op.getX()),
+                                 .n = getLastDim(op.getX())};
   }
 };
 
 struct NormGradApplyLowering
-    : LoweringModel<NormGradApplyLowering, NormGradApplyOp> {
-  InPlaceOperands getInPlaceOperands(Operation *op, unsigned) const {
-    return getPlacesOfGradient(cast<NormGradApplyOp>(op));
+    : KernelModel<NormGradApplyLowering, NormGradApplyOp> {
+  Kernel getKernel(NormGradApplyOp op) const {
+    return kernels::NormGradApply{.rows = getNumRows(op.getX()),
+                                  .n = getLastDim(op.getX()),
+                                  .size = static_cast<int64_t>(op.getSize()),
+                                  .hasResidual = bool(op.getResidual())};
   }
-  void lower(NormGradApplyOp op, Lowering &lowering) const {
-    Value real = createRealColumns(op.getX(), lowering);
-    lowering.launch(lowering.getKernels().normGradApply(
-                        getNumRows(op.getX()), getLastDim(op.getX()),
-                        op.getSize(), bool(op.getResidual())),
-                    op, real);
+  Value getScalars(NormGradApplyOp op, Lowering &lowering) const {
+    return createRealColumns(op.getX(), lowering);
   }
 };
 
 struct NormParamGradLowering
-    : LoweringModel<NormParamGradLowering, NormParamGradOp> {
-  void lower(NormParamGradOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().normParamGrad(getNumRows(op.getX()),
-                                                        getLastDim(op.getX())),
-                    op);
+    : KernelModel<NormParamGradLowering, NormParamGradOp> {
+  Kernel getKernel(NormParamGradOp op) const {
+    return kernels::NormParamGrad{.rows = getNumRows(op.getX()),
+                                  .n = getLastDim(op.getX())};
   }
 };
 
-struct RmsNormLowering : LoweringModel<RmsNormLowering, RmsNormOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
-    return result == 0 ? InPlaceOperands{0} : InPlaceOperands{};
-  }
-  void lower(RmsNormOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().rmsNorm(
-                        getNumRows(op.getX()), getLastDim(op.getX()),
-                        op.getEpsilon().convertToDouble()),
-                    op);
+struct RmsNormLowering : KernelModel<RmsNormLowering, RmsNormOp> {
+  Kernel getKernel(RmsNormOp op) const {
+    return kernels::RmsNorm{.rows = getNumRows(op.getX()),
+                            .n = getLastDim(op.getX()),
+                            .epsilon = op.getEpsilon().convertToDouble()};
   }
 };
 
-struct RmsNormGradLowering : LoweringModel<RmsNormGradLowering, RmsNormGradOp> {
-  InPlaceOperands getInPlaceOperands(Operation *op, unsigned result) const {
-    return result == 0 ? getPlacesOfGradient(cast<RmsNormGradOp>(op))
-                       : InPlaceOperands{};
+/// As the gradient of layer normalisation.
+struct RmsNormGradLowering : KernelModel<RmsNormGradLowering, RmsNormGradOp> {
+  Kernel getKernel(RmsNormGradOp op) const {
+    int64_t n = getLastDim(op.getX());
+    return kernels::RmsNormGrad{
+        .rows = getNumRows(op.getX()),
+        .n = n,
+        .size = static_cast<int64_t>(op.getSize().value_or(n)),
+        .hasSums = bool(op.getSums()),
+        .hasResidual = bool(op.getResidual())};
   }
   void lower(RmsNormGradOp op, Lowering &lowering) const {
-    int64_t rows = getNumRows(op.getX()), cols = getLastDim(op.getX());
-    KernelLibrary &kernels = lowering.getKernels();
-    // First the gradient of the parameter: dx may replace dy or x.
-    lowering.launch(kernels.rmsParamGrad(rows, cols),
-                    {lowering.in(op.getDy()), lowering.in(op.getX()),
-                     lowering.in(op.getRstd()), lowering.out(op.getDgamma())});
-    launchGradient(kernels.rmsNormGrad(rows, cols, op.getSize().value_or(cols),
-                                       bool(op.getSums()),
-                                       bool(op.getResidual())),
-                   op, op.getDx(), lowering);
+    lowering.launch(kernels::RmsParamGrad{.rows = getNumRows(op.getX()),
+                                          .n = getLastDim(op.getX())},
+                    {{"dy", lowering.getBuffer(op.getDy())},
+                     {"x", lowering.getBuffer(op.getX())},
+                     {"rstd", lowering.getBuffer(op.getRstd())},
+                     {"dgamma", lowering.getBuffer(op.getDgamma())}});
+    KernelModel::lower(op, lowering);
   }
 };
 
-struct RowDotLowering : LoweringModel<RowDotLowering, RowDotOp> {
-  void lower(RowDotOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().rowDot(getNumRows(op.getA()),
-                                                 getLastDim(op.getA()),
-                                                 bool(op.getWeight())),
-                    op);
+struct RowDotLowering : KernelModel<RowDotLowering, RowDotOp> {
+  Kernel getKernel(RowDotOp op) const {
+    return kernels::RowDot{.rows = getNumRows(op.getA()),
+                           .n = getLastDim(op.getA()),
+                           .hasWeight = bool(op.getWeight())};
   }
 };
 
-struct RmsRstdLowering : LoweringModel<RmsRstdLowering, RmsRstdOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(RmsRstdOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().rmsRstd(
-                        getNumElements(op.getRstd()), op.getSize(),
-                        op.getEpsilon().convertToDouble()),
-                    op);
+struct RmsRstdLowering : KernelModel<RmsRstdLowering, RmsRstdOp> {
+  Kernel getKernel(RmsRstdOp op) const {
+    return kernels::RmsRstd{.rows = getNumElements(op.getRstd()),
+                            .size = static_cast<int64_t>(op.getSize()),
+                            .epsilon = op.getEpsilon().convertToDouble()};
   }
 };
 
-struct RmsScaleLowering : LoweringModel<RmsScaleLowering, RmsScaleOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0};
-  }
-  void lower(RmsScaleOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().rmsScale(getNumRows(op.getX()),
-                                                   getLastDim(op.getX())),
-                    op);
+struct RmsScaleLowering : KernelModel<RmsScaleLowering, RmsScaleOp> {
+  Kernel getKernel(RmsScaleOp op) const {
+    return kernels::RmsScale{.rows = getNumRows(op.getX()),
+                             .n = getLastDim(op.getX())};
   }
 };
 } // namespace

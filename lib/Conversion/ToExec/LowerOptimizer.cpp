@@ -8,28 +8,30 @@
 
 #include "LoweringModel.h"
 
+#include "optimus/Kernels/ElementwiseKernels.h"
+#include "optimus/Kernels/OptimizerKernels.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
 /// Sums of squares of blocks of each operand, then their sum, all in f64.
 static void lowerSumSquares(Operation *op, Value sum, Lowering &lowering) {
-  KernelLibrary &kernels = lowering.getKernels();
   int64_t numPartials = 0;
   for (Value operand : op->getOperands())
-    numPartials += kernels.getNumPartials(getNumElements(operand));
+    numPartials += kernels::getNumPartials(getNumElements(operand));
   Value partials = lowering.allocateWorkspace(
       numPartials, lowering.builder.getF64Type(), "partial sums");
   int64_t offset = 0;
   for (Value operand : op->getOperands()) {
     int64_t extent = getNumElements(operand);
-    int64_t count = kernels.getNumPartials(extent);
-    lowering.launch(
-        kernels.sumSquares(extent),
-        {lowering.in(operand), write(lowering.slice(partials, offset, count))});
+    int64_t count = kernels::getNumPartials(extent);
+    lowering.launch(kernels::SumSquares{extent},
+                    {{"x", lowering.getBuffer(operand)},
+                     {"partials", lowering.slice(partials, offset, count)}});
     offset += count;
   }
-  lowering.launch(kernels.sumPartials(numPartials),
-                  {read(partials), lowering.out(sum)});
+  lowering.launch(kernels::SumPartials{numPartials},
+                  {{"partials", partials}, {"sum", lowering.getBuffer(sum)}});
 }
 
 namespace {
@@ -43,61 +45,41 @@ struct GlobalNormLowering : LoweringModel<GlobalNormLowering, GlobalNormOp> {
   void lower(GlobalNormOp op, Lowering &lowering) const {
     lowerSumSquares(op, op.getNorm(), lowering);
     Value norm = lowering.getBuffer(op.getNorm());
-    lowering.launch(lowering.getKernels().sqrt(1), {read(norm), write(norm)});
+    lowering.launch(kernels::elementwise<SqrtOp>(lowering.getContext(), 1),
+                    {{"operand0", norm}, {"result0", norm}});
   }
 };
 
-struct ClipLowering : LoweringModel<ClipLowering, ClipOp> {
-  void lower(ClipOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().clip(), op);
+struct ClipLowering : KernelModel<ClipLowering, ClipOp> {
+  Kernel getKernel(ClipOp) const { return kernels::Clip{}; }
+};
+
+struct AdamWLowering : KernelModel<AdamWLowering, AdamWOp> {
+  Kernel getKernel(AdamWOp op) const {
+    return kernels::AdamW{.n = getNumElements(op.getParam()),
+                          .decay = op.getDecay()};
   }
 };
 
-struct AdamWLowering : LoweringModel<AdamWLowering, AdamWOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
-    constexpr unsigned sources[] = {0, 2, 3};
-    return {sources[result]};
-  }
-  void lower(AdamWOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().adamw(getNumElements(op.getParam()),
-                                                op.getDecay()),
-                    op);
-  }
-};
-
-struct SgdLowering : LoweringModel<SgdLowering, SgdOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
-    constexpr unsigned sources[] = {0, 2};
-    return {sources[result]};
-  }
-  void lower(SgdOp op, Lowering &lowering) const {
-    lowering.launch(
-        lowering.getKernels().sgd(getNumElements(op.getParam()), op.getDecay()),
-        op);
+struct SgdLowering : KernelModel<SgdLowering, SgdOp> {
+  Kernel getKernel(SgdOp op) const {
+    return kernels::Sgd{.n = getNumElements(op.getParam()),
+                        .decay = op.getDecay()};
   }
 };
 
 struct LambDirectionLowering
-    : LoweringModel<LambDirectionLowering, LambDirectionOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned result) const {
-    constexpr unsigned sources[] = {1, 2, 3};
-    return {sources[result]};
-  }
-  void lower(LambDirectionOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().lambDirection(
-                        getNumElements(op.getParam()), op.getDecay()),
-                    op);
+    : KernelModel<LambDirectionLowering, LambDirectionOp> {
+  Kernel getKernel(LambDirectionOp op) const {
+    return kernels::LambDirection{.n = getNumElements(op.getParam()),
+                                  .decay = op.getDecay()};
   }
 };
 
-struct LambUpdateLowering : LoweringModel<LambUpdateLowering, LambUpdateOp> {
-  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
-    return {0, 1};
-  }
-  void lower(LambUpdateOp op, Lowering &lowering) const {
-    lowering.launch(lowering.getKernels().lambUpdate(
-                        getNumElements(op.getParam()), !op.getNorms().empty()),
-                    op);
+struct LambUpdateLowering : KernelModel<LambUpdateLowering, LambUpdateOp> {
+  Kernel getKernel(LambUpdateOp op) const {
+    return kernels::LambUpdate{.n = getNumElements(op.getParam()),
+                               .hasNorms = !op.getNorms().empty()};
   }
 };
 } // namespace

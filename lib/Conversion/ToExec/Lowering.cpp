@@ -8,6 +8,8 @@
 
 #include "Lowering.h"
 
+#include "optimus/Kernels/ElementwiseKernels.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -122,6 +124,12 @@ void Lowering::copy(Value src, Value dst) {
   copy({src, extent}, {dst, extent}, /*rows=*/1, extent);
 }
 
+void Lowering::convert(Value src, Value dst) {
+  int64_t extent = cast<MemRefType>(dst.getType()).getNumElements();
+  launch(kernels::elementwise<CastOp>(getContext(), extent),
+         {{"operand0", src}, {"result0", dst}});
+}
+
 void Lowering::moveStrided(const Collective &collective) {
   auto start = exec::CollectiveStartOp::create(
       builder, location, exec::TokenType::get(builder.getContext()),
@@ -135,28 +143,46 @@ void Lowering::moveStrided(const Collective &collective) {
                        /*after=*/DenseI32ArrayAttr());
 }
 
-void Lowering::launch(const KernelLaunch &kernel,
-                      ArrayRef<KernelBuffer> buffers, ArrayRef<Value> scalars) {
-  SmallVector<Value> operands;
+void Lowering::launchOn(const Kernel &kernel, KernelDescription &description,
+                        ArrayRef<Value> buffers, ArrayRef<Value> scalars) {
+  SmallVector<Type> types;
+  for (Value buffer : buffers)
+    types.push_back(cast<MemRefType>(buffer.getType()).getElementType());
+  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
+  assert(succeeded(isSet) && "no kernel for buffers of these types");
   SmallVector<int32_t> access;
-  for (const KernelBuffer &buffer : buffers) {
-    operands.push_back(buffer.buffer);
-    access.push_back(buffer.access);
-  }
-  exec::LaunchOp::create(builder, location, kernel.kernel.getValue(),
-                         kernel.extent, kernel.grain, operands, scalars, access,
+  for (const KernelOperand &operand : description.getOperands())
+    access.push_back(static_cast<int32_t>(operand.access));
+  func::FuncOp function = declarations.declare(kernel, description);
+  exec::LaunchOp::create(builder, location, function.getSymName(),
+                         /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(),
+                         buffers, scalars, builder.getDenseI32ArrayAttr(access),
                          /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
                          /*after=*/DenseI32ArrayAttr());
 }
 
-void Lowering::launch(const KernelLaunch &kernel, Operation *op,
+void Lowering::launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
                       ArrayRef<Value> scalars) {
-  SmallVector<KernelBuffer> buffers;
+  KernelDescription description = kernel.describe(getContext());
+  SmallVector<Value> values(buffers.size());
+  for (const NamedBuffer &buffer : buffers) {
+    std::optional<unsigned> position = description.findOperand(buffer.operand);
+    assert(position && !values[*position] && "no such operand, or given twice");
+    values[*position] = buffer.buffer;
+  }
+  launchOn(kernel, description, values, scalars);
+}
+
+void Lowering::launch(const Kernel &kernel, Operation *op,
+                      ArrayRef<Value> scalars) {
+  KernelDescription description = kernel.describe(getContext());
+  SmallVector<Value> buffers;
   for (Value operand : op->getOperands())
-    buffers.push_back(in(operand));
+    buffers.push_back(getBuffer(operand));
   for (Value result : op->getResults())
-    buffers.push_back(out(result));
-  launch(kernel, buffers, scalars);
+    if (buffers.size() < description.getOperands().size())
+      buffers.push_back(getBuffer(result));
+  launchOn(kernel, description, buffers, scalars);
 }
 
 Value Lowering::createConstant(int64_t value) {

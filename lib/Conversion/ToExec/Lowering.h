@@ -14,6 +14,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Target/Target.h"
 
 namespace mlir::optimus {
@@ -50,29 +51,20 @@ struct Collective {
   bool scatters() const { return kind == exec::CollectiveKind::ReduceScatter; }
 };
 
-/// A buffer that a kernel is given, and how the kernel touches it.
-struct KernelBuffer {
+/// A buffer that a kernel is given, by the name of the operand.
+struct NamedBuffer {
+  StringRef operand;
   Value buffer;
-  int32_t access;
 };
-inline KernelBuffer read(Value buffer) {
-  return {buffer, exec::LaunchOp::Read};
-}
-inline KernelBuffer write(Value buffer) {
-  return {buffer, exec::LaunchOp::Write};
-}
-inline KernelBuffer update(Value buffer) {
-  return {buffer, exec::LaunchOp::Update};
-}
 
 /// Emits the commands of one function.
 class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
-           const Processor &processor, KernelLibrary &kernels,
+           const Processor &processor, KernelDeclarations &declarations,
            const BufferAssignment &assignment)
       : builder(builder), mesh(mesh), target(target), processor(processor),
-        kernels(kernels), assignment(assignment),
+        declarations(declarations), assignment(assignment),
         values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
@@ -82,7 +74,7 @@ public:
 
   MeshOp getMesh() const { return mesh; }
   const Target &getTarget() const { return target; }
-  KernelLibrary &getKernels() { return kernels; }
+  MLIRContext *getContext() const { return builder.getContext(); }
 
   /// The buffer of a tensor; allocates it at first.
   Value getBuffer(Value tensor) {
@@ -110,16 +102,18 @@ public:
   void gemm(const Gemm &gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
+  /// Copies floats to those of another element type.
+  void convert(Value src, Value dst);
   /// Starts a collective and waits for it; packs and unpacks its rows where the
   /// target cannot move them as they lie.
   void collective(const Collective &collective);
-  void launch(const KernelLaunch &kernel, ArrayRef<KernelBuffer> buffers,
+  /// Launches a kernel on a buffer for each of its operands, in any order.
+  void launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
               ArrayRef<Value> scalars = {});
-  /// Launches a kernel that reads all operands and writes all results.
-  void launch(const KernelLaunch &kernel, Operation *op,
+  /// Launches one whose operands are those of `op` and then its results, or the
+  /// first of them.
+  void launch(const Kernel &kernel, Operation *op,
               ArrayRef<Value> scalars = {});
-  KernelBuffer in(Value tensor) { return read(getBuffer(tensor)); }
-  KernelBuffer out(Value tensor) { return write(getBuffer(tensor)); }
 
   Value createConstant(int64_t value);
   /// The number of real elements in a dimension of this rank's part.
@@ -138,6 +132,8 @@ private:
 
   /// B in the target's layout, or null where it is to be read as it lies.
   Value getPacked(const Gemm &gemm);
+  void launchOn(const Kernel &kernel, KernelDescription &description,
+                ArrayRef<Value> buffers, ArrayRef<Value> scalars);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);
   /// Moves matrices as they lie.
@@ -149,7 +145,7 @@ private:
   MeshOp mesh;
   const Target &target;
   const Processor &processor;
-  KernelLibrary &kernels;
+  KernelDeclarations &declarations;
   const BufferAssignment &assignment;
   SmallVector<Value> values;
   llvm::DenseMap<Value, SmallVector<PackedWeight, 1>> packedWeights;

@@ -37,6 +37,27 @@ struct LoweringModel : ExecLoweringOpInterface::ExternalModel<Model, OpT> {
   }
 };
 
+/// The operands of `op` that a result may be in place of, where a kernel's
+/// operands are those of `op` and then its results.
+InPlaceOperands getPlaces(const Kernel &kernel, Operation *op, unsigned result);
+
+/// What the lowering of an operation to one kernel derives from. It has
+/// `getKernel(OpT)`, and `getScalars(OpT, Lowering &)` if the kernel has any.
+template <typename Model, typename OpT>
+struct KernelModel : LoweringModel<Model, OpT> {
+  void lower(OpT op, Lowering &lowering) const {
+    const auto &model = static_cast<const Model &>(*this);
+    if constexpr (requires { model.getScalars(op, lowering); })
+      lowering.launch(model.getKernel(op), op, model.getScalars(op, lowering));
+    else
+      lowering.launch(model.getKernel(op), op);
+  }
+  InPlaceOperands getInPlaceOperands(Operation *op, unsigned result) const {
+    return getPlaces(static_cast<const Model &>(*this).getKernel(cast<OpT>(op)),
+                     op, result);
+  }
+};
+
 template <typename... Models>
 void attachModels(MLIRContext &context) {
   (Models::attach(context), ...);

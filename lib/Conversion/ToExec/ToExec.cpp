@@ -51,7 +51,7 @@ namespace {
 class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
-                    const Processor &processor, KernelLibrary &kernels)
+                    const Processor &processor, KernelDeclarations &kernels)
       : function(function), target(target), processor(processor),
         kernels(kernels) {}
 
@@ -203,7 +203,7 @@ private:
   func::FuncOp function;
   const Target &target;
   const Processor &processor;
-  KernelLibrary &kernels;
+  KernelDeclarations &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
   int64_t numCommands = 0;
@@ -212,12 +212,6 @@ private:
 class ToExecPass : public optimus::impl::ToExecPassBase<ToExecPass> {
 public:
   using ToExecPassBase::ToExecPassBase;
-
-  void getDependentDialects(DialectRegistry &registry) const override {
-    ToExecPassBase::getDependentDialects(registry);
-    if (const Target *known = findTarget(target))
-      known->getDependentDialects(registry);
-  }
 
   LogicalResult initialize(MLIRContext *context) override {
     const Target *known = findTarget(target);
@@ -236,11 +230,11 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     const Target &device = *findTarget(target);
-    std::unique_ptr<KernelLibrary> kernels = device.createKernels(module);
+    KernelDeclarations kernels(module);
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, processor, *kernels);
+      FunctionConverter converter(function, device, processor, kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();

@@ -9,7 +9,7 @@
 #include "optimus/Target/CPU/CpuDevice.h"
 
 #include "optimus/Target/CPU/CodeGen.h"
-#include "optimus/Target/CPU/CpuKernels.h"
+#include "optimus/Target/CPU/CpuSchedule.h"
 #include "optimus/Target/Target.h"
 
 using namespace mlir;
@@ -52,13 +52,10 @@ public:
     return int64_t(llvm::alignTo(shape.k, 16) * llvm::alignTo(shape.n, 64));
   }
 
-  void getDependentDialects(DialectRegistry &registry) const override {
-    CpuKernels::getDependentDialects(registry);
-  }
+  const KernelSchedule &getKernelSchedule() const override { return schedule; }
 
-  std::unique_ptr<KernelLibrary> createKernels(ModuleOp module) const override {
-    return std::make_unique<CpuKernels>(module);
-  }
+private:
+  CpuSchedule schedule;
 };
 } // namespace
 

@@ -8,6 +8,15 @@ func.func @no_number(%x: memref<4xf32>) {
 
 // -----
 
+func.func private @k(index, index, memref<4xf32>) attributes {exec.kernel}
+func.func @no_extent(%x: memref<4xf32>) {
+  // expected-error @below {{has no extent; run --optimus-build-kernels first}}
+  exec.launch @k(read %x : memref<4xf32>) {id = 0 : i32, queue = "compute"}
+  return
+}
+
+// -----
+
 func.func @another_number(%x: memref<4xf32>) {
   // expected-error @below {{expected number 0, found 1}}
   exec.copy %x {rows = 1, cols = 4, src_ld = 0, dst_ld = 4, id = 1 : i32} : memref<4xf32>

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --optimus-verify-exec --verify-roundtrip | FileCheck %s
 
 #sharded = #ccl.local<[4, 6, 8], #optimus.sharding<@mesh, [{}, {"col"}, {}]>>
 #partial = #ccl.local<[4, 6, 8], #optimus.sharding<@mesh, [{}, {}, {}], unreduced = {"col"}>>

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --optimus-verify-exec --verify-roundtrip | FileCheck %s
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --optimus-verify-exec --verify-roundtrip | FileCheck %s
 
 #local_h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #local_table = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {}]>>

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --split-input-file --verify-diagnostics --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --optimus-verify-exec --split-input-file --verify-diagnostics --verify-roundtrip | FileCheck %s
 
 // Lengths are found once and given to attention and to its gradient.
 // CHECK-LABEL: func.func @attention(

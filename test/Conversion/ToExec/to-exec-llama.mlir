@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --verify-roundtrip | FileCheck %s
 
 // The gradient of the gain comes first: dx takes the place of dy, which it reads.
 // CHECK-LABEL: func.func @rms_norm

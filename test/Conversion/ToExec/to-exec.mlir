@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-to-exec --optimus-verify-exec --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-to-exec --optimus-build-kernels --optimus-verify-exec --verify-roundtrip | FileCheck %s
 
 // Outputs follow the arguments, with the attributes of the results; what is
 // returned is made there.

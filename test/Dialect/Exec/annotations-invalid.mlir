@@ -59,6 +59,11 @@ func.func @kernel() attributes {exec.kernel = 1 : i64} {
 
 // -----
 
+// expected-error @below {{expected "exec.computes" to be a dictionary with a text 'kind', found {rows = 1 : i64}}}
+func.func private @computes(index, index) attributes {exec.computes = {rows = 1 : i64}}
+
+// -----
+
 // expected-error @below {{has the attribute "exec.comands", which the exec dialect does not know here}}
 func.func @unknown() attributes {exec.comands = 3 : i64} {
   return

@@ -116,6 +116,15 @@ func.func @launch_c1(%a: memref<64xf32>) {
 // -----
 
 func.func private @kernel(index, index, memref<64xf32>)
+func.func @launch_c1_half(%a: memref<64xf32>) {
+  // expected-error @below {{extent and grain must be both there or both missing}}
+  "exec.launch"(%a) <{kernel = @kernel, extent = 1 : i64, access = array<i32: 1>, operandSegmentSizes = array<i32: 1, 0>}> : (memref<64xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func private @kernel(index, index, memref<64xf32>)
 func.func @launch_c2(%a: memref<64xf32>) {
   // expected-error @below {{has 2 accesses for 1 buffers}}
   "exec.launch"(%a) <{kernel = @kernel, extent = 1 : i64, grain = 1 : i64, access = array<i32: 1, 2>, operandSegmentSizes = array<i32: 1, 0>}> : (memref<64xf32>) -> ()

@@ -12,7 +12,7 @@
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Target/CPU/CpuDevice.h"
-#include "optimus/Target/CPU/CpuKernels.h"
+#include "optimus/Target/CPU/CpuSchedule.h"
 #include "optimus/Target/Target.h"
 
 #include "mlir/Parser/Parser.h"
@@ -42,12 +42,10 @@ public:
   getPackedElements(const GemmShape &shape, const Processor &) const override {
     return shape.k * shape.n + 3;
   }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    CpuKernels::getDependentDialects(registry);
-  }
-  std::unique_ptr<KernelLibrary> createKernels(ModuleOp module) const override {
-    return std::make_unique<CpuKernels>(module);
-  }
+  const KernelSchedule &getKernelSchedule() const override { return schedule; }
+
+private:
+  CpuSchedule schedule;
 };
 
 class TargetTest : public testing::Test {

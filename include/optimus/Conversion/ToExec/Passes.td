@@ -54,11 +54,12 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     last use and the operation can work in place, the output's if it is
     returned, else a new `exec.alloc`. Operations become commands: products
     `exec.gemm`, collectives an `exec.collective_start` followed at once by its `exec.wait`, and
-    the rest launches of kernels, which the pass adds to the module.
+    the rest launches of kernels, which the pass declares at the end of the module
+    and `--optimus-build-kernels` writes.
     `ccl.matmul` is expanded into its panels here, and `optimus.head_loss` and its gradient
     into their chunks. Commands are numbered from 0 in each function.
 
-    What depends on the device is asked of the target: kernels and their workspace,
+    What depends on the device is asked of the target:
     the alignment of buffers, tokens in a chunk of the loss, which products of a parameter are
     faster from a packed copy on the processor that is compiled for, and which collectives move
     rows that lie apart; those of others are packed first. A parameter is packed by one

@@ -96,6 +96,11 @@ static bool isText(Attribute value) { return isa<StringAttr>(value); }
 
 static bool isUnit(Attribute value) { return isa<UnitAttr>(value); }
 
+static bool isComputation(Attribute value) {
+  auto dictionary = dyn_cast<DictionaryAttr>(value);
+  return dictionary && dictionary.getAs<StringAttr>("kind");
+}
+
 static bool isHash(Attribute value) {
   auto text = dyn_cast<StringAttr>(value);
   return text && optimus_support::hashFromHex(text.getValue());
@@ -146,6 +151,8 @@ static ArrayRef<Annotation> getAnnotationsOfFunctions() {
        "an array of {axis, bytes, messages}"},
       {ExecDialect::kSchedule, isSchedule, "what --optimus-schedule leaves"},
       {ExecDialect::kKernel, isUnit, "without a value"},
+      {ExecDialect::kComputes, isComputation,
+       "a dictionary with a text 'kind'"},
   };
   return annotations;
 }

@@ -142,11 +142,13 @@ SmallVector<Access> LaunchOp::getAccesses() {
 
 LogicalResult LaunchOp::verify() {
   // C1
-  if (static_cast<int64_t>(getExtent()) <= 0 ||
-      static_cast<int64_t>(getGrain()) <= 0)
+  if (getExtent().has_value() != getGrain().has_value())
+    return emitOpError("extent and grain must be both there or both missing");
+  if (getExtent() && (static_cast<int64_t>(*getExtent()) <= 0 ||
+                      static_cast<int64_t>(*getGrain()) <= 0))
     return emitOpError() << "extent and grain must be positive, found "
-                         << static_cast<int64_t>(getExtent()) << " and "
-                         << static_cast<int64_t>(getGrain());
+                         << static_cast<int64_t>(*getExtent()) << " and "
+                         << static_cast<int64_t>(*getGrain());
   // C2
   if (getAccess().size() != getBuffers().size())
     return emitOpError() << "has " << getAccess().size() << " accesses for "

@@ -44,7 +44,8 @@ def Exec_Dialect : Dialect {
     and `exec.commands`. For the manifest, the module keeps `exec.source_hash`
     and `exec.rounding`, arguments of functions `exec.local_type`, the type of the
     tensor that a buffer holds, and `exec.access`, what commands do to it (`read`,
-    `write`, `update`), and `exec.kernel` marks what commands launch.
+    `write`, `update`), and `exec.kernel` marks what commands launch, and
+    `exec.computes` says what that computes: its kind and parameters.
     Types and bounds of all of them are verified, and other names that begin with
     `exec.` are errors.
   }];
@@ -78,6 +79,8 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kManifest = "exec.manifest";
     /// On a function: it is a kernel.
     static constexpr llvm::StringLiteral kKernel = "exec.kernel";
+    /// On a kernel: what it computes, a dictionary of its `kind` and parameters.
+    static constexpr llvm::StringLiteral kComputes = "exec.computes";
   }];
 }
 

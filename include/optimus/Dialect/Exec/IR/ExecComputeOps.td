@@ -83,7 +83,8 @@ def Exec_LaunchOp : Exec_Command<"launch", [AttrSizedOperandSegments,
     on ranges that split [0, extent); iterations are independent, and fewer than
     `grain` of them are not worth a task. Every buffer is marked `read`, `write` or
     `update` (both); a buffer may appear twice, and then the kernel reads each
-    element only in the iteration that writes it.
+    element only in the iteration that writes it. Extent and grain are missing
+    until `--optimus-build-kernels` has written the kernel.
 
     ```mlir
     exec.launch @gelu extent 64 grain 8
@@ -92,17 +93,18 @@ def Exec_LaunchOp : Exec_Command<"launch", [AttrSizedOperandSegments,
       read %tokens : memref<64xi32>, write %y : memref<4096xf32>) scalars (%offset : i64)
     ```
 
-    Constraints: (C1) extent and grain are positive; (C2) there is one access
+    Constraints: (C1) extent and grain are positive, or both missing; (C2) there is one access
     for each buffer; (C3) the kernel is a function whose arguments are
     (index or i64) begin and end, then those of the buffers, then those of the scalars.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, I64Attr:$extent, I64Attr:$grain,
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+                       OptionalAttr<I64Attr>:$extent, OptionalAttr<I64Attr>:$grain,
                        Variadic<Exec_Buffer>:$buffers,
                        Variadic<Exec_Scalar>:$scalars,
                        DenseI32ArrayAttr:$access,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
-    $kernel `extent` $extent `grain` $grain
+    $kernel (`extent` $extent^ `grain` $grain)?
     `(` custom<LaunchBuffers>($buffers, type($buffers), $access) `)`
     (`scalars` `(` $scalars^ `:` type($scalars) `)`)? attr-dict
   }];

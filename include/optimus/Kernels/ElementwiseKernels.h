@@ -1,0 +1,74 @@
+//===- ElementwiseKernels.h - One element at a time, and sums of rows -----===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_ELEMENTWISEKERNELS_H
+#define OPTIMUS_KERNELS_ELEMENTWISEKERNELS_H
+
+#include "optimus/Kernels/Kernel.h"
+
+#include "mlir/IR/OpDefinition.h"
+
+namespace mlir::optimus::kernels {
+
+/// An operation with an ElementwiseBodyOpInterface: operand0, operand1, … ->
+/// result0, …. Results have [rows*cols] elements; operands have as many, or
+/// cols where `repeats` is 1. Each result is in place of any operand of its
+/// extent.
+struct Elementwise {
+  StringAttr op;
+  DictionaryAttr attributes;
+  int64_t rows, cols;
+  SmallVector<int64_t> repeats; ///< of each operand, 0 or 1
+  int64_t numResults;
+
+  static constexpr StringLiteral kKind = "elementwise";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// The kernel of an operation of this name; its operands have these numbers of
+/// elements.
+Elementwise elementwise(StringAttr op, DictionaryAttr attributes,
+                        ArrayRef<int64_t> operands, int64_t numResults);
+/// That of an operation on local tensors.
+Elementwise elementwise(Operation *op);
+/// That of an operation with one result and no attributes.
+template <typename OpT>
+Elementwise elementwise(MLIRContext *context, ArrayRef<int64_t> operands) {
+  return elementwise(StringAttr::get(context, OpT::getOperationName()),
+                     DictionaryAttr::get(context), operands, 1);
+}
+
+/// x[rows*cols] -> result[cols], the sums of the columns.
+struct SumLeading {
+  int64_t rows, cols;
+
+  static constexpr StringLiteral kKind = "sum_leading";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// x[n], i32 random[5] -> result[n]; scalars stream and then `addends` more,
+/// the sum of which is the whole tensor's element that x begins with; in place.
+/// x is [local], a part of a tensor [whole], n elements in all.
+struct Dropout {
+  SmallVector<int64_t> local, whole;
+  int64_t addends;
+  double rate;
+
+  static constexpr StringLiteral kKind = "dropout";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+} // namespace mlir::optimus::kernels
+
+#endif // OPTIMUS_KERNELS_ELEMENTWISEKERNELS_H

@@ -1,0 +1,245 @@
+//===- Kernel.h - A kernel as data ------------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel is a function
+//
+//   func.func private @name(%begin: index, %end: index,
+//                           memref<NxT>..., scalars...)
+//       attributes {exec.kernel}
+//
+// on flat, contiguous, row-major buffers, buffers before scalars. It does
+// iterations [begin, end) of its iteration space; iterations are independent
+// and each runs the same instructions whatever the split, so any division
+// among threads gives the same bits.
+//
+// What a kernel computes is a small struct with its parameters (NormKernels.h
+// and its neighbours); it describes its operands and writes its body over a
+// KernelBuilder. How many elements an iteration covers, and in which vectors, a
+// target's KernelSchedule decides.
+//
+// A kernel struct has
+//
+//   static constexpr StringLiteral kKind;     // unique
+//   void visit(KernelParameters &parameters); // each of its members
+//   void describe(KernelDescription &) const;
+//   void build(KernelBuilder &) const;
+//
+// and stands in the table of KernelKinds.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_KERNEL_H
+#define OPTIMUS_KERNELS_KERNEL_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Diagnostics.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace mlir::optimus {
+
+class KernelBuilder;
+
+/// What a kernel does to the elements of a buffer; the bits of exec.launch.
+enum class KernelAccess : int32_t { Read = 1, Write = 2, Update = 3 };
+
+/// A buffer that a kernel is given.
+struct KernelOperand {
+  std::string name;
+  Type elementType;
+  int64_t extent; ///< its number of elements
+  KernelAccess access;
+  /// The operands read whose buffer this one may be, the preferred first: every
+  /// element is read before it is written. Buffers do not overlap otherwise.
+  SmallVector<std::string> places;
+};
+
+/// What the iterations of a kernel range over.
+struct IterationSpace {
+  enum Kind {
+    Elements, ///< rows*cols elements, each computed by itself
+    Rows,     ///< rows; the lanes of an iteration may work on one together
+    Items,    ///< the same, but the code of an iteration is serial
+    Columns   ///< cols columns, each computed by itself
+  };
+  Kind kind;
+  int64_t rows;
+  /// Of rows and items, the work in each: how many elements it is worth.
+  int64_t cols;
+};
+
+/// What a caller, a target and a verifier ask of a kernel.
+class KernelDescription {
+public:
+  KernelDescription(MLIRContext *context, StringRef kind)
+      : builder(context), stem(kind) {}
+
+  // -- How a kernel describes itself; what is left out of a name is the same
+  //    for all kernels of a kind.
+
+  /// Replaces the kind as the beginning of the name.
+  void setStem(StringRef text) { stem = text; }
+  /// Appends `_name` to it if an option is set.
+  void option(StringRef name, bool isSet = true);
+  /// Ends the name: `_4096`, `_8x64`, or the bits of a number.
+  void size(int64_t n) { suffix += ("_" + Twine(n)).str(); }
+  void size(int64_t rows, int64_t cols);
+  void number(double value);
+  void text(const Twine &text) { suffix += ("_" + text).str(); }
+  /// Operands are known by their positions: where types differ, the name lists
+  /// them all.
+  void setPositional() { isPositional = true; }
+
+  /// Operands in order, of f32 unless said otherwise.
+  KernelDescription &read(StringRef name, int64_t extent, Type type = {}) {
+    return add(name, extent, KernelAccess::Read, type);
+  }
+  KernelDescription &write(StringRef name, int64_t extent, Type type = {}) {
+    return add(name, extent, KernelAccess::Write, type);
+  }
+  KernelDescription &update(StringRef name, int64_t extent, Type type = {}) {
+    return add(name, extent, KernelAccess::Update, type);
+  }
+  /// The last operand may be in place of these.
+  KernelDescription &inPlaceOf(ArrayRef<StringRef> names);
+  /// An i64.
+  KernelDescription &scalar(StringRef name) {
+    scalars.push_back(name.str());
+    return *this;
+  }
+
+  void overElements(int64_t rows, int64_t cols) {
+    space = {IterationSpace::Elements, rows, cols};
+  }
+  void overRows(int64_t rows, int64_t work) {
+    space = {IterationSpace::Rows, rows, work};
+  }
+  void overItems(int64_t rows, int64_t work) {
+    space = {IterationSpace::Items, rows, work};
+  }
+  void overColumns(int64_t cols) { space = {IterationSpace::Columns, 1, cols}; }
+
+  Type f64() { return builder.getF64Type(); }
+  Type i32() { return builder.getI32Type(); }
+
+  // -- What is asked of it ----------------------------------------------------
+
+  /// Lets operands have these element types. What is f32 may be a narrower
+  /// float; computation stays f32. Fails if another type is given for anything
+  /// else.
+  LogicalResult setElementTypes(ArrayRef<Type> types);
+
+  /// The name of the kernel's function: equal ones compute the same.
+  std::string getName() const;
+  const IterationSpace &getSpace() const { return space; }
+  ArrayRef<KernelOperand> getOperands() const { return operands; }
+  ArrayRef<std::string> getScalars() const { return scalars; }
+  /// The position of an operand among them; nothing if there is none.
+  std::optional<unsigned> findOperand(StringRef name) const;
+  std::optional<unsigned> findScalar(StringRef name) const;
+  FunctionType getFunctionType() const;
+
+private:
+  /// The types of all that are read, or of all that are written: `bf16_f32`.
+  std::string listTypes(KernelAccess access) const;
+  KernelDescription &add(StringRef name, int64_t extent, KernelAccess access,
+                         Type type);
+
+  mutable Builder builder;
+  std::string stem, suffix;
+  bool isPositional = false;
+  SmallVector<KernelOperand> operands;
+  SmallVector<std::string> scalars;
+  IterationSpace space = {IterationSpace::Items, 1, 1};
+};
+
+/// Goes through the parameters of a kernel, to write them into an attribute or
+/// to read them from one.
+class KernelParameters {
+public:
+  virtual ~KernelParameters() = default;
+
+  /// At least 1. All extents of a kernel multiplied, and those of one list, fit
+  /// an i64.
+  virtual void extent(StringRef name, int64_t &value) = 0;
+  virtual void extents(StringRef name, SmallVectorImpl<int64_t> &values) = 0;
+  /// From 0.
+  virtual void counts(StringRef name, SmallVectorImpl<int64_t> &values) = 0;
+  /// Any number, and one that may be missing.
+  virtual void integer(StringRef name, int64_t &value) = 0;
+  virtual void integer(StringRef name, std::optional<int64_t> &value) = 0;
+  virtual void number(StringRef name, double &value) = 0;
+  virtual void flag(StringRef name, bool &value) = 0;
+  /// The name of an operation that computes element by element.
+  virtual void operation(StringRef name, StringAttr &value) = 0;
+  virtual void attributes(StringRef name, DictionaryAttr &value) = 0;
+  /// What else must hold of those before: "has …".
+  virtual void require(bool holds, StringRef otherwise) = 0;
+};
+
+template <typename T>
+concept KernelStruct = requires(const T &kernel,
+                                KernelDescription &description) {
+  T::kKind;
+  kernel.describe(description);
+};
+
+/// Any kernel.
+class Kernel {
+public:
+  template <KernelStruct T>
+  Kernel(T kernel) : self(std::make_shared<Model<T>>(std::move(kernel))) {}
+
+  /// Its description, with the element types that it has by itself.
+  KernelDescription describe(MLIRContext *context) const {
+    return self->describe(context);
+  }
+  /// Its kind and parameters: what `exec.computes` of its function is.
+  DictionaryAttr getParameters(MLIRContext *context) const;
+  /// The kernel of these parameters; says what is wrong with them if there is
+  /// none.
+  static FailureOr<Kernel> read(DictionaryAttr parameters,
+                                function_ref<InFlightDiagnostic()> emitError);
+
+  /// Writes its body.
+  void build(KernelBuilder &builder) const { self->build(builder); }
+
+private:
+  struct Concept {
+    virtual ~Concept() = default;
+    virtual StringRef getKind() const = 0;
+    virtual void visit(KernelParameters &parameters) const = 0;
+    virtual KernelDescription describe(MLIRContext *context) const = 0;
+    virtual void build(KernelBuilder &builder) const = 0;
+  };
+  template <typename T>
+  struct Model final : Concept {
+    explicit Model(T kernel) : kernel(std::move(kernel)) {}
+    StringRef getKind() const override { return T::kKind; }
+    void visit(KernelParameters &parameters) const override {
+      T copy = kernel;
+      copy.visit(parameters);
+    }
+    KernelDescription describe(MLIRContext *context) const override {
+      KernelDescription description(context, T::kKind);
+      kernel.describe(description);
+      return description;
+    }
+    void build(KernelBuilder &builder) const override { kernel.build(builder); }
+    T kernel;
+  };
+
+  std::shared_ptr<const Concept> self;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_KERNELS_KERNEL_H

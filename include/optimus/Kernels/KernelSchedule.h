@@ -1,0 +1,90 @@
+//===- KernelSchedule.h - How a target divides kernels ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The bodies of kernels are written once, over a KernelBuilder. What differs by
+// target is here: how many elements an iteration covers, the vectors or threads
+// that cover a row, and the order in which sums are added. Each function writes
+// code at the builder's place and calls `body` for what is computed there, with
+// the offset of its first element and a type, f32 or a vector of it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_KERNELSCHEDULE_H
+#define OPTIMUS_KERNELS_KERNELSCHEDULE_H
+
+#include "optimus/Kernels/Kernel.h"
+#include "optimus/Kernels/Num.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mlir::optimus {
+
+using Terms = SmallVector<Num, 2>;
+using IndexFn = function_ref<void(Value)>;
+using LanesFn = function_ref<void(Value, Type)>;
+using TermsFn = function_ref<Terms(Value, Type)>;
+/// Of an element, and of its column.
+using ElementsFn = function_ref<void(Value, Value, Type)>;
+
+/// How a kernel is divided into iterations.
+struct KernelExtent {
+  int64_t extent; ///< iterations [0, extent)
+  int64_t grain;  ///< least number of iterations worth a task
+};
+
+class KernelSchedule {
+public:
+  virtual ~KernelSchedule() = default;
+
+  virtual KernelExtent getExtent(const IterationSpace &space) const = 0;
+
+  // -- Iteration spaces: write the loop over [begin, end) ---------------------
+
+  virtual void forElements(KernelBuilder &k, int64_t rows, int64_t cols,
+                           ElementsFn body) const = 0;
+  /// Rows and items.
+  virtual void forRows(KernelBuilder &k, IndexFn body) const = 0;
+  virtual void forColumns(KernelBuilder &k, int64_t cols,
+                          LanesFn body) const = 0;
+
+  // -- Within the iteration of a row ------------------------------------------
+
+  /// Covers [0, n), in any order, n known now or at run time.
+  virtual void lanes(KernelBuilder &k, int64_t n, LanesFn body) const = 0;
+  virtual void lanes(KernelBuilder &k, Value n, LanesFn body) const = 0;
+  /// Covers [from, to) one by one, in any order: for few elements.
+  virtual void each(KernelBuilder &k, Value from, Value to,
+                    IndexFn body) const = 0;
+  /// Sums of `count` terms over [0, n), in f64 if `wide`.
+  virtual Terms sums(KernelBuilder &k, int64_t n, int64_t count, TermsFn terms,
+                     bool wide) const = 0;
+  virtual Terms sums(KernelBuilder &k, Value n, int64_t count,
+                     TermsFn terms) const = 0;
+  /// The maximum over [0, n), the lowest finite float if there is none.
+  virtual Num maximum(KernelBuilder &k, Value n,
+                      function_ref<Num(Value, Type)> term) const = 0;
+  /// Calls `body` where one lane of an iteration is to do something for all.
+  virtual void once(KernelBuilder &k, function_ref<void()> body) const {
+    body();
+  }
+  /// What lanes of an iteration read and wrote before is done when any goes on.
+  virtual void separate(KernelBuilder &k) const {}
+  /// Room for so many f32 that the lanes of an iteration share.
+  virtual Value allocateShared(KernelBuilder &k, int64_t extent) const;
+
+  // -- Within the iteration of columns ----------------------------------------
+
+  /// `count` sums over rows [0, rows) of `terms(row, type)`, where `type` is
+  /// that of a piece of a row.
+  virtual Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count,
+                           Type type, TermsFn terms) const = 0;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_KERNELS_KERNELSCHEDULE_H

@@ -1,0 +1,116 @@
+//===- NormKernels.h - Layer normalisation ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Buffers with their numbers of elements in brackets, results after `->`. In
+// kernels of rows that are sharded among ranks, `real` is the number of
+// unpadded elements of the local row, 0 to n.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_NORMKERNELS_H
+#define OPTIMUS_KERNELS_NORMKERNELS_H
+
+#include "optimus/Kernels/Kernel.h"
+
+namespace mlir::optimus::kernels {
+
+/// x[rows*n], gamma[n], beta[n] -> y[rows*n], mean[rows], rstd[rows]; y in
+/// place of x.
+struct LayerNorm {
+  int64_t rows, n;
+  double epsilon;
+
+  static constexpr StringLiteral kKind = "layer_norm";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n],
+/// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; in place of dy, x and
+/// residual.
+struct LayerNormGrad {
+  int64_t rows, n;
+  bool hasResidual;
+
+  static constexpr StringLiteral kKind = "layer_norm_grad";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dy[rows*n], x[rows*n], mean[rows], rstd[rows] -> dgamma[n], dbeta[n].
+struct NormParamGrad {
+  int64_t rows, n;
+
+  static constexpr StringLiteral kKind = "norm_param_grad";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// x[rows*n] -> moments[rows*2], as (mean, M2); scalar real.
+struct RowMoments {
+  int64_t rows, n;
+
+  static constexpr StringLiteral kKind = "row_moments";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// moments[rows*2*counts.size()] -> mean[rows], rstd[rows].
+struct MergeMoments {
+  int64_t rows;
+  SmallVector<int64_t> counts;
+  double epsilon;
+
+  static constexpr StringLiteral kKind = "merge_moments";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// x[rows*n], mean[rows], rstd[rows], gamma[n], beta[n] -> y[rows*n]; in
+/// place of x.
+struct Normalize {
+  int64_t rows, n;
+
+  static constexpr StringLiteral kKind = "normalize";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n] -> sums[rows*2].
+struct NormGradSums {
+  int64_t rows, n;
+
+  static constexpr StringLiteral kKind = "norm_grad_sums";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n], sums[rows*2],
+/// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; scalar real; in place of
+/// dy, x and residual. `size` is the true extent of the whole row.
+struct NormGradApply {
+  int64_t rows, n;
+  int64_t size;
+  bool hasResidual;
+
+  static constexpr StringLiteral kKind = "norm_grad_apply";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+} // namespace mlir::optimus::kernels
+
+#endif // OPTIMUS_KERNELS_NORMKERNELS_H

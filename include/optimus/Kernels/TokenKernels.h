@@ -1,0 +1,72 @@
+//===- TokenKernels.h - Rows by token, and by position ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A table holds rows [first, first + rows) of the whole; tokens outside look up
+// zeros and receive nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_TOKENKERNELS_H
+#define OPTIMUS_KERNELS_TOKENKERNELS_H
+
+#include "optimus/Kernels/Kernel.h"
+
+namespace mlir::optimus::kernels {
+
+/// table[rows*cols], i32 tokens[count] -> result[count*cols]; scalar first.
+struct Embedding {
+  int64_t count, rows, cols;
+
+  static constexpr StringLiteral kKind = "embedding";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar first. Adds to
+/// what the table holds, or to zeros if `zero`; nothing where a token is `pad`.
+struct EmbeddingGrad {
+  int64_t count, rows, cols;
+  bool zero;
+  std::optional<int64_t> pad = std::nullopt;
+
+  static constexpr StringLiteral kKind = "embedding_grad";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// i32 tokens[rows*cols], with `masked` i32 targets[rows*cols] -> i32
+/// result[rows]: one more than the last column below `real` whose token is not
+/// `pad` or whose target is not negative, 1 at least; scalar real.
+struct Lengths {
+  int64_t rows, cols, pad;
+  bool masked = false;
+
+  static constexpr StringLiteral kKind = "lengths";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// x[batch*seq*heads*dim] -> result, the same; in place. Cosines and sines are
+/// a constant table of seq*dim elements, one for all kernels that need it.
+struct Rotary {
+  int64_t batch, seq, heads, dim;
+  double theta;
+  bool inverse;
+
+  static constexpr StringLiteral kKind = "rotary";
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+} // namespace mlir::optimus::kernels
+
+#endif // OPTIMUS_KERNELS_TOKENKERNELS_H

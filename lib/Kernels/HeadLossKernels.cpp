@@ -1,0 +1,254 @@
+//===- HeadLossKernels.cpp - Softmax and loss of a chunk of logits --------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/HeadLossKernels.h"
+
+#include "TableEntry.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+static Num rowMaximum(KernelBuilder &k, Value base, Value real) {
+  KernelBuffer logits = k["logits"];
+  return k.maximum(real, [&](Value at, Type type) {
+    return logits.load(k.addIndex(base, at), type);
+  });
+}
+
+/// The body of ExpSum for one row of logits.
+static void expRow(KernelBuilder &k, Value row, int64_t cols, Num max,
+                   Value first, Value real) {
+  KernelBuffer logits = k["logits"], sums = k["sums"];
+  Value base = k.mulIndex(row, k.index(cols));
+  Value out = k.mulIndex(row, k.index(2));
+  Value outTarget = k.addIndex(out, k.index(1));
+  k.once([&] {
+    sums.store(k.constant(0, k.f32()), outTarget);
+    whenInTable(k, k["targets"], row, first, cols, [&](Value column) {
+      k.when(k.less(column, real), [&] {
+        Num logit = logits.load(k.addIndex(base, column));
+        sums.store(logit - max, outTarget);
+      });
+    });
+  });
+  // Only now is the row overwritten.
+  k.separate();
+  Num total = k.sums(real, 1, [&](Value at, Type type) {
+    Value element = k.addIndex(base, at);
+    Num e = k.exp(logits.load(element, type) - max);
+    logits.store(e, element);
+    return Terms{e};
+  })[0];
+  sums.storeOnce(total, out);
+  k.each(real, k.index(cols), [&](Value at) {
+    logits.store(k.constant(0, k.f32()), k.addIndex(base, at));
+  });
+}
+
+/// Whether the target of a row is real.
+static Value isReal(KernelBuilder &k, KernelBuffer targets, Value row) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
+                               targets.loadElement(row), zero);
+}
+
+/// The body of LogitsGrad for one row of exponentials.
+static void gradRow(KernelBuilder &k, Value row, int64_t cols, Value first) {
+  KernelBuffer logits = k["logits"], targets = k["targets"];
+  Value base = k.mulIndex(row, k.index(cols));
+  k.when(
+      isReal(k, targets, row),
+      [&] {
+        Num inverse = 1.0 / k["sums"].load(k.mulIndex(row, k.index(2)));
+        k.lanes(cols, [&](Value at, Type type) {
+          Value element = k.addIndex(base, at);
+          logits.store(logits.load(element, type) * inverse, element);
+        });
+        k.separate();
+        k.once([&] {
+          whenInTable(k, targets, row, first, cols, [&](Value column) {
+            Value element = k.addIndex(base, column);
+            logits.store(logits.load(element) - 1.0, element);
+          });
+        });
+      },
+      [&] {
+        k.lanes(cols, [&](Value at, Type type) {
+          logits.store(k.constant(0, type), k.addIndex(base, at));
+        });
+      });
+}
+
+void RowMax::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+}
+
+void RowMax::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.read("logits", rows * cols).write("max", rows).scalar("real");
+}
+
+void RowMax::build(KernelBuilder &k) const {
+  Value real = k.getIndex("real");
+  k.forRows([&](Value row) {
+    Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
+    k["max"].storeOnce(max, row);
+  });
+}
+
+void ExpSum::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+}
+
+void ExpSum::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.update("logits", rows * cols)
+      .read("max", rows)
+      .read("targets", rows, description.i32())
+      .write("sums", rows * 2)
+      .scalar("first")
+      .scalar("real");
+}
+
+void ExpSum::build(KernelBuilder &k) const {
+  Value first = k.getIndex("first"), real = k.getIndex("real");
+  k.forRows([&](Value row) {
+    expRow(k, row, cols, k["max"].load(row), first, real);
+  });
+}
+
+void SoftmaxSums::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.flag("grad", withGrad);
+}
+
+void SoftmaxSums::describe(KernelDescription &description) const {
+  description.option("grad", withGrad);
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.update("logits", rows * cols)
+      .read("targets", rows, description.i32())
+      .write("sums", rows * 2)
+      .scalar("first")
+      .scalar("real");
+}
+
+void SoftmaxSums::build(KernelBuilder &k) const {
+  Value first = k.getIndex("first"), real = k.getIndex("real");
+  k.forRows([&](Value row) {
+    Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
+    expRow(k, row, cols, max, first, real);
+    if (!withGrad)
+      return;
+    k.separate();
+    gradRow(k, row, cols, first);
+  });
+}
+
+void TokenLoss::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+}
+
+void TokenLoss::describe(KernelDescription &description) const {
+  description.size(rows);
+  description.overItems(rows, /*work=*/32);
+  description.read("sums", rows * 2)
+      .read("targets", rows, description.i32())
+      .write("losses", rows);
+}
+
+void TokenLoss::build(KernelBuilder &k) const {
+  KernelBuffer sums = k["sums"];
+  k.forItems([&](Value row) {
+    Value at = k.mulIndex(row, k.index(2));
+    Num total = k.widen(sums.load(at));
+    Num target = k.widen(sums.load(k.addIndex(at, k.index(1))));
+    Num loss = k.narrow(k.log(total) - target);
+    k["losses"].store(
+        k.select(isReal(k, k["targets"], row), loss, k.constant(0, k.f32())),
+        row);
+  });
+}
+
+void LogitsGrad::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+}
+
+void LogitsGrad::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.update("logits", rows * cols)
+      .read("sums", rows * 2)
+      .read("targets", rows, description.i32())
+      .scalar("first");
+}
+
+void LogitsGrad::build(KernelBuilder &k) const {
+  Value first = k.getIndex("first");
+  k.forRows([&](Value row) { gradRow(k, row, cols, first); });
+}
+
+void SumTokens::visit(KernelParameters &parameters) {
+  parameters.extent("n", n);
+}
+
+void SumTokens::describe(KernelDescription &description) const {
+  description.size(n);
+  description.overRows(1, n);
+  description.read("losses", n).write("sum", 1);
+}
+
+void SumTokens::build(KernelBuilder &k) const {
+  KernelBuffer losses = k["losses"];
+  k.forRows([&](Value) {
+    Num sum = k.sums(
+        n, 1,
+        [&](Value at, Type type) {
+          return Terms{k.widen(losses.load(at, type))};
+        },
+        /*wide=*/true)[0];
+    k["sum"].storeOnce(k.narrow(sum), k.index(0));
+  });
+}
+
+void CountReal::visit(KernelParameters &parameters) {
+  parameters.extent("n", n);
+}
+
+void CountReal::describe(KernelDescription &description) const {
+  description.size(n);
+  description.overItems(1, n);
+  description.read("targets", n, description.i32()).write("count", 1);
+}
+
+void CountReal::build(KernelBuilder &k) const {
+  KernelBuffer targets = k["targets"];
+  k.forItems([&](Value) {
+    ImplicitLocOpBuilder &b = k.getBuilder();
+    Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));
+    Value count =
+        k.loop(k.index(0), k.index(n), 1, {zero},
+               [&](Value at, ValueRange sum) {
+                 Value one = arith::ExtUIOp::create(b, b.getI32Type(),
+                                                    isReal(k, targets, at));
+                 Value next = arith::AddIOp::create(b, sum.front(), one);
+                 return SmallVector<Value>{next};
+               })
+            .front();
+    k["count"].store(k.num(arith::SIToFPOp::create(b, k.f32(), count)),
+                     k.index(0));
+  });
+}

@@ -1,0 +1,124 @@
+//===- Kernel.cpp - A kernel as data ----------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/Kernel.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+void KernelDescription::option(StringRef name, bool isSet) {
+  if (isSet)
+    stem += ("_" + name).str();
+}
+
+void KernelDescription::size(int64_t rows, int64_t cols) {
+  suffix += llvm::formatv("_{0}x{1}", rows, cols).str();
+}
+
+void KernelDescription::number(double value) {
+  suffix += llvm::formatv("_{0:x-16}", llvm::bit_cast<uint64_t>(value)).str();
+}
+
+KernelDescription &KernelDescription::add(StringRef name, int64_t extent,
+                                          KernelAccess access, Type type) {
+  operands.push_back(
+      {name.str(), type ? type : builder.getF32Type(), extent, access, {}});
+  return *this;
+}
+
+KernelDescription &KernelDescription::inPlaceOf(ArrayRef<StringRef> names) {
+  for (StringRef name : names)
+    if (findOperand(name))
+      operands.back().places.push_back(name.str());
+  return *this;
+}
+
+LogicalResult KernelDescription::setElementTypes(ArrayRef<Type> types) {
+  if (types.size() != operands.size())
+    return failure();
+  for (auto [operand, type] : llvm::zip_equal(operands, types)) {
+    if (operand.elementType == type)
+      continue;
+    auto narrow = dyn_cast<FloatType>(type);
+    if (!operand.elementType.isF32() || !narrow || narrow.getWidth() >= 32)
+      return failure();
+    operand.elementType = type;
+  }
+  return success();
+}
+
+static std::string printType(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+std::string KernelDescription::listTypes(KernelAccess access) const {
+  std::string types;
+  for (const KernelOperand &operand : operands)
+    if (operand.access == access)
+      types += "_" + printType(operand.elementType);
+  return types;
+}
+
+std::string KernelDescription::getName() const {
+  auto isNarrow = [](const KernelOperand &operand) {
+    return isa<FloatType>(operand.elementType) &&
+           operand.elementType.getIntOrFloatBitWidth() < 32;
+  };
+  // The type that all operands have, or those that are not what they are
+  // elsewhere.
+  std::string types;
+  if (llvm::any_of(operands, isNarrow)) {
+    Type first = operands.front().elementType;
+    if (llvm::all_of(operands, [&](const KernelOperand &operand) {
+          return operand.elementType == first;
+        }))
+      types = "_" + printType(first);
+    else if (isPositional)
+      types = listTypes(KernelAccess::Read) + "_to" +
+              listTypes(KernelAccess::Write);
+    else
+      for (const KernelOperand &operand : operands)
+        if (isNarrow(operand))
+          types += "_" + operand.name + "_" + printType(operand.elementType);
+  }
+  return stem + types + suffix;
+}
+
+template <typename Range, typename NameOf>
+static std::optional<unsigned> findPosition(const Range &range, StringRef name,
+                                            NameOf nameOf) {
+  for (auto [position, entry] : llvm::enumerate(range))
+    if (nameOf(entry) == name)
+      return position;
+  return std::nullopt;
+}
+
+std::optional<unsigned> KernelDescription::findOperand(StringRef name) const {
+  return findPosition(
+      operands, name,
+      [](const KernelOperand &operand) -> StringRef { return operand.name; });
+}
+
+std::optional<unsigned> KernelDescription::findScalar(StringRef name) const {
+  return findPosition(
+      scalars, name,
+      [](const std::string &scalar) -> StringRef { return scalar; });
+}
+
+FunctionType KernelDescription::getFunctionType() const {
+  SmallVector<Type> inputs(2, builder.getIndexType());
+  for (const KernelOperand &operand : operands)
+    inputs.push_back(MemRefType::get({operand.extent}, operand.elementType));
+  inputs.append(scalars.size(), builder.getI64Type());
+  return builder.getFunctionType(inputs, {});
+}

@@ -1,0 +1,210 @@
+//===- KernelBuilder.cpp - Writes the body of a kernel ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/KernelBuilder.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+KernelBuilder::KernelBuilder(func::FuncOp function,
+                             const KernelDescription &description,
+                             const KernelSchedule &schedule)
+    : function(function), description(description), schedule(schedule),
+      b(function.getLoc(), function.getContext()) {
+  b.setInsertionPointToStart(&function.getBody().front());
+}
+
+void KernelBuilder::getDependentDialects(DialectRegistry &registry) {
+  registry
+      .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+              memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+KernelBuffer KernelBuilder::getOptional(StringRef name) {
+  std::optional<unsigned> position = description.findOperand(name);
+  if (!position)
+    return {};
+  return {*this, function.getArgument(2 + *position)};
+}
+
+KernelBuffer KernelBuilder::operator[](StringRef name) {
+  KernelBuffer buffer = getOptional(name);
+  assert(buffer && "the description has no such operand");
+  return buffer;
+}
+
+Value KernelBuilder::getScalar(StringRef name) {
+  std::optional<unsigned> position = description.findScalar(name);
+  assert(position && "the description has no such scalar");
+  return function.getArgument(2 + description.getOperands().size() + *position);
+}
+
+Value KernelBuilder::getIndex(StringRef name) {
+  return arith::IndexCastOp::create(b, b.getIndexType(), getScalar(name));
+}
+
+KernelBuffer
+KernelBuilder::getConstants(StringRef name,
+                            function_ref<std::vector<float>()> values) {
+  auto module = function->getParentOfType<ModuleOp>();
+  auto global = module.lookupSymbol<memref::GlobalOp>(name);
+  if (!global) {
+    std::vector<float> elements = values();
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    const int64_t shape[] = {static_cast<int64_t>(elements.size())};
+    global = memref::GlobalOp::create(
+        builder, NameLoc::get(builder.getStringAttr(name)), name,
+        builder.getStringAttr("private"), MemRefType::get(shape, f32()),
+        DenseElementsAttr::get(RankedTensorType::get(shape, f32()),
+                               ArrayRef<float>(elements)),
+        /*constant=*/true, /*alignment=*/builder.getI64IntegerAttr(64));
+  }
+  return {*this, memref::GetGlobalOp::create(b, global.getType(), name)};
+}
+
+Type KernelBuffer::getElementType() const {
+  return cast<MemRefType>(memory.getType()).getElementType();
+}
+
+Num KernelBuffer::load(Value offset, Type type) const {
+  ImplicitLocOpBuilder &b = kernel->getBuilder();
+  Type stored = kernel->withElement(type, getElementType());
+  Num value = kernel->num(
+      isa<VectorType>(type) ? Value(vector::LoadOp::create(
+                                  b, cast<VectorType>(stored), memory, offset))
+                            : Value(memref::LoadOp::create(b, memory, offset)));
+  return stored == type ? value
+                        : kernel->widen(value, getElementTypeOrSelf(type));
+}
+
+Num KernelBuffer::load(Value offset) const {
+  bool isWide = getElementType().isF64();
+  return load(offset, isWide ? kernel->f64() : kernel->f32());
+}
+
+Num KernelBuffer::load() const { return load(kernel->index(0)); }
+
+Value KernelBuffer::loadElement(Value offset) const {
+  return memref::LoadOp::create(kernel->getBuilder(), memory, offset);
+}
+
+void KernelBuffer::store(Num value, Value offset) const {
+  ImplicitLocOpBuilder &b = kernel->getBuilder();
+  Type element = getElementType();
+  if (getElementTypeOrSelf(value.getType()) != element)
+    value = kernel->narrow(value, element);
+  if (isa<VectorType>(value.getType()))
+    vector::StoreOp::create(b, value.value, memory, offset);
+  else
+    memref::StoreOp::create(b, value.value, memory, offset);
+}
+
+void KernelBuffer::storeOnce(Num value, Value offset) const {
+  kernel->once([&] { store(value, offset); });
+}
+
+void KernelBuffer::storeElement(Value element, Value offset) const {
+  memref::StoreOp::create(kernel->getBuilder(), element, memory, offset);
+}
+
+Value KernelSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
+  return memref::AllocaOp::create(k.getBuilder(),
+                                  MemRefType::get({extent}, k.f32()));
+}
+
+//===----------------------------------------------------------------------===//
+// Indices and control
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::index(int64_t value) {
+  return arith::ConstantIndexOp::create(b, value);
+}
+Value KernelBuilder::addIndex(Value a, Value c) {
+  return arith::AddIOp::create(b, a, c);
+}
+Value KernelBuilder::subIndex(Value a, Value c) {
+  return arith::SubIOp::create(b, a, c);
+}
+Value KernelBuilder::mulIndex(Value a, Value c) {
+  return arith::MulIOp::create(b, a, c);
+}
+Value KernelBuilder::less(Value a, Value c) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, a, c);
+}
+Value KernelBuilder::minIndex(Value a, Value c) {
+  return arith::MinSIOp::create(b, a, c);
+}
+Value KernelBuilder::maxIndex(Value a, Value c) {
+  return arith::MaxSIOp::create(b, a, c);
+}
+Value KernelBuilder::both(Value a, Value c) {
+  return arith::AndIOp::create(b, a, c);
+}
+
+void KernelBuilder::loop(Value from, Value to, int64_t step, IndexFn body) {
+  loop(from, to, step, {}, [&](Value i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<Value>
+KernelBuilder::loop(Value from, Value to, int64_t step, ArrayRef<Value> init,
+                    function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto op = scf::ForOp::create(b, from, to, index(step), init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(op.getBody());
+  SmallVector<Value> next = body(op.getInductionVar(), op.getRegionIterArgs());
+  // Without carried values the loop came with its terminator.
+  if (!init.empty())
+    scf::YieldOp::create(b, next);
+  return op.getResults();
+}
+
+void KernelBuilder::when(Value condition, function_ref<void()> body,
+                         function_ref<void()> otherwise) {
+  auto op = scf::IfOp::create(b, condition,
+                              /*withElseRegion=*/bool(otherwise));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(op.thenBlock());
+  body();
+  if (otherwise) {
+    b.setInsertionPointToStart(op.elseBlock());
+    otherwise();
+  }
+}
+
+void KernelBuilder::forElements(ElementsFn body) {
+  const IterationSpace &space = description.getSpace();
+  assert(space.kind == IterationSpace::Elements);
+  schedule.forElements(*this, space.rows, space.cols, body);
+}
+
+void KernelBuilder::forRows(IndexFn body) {
+  assert(description.getSpace().kind == IterationSpace::Rows);
+  schedule.forRows(*this, body);
+}
+
+void KernelBuilder::forItems(IndexFn body) {
+  assert(description.getSpace().kind == IterationSpace::Items);
+  schedule.forRows(*this, body);
+}
+
+void KernelBuilder::forColumns(LanesFn body) {
+  const IterationSpace &space = description.getSpace();
+  assert(space.kind == IterationSpace::Columns);
+  schedule.forColumns(*this, space.cols, body);
+}

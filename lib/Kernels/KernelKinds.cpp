@@ -1,0 +1,232 @@
+//===- KernelKinds.cpp - Kernels to attributes and back ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/ElementwiseBodyOpInterface.h"
+#include "optimus/Kernels/ElementwiseKernels.h"
+#include "optimus/Kernels/HeadLossKernels.h"
+#include "optimus/Kernels/NormKernels.h"
+#include "optimus/Kernels/OptimizerKernels.h"
+#include "optimus/Kernels/RmsNormKernels.h"
+#include "optimus/Kernels/TokenKernels.h"
+
+#include "optimus-support/Sizes.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+static constexpr StringLiteral kKindName = "kind";
+
+namespace {
+/// Makes attributes of parameters.
+class ParameterWriter final : public KernelParameters {
+public:
+  explicit ParameterWriter(MLIRContext *context) : builder(context) {}
+
+  void extent(StringRef name, int64_t &value) override { integer(name, value); }
+  void extents(StringRef name, SmallVectorImpl<int64_t> &values) override {
+    set(name, builder.getDenseI64ArrayAttr(values));
+  }
+  void counts(StringRef name, SmallVectorImpl<int64_t> &values) override {
+    extents(name, values);
+  }
+  void integer(StringRef name, int64_t &value) override {
+    set(name, builder.getI64IntegerAttr(value));
+  }
+  void integer(StringRef name, std::optional<int64_t> &value) override {
+    if (value)
+      integer(name, *value);
+  }
+  void number(StringRef name, double &value) override {
+    set(name, builder.getF64FloatAttr(value));
+  }
+  void flag(StringRef name, bool &value) override {
+    if (value)
+      set(name, builder.getUnitAttr());
+  }
+  void operation(StringRef name, StringAttr &value) override {
+    set(name, value);
+  }
+  void attributes(StringRef name, DictionaryAttr &value) override {
+    if (!value.empty())
+      set(name, value);
+  }
+  void require(bool, StringRef) override {}
+
+  void set(StringRef name, Attribute value) { list.set(name, value); }
+  DictionaryAttr getAttributes() {
+    return list.getDictionary(builder.getContext());
+  }
+
+private:
+  Builder builder;
+  NamedAttrList list;
+};
+
+/// Reads parameters from attributes, which anybody may have written.
+class ParameterReader final : public KernelParameters {
+public:
+  ParameterReader(DictionaryAttr source,
+                  function_ref<InFlightDiagnostic()> emitError)
+      : source(source), emitError(emitError), numRead(1) {}
+
+  void extent(StringRef name, int64_t &value) override {
+    integer(name, value);
+    multiply(name, value, product);
+  }
+  void extents(StringRef name, SmallVectorImpl<int64_t> &values) override {
+    readList(name, values);
+    int64_t listed = 1;
+    for (int64_t value : values)
+      multiply(name, value, listed);
+  }
+  void counts(StringRef name, SmallVectorImpl<int64_t> &values) override {
+    readList(name, values);
+    for (int64_t value : values)
+      if (value < 0 || value > optimus_support::kMaxElements)
+        fail("parameter '" + name + "' has the count " + Twine(value));
+  }
+  void integer(StringRef name, int64_t &value) override {
+    if (auto attr = get<IntegerAttr>(name, "an i64"))
+      value = attr.getInt();
+  }
+  void integer(StringRef name, std::optional<int64_t> &value) override {
+    if (source.contains(name))
+      integer(name, value.emplace());
+  }
+  void number(StringRef name, double &value) override {
+    if (auto attr = get<FloatAttr>(name, "a number"))
+      value = attr.getValueAsDouble();
+  }
+  void flag(StringRef name, bool &value) override {
+    value = source.contains(name);
+    if (value)
+      get<UnitAttr>(name, "without a value");
+  }
+  void operation(StringRef name, StringAttr &value) override {
+    value = get<StringAttr>(name, "an operation's name");
+    if (value && !OperationName(value, value.getContext())
+                      .getInterface<ElementwiseBodyOpInterface>())
+      fail("parameter '" + name +
+           "' is no operation that computes element by "
+           "element");
+  }
+  void attributes(StringRef name, DictionaryAttr &value) override {
+    value = DictionaryAttr::get(source.getContext());
+    if (source.contains(name))
+      value = get<DictionaryAttr>(name, "a dictionary");
+  }
+  void require(bool holds, StringRef otherwise) override {
+    if (!holds)
+      fail(otherwise);
+  }
+
+  /// Whether all was there, and nothing else.
+  LogicalResult finish() {
+    require(numRead == source.size(),
+            "has parameters that are not the kernel's");
+    return failure(hasFailed);
+  }
+
+private:
+  template <typename AttrT>
+  AttrT get(StringRef name, StringRef expected) {
+    ++numRead;
+    auto attr = source.getAs<AttrT>(name);
+    bool isRight = bool(attr);
+    if constexpr (std::is_same_v<AttrT, IntegerAttr>)
+      isRight = isRight && attr.getType().isInteger(64);
+    if (!isRight) {
+      fail("parameter '" + name + "' must be " + expected);
+      return {};
+    }
+    return attr;
+  }
+
+  void readList(StringRef name, SmallVectorImpl<int64_t> &values) {
+    if (auto attr = get<DenseI64ArrayAttr>(name, "an array of i64"))
+      values.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
+    if (values.empty())
+      fail("parameter '" + name + "' is empty");
+  }
+
+  void multiply(StringRef name, int64_t value, int64_t &total) {
+    if (value < 1 || value > kMost / total)
+      return fail("parameter '" + name + "' is " + Twine(value) +
+                  ", which is below 1 or too large");
+    total *= value;
+  }
+
+  void fail(const Twine &what) {
+    if (!hasFailed)
+      emitError() << "the description of a kernel of kind "
+                  << source.get(kKindName) << ": " << what.str();
+    hasFailed = true;
+  }
+
+  /// What all extents multiplied may be: then no part of them overflows.
+  static constexpr int64_t kMost = int64_t(1) << 61;
+
+  DictionaryAttr source;
+  function_ref<InFlightDiagnostic()> emitError;
+  unsigned numRead;
+  int64_t product = 1;
+  bool hasFailed = false;
+};
+
+struct Kind {
+  StringRef name;
+  Kernel (*read)(KernelParameters &parameters);
+};
+} // namespace
+
+template <typename... Ts>
+static ArrayRef<Kind> getKindsOf() {
+  static const Kind kinds[] = {{Ts::kKind, [](KernelParameters &parameters) {
+                                  Ts kernel{};
+                                  kernel.visit(parameters);
+                                  return Kernel(std::move(kernel));
+                                }}...};
+  return kinds;
+}
+
+static ArrayRef<Kind> getKinds() {
+  using namespace kernels;
+  return getKindsOf<
+      AdamW, Clip, CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
+      ExpSum, LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths,
+      LogitsGrad, MergeMoments, NormGradApply, NormGradSums, NormParamGrad,
+      Normalize, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary,
+      RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials,
+      SumSquares, SumTokens, TokenLoss>();
+}
+
+DictionaryAttr Kernel::getParameters(MLIRContext *context) const {
+  ParameterWriter writer(context);
+  writer.set(kKindName, StringAttr::get(context, self->getKind()));
+  self->visit(writer);
+  return writer.getAttributes();
+}
+
+FailureOr<Kernel> Kernel::read(DictionaryAttr parameters,
+                               function_ref<InFlightDiagnostic()> emitError) {
+  auto name = parameters.getAs<StringAttr>(kKindName);
+  if (!name)
+    return emitError() << "the description of a kernel needs a text 'kind', "
+                          "but is "
+                       << parameters;
+  const Kind *kind = llvm::find_if(getKinds(), [&](const Kind &kind) {
+    return kind.name == name.getValue();
+  });
+  if (kind == getKinds().end())
+    return emitError() << "there are no kernels of kind " << name;
+  ParameterReader reader(parameters, emitError);
+  Kernel kernel = kind->read(reader);
+  if (failed(reader.finish()))
+    return failure();
+  return kernel;
+}

@@ -1,0 +1,224 @@
+//===- TokenKernels.cpp - Rows by token, and by position --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/TokenKernels.h"
+
+#include "TableEntry.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+void Embedding::visit(KernelParameters &parameters) {
+  parameters.extent("count", count);
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+}
+
+void Embedding::describe(KernelDescription &description) const {
+  description.size(count);
+  description.size(rows, cols);
+  description.overRows(count, cols);
+  description.read("table", rows * cols)
+      .read("tokens", count, description.i32())
+      .write("result", count * cols)
+      .scalar("first");
+}
+
+void Embedding::build(KernelBuilder &k) const {
+  KernelBuffer table = k["table"], tokens = k["tokens"], result = k["result"];
+  Value first = k.getIndex("first");
+  k.forRows([&](Value token) {
+    Value base = k.mulIndex(token, k.index(cols));
+    whenInTable(
+        k, tokens, token, first, rows,
+        [&](Value row) {
+          Value from = k.mulIndex(row, k.index(cols));
+          k.lanes(cols, [&](Value at, Type type) {
+            result.store(table.load(k.addIndex(from, at), type),
+                         k.addIndex(base, at));
+          });
+        },
+        [&] {
+          k.lanes(cols, [&](Value at, Type type) {
+            result.store(k.constant(0, type), k.addIndex(base, at));
+          });
+        });
+  });
+}
+
+void EmbeddingGrad::visit(KernelParameters &parameters) {
+  parameters.extent("count", count);
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.flag("zero", zero);
+  parameters.integer("pad", pad);
+}
+
+void EmbeddingGrad::describe(KernelDescription &description) const {
+  description.option("add", !zero);
+  description.size(count);
+  if (pad)
+    description.text("pad_" + Twine(*pad));
+  description.size(rows, cols);
+  description.overColumns(cols);
+  description.read("dy", count * cols).read("tokens", count, description.i32());
+  if (zero)
+    description.write("table", rows * cols);
+  else
+    description.update("table", rows * cols);
+  description.scalar("first");
+}
+
+void EmbeddingGrad::build(KernelBuilder &k) const {
+  KernelBuffer dy = k["dy"], tokens = k["tokens"], table = k["table"];
+  Value first = k.getIndex("first");
+  k.forColumns([&](Value column, Type type) {
+    if (zero)
+      k.loop(k.index(0), k.index(rows), 1, [&](Value row) {
+        table.store(k.constant(0, type),
+                    k.addIndex(k.mulIndex(row, k.index(cols)), column));
+      });
+    k.loop(k.index(0), k.index(count), 1, [&](Value token) {
+      whenInTable(k, tokens, token, first, rows, [&](Value row) {
+        auto add = [&] {
+          Value from = k.addIndex(k.mulIndex(token, k.index(cols)), column);
+          Value to = k.addIndex(k.mulIndex(row, k.index(cols)), column);
+          table.store(table.load(to, type) + dy.load(from, type), to);
+        };
+        if (!pad)
+          return add();
+        Value padRow = k.subIndex(k.index(*pad), first);
+        k.when(arith::CmpIOp::create(k.getBuilder(), arith::CmpIPredicate::ne,
+                                     row, padRow),
+               add);
+      });
+    });
+  });
+}
+
+void Lengths::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.integer("pad", pad);
+  parameters.flag("masked", masked);
+}
+
+void Lengths::describe(KernelDescription &description) const {
+  description.option("masked", masked);
+  description.size(rows, cols);
+  description.size(pad);
+  description.overItems(rows, cols);
+  description.read("tokens", rows * cols, description.i32());
+  if (masked)
+    description.read("targets", rows * cols, description.i32());
+  description.write("result", rows, description.i32()).scalar("real");
+}
+
+void Lengths::build(KernelBuilder &k) const {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  KernelBuffer tokens = k["tokens"], targets = k.getOptional("targets");
+  // No token is a pad that i32 does not hold.
+  Value padding = arith::ConstantOp::create(b, b.getI64IntegerAttr(pad));
+  Value end = k.getIndex("real");
+  k.forItems([&](Value row) {
+    Value base = k.mulIndex(row, k.index(cols));
+    SmallVector<Value> one{k.index(1)};
+    Value length =
+        k.loop(k.index(0), end, 1, one, [&](Value at, ValueRange known) {
+           Value position = k.addIndex(base, at);
+           auto load = [&](KernelBuffer buffer) -> Value {
+             return arith::ExtSIOp::create(b, b.getI64Type(),
+                                           buffer.loadElement(position));
+           };
+           Value real = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                              load(tokens), padding);
+           if (targets)
+             real = arith::OrIOp::create(
+                 b, real,
+                 arith::CmpIOp::create(
+                     b, arith::CmpIPredicate::sge, load(targets),
+                     arith::ConstantOp::create(b, b.getI64IntegerAttr(0))));
+           return SmallVector<Value>{arith::SelectOp::create(
+               b, real, k.addIndex(at, k.index(1)), known.front())};
+         }).front();
+    k["result"].storeElement(
+        arith::IndexCastOp::create(b, b.getI32Type(), length), row);
+  });
+}
+
+void Rotary::visit(KernelParameters &parameters) {
+  parameters.extent("batch", batch);
+  parameters.extent("seq", seq);
+  parameters.extent("heads", heads);
+  parameters.extent("dim", dim);
+  parameters.require(dim % 2 == 0, "the dimension of heads is odd");
+  parameters.number("theta", theta);
+  parameters.flag("inverse", inverse);
+}
+
+void Rotary::describe(KernelDescription &description) const {
+  description.option("inverse", inverse);
+  description.size(batch, seq);
+  description.size(heads, dim);
+  description.number(theta);
+  description.overRows(batch * seq, heads * dim);
+  int64_t n = batch * seq * heads * dim;
+  description.read("x", n).write("result", n).inPlaceOf({"x"});
+}
+
+/// For each position, dim/2 cosines and then dim/2 sines.
+static KernelBuffer getRotaryTable(KernelBuilder &k, int64_t seq, int64_t dim,
+                                   double theta) {
+  std::string name = llvm::formatv("rotary_table_{0}x{1}_{2:x-16}", seq, dim,
+                                   llvm::bit_cast<uint64_t>(theta));
+  return k.getConstants(name, [&] {
+    // Computed in f64 and rounded once, however large the angle.
+    std::vector<float> values(seq * dim);
+    for (int64_t position = 0; position < seq; ++position)
+      for (int64_t i = 0; i < dim / 2; ++i) {
+        double angle = position * std::pow(theta, -2.0 * i / dim);
+        float *row = values.data() + position * dim;
+        row[i] = static_cast<float>(std::cos(angle));
+        row[i + dim / 2] = static_cast<float>(std::sin(angle));
+      }
+    return values;
+  });
+}
+
+void Rotary::build(KernelBuilder &k) const {
+  KernelBuffer x = k["x"], result = k["result"];
+  KernelBuffer angles = getRotaryTable(k, seq, dim, theta);
+  int64_t half = dim / 2;
+  k.forRows([&](Value token) {
+    Value position =
+        arith::RemUIOp::create(k.getBuilder(), token, k.index(seq));
+    Value angle = k.mulIndex(position, k.index(dim));
+    Value first = k.mulIndex(token, k.index(heads * dim));
+    k.loop(k.index(0), k.index(heads), 1, [&](Value head) {
+      Value base = k.addIndex(first, k.mulIndex(head, k.index(dim)));
+      k.lanes(half, [&](Value at, Type type) {
+        Value cosAt = k.addIndex(angle, at);
+        Value sinAt = k.addIndex(cosAt, k.index(half));
+        Num c = angles.load(cosAt, type);
+        Num s = angles.load(sinAt, type);
+        if (inverse)
+          s = s * -1.0;
+        Value lowAt = k.addIndex(base, at);
+        Value highAt = k.addIndex(lowAt, k.index(half));
+        Num low = x.load(lowAt, type), high = x.load(highAt, type);
+        result.store(low * c - high * s, lowAt);
+        result.store(high * c + low * s, highAt);
+      });
+    });
+  });
+}

@@ -1,0 +1,97 @@
+//===- BuildKernels.cpp - Kernels as a target divides them ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/Passes.h"
+
+#include "optimus/Kernels/KernelFunctions.h"
+#include "optimus/Target/Target.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_BUILDKERNELSPASS
+#include "optimus/Target/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+/// Holds what a launch does to its buffers against what its kernel does.
+static LogicalResult checkBuffers(exec::LaunchOp launch,
+                                  const KernelDescription &description) {
+  ArrayRef<KernelOperand> operands = description.getOperands();
+  for (auto [operand, access] : llvm::zip_equal(operands, launch.getAccess()))
+    if (static_cast<int32_t>(operand.access) != access)
+      return launch.emitOpError()
+             << "has access " << access << " to '" << operand.name
+             << "', but the kernel has access "
+             << static_cast<int32_t>(operand.access);
+  for (auto [first, a] : llvm::enumerate(launch.getBuffers()))
+    for (auto [second, b] :
+         llvm::enumerate(launch.getBuffers().take_front(first)))
+      if (a == b && operands[first].access != KernelAccess::Read &&
+          !llvm::is_contained(operands[first].places, operands[second].name))
+        return launch.emitOpError()
+               << "has one buffer as '" << operands[second].name << "' and as '"
+               << operands[first].name
+               << "', where the kernel does not work in place";
+  return success();
+}
+
+namespace {
+class BuildKernelsPass
+    : public optimus::impl::BuildKernelsPassBase<BuildKernelsPass> {
+public:
+  using BuildKernelsPassBase::BuildKernelsPassBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (findTarget(target))
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "unknown target '" << target << "'; known are "
+           << llvm::join(getTargetNames(), ", ");
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    const KernelSchedule &schedule = findTarget(target)->getKernelSchedule();
+    llvm::StringMap<ScheduledKernel> kernels;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (!function->hasAttr(exec::ExecDialect::kKernel))
+        continue;
+      numKernels += function.isExternal();
+      FailureOr<ScheduledKernel> kernel = buildKernel(function, schedule);
+      if (failed(kernel))
+        return signalPassFailure();
+      kernels.try_emplace(function.getSymName(), std::move(*kernel));
+    }
+    WalkResult result = module.walk([&](exec::LaunchOp launch) {
+      auto found = kernels.find(launch.getKernel());
+      if (found == kernels.end()) {
+        launch.emitOpError() << "launches " << launch.getKernelAttr()
+                             << ", which is not marked as a kernel";
+        return WalkResult::interrupt();
+      }
+      const ScheduledKernel &kernel = found->second;
+      if (failed(checkBuffers(launch, kernel.description)))
+        return WalkResult::interrupt();
+      launch.setExtent(kernel.extent.extent);
+      launch.setGrain(kernel.extent.grain);
+      ++numLaunches;
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,159 @@
+//===- NarrowKernelsTest.cpp - Kernels on buffers of bf16 -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A kernel computes in f32 whatever its buffers hold: on bf16 it gives what the
+// kernel on f32 gives for the same numbers, rounded once, to the bit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelTest.h"
+
+#include "llvm/ADT/bit.h"
+
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernel_test;
+
+namespace {
+using Halves = std::vector<uint16_t>;
+
+float widen(uint16_t half) {
+  return llvm::bit_cast<float>(uint32_t(half) << 16);
+}
+
+/// To the nearest, ties to even; NaN stays NaN.
+uint16_t narrow(float value) {
+  uint32_t bits = llvm::bit_cast<uint32_t>(value);
+  if (std::isnan(value))
+    return (bits >> 16) | 0x40;
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+Halves narrow(const Floats &values) {
+  Halves halves;
+  for (float value : values)
+    halves.push_back(narrow(value));
+  return halves;
+}
+
+Floats widen(const Halves &halves) {
+  Floats values;
+  for (uint16_t half : halves)
+    values.push_back(widen(half));
+  return values;
+}
+
+Halves unsetHalves(size_t n) { return Halves(n, 0x7FC0); }
+} // namespace
+
+TEST_P(KernelTest, NamesSayTheElementTypes) {
+  Kernel gelu = kernels.elementwise<GeluOp>(4096);
+  EXPECT_EQ(kernels.getName(gelu), "gelu_4096");
+  EXPECT_EQ(kernels.getName(gelu, {"operand0", "result0"}), "gelu_bf16_4096");
+  EXPECT_EQ(kernels.getName(gelu, {"result0"}), "gelu_f32_to_bf16_4096");
+  EXPECT_EQ(kernels.getName(kernels.elementwise<AddOp>({32, 8}),
+                            {"operand0", "result0"}),
+            "add_bf16_f32_to_bf16_4x8");
+  EXPECT_EQ(kernels.getName(AdamW{8, true}, {"grad"}),
+            "adamw_decay_grad_bf16_8");
+}
+
+TEST_P(KernelTest, RoundsToTheNearestEven) {
+  // Halfway between neighbours, to either side of it, past the largest, the
+  // least, not normal, infinite, and NaN that only has low bits.
+  const uint32_t bits[] = {
+      0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0xBF818000, 0x7F7FFFFF,
+      0x7F7F7FFF, 0x00000001, 0x00008000, 0x00018000, 0x80018001, 0x7F800000,
+      0xFF800000, 0x00000000, 0x80000000, 0x7F800001, 0x7FFFFFFF, 0xFF80FFFF};
+  Floats x, one = {1};
+  for (uint32_t value : bits)
+    x.push_back(llvm::bit_cast<float>(value));
+  const int64_t n = x.size();
+  size_t number =
+      kernels.add(kernels.elementwise<MulOp>({n, 1}), {}, {"result0"});
+  ASSERT_EQ(kernels.compile(), "");
+  Halves y = unsetHalves(n);
+  run(number, x, one, y);
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::isnan(x[i]))
+      EXPECT_TRUE(std::isnan(widen(y[i]))) << std::hex << bits[i];
+    else
+      EXPECT_EQ(y[i], narrow(x[i])) << std::hex << bits[i];
+  }
+}
+
+TEST_P(KernelTest, NarrowElementsAreComputedInFull) {
+  std::vector<size_t> sums, gelus, narrowGelus, halfSums;
+  forSizes(
+      [&](int64_t rows, int64_t cols) {
+        int64_t n = rows * cols;
+        Kernel add = kernels.elementwise<AddOp>({n, cols});
+        Kernel gelu = kernels.elementwise<GeluOp>(n);
+        sums.push_back(kernels.add(add));
+        halfSums.push_back(
+            kernels.add(add, {}, {"operand0", "operand1", "result0"}));
+        gelus.push_back(kernels.add(gelu));
+        return kernels.add(gelu, {}, {"operand0", "result0"});
+      },
+      [&, next = size_t(0)](size_t number, int64_t rows, int64_t cols) mutable {
+        size_t n = rows * cols;
+        Halves x = narrow(random(n)), bias = narrow(random(cols));
+        Floats wideX = widen(x), wideBias = widen(bias), wide = unset(n);
+        Halves y = unsetHalves(n);
+        run(sums[next], wideX, wideBias, wide);
+        run(halfSums[next], x, bias, y);
+        EXPECT_EQ(y, narrow(wide)) << at(rows, cols, 0);
+        run(gelus[next++], wideX, wide);
+        run(number, x, y);
+        EXPECT_EQ(y, narrow(wide)) << at(rows, cols, 0);
+        kernels.run(number, {x.data(), x.data()}, 3);
+        EXPECT_EQ(x, y) << "in place";
+      });
+}
+
+TEST_P(KernelTest, NarrowRowsAreNormalisedInFull) {
+  std::vector<size_t> wides;
+  forSizes(
+      [&](int64_t rows, int64_t n) {
+        LayerNorm norm{rows, n, 1e-5};
+        wides.push_back(kernels.add(norm));
+        // Gain, shift and statistics stay f32.
+        return kernels.add(norm, {}, {"x", "y"});
+      },
+      [&, next = size_t(0)](size_t number, int64_t rows, int64_t n) mutable {
+        Halves x = narrow(random(rows * n, 3)), y = unsetHalves(rows * n);
+        Floats wideX = widen(x), wideY = unset(rows * n);
+        Floats gamma = random(n), beta = random(n), mean = unset(rows),
+               rstd = unset(rows), wideMean = mean, wideRstd = rstd;
+        run(wides[next++], wideX, gamma, beta, wideY, wideMean, wideRstd);
+        run(number, x, gamma, beta, y, mean, rstd);
+        EXPECT_EQ(mean, wideMean);
+        EXPECT_EQ(rstd, wideRstd);
+        EXPECT_EQ(y, narrow(wideY)) << at(rows, n, 0);
+      });
+}
+
+TEST_P(KernelTest, NarrowGradientsMoveWideParameters) {
+  const int64_t n = 5003;
+  AdamW adamw{n, /*decay=*/true};
+  size_t wide = kernels.add(adamw);
+  size_t number = kernels.add(adamw, {}, {"grad"});
+  ASSERT_EQ(kernels.compile(), "");
+  Halves grad = narrow(random(n));
+  Floats wideGrad = widen(grad), p = random(n), m = random(n, 0, 0.1), v(n);
+  for (int64_t i = 0; i < n; ++i)
+    v[i] = m[i] * m[i];
+  Floats scale = {0.25f}, lr = {1e-2f}, wd = {0.1f}, b1 = {0.9f}, b2 = {0.95f},
+         eps = {1e-8f}, b1p = {0.81f}, b2p = {0.9025f};
+  auto step = [&](size_t number, auto &grad) {
+    Floats newP = unset(n), newM = unset(n), newV = unset(n);
+    run(number, p, grad, m, v, scale, lr, wd, b1, b2, eps, b1p, b2p, newP, newM,
+        newV);
+    return std::vector<Floats>{newP, newM, newV};
+  };
+  EXPECT_EQ(step(number, grad), step(wide, wideGrad));
+}

@@ -1,0 +1,168 @@
+//===- TokenKernelsTest.cpp - Embedding, head and loss ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelTest.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernel_test;
+
+TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
+  struct Numbers {
+    size_t zero, add;
+  };
+  std::vector<Numbers> others;
+  const int64_t tableRows = 11, first = 20, pad = 25;
+  forSizes(
+      [&](int64_t count, int64_t cols) {
+        others.push_back(
+            {kernels.add(EmbeddingGrad{count, tableRows, cols, true, pad},
+                         {first}),
+             kernels.add(EmbeddingGrad{count, tableRows, cols, false},
+                         {first})});
+        return kernels.add(Embedding{count, tableRows, cols}, {first});
+      },
+      [&, next = size_t(0)](size_t number, int64_t count,
+                            int64_t cols) mutable {
+        Floats table = random(tableRows * cols), dy = random(count * cols);
+        Ints tokens(count);
+        for (int64_t i = 0; i < count; ++i)
+          tokens[i] = i % 7 == 3 ? -1 : 15 + (i * 5) % 25;
+        Floats out = unset(count * cols);
+        run(number, table, tokens, out);
+        Floats zeroed = unset(tableRows * cols), added = table;
+        Numbers other = others[next++];
+        run(other.zero, dy, tokens, zeroed);
+        run(other.add, dy, tokens, added);
+        Floats wantZeroed(tableRows * cols, 0.0f), wantAdded = table;
+        for (int64_t i = 0; i < count; ++i) {
+          int64_t row = tokens[i] - first;
+          bool inside = row >= 0 && row < tableRows;
+          for (int64_t j = 0; j < cols; ++j) {
+            EXPECT_EQ(out[i * cols + j], inside ? table[row * cols + j] : 0.0f);
+            if (inside) {
+              // In the order of the tokens: the same bits.
+              if (tokens[i] != pad)
+                wantZeroed[row * cols + j] += dy[i * cols + j];
+              wantAdded[row * cols + j] += dy[i * cols + j];
+            }
+          }
+        }
+        EXPECT_EQ(zeroed, wantZeroed) << at(count, cols, 0);
+        EXPECT_EQ(added, wantAdded) << at(count, cols, 0);
+      });
+}
+
+TEST_P(KernelTest, LengthsEndWithWhatIsNoPadding) {
+  const int64_t rows = 4, cols = 5, pad = 3, real = 4;
+  size_t plain = kernels.add(Lengths{rows, cols, pad}, {real});
+  size_t masked = kernels.add(Lengths{rows, cols, pad, true}, {real});
+  ASSERT_EQ(kernels.compile(), "");
+  // The last column is padding of the mesh.
+  Ints tokens = {7, 3, 7, 3, 7, 3, 3, 3, 3, 7, 3, 7, 3, 3, 7, 7, 3, 3, 7, 7};
+  Ints targets(rows * cols, -1);
+  targets[8] = targets[11] = targets[14] = 0;
+  Ints found(rows, -1), foundMasked(rows, -1);
+  run(plain, tokens, found);
+  run(masked, tokens, targets, foundMasked);
+  EXPECT_EQ(found, (Ints{3, 1, 2, 4}));
+  EXPECT_EQ(foundMasked, (Ints{3, 4, 2, 4}));
+}
+
+TEST_P(KernelTest, HeadLossInPartsAndWhole) {
+  struct Numbers {
+    size_t max, exp, fused, loss, grad, fusedGrad;
+    int64_t real;
+  };
+  std::vector<Numbers> all;
+  const int64_t first = 3;
+  forSizes(
+      [&](int64_t rows, int64_t cols) {
+        int64_t real = std::max<int64_t>(1, cols - cols / 4);
+        all.push_back({kernels.add(RowMax{rows, cols}, {real}),
+                       kernels.add(ExpSum{rows, cols}, {first, real}),
+                       kernels.add(SoftmaxSums{rows, cols}, {first, real}),
+                       kernels.add(TokenLoss{rows}),
+                       kernels.add(LogitsGrad{rows, cols}, {first}),
+                       kernels.add(SoftmaxSums{rows, cols, /*withGrad=*/true},
+                                   {first, real}),
+                       real});
+        return all.size() - 1;
+      },
+      [&](size_t number, int64_t rows, int64_t cols) {
+        const Numbers &n = all[number];
+        Floats logits = random(rows * cols, 0, 10), max = unset(rows);
+        Ints targets(rows);
+        for (int64_t i = 0; i < rows; ++i)
+          targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % n.real;
+        Floats exps = logits, sums = unset(rows * 2);
+        run(n.max, logits, max);
+        run(n.exp, exps, max, targets, sums);
+        Floats exps2 = logits, sums2 = unset(rows * 2);
+        run(n.fused, exps2, targets, sums2);
+        EXPECT_EQ(exps, exps2);
+        EXPECT_EQ(sums, sums2);
+        Floats losses = unset(rows), grads = exps;
+        run(n.loss, sums, targets, losses);
+        run(n.grad, grads, sums, targets);
+        Floats grads2 = logits;
+        run(n.fusedGrad, grads2, targets, sums2);
+        EXPECT_EQ(grads, grads2);
+        EXPECT_EQ(sums, sums2);
+        for (int64_t i = 0; i < rows; ++i) {
+          const float *row = &logits[i * cols];
+          double top = *std::max_element(row, row + n.real), total = 0;
+          EXPECT_EQ(max[i], float(top));
+          for (int64_t j = 0; j < n.real; ++j)
+            total += std::exp(row[j] - top);
+          // x − max is rounded once, and with it the exponential off by that
+          // times |x − max|, at most 100 here.
+          expectNear(sums[2 * i], total, n.real + 110, total,
+                     at(rows, cols, i));
+          bool isReal = targets[i] >= 0;
+          double loss =
+              isReal ? std::log(total) + top - row[targets[i] - first] : 0;
+          expectNear(losses[i], loss, n.real + 110, 100, at(rows, cols, i));
+          for (int64_t j = 0; j < cols; ++j) {
+            size_t e = i * cols + j;
+            double p = j < n.real ? std::exp(row[j] - top) / total : 0;
+            double hot = isReal && targets[i] - first == j ? 1 : 0;
+            expectNear(grads[e], isReal ? p - hot : 0, n.real + 220,
+                       p + hot + 1e-30, at(rows, cols, e));
+          }
+        }
+      });
+}
+
+TEST_P(KernelTest, ARankWithoutRealColumnsAddsNothing) {
+  size_t max = kernels.add(RowMax{2, 20}, {0});
+  size_t exp = kernels.add(ExpSum{2, 20}, {40, 0});
+  ASSERT_EQ(kernels.compile(), "");
+  Floats logits = random(40), top = unset(2), sums = unset(4);
+  Ints targets = {41, 5};
+  run(max, logits, top);
+  EXPECT_EQ(top[0], std::numeric_limits<float>::lowest());
+  Floats global = {2.0f, 3.0f};
+  run(exp, logits, global, targets, sums);
+  EXPECT_EQ(sums, Floats(4, 0.0f));
+  EXPECT_EQ(logits, Floats(40, 0.0f));
+}
+
+TEST_P(KernelTest, NotANumberReachesTheLoss) {
+  size_t fused = kernels.add(SoftmaxSums{1, 20}, {0, 20});
+  size_t loss = kernels.add(TokenLoss{1});
+  ASSERT_EQ(kernels.compile(), "");
+  Floats logits = random(20), sums = unset(2), losses(1, 0.0f);
+  logits[6] = std::numeric_limits<float>::quiet_NaN();
+  Ints targets = {1};
+  run(fused, logits, targets, sums);
+  run(loss, sums, targets, losses);
+  EXPECT_TRUE(std::isnan(losses[0]));
+}
