@@ -155,9 +155,10 @@ public:
   virtual Status launch(Queue queue, const optrt_launch_desc &desc,
                         optrt_kernel kernel, void *const *args) = 0;
 
-  /// Strided copy of a matrix, or zeros where `src` is null. No overlap.
-  virtual Status copy(Queue queue, const optrt_copy_desc &desc,
-                      const float *src, float *dst) = 0;
+  /// Strided copy of a matrix of any elements, or zeros where `src` is null. No
+  /// overlap.
+  virtual Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+                      void *dst) = 0;
 
   /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
   /// null. Lengths outside [1, seq] are taken for the nearest one inside.

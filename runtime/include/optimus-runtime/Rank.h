@@ -77,8 +77,8 @@ public:
               float *dst);
   Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args);
-  Status copy(Site site, const optrt_copy_desc &desc, const float *src,
-              float *dst);
+  Status copy(Site site, const optrt_copy_desc &desc, const void *src,
+              void *dst);
   Status attention(Site site, const optrt_attention_desc &desc, const void *q,
                    const void *k, const void *v, const int32_t *lengths,
                    void *out, float *lse);
@@ -87,7 +87,7 @@ public:
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv);
   Status startCollective(Site site, const optrt_collective_desc &desc,
-                         const float *src, float *dst);
+                         const void *src, void *dst);
   /// `started` is the command that started it.
   Status waitForCollective(Site site, uint32_t started);
 
@@ -140,8 +140,8 @@ private:
   /// without this thread.
   void beginLocal(uint32_t command);
   StatusOr<void *> addressForCollective(const void *address) const;
-  Status checkCollective(const optrt_collective_desc &desc, const float *src,
-                         const float *dst) const;
+  Status checkCollective(const optrt_collective_desc &desc, const void *src,
+                         const void *dst) const;
 };
 
 } // namespace optrt

@@ -1,4 +1,5 @@
-//===- model_abi.h - The binary interface of a model library -------*- C -*-===//
+//===- model_abi.h - The binary interface of a model library -------*- C
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,14 +9,14 @@
 //
 // A model library is a shared object with one entry, `optimus_model_query`.
 // It imports no symbol: what the runtime gives to a kernel comes as arguments.
-// What ranks execute is data, the tables of support/schema/program.fbs; code are
-// the kernels that these launch. The compiler writes these structures field by
-// field, so their order is part of the interface; OPTRT_ABI_VERSION changes
+// What ranks execute is data, the tables of support/schema/program.fbs; code
+// are the kernels that these launch. The compiler writes these structures field
+// by field, so their order is part of the interface; OPTRT_ABI_VERSION changes
 // with it.
 //
 // The descriptors below are how devices and collectives are told what a command
-// does. Every matrix is row-major f32. Sizes and leading dimensions are counted
-// in elements.
+// does. Every matrix is row-major, and f32 where its descriptor does not say
+// otherwise. Sizes and leading dimensions are counted in elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +48,9 @@ extern "C" {
 #define OPTIMUS_MANIFEST_SECTION ".optimus.manifest"
 #define OPTIMUS_PROGRAMS_SECTION ".optimus.programs"
 
+/// Element types, with the values of schema/element_type.fbs.
+enum { OPTRT_F32 = 0, OPTRT_F16 = 2, OPTRT_BF16 = 3, OPTRT_I32 = 4 };
+
 /// What happens to a product before it is stored.
 enum {
   OPTRT_EPILOGUE_NONE = 0, ///< C = op(A) op(B)
@@ -66,8 +70,8 @@ typedef struct optrt_gemm_desc {
   int32_t epilogue; ///< OPTRT_EPILOGUE_*
   int32_t has_bias;
   int32_t packed_b;
-  /// Element types as optimus-support/ElementType.h numbers them, 0 for f32: of
-  /// A and B, of C, of bias and of extra. Sums are f32 and are rounded once.
+  /// OPTRT_F32 or a narrower one: of A and B, of C, of bias and of extra. Sums
+  /// are f32 and are rounded once.
   int32_t factor_type, result_type, bias_type, extra_type;
 } optrt_gemm_desc;
 OPTRT_FIELD(optrt_gemm_desc, m, 0);
@@ -138,8 +142,9 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 /// same axis has been waited for; between these, waits come in any order.
 #define OPTRT_MAX_IN_FLIGHT 64
 
-/// A collective of f32 matrices over one mesh axis of n ranks. Reductions add
-/// in rank order (((x0 + x1) + x2) + ...), on every back-end.
+/// A collective of matrices over one mesh axis of n ranks. Reductions add in
+/// rank order (((x0 + x1) + x2) + ...), on every back-end: in f32, whatever
+/// `type` is, and then round to it.
 ///
 ///  broadcast       root's src [outer,inner] -> everyone's dst [outer,inner]
 ///  reduce          everyone's src [outer,inner] -> root's dst
@@ -158,6 +163,7 @@ typedef struct optrt_collective_desc {
   int32_t root;      ///< index on that axis
   int64_t outer, inner;
   int64_t src_ld, dst_ld;
+  int32_t type; ///< of the elements: OPTRT_F32, OPTRT_BF16 or OPTRT_F16
 } optrt_collective_desc;
 OPTRT_FIELD(optrt_collective_desc, kind, 0);
 OPTRT_FIELD(optrt_collective_desc, reduction, 4);
@@ -167,18 +173,22 @@ OPTRT_FIELD(optrt_collective_desc, outer, 16);
 OPTRT_FIELD(optrt_collective_desc, inner, 24);
 OPTRT_FIELD(optrt_collective_desc, src_ld, 32);
 OPTRT_FIELD(optrt_collective_desc, dst_ld, 40);
-OPTRT_SIZE(optrt_collective_desc, 48);
+OPTRT_FIELD(optrt_collective_desc, type, 48);
+OPTRT_SIZE(optrt_collective_desc, 56);
 
-/// dst[r, 0:cols] = src[r, 0:cols]; with src null, zeros.
+/// dst[r, 0:cols] = src[r, 0:cols] for elements of any type; with src null,
+/// zeros.
 typedef struct optrt_copy_desc {
   int64_t rows, cols;
   int64_t src_ld, dst_ld;
+  int64_t element_bytes;
 } optrt_copy_desc;
 OPTRT_FIELD(optrt_copy_desc, rows, 0);
 OPTRT_FIELD(optrt_copy_desc, cols, 8);
 OPTRT_FIELD(optrt_copy_desc, src_ld, 16);
 OPTRT_FIELD(optrt_copy_desc, dst_ld, 24);
-OPTRT_SIZE(optrt_copy_desc, 32);
+OPTRT_FIELD(optrt_copy_desc, element_bytes, 32);
+OPTRT_SIZE(optrt_copy_desc, 40);
 
 /// Causal (or full) attention with scale 1/sqrt(head_dim) on queries
 /// [batch, seq, heads, head_dim] and keys and values [batch, seq, kv_heads,
@@ -193,7 +203,7 @@ typedef struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
   int32_t causal;
-  int32_t type; ///< of all elements but lse, which are f32; 0 for f32
+  int32_t type; ///< of all elements but those of lse, which are f32
 } optrt_attention_desc;
 OPTRT_FIELD(optrt_attention_desc, batch, 0);
 OPTRT_FIELD(optrt_attention_desc, seq, 8);
