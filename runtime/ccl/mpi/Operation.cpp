@@ -38,25 +38,6 @@ private:
   MPI_Datatype type;
 };
 
-/// Elements up to which a reduction sends everything to everybody: one round
-/// of small messages instead of two.
-constexpr int64_t kOneRoundElements = 1024;
-
-/// Elements from which a chain pays: its many messages cost less than what
-/// the tree or the star loses in link time.
-constexpr int64_t kChainElements = 1 << 14;
-
-/// Elements of a segment: short enough that the chain fills soon, long enough
-/// that messages are few.
-int64_t segmentLength(int64_t count) {
-  return std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16);
-}
-
-/// Elements of a segment of what one rank sends to another in an exchange.
-/// Longer ones collide on the way into a rank; shorter ones cost more, which
-/// shows where many ranks share a core.
-constexpr int64_t kExchangeSegment = 1 << 15;
-
 /// Calls body(row, column, offset, length) for the rows of the elements
 /// [begin, begin + length) of a matrix with `inner` columns.
 template <typename Body>
@@ -108,6 +89,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
   src = newSrc;
   dst = newDst;
   tag = newTag;
+  room = roomFor(members, desc);
   hasResult = handsOn = false;
   done = count() == 0 || members.size == 1;
   bool isRoot = desc.kind == OPTRT_BROADCAST && members.index == desc.root;
@@ -151,9 +133,7 @@ Status Operation::beginBroadcast() {
   if ((index + 1) % n != desc.root)
     plan.to = (index + 1) % n;
   plan.count = count();
-  // Between two ranks there is nothing to hand on.
-  plan.segmentLength =
-      n == 2 ? std::min<int64_t>(count(), INT_MAX) : segmentLength(count());
+  plan.segmentLength = chainSegment(desc.kind, count(), n);
   if (isDense(ld)) {
     plan.inRing = false;
     plan.place = [matrix, length = plan.segmentLength](int64_t k) {
@@ -161,7 +141,7 @@ Status Operation::beginBroadcast() {
     };
     plan.process = [](int64_t, int64_t, float *) { return true; };
   } else {
-    float *ring = reserve(received, Pipeline::kWindow * plan.segmentLength);
+    float *ring = reserve(received, room.received);
     plan.place = [ring, length = plan.segmentLength](int64_t k) {
       return ring + k % Pipeline::kWindow * length;
     };
@@ -193,8 +173,8 @@ Status Operation::beginChainReduce() {
     plan.to = desc.root;
   plan.toTag = index == last ? tag + 1 : tag;
   plan.count = count();
-  plan.segmentLength = segmentLength(count());
-  float *ring = reserve(received, Pipeline::kWindow * plan.segmentLength);
+  plan.segmentLength = chainSegment(desc.kind, count(), n);
+  float *ring = reserve(received, room.received);
   plan.place = [ring, length = plan.segmentLength](int64_t k) {
     return ring + k % Pipeline::kWindow * length;
   };
@@ -225,7 +205,7 @@ Status Operation::beginChainReduce() {
     arriving.fromTag = tag + 1;
     arriving.count = count();
     arriving.segmentLength = length;
-    float *results = reserve(packed, Pipeline::kWindow * length);
+    float *results = reserve(packed, room.packed);
     arriving.place = [results, length](int64_t k) {
       return results + k % Pipeline::kWindow * length;
     };
@@ -253,9 +233,9 @@ bool Operation::wantsResult(int r) const {
   return desc.kind != OPTRT_REDUCE || r == desc.root;
 }
 
-bool Operation::isOneRound() const {
-  return desc.kind != OPTRT_REDUCE_SCATTER && count() <= kOneRoundElements;
-}
+bool Operation::isDense(int64_t ld) const { return isDenseMatrix(desc, ld); }
+
+bool Operation::isOneRound() const { return isInOneRound(desc); }
 
 Exchange::Plan Operation::exchangePlan() const {
   Exchange::Plan plan;
@@ -275,7 +255,7 @@ Status Operation::beginAllGather() {
              inner);
   const float *own = src;
   if (!isDense(desc.src_ld)) {
-    float *copy = reserve(packed, count());
+    float *copy = reserve(packed, room.packed);
     pack(copy, src, desc.src_ld, inner, 0, count());
     own = copy;
   }
@@ -299,9 +279,9 @@ Status Operation::beginReduction() {
   stage = Stage::Exchange;
   const int index = members.index;
   const Part mine = partOf(index);
-  reserve(packed, mine.length);
+  reserve(packed, room.packed);
   slotLength = isOneRound() ? count() : mine.length;
-  reserve(received, members.size * slotLength);
+  reserve(received, room.received);
   // In one round, what this rank adds is also what all others get; in place, it
   // may not be read from `src` once the result is there.
   float *own = slotOf(index);

@@ -14,6 +14,8 @@
 
 namespace optrt {
 
+using optimus_support::CheckedSize;
+
 HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
     : kernels(std::move(kernels)), random(seed) {}
 
@@ -100,6 +102,7 @@ Status HiddenDevice::synchronize() {
 
 StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
                                               const char *purpose) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   if (bytes == 0)
     return DeviceMemory();
   const int64_t page = sysconf(_SC_PAGESIZE);
@@ -159,15 +162,19 @@ public:
 
   /// A matrix's first element; of one row, `ld` does not matter.
   template <typename T>
-  T *operator()(T *address, int64_t rows, int64_t cols, int64_t ld) {
-    const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
+  T *operator()(T *address, CheckedSize rows, CheckedSize cols, int64_t ld) {
+    if (rows.get() == 0)
+      return bytes(address, 0);
+    return (*this)(address, optimus_support::matrixExtent(rows, cols, ld));
+  }
+  template <typename T> T *operator()(T *address, CheckedSize elements) {
     return bytes(address, elements * int64_t(sizeof(T)));
   }
-  template <typename T> T *operator()(T *address, int64_t elements) {
-    return bytes(address, elements * int64_t(sizeof(T)));
-  }
-  template <typename T> T *bytes(T *address, int64_t count) {
-    StatusOr<void *> found = device.find(address, count);
+  template <typename T> T *bytes(T *address, CheckedSize count) {
+    StatusOr<void *> found =
+        count.isAtMost(optimus_support::kMaxBytes)
+            ? device.find(address, *count.get())
+            : internal(concat("touches ", count.toString(), " bytes"));
     if (!found.ok() && status.ok())
       status = found.status();
     return found.ok() ? static_cast<T *>(*found) : nullptr;
@@ -268,8 +275,9 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
-    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
-                  kvWidth = d.kv_heads * d.head_dim;
+    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      width = CheckedSize(d.heads) * d.head_dim,
+                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
     const float *queries = at(q, tokens, width, d.q_ld),
                 *keys = at(k, tokens, kvWidth, d.kv_ld),
                 *values = at(v, tokens, kvWidth, d.kv_ld);
@@ -291,8 +299,9 @@ Status HiddenDevice::attentionGrad(Queue queue,
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
-    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
-                  kvWidth = d.kv_heads * d.head_dim;
+    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      width = CheckedSize(d.heads) * d.head_dim,
+                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
     const float *gradient = at(dout, tokens * width),
                 *queries = at(q, tokens, width, d.q_ld),
                 *keys = at(k, tokens, kvWidth, d.kv_ld),
