@@ -10,6 +10,7 @@
 
 #include "core/JsonCursor.h"
 #include "optimus-support/Shard.h"
+#include "optimus-support/Sizes.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,13 +18,14 @@
 
 using namespace optrt;
 using nlohmann::json;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxBytes;
 
 static_assert(std::endian::native == std::endian::little,
               "safetensors is little-endian, and is read as it lies");
 
 // The format's own limit.
 static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-static constexpr int64_t kMaxBytes = int64_t(1) << 52;
 static constexpr size_t kDataAlignment = 64;
 
 StatusOr<SafetensorsLayout>
@@ -34,7 +36,14 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
   header["__metadata__"]["format"] = "pt"; // what Hugging Face's loader wants
   size_t dataBytes = 0;
   for (const TensorInfo &tensor : tensors) {
-    size_t bytes = optimus_support::numElements(tensor.shape) * sizeof(float);
+    const CheckedSize needed =
+        CheckedSize::product(tensor.shape) * int64_t(sizeof(float));
+    if (!(needed + int64_t(dataBytes)).isAtMost(kMaxBytes))
+      return invalidArgument(concat("with the tensor \"", tensor.name, "\" of ",
+                                    needed.toString(),
+                                    " bytes a checkpoint would have more than "
+                                    "2^52"));
+    const auto bytes = static_cast<size_t>(*needed.get());
     nlohmann::ordered_json &entry = header[tensor.name];
     entry["dtype"] = "F32";
     entry["shape"] = tensor.shape;
@@ -86,14 +95,9 @@ static TensorExtent readEntry(const std::string &name, const JsonCursor &entry,
   }
   tensor.offset = dataBegin + offsets[0];
   tensor.bytes = offsets[1] - offsets[0];
-  // Divide, lest the product overflow.
-  size_t rest = tensor.bytes / sizeof(float);
-  bool fits = tensor.bytes % sizeof(float) == 0;
-  for (int64_t extent : tensor.info.shape) {
-    fits = fits && rest % extent == 0;
-    rest /= extent;
-  }
-  if (!fits || rest != 1)
+  const CheckedSize bytes =
+      CheckedSize::product(tensor.info.shape) * int64_t(sizeof(float));
+  if (bytes.get() != int64_t(tensor.bytes))
     entry["shape"].fail(
         concat("the shape ", optimus_support::shapeToString(tensor.info.shape),
                " does not have the ", tensor.bytes, " bytes of data_offsets"));

@@ -20,6 +20,29 @@ std::string BoundProgram::describe(uint32_t command) const {
                                             command);
 }
 
+Workload BoundProgram::workload() const {
+  Workload result{gemms, packs, {}, {}};
+  for (const Bound &command : commands) {
+    if (command.action == Action::Attention)
+      result.attentions.push_back(attentions[command.descriptor]);
+    if (command.action == Action::AttentionGrad)
+      result.attentionGrads.push_back(attentions[command.descriptor]);
+  }
+  return result;
+}
+
+void BoundProgram::visitCollectives(
+    const std::function<void(uint32_t, const optrt_collective_desc &)> &start,
+    const std::function<void(uint32_t)> &wait) const {
+  for (uint32_t number = 0; number != commands.size(); ++number) {
+    const Bound &command = commands[number];
+    if (command.action == Action::Collective)
+      start(number, collectives[command.descriptor]);
+    else if (command.action == Action::Wait)
+      wait(command.descriptor);
+  }
+}
+
 Status BoundProgram::evaluate(const Evaluation &evaluation) const {
   int64_t value = evaluation.constant;
   const IntegerT &integer = *evaluation.integer;

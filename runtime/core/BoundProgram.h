@@ -13,6 +13,7 @@
 #include "optimus-runtime/Rank.h"
 #include "optimus-support/Program.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,14 @@ public:
   const optimus_support::program::FunctionT &function() const {
     return *described;
   }
+  /// What a device must be prepared for.
+  Workload workload() const;
+  /// Visits collectives in the order of the commands: `start` with the number
+  /// under which one is started, `wait` with the number that is waited for.
+  void visitCollectives(
+      const std::function<void(uint32_t number,
+                               const optrt_collective_desc &desc)> &start,
+      const std::function<void(uint32_t number)> &wait) const;
   /// "h.3.mlp.c_fc (gemm, gpt2.py:151)".
   std::string describe(uint32_t command) const;
 

@@ -27,6 +27,7 @@ struct Session::LocalRank {
   RankBuffers buffers;
   DeviceMemory arena;
   std::vector<BoundProgram> programs; ///< one a callable
+  int64_t communicationBytes = 0;     ///< that its communicators keep
 };
 
 } // namespace optrt

@@ -157,12 +157,12 @@ static Buffer readBuffer(const JsonCursor &cursor, const Manifest &manifest,
 
 void optrt::readBuffers(const JsonCursor &cursor, Manifest &manifest) {
   std::set<std::string> names, savedNames;
-  int64_t room = kMaxBytes;
+  CheckedSize bytes = 0;
   for (const JsonCursor &entry : cursor.elements()) {
     Buffer buffer = readBuffer(entry, manifest, names, savedNames);
     // No buffer is larger than 2^51.
-    room -= buffer.numBytes();
-    if (room < 0) {
+    bytes = bytes + buffer.numBytes();
+    if (!bytes.isAtMost(kMaxBytes)) {
       entry.fail("with this one the buffers of a rank have more than 2^52 "
                  "bytes");
       return;

@@ -31,18 +31,14 @@ std::optional<int> optrt::readAxis(const JsonCursor &cursor, const Mesh &mesh) {
 
 std::vector<int64_t> optrt::readShape(const JsonCursor &cursor) {
   std::vector<int64_t> shape = cursor.integers(1, kMaxElements);
-  if (shape.size() > kMaxDims) {
+  if (int64_t(shape.size()) > kMaxDims) {
     cursor.fail(concat("expected at most ", kMaxDims, " dimensions, found ",
                        shape.size()));
     return {};
   }
-  int64_t room = kMaxElements;
-  for (int64_t extent : shape) {
-    room /= extent;
-    if (room == 0) {
-      cursor.fail(concat("more than 2^48 elements in ", shapeToString(shape)));
-      return {};
-    }
+  if (!CheckedSize::product(shape).isAtMost(kMaxElements)) {
+    cursor.fail(concat("more than 2^48 elements in ", shapeToString(shape)));
+    return {};
   }
   return shape;
 }
@@ -50,13 +46,13 @@ std::vector<int64_t> optrt::readShape(const JsonCursor &cursor) {
 Mesh optrt::readMesh(const JsonCursor &cursor) {
   std::vector<MeshAxis> axes;
   std::set<std::string> taken;
-  int64_t room = kMaxRanks;
+  CheckedSize ranks = 1;
   for (const JsonCursor &entry : cursor.elements()) {
     MeshAxis axis;
     axis.name = readName(entry["axis"], taken);
     axis.size = entry["size"].integer(1, kMaxRanks);
-    room /= axis.size;
-    if (room == 0) {
+    ranks = ranks * axis.size;
+    if (!ranks.isAtMost(kMaxRanks)) {
       entry.fail(concat("the mesh has more than ", kMaxRanks, " ranks"));
       return Mesh();
     }
@@ -112,17 +108,16 @@ static ShardLayout readShards(const JsonCursor &cursor,
     return {};
   }
 
-  int64_t room = kMaxElements;
+  CheckedSize all = 1;
   for (size_t d = 0; d < dims; ++d) {
-    // At most 2^48 times 2^24 ranks would overflow; divide instead.
     int64_t parts = manifest.mesh.combinedSize(layout.axes[d]);
     int64_t local = layout.localShape[d];
-    if (local > room / parts) {
+    all = all * parts * local;
+    if (!all.isAtMost(kMaxElements)) {
       cursor.fail("more than 2^48 elements with padding");
       return {};
     }
     int64_t padded = local * parts;
-    room /= padded;
     if (padded < layout.shape[d])
       cursor.fail(concat("local_shape[", d, "]: ", parts, " shards of ", local,
                          " do not cover the extent ", layout.shape[d]));

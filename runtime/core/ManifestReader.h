@@ -17,17 +17,17 @@
 
 #include "core/JsonCursor.h"
 #include "optimus-runtime/Manifest.h"
+#include "optimus-support/Sizes.h"
 
 #include <set>
 
 namespace optrt {
 
-// Bounds beyond any real model that keep every product below in int64_t:
-// elements of a tensor also stay below the generator's 2^49.
-inline constexpr int64_t kMaxElements = int64_t(1) << 48;
-inline constexpr int64_t kMaxBytes = int64_t(1) << 52;
-inline constexpr int64_t kMaxRanks = int64_t(1) << 24;
-inline constexpr size_t kMaxDims = 16;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxBytes;
+using optimus_support::kMaxDims;
+using optimus_support::kMaxElements;
+using optimus_support::kMaxRanks;
 
 // By the enumerations' values.
 inline constexpr std::string_view kLifetimeNames[] = {"parameter", "state",

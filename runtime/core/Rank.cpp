@@ -16,6 +16,10 @@
 #include <numeric>
 
 using namespace optrt;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxBytes;
+using optimus_support::kMaxElements;
+using optimus_support::matrixExtent;
 using Clock = Communicator::Clock;
 
 Rank::Rank(const Mesh &mesh, World &world, int rank,
@@ -193,10 +197,24 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
   bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
   bool reads = desc.kind != OPTRT_BROADCAST || isRoot;
   bool writes = desc.kind != OPTRT_REDUCE || isRoot;
+  // Traffic is counted in bytes of whole tensors, of each rank.
+  const CheckedSize whole = CheckedSize(n) * desc.inner;
+  const CheckedSize counted = whole * desc.outer * n * int64_t(sizeof(float));
+  if (!counted.isAtMost(kMaxBytes))
+    return internal(concat("moves ", desc.outer, "x", desc.inner, " among ", n,
+                           " ranks, ", counted.toString(),
+                           " bytes together; expected at most ", kMaxBytes));
   int64_t srcColumns =
       desc.kind == OPTRT_REDUCE_SCATTER ? n * desc.inner : desc.inner;
   int64_t dstColumns =
       desc.kind == OPTRT_ALL_GATHER ? n * desc.inner : desc.inner;
+  for (auto [columns, ld] : {std::pair(srcColumns, desc.src_ld),
+                             std::pair(dstColumns, desc.dst_ld)})
+    if (CheckedSize extent = matrixExtent(desc.outer, columns, ld);
+        desc.outer > 1 && !extent.isAtMost(kMaxElements))
+      return internal(concat("has rows ", ld, " elements apart, so that ",
+                             desc.outer, " end after ", extent.toString(),
+                             " elements; expected at most ", kMaxElements));
   if (reads && (!src || desc.src_ld < srcColumns))
     return internal(concat("source is null or its leading dimension ",
                            desc.src_ld, " is below ", srcColumns));

@@ -9,6 +9,7 @@
 #include "optimus-runtime/Session.h"
 
 #include "CollectiveAgreement.h"
+#include "CollectiveBuffers.h"
 #include "LocalRank.h"
 #include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
@@ -206,8 +207,15 @@ Status Session::buildRank(LocalRank &rank) {
                            callable.function->name, manifest.mesh,
                            rank.context.rank, *rank.context.device, arenas,
                            args));
+    Status prepared = rank.context.device->prepare(program.workload());
+    if (!prepared.ok())
+      return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));
   }
+  CollectiveBuffers buffers(rank.context.communicators);
+  for (const BoundProgram &program : rank.programs)
+    buffers.add(program);
+  rank.communicationBytes = buffers.bytes();
   return okStatus();
 }
 
@@ -294,17 +302,18 @@ RankMemory Session::largestRankMemory() {
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory own = memory;
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
+    own.communication = rank->communicationBytes;
     consider(own);
   }
   std::ostringstream own;
   own << largest.parameters << ' ' << largest.moments << ' '
       << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
-      << ' ' << largest.device;
+      << ' ' << largest.device << ' ' << largest.communication;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.moments >> memory.gradients >>
-        memory.inputs >> memory.arena >> memory.device;
+        memory.inputs >> memory.arena >> memory.device >> memory.communication;
     consider(memory);
   }
   return largest;

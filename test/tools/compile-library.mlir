@@ -13,7 +13,7 @@
 // CHECK:      eval_step
 // CHECK:      grad_step
 // CHECK:      {{[0-9]+}} kernels
-// CHECK:      of a rank {{ *}}parameters {{ *}}state {{ *}}gradients {{ *}}inputs {{ *}}arena {{ *}}in all
+// CHECK:      of a rank {{ *}}parameters {{ *}}state {{ *}}gradients {{ *}}inputs {{ *}}arena {{ *}}scratch {{ *}}in all
 // CHECK-NEXT: train_step
 // CHECK:      1 rank needs {{.*}}; this machine has {{.*}} GiB: it fits
 

@@ -12,6 +12,8 @@
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
+#include "optimus-support/DeviceScratch.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 using exec::ExecDialect;
@@ -34,6 +36,28 @@ static int64_t RankMemory::*getCategory(func::FuncOp function,
   return buffer.getOf() ? &RankMemory::gradients : &RankMemory::inputs;
 }
 
+/// For the commands of a function, with one thread.
+static int64_t getScratch(func::FuncOp function) {
+  using namespace optimus_support;
+  DeviceScratch products, attention;
+  auto include = [&](auto op, bool isGradient) {
+    auto bytes = attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
+    // Operands are as large, and were verified.
+    attention.include({bytes.get().value_or(0), 0});
+  };
+  function.walk([&](Operation *op) {
+    if (auto gemm = dyn_cast<exec::GemmOp>(op))
+      products.include(productScratch(
+          {int64_t(gemm.getM()), int64_t(gemm.getN()), int64_t(gemm.getK()),
+           gemm.getTransA(), gemm.getBias() && gemm.getAccumulate()}));
+    else if (auto forward = dyn_cast<exec::AttentionOp>(op))
+      include(forward, /*isGradient=*/false);
+    else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
+      include(backward, /*isGradient=*/true);
+  });
+  return products.bytes(1) + attention.bytes(1);
+}
+
 RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
   RankMemory memory;
   // The first argument is the arena.
@@ -43,5 +67,6 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
   if (auto arena =
           function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
     memory.arena = arena.getInt();
+  memory.scratch = getScratch(function);
   return memory;
 }

@@ -16,22 +16,23 @@
 namespace mlir::optimus {
 
 /// What the largest rank holds to call a function, in bytes, as the runtime
-/// allocates it. Devices may hold more, such as packed copies of weights.
+/// allocates it; of what communication back-ends keep only the runtime knows.
 struct RankMemory {
   int64_t parameters = 0;
   int64_t state = 0; ///< the optimizer's
   int64_t gradients = 0;
   int64_t inputs = 0; ///< and outputs
   int64_t arena = 0;
+  int64_t scratch = 0; ///< of a device with one thread, at most
 
   int64_t getTotal() const {
-    return parameters + state + gradients + inputs + arena;
+    return parameters + state + gradients + inputs + arena + scratch;
   }
   /// What a function and another one need if either is called.
   void include(const RankMemory &other) {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
-          &RankMemory::inputs, &RankMemory::arena})
+          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch})
       this->*part = std::max(this->*part, other.*part);
   }
 };

@@ -180,15 +180,16 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
   constexpr const char *kRow =
-      "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12}\n";
+      "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12} {7,12}\n";
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
-                 "inputs", "arena", "in all");
+                 "inputs", "arena", "scratch", "in all");
   int64_t most = 0;
   auto print = [&](StringRef name, const RankMemory &memory) {
     most = std::max(most, memory.getTotal());
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
+                   formatBytes(memory.scratch),
                    formatBytes(memory.getTotal()));
   };
   RankMemory both;

@@ -11,6 +11,7 @@
 #include "Suggestion.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-support/ProgramPrinter.h"
+#include "optimus-support/ProgramScratch.h"
 
 #include <algorithm>
 #include <charconv>
@@ -275,7 +276,8 @@ void printEffects(const Manifest &manifest) {
   table.print(std::cout);
 }
 
-void printFunctions(const Manifest &manifest) {
+void printFunctions(const ModelLibrary &library) {
+  const Manifest &manifest = library.manifest();
   std::cout << "\nFunctions\n";
   Table table({"name", "commands", "arena", "lower bound", "above it"});
   for (const Function &function : manifest.functions) {
@@ -296,6 +298,12 @@ void printFunctions(const Manifest &manifest) {
   for (const Function &function : manifest.functions)
     for (const auto &[category, bytes] : function.peakBytes)
       peaks.addRow({function.name, category, formatBytes(bytes)});
+  // Of functions that tables have; manifests have no others.
+  for (const auto &function : library.target().tables.front()->functions)
+    peaks.addRow(
+        {function->name, "scratch, with one thread",
+         formatBytes(
+             optimus_support::program::scratchOf(*function).bytes(1))});
   peaks.print(std::cout);
 
   std::cout << "\nCommunication of a call, summed over ranks\n";
@@ -399,7 +407,7 @@ Status inspect(const InspectOptions &options) {
   printParams(library->manifest());
   printBuffers(library->manifest());
   printEffects(library->manifest());
-  printFunctions(library->manifest());
+  printFunctions(*library);
   return okStatus();
 }
 

@@ -34,12 +34,16 @@ void printCommunicationTime(const CommunicationTime &time) {
 
 void printMemory(const RankMemory &memory) {
   std::printf("memory of the largest rank: %s (parameters %s, moments %s, "
-              "arena %s, device %s)\n",
+              "gradients %s, inputs %s, arena %s, scratch %s, communication "
+              "%s)\n",
               formatBytes(memory.total()).c_str(),
               formatBytes(memory.parameters).c_str(),
               formatBytes(memory.moments).c_str(),
+              formatBytes(memory.gradients).c_str(),
+              formatBytes(memory.inputs).c_str(),
               formatBytes(memory.arena).c_str(),
-              formatBytes(memory.device).c_str());
+              formatBytes(memory.device).c_str(),
+              formatBytes(memory.communication).c_str());
 }
 
 nlohmann::ordered_json communicationToJson(const Mesh &mesh,
@@ -68,9 +72,14 @@ nlohmann::ordered_json communicationTimeToJson(const Mesh &mesh,
 }
 
 nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
-  return {{"total", memory.total()},   {"parameters", memory.parameters},
-          {"moments", memory.moments}, {"inputs", memory.inputs},
-          {"arena", memory.arena},     {"device", memory.device}};
+  return {{"total", memory.total()},
+          {"parameters", memory.parameters},
+          {"moments", memory.moments},
+          {"gradients", memory.gradients},
+          {"inputs", memory.inputs},
+          {"arena", memory.arena},
+          {"scratch", memory.device},
+          {"communication", memory.communication}};
 }
 
 } // namespace optimus_run

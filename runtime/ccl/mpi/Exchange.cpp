@@ -21,6 +21,12 @@ constexpr int kReceives = 2;
 
 } // namespace
 
+Exchange::Room Exchange::roomFor(int size, int64_t longest,
+                                 int64_t segmentLength, bool hasPlace) {
+  const int64_t slot = std::min(segmentLength, longest);
+  return {kSends * slot, hasPlace ? 0 : kReceives * (size - 1) * slot};
+}
+
 Status Exchange::begin(Plan newPlan) {
   plan = std::move(newPlan);
   sources.clear();
@@ -51,9 +57,10 @@ Status Exchange::begin(Plan newPlan) {
   segments.resize(requests.size());
   completed.resize(requests.size());
   ringSlot = std::min(plan.segmentLength, longest) * plan.unit.bytes;
-  reserve(outgoingRing, kSends * ringSlot);
-  if (!plan.place)
-    reserve(incomingRing, receives * ringSlot);
+  const Room room = roomFor(plan.size, longest, plan.segmentLength,
+                            plan.place != nullptr);
+  reserve(outgoingRing, room.outgoing * plan.unit.bytes);
+  reserve(incomingRing, room.incoming * plan.unit.bytes);
   for (int i = 0; i != receives; ++i)
     OPTRT_RETURN_IF_ERROR(postReceive(kSends + i));
   return okStatus();

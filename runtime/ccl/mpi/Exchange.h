@@ -44,6 +44,15 @@ inline std::byte *reserve(std::vector<std::byte> &buffer, std::size_t bytes) {
 /// A rank's side of an exchange.
 class Exchange {
 public:
+  /// Elements of the places that segments take on their way.
+  struct Room {
+    int64_t outgoing = 0, incoming = 0;
+  };
+  /// Among `size` ranks, where the longest part has so many elements; with
+  /// `hasPlace`, what comes is received where it belongs.
+  static Room roomFor(int size, int64_t longest, int64_t segmentLength,
+                      bool hasPlace);
+
   struct Plan {
     MPI_Comm comm = MPI_COMM_NULL;
     int size = 1, index = 0, tag = 0;

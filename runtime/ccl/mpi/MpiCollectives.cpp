@@ -8,6 +8,7 @@
 
 #include "MpiProcess.h"
 #include "core/Thread.h"
+#include "optimus-support/ElementType.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -77,6 +78,18 @@ public:
   }
 
   void overlap() override { engine.overlap(); }
+
+  std::vector<int64_t>
+  bufferBytes(const optrt_collective_desc &desc) const override {
+    const OperationRoom room = roomFor(members, desc);
+    std::vector<int64_t> bytes;
+    for (int64_t elements :
+         {room.packed, room.received, room.exchange.outgoing,
+          room.exchange.incoming, room.handing.outgoing, room.handing.incoming})
+      bytes.push_back(elements *
+                      elementBytes(optimus_support::ElementType(desc.type)));
+    return bytes;
+  }
 
   Clock::time_point completionOfLastWait() const override {
     return lastCompletion;

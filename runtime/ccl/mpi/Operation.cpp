@@ -38,25 +38,6 @@ private:
   MPI_Datatype type;
 };
 
-/// Elements up to which a reduction sends everything to everybody: one round
-/// of small messages instead of two.
-constexpr int64_t kOneRoundElements = 1024;
-
-/// Elements from which a chain pays: its many messages cost less than what
-/// the tree or the star loses in link time.
-constexpr int64_t kChainElements = 1 << 14;
-
-/// Elements of a segment: short enough that the chain fills soon, long enough
-/// that messages are few.
-int64_t segmentLength(int64_t count) {
-  return std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16);
-}
-
-/// Elements of a segment of what one rank sends to another in an exchange.
-/// Longer ones collide on the way into a rank; shorter ones cost more, which
-/// shows where many ranks share a core.
-constexpr int64_t kExchangeSegment = 1 << 15;
-
 /// Calls body(row, column, offset, length) for the rows of the elements
 /// [begin, begin + length) of a matrix with `inner` columns.
 template <typename Body>
@@ -110,6 +91,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
   dst = static_cast<std::byte *>(newDst);
   unit = desc.type == OPTRT_F32 ? ElementUnit() : ElementUnit{2, MPI_UINT16_T};
   tag = newTag;
+  room = roomFor(members, desc);
   hasResult = handsOn = false;
   done = count() == 0 || members.size == 1;
   bool isRoot = desc.kind == OPTRT_BROADCAST && members.index == desc.root;
@@ -130,13 +112,13 @@ Status Operation::begin(const Members &newMembers, int newTag,
   return beginReduction();
 }
 
-/// Places of the segments of a pipeline, which take turns in a buffer.
+/// Places of the segments of a pipeline, which take turns in a buffer of so many
+/// elements.
 std::function<std::byte *(int64_t)>
-Operation::placesInRing(std::vector<std::byte> &buffer,
+Operation::placesInRing(std::vector<std::byte> &buffer, int64_t elements,
                         int64_t segmentLength) const {
-  const int64_t length = bytes(segmentLength);
-  return [ring = reserve(buffer, Pipeline::kWindow * length),
-          length](int64_t k) { return ring + k % Pipeline::kWindow * length; };
+  return [ring = reserve(buffer, bytes(elements)),
+          length = bytes(segmentLength)](int64_t k) { return ring + k % Pipeline::kWindow * length; };
 }
 
 Status Operation::beginBroadcast() {
@@ -164,9 +146,7 @@ Status Operation::beginBroadcast() {
   if ((index + 1) % n != desc.root)
     plan.to = (index + 1) % n;
   plan.count = count();
-  // Between two ranks there is nothing to hand on.
-  plan.segmentLength =
-      n == 2 ? std::min<int64_t>(count(), INT_MAX) : segmentLength(count());
+  plan.segmentLength = chainSegment(desc.kind, count(), n);
   if (isDense(ld)) {
     plan.inRing = false;
     plan.place = [matrix, length = bytes(plan.segmentLength)](int64_t k) {
@@ -174,7 +154,7 @@ Status Operation::beginBroadcast() {
     };
     plan.process = [](int64_t, int64_t, std::byte *) { return true; };
   } else {
-    plan.place = placesInRing(received, plan.segmentLength);
+    plan.place = placesInRing(received, room.received, plan.segmentLength);
     plan.process = [=, this](int64_t begin, int64_t length, std::byte *data) {
       if (isRoot)
         pack(data, matrix, ld, begin, length);
@@ -202,8 +182,8 @@ Status Operation::beginChainReduce() {
     plan.to = desc.root;
   plan.toTag = index == last ? tag + 1 : tag;
   plan.count = count();
-  plan.segmentLength = segmentLength(count());
-  plan.place = placesInRing(received, plan.segmentLength);
+  plan.segmentLength = chainSegment(desc.kind, count(), n);
+  plan.place = placesInRing(received, room.received, plan.segmentLength);
   bool keeps = index == last && desc.root == last;
   plan.process = [this, keeps](int64_t begin, int64_t length, std::byte *data) {
     if (members.index == 0) {
@@ -233,7 +213,7 @@ Status Operation::beginChainReduce() {
     arriving.fromTag = tag + 1;
     arriving.count = count();
     arriving.segmentLength = length;
-    arriving.place = placesInRing(packed, length);
+    arriving.place = placesInRing(packed, room.packed, length);
     // What arrives contains this rank's part, so that was read before and may
     // be overwritten in place.
     arriving.process = [this](int64_t begin, int64_t some, std::byte *data) {
@@ -258,9 +238,9 @@ bool Operation::wantsResult(int r) const {
   return desc.kind != OPTRT_REDUCE || r == desc.root;
 }
 
-bool Operation::isOneRound() const {
-  return desc.kind != OPTRT_REDUCE_SCATTER && count() <= kOneRoundElements;
-}
+bool Operation::isDense(int64_t ld) const { return isDenseMatrix(desc, ld); }
+
+bool Operation::isOneRound() const { return isInOneRound(desc); }
 
 Exchange::Plan Operation::exchangePlan() const {
   Exchange::Plan plan;
@@ -279,7 +259,7 @@ Status Operation::beginAllGather() {
   copyToOwn(block(members.index));
   const std::byte *own = src;
   if (!isDense(desc.src_ld)) {
-    std::byte *copy = reserve(packed, bytes(count()));
+    std::byte *copy = reserve(packed, bytes(room.packed));
     pack(copy, src, desc.src_ld, 0, count());
     own = copy;
   }
@@ -305,9 +285,9 @@ Status Operation::beginReduction() {
   stage = Stage::Exchange;
   const int index = members.index;
   const Part mine = partOf(index);
-  reserve(packed, bytes(mine.length));
+  reserve(packed, bytes(room.packed));
   slotLength = isOneRound() ? count() : mine.length;
-  reserve(received, bytes(members.size * slotLength));
+  reserve(received, bytes(room.received));
   // In one round, what this rank adds is also what all others get; in place, it
   // may not be read from `src` once the result is there.
   std::byte *own = slotOf(index);

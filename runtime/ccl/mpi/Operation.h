@@ -26,21 +26,13 @@
 #define OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 
 #include "Exchange.h"
+#include "OperationRoom.h"
 #include "Pipeline.h"
 #include "optimus-runtime/Collectives.h"
 
 #include <vector>
 
 namespace optrt {
-
-/// A communicator as an operation sees it.
-struct Members {
-  MPI_Comm comm;
-  int size, index;
-  /// Whether a large broadcast goes along a chain. Among ranks of one host
-  /// there is no link to save, and MPI's own has fewer copies.
-  bool chainBroadcast;
-};
 
 /// One collective of a rank. All calls are made under the back-end's lock.
 class Operation {
@@ -84,14 +76,16 @@ private:
               int64_t begin, int64_t length) const;
   void copyToOwn(std::byte *block) const;
   std::function<std::byte *(int64_t)>
-  placesInRing(std::vector<std::byte> &buffer, int64_t segmentLength) const;
+  placesInRing(std::vector<std::byte> &buffer, int64_t elements,
+               int64_t segmentLength) const;
   bool wantsResult(int r) const;
   bool isOneRound() const;
   /// Whether the matrix has no gaps between rows.
-  bool isDense(int64_t ld) const { return desc.outer == 1 || ld == desc.inner; }
+  bool isDense(int64_t ld) const;
   int64_t count() const { return desc.outer * desc.inner; }
 
   Members members{};
+  OperationRoom room;
   optrt_collective_desc desc{};
   const std::byte *src = nullptr;
   std::byte *dst = nullptr;

@@ -46,7 +46,7 @@ static const Mistake kMistakes[] = {
      "precision: expected f32, bf16 or f16; found i32"},
     {"AxisTwice", "/mesh/1/axis", "row", "\"row\" is used twice"},
     {"AxisSize", "/mesh/0/size", 0, "mesh[0].size: expected an integer"},
-    {"MeshTooLarge", "/mesh/0/size", 1 << 24, "more than 16777216 ranks"},
+    {"MeshTooLarge", "/mesh/0/size", 1 << 16, "more than 65536 ranks"},
     {"Batch", "/model/batch", -1, "model.batch: expected an integer from 1"},
     {"DimensionShrinks", "/dimensions/0/padded", 5,
      "dimensions[0].padded: expected an integer from 6"},

@@ -150,6 +150,14 @@ TEST_P(RankDescriptors, AreChecked) {
 INSTANTIATE_TEST_SUITE_P(
     Bad, RankDescriptors,
     testing::Values(
+        BadDescriptor{"Bytes",
+                      {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, int64_t(1) << 40,
+                       int64_t(1) << 40, int64_t(1) << 40, int64_t(1) << 40},
+                      "more than 2^63 bytes together"},
+        BadDescriptor{"Rows",
+                      {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 2, 4, INT64_MAX, 4},
+                      "has rows 9223372036854775807 elements apart, so that 2 "
+                      "end after more than 2^63"},
         BadDescriptor{"Axis",
                       {OPTRT_BROADCAST, OPTRT_SUM, 2, 0, 1, 4, 4, 4, OPTRT_F32},
                       "mesh axis 2"},

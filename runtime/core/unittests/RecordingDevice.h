@@ -70,6 +70,7 @@ public:
   }
   void *addressInCall(void *address) override { return address; }
 
+  Status prepare(const optrt::Workload &) override { return optrt::okStatus(); }
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *,
               float *) override {
     return note(optrt::concat("pack ", desc.rows, "x", desc.cols, " of ld ",

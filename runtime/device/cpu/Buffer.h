@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_DEVICE_CPU_BUFFER_H
 
 #include "optimus-runtime/Status.h"
+#include "optimus-support/Sizes.h"
 
 #include <cstdlib>
 #include <memory>
@@ -17,13 +18,26 @@
 
 namespace optrt {
 
-/// Memory aligned to cache lines, that grows and forgets what it held then.
+/// Memory aligned to cache lines, that grows and forgets what it held then,
+/// until it is sealed.
 class Buffer {
 public:
-  /// Makes room for `bytes`; Unavailable when there is no memory.
-  Status reserve(size_t bytes) {
+  /// Makes room for so many bytes; Unavailable when there is no memory, Internal
+  /// where it is sealed.
+  Status reserve(optimus_support::CheckedSize needed) {
+    if (!needed.isAtMost(optimus_support::kMaxBytes))
+      return invalidArgument(concat("the device would need ",
+                                    needed.toString(),
+                                    " bytes of scratch memory; expected at "
+                                    "most ",
+                                    optimus_support::kMaxBytes));
+    const auto bytes = static_cast<size_t>(*needed.get());
     if (bytes <= held)
       return okStatus();
+    if (isSealed)
+      return internal(concat("it needs ", bytes,
+                             " bytes of scratch memory; ", held,
+                             " are there, by what the program had said"));
     memory.reset();
     held = 0;
     // Walking through a packed weight touches a page a few rows; with small
@@ -46,6 +60,9 @@ public:
     return okStatus();
   }
 
+  /// From now on it is as large as it is, or may grow again.
+  void seal(bool sealed) { isSealed = sealed; }
+
   size_t size() const { return held; }
   template <typename T>
   T *as() const {
@@ -58,6 +75,7 @@ private:
   };
   std::unique_ptr<void, Free> memory;
   size_t held = 0;
+  bool isSealed = false;
 };
 
 } // namespace optrt

@@ -10,9 +10,11 @@
 
 #include "AttentionKernels.h"
 #include "Buffer.h"
+#include "Descriptors.h"
 #include "Gemm.h"
 #include "NarrowCompute.h"
 #include "Team.h"
+#include "optimus-support/DeviceScratch.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,6 +23,9 @@
 
 using namespace optrt;
 using optimus_support::ElementType;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
+using optimus_support::matrixExtent;
 
 namespace {
 
@@ -35,11 +40,24 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
                "divide heads and head_dim >= 1; found batch ",
                d.batch, ", seq ", d.seq, ", heads ", d.heads, ", kv_heads ",
                d.kv_heads, ", head_dim ", d.head_dim));
-  if (d.q_ld < d.heads * d.head_dim || d.kv_ld < d.kv_heads * d.head_dim)
+  const CheckedSize tokens = CheckedSize(d.batch) * d.seq;
+  const CheckedSize width = CheckedSize(d.heads) * d.head_dim;
+  const CheckedSize kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
+  if (!width.isAtMost(d.q_ld) || !kvWidth.isAtMost(d.kv_ld))
     return invalidArgument(
         concat("attention expects leading dimensions of at least a token's "
                "heads; found q_ld ",
                d.q_ld, " and kv_ld ", d.kv_ld));
+  const CheckedSize extents[] = {matrixExtent(tokens, width, d.q_ld),
+                                 matrixExtent(tokens, kvWidth, d.kv_ld),
+                                 tokens * d.heads};
+  for (const CheckedSize &extent : extents)
+    if (tokens.get() != 0 && !extent.isAtMost(kMaxElements))
+      return invalidArgument(concat("attention of batch ", d.batch, ", seq ",
+                                    d.seq, ": an operand has ",
+                                    extent.toString(),
+                                    " elements; expected at most ",
+                                    kMaxElements));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
@@ -81,7 +99,8 @@ public:
 
   /// Room for each thread's share, `elements` f32.
   Status reserve(int64_t elements) {
-    return attentionScratch.reserve(elements * team.size() * sizeof(float));
+    return attentionScratch.reserve(CheckedSize(elements) * team.size() *
+                                    int64_t(sizeof(float)));
   }
 
   /// In f32.
@@ -111,6 +130,7 @@ Status CpuDevice::start() {
 int CpuDevice::threads() const { return impl->team.size(); }
 
 StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   constexpr int64_t hugePage = 2 << 20, alignment = 64;
   const int64_t unit = bytes >= hugePage ? hugePage : alignment;
   const int64_t rounded = (bytes + unit - 1) / unit * unit;
@@ -141,6 +161,33 @@ Status CpuDevice::write(Queue, void *to, const void *from, int64_t bytes) {
 
 Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
   std::memcpy(to, from, bytes);
+  return okStatus();
+}
+
+Status CpuDevice::prepare(const Workload &workload) {
+  OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(workload));
+  impl->attentionScratch.seal(false);
+  auto reserve = [&](const optrt_attention_desc &desc,
+                     bool isGradient) -> Status {
+    OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
+    const AttentionHead head = headOf(desc, desc.seq);
+    const int64_t share = isGradient ? impl->attention.backwardScratch(head)
+                                     : impl->attention.forwardScratch(head);
+    const CheckedSize bound = optimus_support::attentionScratchBytes(
+        desc.seq, desc.head_dim, isGradient);
+    const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
+    if (!bound.get() || !needed.isAtMost(*bound.get()))
+      return internal(concat("attention of seq ", desc.seq, " and head_dim ",
+                             desc.head_dim, " takes ", needed.toString(),
+                             " bytes of scratch a thread; expected at most ",
+                             bound.toString()));
+    return impl->reserve(share);
+  };
+  for (const optrt_attention_desc &desc : workload.attentions)
+    OPTRT_RETURN_IF_ERROR(reserve(desc, false));
+  for (const optrt_attention_desc &desc : workload.attentionGrads)
+    OPTRT_RETURN_IF_ERROR(reserve(desc, true));
+  impl->attentionScratch.seal(true);
   return okStatus();
 }
 
@@ -184,7 +231,7 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
     return impl->gemm.run(desc, asF32(a), asF32(b), asF32(c), asF32(bias),
                           asF32(extra));
   }
-  OPTRT_RETURN_IF_ERROR(checkGemm(desc, a, b, c, bias, extra));
+  OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
   if (desc.packed_b)
     return invalidArgument("gemm of bf16 expects a B that is not packed");
   return impl->narrow.gemm(
@@ -224,6 +271,13 @@ Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const void *src,
         " bytes with leading dimensions ", desc.src_ld, " and ", dstLd));
   if (rows == 0 || cols == 0)
     return okStatus();
+  for (int64_t ld : {srcLd, dstLd})
+    if (CheckedSize extent = matrixExtent(rows, cols, rows > 1 ? ld : cols);
+        !extent.isAtMost(kMaxElements))
+      return invalidArgument(concat("copy expects matrices of at most ",
+                                    kMaxElements, " elements; found ", rows,
+                                    " x ", cols, ", which ends after ",
+                                    extent.toString()));
   if (!dst)
     return invalidArgument("copy expects a destination; found null");
   if (rows == 1 || (srcLd == cols && dstLd == cols)) {
@@ -332,13 +386,6 @@ Status CpuDevice::Impl::attendGrad(const optrt_attention_desc &desc,
     }
   });
   return okStatus();
-}
-
-Status CpuDevice::reserveAttention(const optrt_attention_desc &desc) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
-  AttentionHead head = headOf(desc, desc.seq);
-  return impl->reserve(std::max(impl->attention.forwardScratch(head),
-                                impl->attention.backwardScratch(head)));
 }
 
 size_t CpuDevice::scratchBytes() const {

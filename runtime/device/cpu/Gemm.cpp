@@ -17,9 +17,10 @@
 
 #include "Gemm.h"
 
+#include "Descriptors.h"
 #include "Packing.h"
 #include "optimus-runtime/Exception.h"
-#include "optimus-support/Sizes.h"
+#include "optimus-support/DeviceScratch.h"
 
 #include <algorithm>
 #include <mutex>
@@ -31,8 +32,8 @@ using namespace optrt;
 
 namespace {
 
-using optimus_support::CheckedSize;
-using optimus_support::kMaxElements;
+using optimus_support::ProductShape;
+using optimus_support::productScratch;
 using Tag = dnnl::memory::format_tag;
 
 /// Elements of an operand that stays in a core's cache during a product.
@@ -48,40 +49,8 @@ struct Plan {
   MemoryDesc a, b, c, bias, extra, scratchpad;
 };
 
-std::string describe(const optrt_gemm_desc &d) {
-  return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
-                d.trans_a ? ", A transposed" : "",
-                d.trans_b ? ", B transposed" : "",
-                d.packed_b ? ", B packed" : "");
-}
-std::string describe(const optrt_pack_desc &d) {
-  return concat("pack of ", d.rows, " x ", d.cols, " into ", d.elements,
-                " elements");
-}
-
-/// That a packed matrix can be in so many elements.
-template <typename Desc>
-Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
-                   int64_t elements) {
-  const CheckedSize all = CheckedSize(rows) * cols;
-  return all.isAtMost(std::min(elements, kMaxElements))
-             ? okStatus()
-             : invalidArgument(concat(describe(d), ": a packed B has at least ",
-                                      all.toString(), " elements, found ",
-                                      elements));
-}
-
-Status check(const optrt_pack_desc &d, const float *src, const float *dst) {
-  if (d.rows < 1 || d.cols < 1)
-    return invalidArgument(
-        concat(describe(d), ": expected sizes of at least 1"));
-  if (d.ld < (d.trans ? d.rows : d.cols))
-    return invalidArgument(concat(describe(d),
-                                  ": the leading dimension must be at least ",
-                                  d.trans ? d.rows : d.cols, ", found ", d.ld));
-  if (!src || !dst)
-    return invalidArgument(concat(describe(d), ": an operand is null"));
-  return checkPacked(d, d.rows, d.cols, d.elements);
+ProductShape shapeOf(const optrt_gemm_desc &d) {
+  return {d.m, d.n, d.k, d.trans_a != 0, d.has_bias && d.accumulate};
 }
 
 /// What a library of ours could not do.
@@ -130,47 +99,12 @@ dnnl::engine createEngine() {
 
 } // namespace
 
-Status optrt::checkGemm(const optrt_gemm_desc &d, const void *a, const void *b,
-                        const void *c, const void *bias, const void *extra) {
-  if (d.m < 0 || d.n < 0 || d.k < 0)
-    return invalidArgument(
-        concat(describe(d), ": expected sizes of at least 0"));
-  auto rows = [&](const char *name, int64_t ld, int64_t least) {
-    return ld >= least ? okStatus()
-                       : invalidArgument(concat(
-                             describe(d), ": the leading dimension of ", name,
-                             " must be at least ", least, ", found ", ld));
-  };
-  OPTRT_RETURN_IF_ERROR(rows("A", d.lda, d.trans_a ? d.m : d.k));
-  if (d.packed_b && (d.trans_b || d.k < 1))
-    return invalidArgument(concat(
-        describe(d), ": a packed B is not transposed and has at least one row"));
-  OPTRT_RETURN_IF_ERROR(d.packed_b
-                            ? checkPacked(d, d.k, d.n, d.ldb)
-                            : rows("B", d.ldb, d.trans_b ? d.k : d.n));
-  OPTRT_RETURN_IF_ERROR(rows("C", d.ldc, d.n));
-  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
-    return invalidArgument(
-        concat(describe(d), ": unknown epilogue ", d.epilogue));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE)
-    OPTRT_RETURN_IF_ERROR(rows("the extra operand", d.ld_extra, d.n));
-  if (d.m == 0 || d.n == 0)
-    return okStatus();
-  if (!c || (d.k > 0 && (!a || !b)) || (d.has_bias && !bias) ||
-      (d.epilogue != OPTRT_EPILOGUE_NONE && !extra))
-    return invalidArgument(concat(describe(d), ": an operand is null"));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
-      (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
-    return invalidArgument(
-        concat(describe(d), ": only a plain extra addend may be C itself"));
-  return okStatus();
-}
-
 class GemmEngine::Impl {
 public:
   explicit Impl(const Team &team)
       : team(team), oneDnn(createEngine()), packing(oneDnn) {}
 
+  Status prepare(const Workload &workload);
   Status pack(const optrt_pack_desc &d, const float *src, float *dst);
   Status run(optrt_gemm_desc d, const float *a, const float *b, float *c,
              const float *bias, const float *extra);
@@ -180,6 +114,8 @@ public:
 
 private:
   Status resolvePacked(optrt_gemm_desc &d);
+  StatusOr<Plan *> getPlan(const optrt_gemm_desc &d);
+  Status reserve(const MemoryDesc &desc, const ProductShape &product);
   Plan makePlan(const optrt_gemm_desc &d);
   void makePrimitive(const optrt_gemm_desc &d, Plan &plan);
   Status execute(optrt_gemm_desc d, const float *a, const float *b,
@@ -247,12 +183,30 @@ Plan GemmEngine::Impl::makePlan(const optrt_gemm_desc &d) {
   return plan;
 }
 
+StatusOr<Plan *> GemmEngine::Impl::getPlan(const optrt_gemm_desc &d) {
+  if (Plan *known = plans.find(d))
+    return known;
+  OPTRT_RETURN_IF_ERROR(checkRoomForCode());
+  return &plans.add(d, makePlan(d));
+}
+
+/// A scratchpad for what runs next.
+Status GemmEngine::Impl::reserve(const MemoryDesc &desc,
+                                 const ProductShape &product) {
+  const auto needed = static_cast<int64_t>(desc.get_size());
+  const int64_t most = productScratch(product).bytes(team.size());
+  if (needed > most)
+    return internal(concat("oneDNN wants a scratchpad of ", needed,
+                           " bytes with ", team.size(),
+                           " threads; expected at most ", most));
+  return oneDnn.scratchpad.reserve(needed);
+}
+
 Status GemmEngine::Impl::runPrimitive(const optrt_gemm_desc &d,
                                       const Plan &plan, const float *a,
                                       const float *b, float *c,
                                       const float *bias, const float *extra) {
-  OPTRT_RETURN_IF_ERROR(
-      oneDnn.scratchpad.reserve(plan.scratchpad.get_size()));
+  OPTRT_RETURN_IF_ERROR(reserve(plan.scratchpad, shapeOf(d)));
   std::unordered_map<int, dnnl::memory> args = {
       {DNNL_ARG_SRC, oneDnn.view(plan.a, a)},
       {DNNL_ARG_WEIGHTS, oneDnn.view(plan.b, b)},
@@ -292,24 +246,28 @@ void GemmEngine::Impl::finish(const optrt_gemm_desc &d, const Plan &plan,
   });
 }
 
-Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
-                             float *c, const float *bias, const float *extra) {
-  OPTRT_RETURN_IF_ERROR(checkGemm(d, a, b, c, bias, extra));
-  if (d.m == 0 || d.n == 0)
-    return okStatus();
-  // Flags have one spelling and unused fields one value, so that equal
-  // products share a plan.
+/// Flags have one spelling and unused fields one value, so that equal products
+/// share a plan.
+static void normalise(optrt_gemm_desc &d) {
   d.trans_a = d.trans_a != 0;
   d.trans_b = d.trans_b != 0;
   d.accumulate = d.accumulate != 0;
   d.has_bias = d.has_bias != 0;
   d.packed_b = d.packed_b != 0;
+  if (d.epilogue == OPTRT_EPILOGUE_NONE)
+    d.ld_extra = 0;
+}
+
+Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
+                             float *c, const float *bias, const float *extra) {
+  OPTRT_RETURN_IF_ERROR(check(d, a, b, c, bias, extra));
+  if (d.m == 0 || d.n == 0)
+    return okStatus();
   if (d.epilogue == OPTRT_EPILOGUE_ADD && extra == c) {
     d.epilogue = OPTRT_EPILOGUE_NONE;
     d.accumulate = 1;
   }
-  if (d.epilogue == OPTRT_EPILOGUE_NONE)
-    d.ld_extra = 0;
+  normalise(d);
 
   Team::Scope scope(team);
   return attempt(d, [&] { return execute(d, a, b, c, bias, extra); });
@@ -331,11 +289,7 @@ Status GemmEngine::Impl::execute(optrt_gemm_desc d, const float *a,
                                  const float *extra) {
   if (d.packed_b)
     OPTRT_RETURN_IF_ERROR(resolvePacked(d));
-  Plan *plan = plans.find(d);
-  if (!plan) {
-    OPTRT_RETURN_IF_ERROR(checkRoomForCode());
-    plan = &plans.add(d, makePlan(d));
-  }
+  OPTRT_ASSIGN_OR_RETURN(Plan *plan, getPlan(d));
   if (plan->primitive) {
     OPTRT_RETURN_IF_ERROR(runPrimitive(d, *plan, a, b, c, bias, extra));
   } else if (d.k > 0) {
@@ -350,6 +304,31 @@ Status GemmEngine::Impl::execute(optrt_gemm_desc d, const float *a,
   }
   if (plan->passBias || plan->passEpilogue)
     finish(d, *plan, c, bias, extra);
+  return okStatus();
+}
+
+Status GemmEngine::Impl::prepare(const Workload &workload) {
+  Team::Scope scope(team);
+  oneDnn.scratchpad.seal(false);
+  for (optrt_gemm_desc d : workload.products) {
+    normalise(d);
+    OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
+      if (d.packed_b)
+        OPTRT_RETURN_IF_ERROR(resolvePacked(d));
+      OPTRT_ASSIGN_OR_RETURN(Plan *plan, getPlan(d));
+      if (!plan->primitive)
+        return okStatus();
+      return reserve(plan->scratchpad, shapeOf(d));
+    }));
+  }
+  for (const optrt_pack_desc &d : workload.packs)
+    OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
+      OPTRT_RETURN_IF_ERROR(checkRoomForCode());
+      OPTRT_ASSIGN_OR_RETURN(MemoryDesc scratch, packing.prepare(d));
+      // It need be no more than that of a product that reads the result.
+      return reserve(scratch, {1, d.cols, d.rows});
+    }));
+  oneDnn.scratchpad.seal(true);
   return okStatus();
 }
 
@@ -393,6 +372,10 @@ Status GemmEngine::start() {
     }
   started = true;
   return okStatus();
+}
+
+Status GemmEngine::prepare(const Workload &workload) {
+  return impl->prepare(workload);
 }
 
 Status GemmEngine::pack(const optrt_pack_desc &desc, const float *src,

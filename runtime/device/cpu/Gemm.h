@@ -11,6 +11,7 @@
 
 #include "Buffer.h"
 #include "Team.h"
+#include "optimus-runtime/Device.h"
 #include "optimus-support/model_abi.h"
 
 #include <memory>
@@ -18,10 +19,6 @@
 namespace optrt {
 
 /// Makes, keeps and runs the products of one device.
-/// That a product's sizes, leading dimensions and operands can be right.
-Status checkGemm(const optrt_gemm_desc &desc, const void *a, const void *b,
-                 const void *c, const void *bias, const void *extra);
-
 class GemmEngine {
 public:
   /// The team must outlive the engine.
@@ -31,6 +28,7 @@ public:
   /// Lets oneDNN generate the code of its products, which all engines share.
   /// Unavailable when there is not the memory for it.
   Status start();
+  Status prepare(const Workload &workload);
   Status pack(const optrt_pack_desc &desc, const float *src, float *dst);
   Status run(const optrt_gemm_desc &desc, const float *a, const float *b,
              float *c, const float *bias, const float *extra);

@@ -36,7 +36,8 @@ float at(NarrowMatrix matrix, int64_t row, int64_t col) {
 } // namespace
 
 StatusOr<float *> NarrowCompute::reserve(int64_t elements) {
-  OPTRT_RETURN_IF_ERROR(scratch.reserve(elements * sizeof(float)));
+  OPTRT_RETURN_IF_ERROR(scratch.reserve(optimus_support::CheckedSize(elements) *
+                                        int64_t(sizeof(float))));
   return scratch.as<float>();
 }
 

@@ -48,29 +48,37 @@ Packing::layoutIn(int64_t elements, int64_t rows, int64_t cols) {
                             "compiled for"));
 }
 
-Status Packing::pack(const optrt_pack_desc &desc, const float *src,
-                     float *dst) {
+StatusOr<Packing::Reorder *> Packing::getReorder(const optrt_pack_desc &desc) {
+  if (Reorder *known = reorders.find(desc))
+    return known;
   OPTRT_ASSIGN_OR_RETURN(const PackedLayout *layout,
                          layoutIn(desc.elements, desc.rows, desc.cols));
-  Reorder *reorder = reorders.find(desc);
-  if (!reorder) {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    Reorder made;
-    made.given = matrixOf(desc.rows, desc.cols, desc.ld, desc.trans != 0);
-    dnnl::reorder::primitive_desc chosen(oneDnn.engine, made.given,
-                                         oneDnn.engine, layout->desc,
-                                         attributes);
-    made.scratchpad = chosen.scratchpad_desc();
-    made.primitive = dnnl::reorder(chosen);
-    reorder = &reorders.add(desc, std::move(made));
-  }
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  Reorder made;
+  made.given = matrixOf(desc.rows, desc.cols, desc.ld, desc.trans != 0);
+  made.packed = layout->desc;
+  dnnl::reorder::primitive_desc chosen(oneDnn.engine, made.given, oneDnn.engine,
+                                       made.packed, attributes);
+  made.scratchpad = chosen.scratchpad_desc();
+  made.primitive = dnnl::reorder(chosen);
+  return &reorders.add(desc, std::move(made));
+}
+
+StatusOr<MemoryDesc> Packing::prepare(const optrt_pack_desc &desc) {
+  OPTRT_ASSIGN_OR_RETURN(Reorder *reorder, getReorder(desc));
+  return reorder->scratchpad;
+}
+
+Status Packing::pack(const optrt_pack_desc &desc, const float *src,
+                     float *dst) {
+  OPTRT_ASSIGN_OR_RETURN(Reorder *reorder, getReorder(desc));
   OPTRT_RETURN_IF_ERROR(
-      oneDnn.scratchpad.reserve(reorder->scratchpad.get_size()));
+      oneDnn.scratchpad.reserve(int64_t(reorder->scratchpad.get_size())));
   reorder->primitive.execute(
       oneDnn.stream,
       {{DNNL_ARG_FROM, oneDnn.view(reorder->given, src)},
-       {DNNL_ARG_TO, oneDnn.view(layout->desc, dst)},
+       {DNNL_ARG_TO, oneDnn.view(reorder->packed, dst)},
        {DNNL_ARG_SCRATCHPAD,
         oneDnn.view(reorder->scratchpad, oneDnn.scratchpad.as<float>())}});
   oneDnn.stream.wait();

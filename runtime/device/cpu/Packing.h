@@ -39,6 +39,8 @@ public:
                                           int64_t cols);
   /// Whether pack() makes no more code for it.
   bool isReady(const optrt_pack_desc &desc) { return reorders.find(desc); }
+  /// Makes it, and says what scratchpad it needs.
+  StatusOr<MemoryDesc> prepare(const optrt_pack_desc &desc);
   /// The descriptor and the pointers have been checked.
   Status pack(const optrt_pack_desc &desc, const float *src, float *dst);
 
@@ -47,9 +49,11 @@ private:
     int64_t rows, cols;
   };
   struct Reorder {
-    MemoryDesc given, scratchpad;
+    MemoryDesc given, packed, scratchpad;
     dnnl::reorder primitive;
   };
+
+  StatusOr<Reorder *> getReorder(const optrt_pack_desc &desc);
 
   OneDnn &oneDnn;
   DescriptorMap<Shape, PackedLayout> layouts;

@@ -8,11 +8,15 @@
 
 #include "HiddenDevice.h"
 
+#include "optimus-support/ElementType.h"
+
 #include <algorithm>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace optrt {
+
+using optimus_support::CheckedSize;
 
 HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
     : kernels(std::move(kernels)), random(seed) {}
@@ -100,6 +104,7 @@ Status HiddenDevice::synchronize() {
 
 StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
                                               const char *purpose) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   if (bytes == 0)
     return DeviceMemory();
   const int64_t page = sysconf(_SC_PAGESIZE);
@@ -159,22 +164,32 @@ public:
 
   /// A matrix's first element; of one row, `ld` does not matter.
   template <typename T>
-  T *operator()(T *address, int64_t rows, int64_t cols, int64_t ld) {
-    const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
+  T *operator()(T *address, CheckedSize rows, CheckedSize cols, int64_t ld) {
+    if (rows.get() == 0)
+      return bytes(address, 0);
+    return (*this)(address, optimus_support::matrixExtent(rows, cols, ld));
+  }
+  template <typename T> T *operator()(T *address, CheckedSize elements) {
     return bytes(address, elements * int64_t(sizeof(T)));
   }
   /// The same of elements of a type.
   template <typename T>
-  T *of(int32_t type, T *address, int64_t rows, int64_t cols, int64_t ld) {
-    const int64_t elements = rows > 0 ? (rows - 1) * ld + cols : 0;
+  T *of(int32_t type, T *address, CheckedSize rows, CheckedSize cols,
+        int64_t ld) {
+    if (rows.get() == 0)
+      return bytes(address, 0);
+    return of(type, address, optimus_support::matrixExtent(rows, cols, ld));
+  }
+  template <typename T>
+  T *of(int32_t type, T *address, CheckedSize elements) {
     return bytes(address, elements * optimus_support::elementBytes(
                                          optimus_support::ElementType(type)));
   }
-  template <typename T> T *operator()(T *address, int64_t elements) {
-    return bytes(address, elements * int64_t(sizeof(T)));
-  }
-  template <typename T> T *bytes(T *address, int64_t count) {
-    StatusOr<void *> found = device.find(address, count);
+  template <typename T> T *bytes(T *address, CheckedSize count) {
+    StatusOr<void *> found =
+        count.isAtMost(optimus_support::kMaxBytes)
+            ? device.find(address, *count.get())
+            : internal(concat("touches ", count.toString(), " bytes"));
     if (!found.ok() && status.ok())
       status = found.status();
     return found.ok() ? static_cast<T *>(*found) : nullptr;
@@ -282,13 +297,14 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
-    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
-                  kvWidth = d.kv_heads * d.head_dim;
+    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      width = CheckedSize(d.heads) * d.head_dim,
+                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
     const void *queries = at.of(d.type, q, tokens, width, d.q_ld),
                *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
                *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld);
     const int32_t *each = at(lengths, d.batch);
-    void *result = at.of(d.type, out, tokens, width, width);
+    void *result = at.of(d.type, out, tokens * width);
     float *sums = at(lse, tokens * d.heads);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->attention(kCompute, d, queries, keys, values, each, result,
@@ -306,13 +322,14 @@ Status HiddenDevice::attentionGrad(Queue queue,
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
-    const int64_t tokens = d.batch * d.seq, width = d.heads * d.head_dim,
-                  kvWidth = d.kv_heads * d.head_dim;
-    const void *gradient = at.of(d.type, dout, tokens, width, width),
+    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      width = CheckedSize(d.heads) * d.head_dim,
+                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
+    const void *gradient = at.of(d.type, dout, tokens * width),
                *queries = at.of(d.type, q, tokens, width, d.q_ld),
                *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
                *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld),
-               *result = at.of(d.type, out, tokens, width, width);
+               *result = at.of(d.type, out, tokens * width);
     const float *sums = at(lse, tokens * d.heads);
     const int32_t *each = at(lengths, d.batch);
     void *ofQueries = at.of(d.type, dq, tokens, width, d.q_ld),

@@ -51,6 +51,9 @@ public:
   void *hostAddress(void *) override { return nullptr; }
   void *addressInCall(void *address) override;
 
+  Status prepare(const Workload &workload) override {
+    return kernels->prepare(workload);
+  }
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,

@@ -63,6 +63,14 @@ public:
   /// a start that is waited for at once needs none, and wakes no thread.
   virtual void overlap() = 0;
 
+  /// How many bytes the back-end keeps at most to have such a collective under
+  /// way, each kind of its buffers for itself: collectives that follow each
+  /// other share them kind by kind.
+  virtual std::vector<int64_t>
+  bufferBytes(const optrt_collective_desc &) const {
+    return {};
+  }
+
   /// When the collective of the last wait() was complete on this rank, as far
   /// as the back-end knows: at the latest when the wait returned.
   virtual Clock::time_point completionOfLastWait() const = 0;

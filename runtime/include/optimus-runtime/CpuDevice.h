@@ -58,6 +58,7 @@ public:
   void *hostAddress(void *address) override { return address; }
   void *addressInCall(void *address) override { return address; }
 
+  Status prepare(const Workload &workload) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
@@ -79,13 +80,10 @@ public:
                        const float *lse, void *dq, void *dk,
                        void *dv) override;
 
-  /// Makes the buffers that attention will need, so that the first step does
-  /// not allocate. Optional: calls grow them on demand.
-  Status reserveAttention(const optrt_attention_desc &desc);
-
-  /// oneDNN's scratch pad and attention's per-thread buffers.
-  /// It only grows. Not counted are the few panels that oneDNN's sgemm
-  /// allocates in a call.
+  /// oneDNN's scratchpad and attention's, of which each thread has a share that
+  /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it
+  /// grows as calls need it. Not counted are the few panels that oneDNN's sgemm
+  /// allocates in a call and gives back.
   size_t scratchBytes() const override;
 
 protected:

@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_DEVICE_H
 
 #include "optimus-runtime/Status.h"
+#include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace optrt {
 
@@ -35,9 +37,17 @@ struct Event {
 
 /// What addresses that a device allocates are a multiple of.
 inline constexpr int64_t kBufferAlignment = 64;
+/// Of up to optimus_support::kMaxBytes.
 inline int64_t alignedSize(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
+
+/// The commands of a program that may need more than their operands.
+struct Workload {
+  std::vector<optrt_gemm_desc> products;
+  std::vector<optrt_pack_desc> packs;
+  std::vector<optrt_attention_desc> attentions, attentionGrads;
+};
 
 class Device;
 
@@ -136,6 +146,11 @@ public:
   // Computation
   //===--------------------------------------------------------------------===//
 
+  /// Makes what these commands need besides their operands, code and scratch,
+  /// so that nothing is made while they run. Once this was called, a command
+  /// that needs more scratch than all workloads together fails with Internal.
+  virtual Status prepare(const Workload &workload) = 0;
+
   /// Writes B of products in the device's own layout, for gemm() with packed_b.
   /// The layout follows from rows and cols; Unavailable where it takes more
   /// than the descriptor's elements. dst is aligned to kBufferAlignment and
@@ -174,12 +189,22 @@ public:
                                const float *lse, void *dq, void *dk,
                                void *dv) = 0;
 
-  /// Bytes the device holds now besides what was allocated.
+  /// Bytes of scratch that the device holds now, besides what was allocated.
   virtual size_t scratchBytes() const = 0;
 
 protected:
   friend class DeviceMemory;
   virtual void release(void *start) = 0;
+
+  /// What allocate() refuses: beyond kMaxBytes sizes could not be rounded up.
+  static Status checkSize(int64_t bytes, const char *purpose) {
+    using namespace optimus_support;
+    return CheckedSize(bytes).isAtMost(kMaxBytes)
+               ? okStatus()
+               : invalidArgument(concat("cannot allocate ", bytes,
+                                        " bytes for ", purpose,
+                                        ": expected 0 to ", kMaxBytes));
+  }
 };
 
 inline DeviceMemory::~DeviceMemory() {

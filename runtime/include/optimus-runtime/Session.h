@@ -99,9 +99,11 @@ struct RankMemory {
   int64_t gradients = 0; ///< what belongs to a parameter for a call or sequence
   int64_t inputs = 0;    ///< what belongs to none: inputs, results, caches
   int64_t arena = 0;
-  int64_t device = 0; ///< scratch
+  int64_t device = 0;        ///< scratch of the device's threads
+  int64_t communication = 0; ///< buffers of collectives, at most
   int64_t total() const {
-    return parameters + moments + gradients + inputs + arena + device;
+    return parameters + moments + gradients + inputs + arena + device +
+           communication;
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "AttentionReference.h"
 #include "MaxThreads.h"
+#include "optimus-support/DeviceScratch.h"
 
 #include <cstring>
 
@@ -137,15 +138,64 @@ TEST(Attention, NotANumberShows) {
   EXPECT_TRUE(std::isfinite(r.out[65 * 8]));
 }
 
-TEST(Attention, ReservedScratchIsEnough) {
+TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   Case x = makeCase(2, 90, 2, 40, true);
   CpuDevice device(maxThreads);
   EXPECT_EQ(device.scratchBytes(), 0u);
-  ASSERT_TRUE(device.reserveAttention(x.desc).ok());
+  Workload workload;
+  workload.attentions = workload.attentionGrads = {x.desc};
+  ASSERT_TRUE(device.prepare(workload).ok());
   size_t reserved = device.scratchBytes();
   EXPECT_GT(reserved, 0u);
+  int64_t bound = 0;
+  for (bool isGradient : {false, true})
+    bound = std::max(bound, *optimus_support::attentionScratchBytes(
+                                 x.desc.seq, x.desc.head_dim, isGradient)
+                                 .get());
+  EXPECT_LE(int64_t(reserved), maxThreads * bound);
   runDevice(device, x);
   EXPECT_EQ(device.scratchBytes(), reserved);
+}
+
+/// Nothing grows while programs run.
+TEST(Attention, MoreThanWasPreparedIsRefused) {
+  Case x = makeCase(2, 90, 2, 40, true);
+  CpuDevice device(1);
+  Workload workload;
+  workload.attentions = {x.desc};
+  workload.attentions[0].seq = 10;
+  ASSERT_TRUE(device.prepare(workload).ok());
+  float *p = x.inputs.data();
+  Status status =
+      device.attention(kCompute, x.desc, p, p, p, nullptr, p, p);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_NE(status.message().find("bytes of scratch memory"),
+            std::string::npos)
+      << status.message();
+}
+
+/// The bound is for every set of kernels.
+TEST(Attention, ScratchIsWithinItsBound) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (int i = 0; i != count; ++i)
+    for (int64_t seq : {1, 63, 64, 65, 1000})
+      for (int64_t headDim : {1, 7, 64, 80}) {
+        AttentionHead head{seq, headDim, headDim, headDim, headDim, true, seq};
+        for (bool isGradient : {false, true}) {
+          const int64_t bound = *optimus_support::attentionScratchBytes(
+                                     seq, headDim, isGradient)
+                                     .get();
+          const int64_t bytes = 4 * (isGradient ? sets[i]->backwardScratch(head)
+                                                : sets[i]->forwardScratch(head));
+          EXPECT_LE(bytes, bound) << sets[i]->name << " " << seq << " " << headDim;
+          // Whole vectors of any kernels: nothing is said in vain.
+          if (headDim % optimus_support::kMostLanes == 0) {
+            EXPECT_EQ(bytes, bound) << sets[i]->name << " " << seq;
+          }
+        }
+      }
 }
 
 TEST(Attention, WrongDescriptorsAreRefused) {
@@ -167,6 +217,12 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   refuses([](auto &d) { d.heads = 3, d.kv_heads = 2; });
   refuses([](auto &d) { d.q_ld = 7; });
   refuses([](auto &d) { d.kv_ld = 3; });
+  // Products that do not fit 64 bits, or are more than any memory.
+  constexpr int64_t kMany = int64_t(1) << 40;
+  refuses([](auto &d) { d.batch = d.seq = kMany; });
+  refuses([](auto &d) { d.heads = d.head_dim = kMany; });
+  refuses([](auto &d) { d.q_ld = INT64_MAX; });
+  refuses([](auto &d) { d.kv_ld = int64_t(1) << 50; });
   EXPECT_EQ(run(good, nullptr).code(), StatusCode::InvalidArgument);
   good.batch = 0;
   EXPECT_TRUE(run(good, x + 32).ok());

@@ -8,6 +8,7 @@
 
 #include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
+#include "optimus-support/DeviceScratch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -298,6 +299,32 @@ TEST(Gemm, PackingKeepsToItsRoom) {
   EXPECT_EQ(packed[35], 42);
 }
 
+/// What was prepared runs without more memory, and so do its like.
+TEST(Gemm, PreparedProductsNeedNoMore) {
+  std::mt19937 random(23);
+  CpuDevice device(maxThreads);
+  Workload workload;
+  int64_t bound = 0;
+  for (int flags = 0; flags < 32; ++flags) {
+    optrt_gemm_desc d = denseDesc(300, 70, 90, flags & 1, flags & 2);
+    d.has_bias = (flags & 4) != 0;
+    d.accumulate = (flags & 16) != 0;
+    bound = std::max(
+        bound, optimus_support::productScratch({d.m, d.n, d.k, d.trans_a != 0,
+                                                d.has_bias && d.accumulate})
+                   .bytes(maxThreads));
+    d.epilogue = flags & 8 ? OPTRT_EPILOGUE_ADD : OPTRT_EPILOGUE_NONE;
+    workload.products.push_back(d);
+  }
+  ASSERT_TRUE(device.prepare(workload).ok());
+  const size_t bytes = device.scratchBytes();
+  EXPECT_GT(bytes, 0u);
+  EXPECT_LE(int64_t(bytes), bound);
+  for (const optrt_gemm_desc &d : workload.products)
+    ASSERT_NO_FATAL_FAILURE(runAndCheck(device, d, random));
+  EXPECT_EQ(device.scratchBytes(), bytes);
+}
+
 TEST(Gemm, WrongPacksAreRefused) {
   CpuDevice device(1);
   std::vector<float> x(64);
@@ -308,13 +335,13 @@ TEST(Gemm, WrongPacksAreRefused) {
         << status.message();
   };
   refused({0, 4, 4, 16, 0}, "sizes of at least 1", x.data());
-  refused({4, 2, 3, 16, 1}, "leading dimension must be at least 4, found 3",
+  refused({4, 2, 3, 16, 1}, "leading dimension of src must be at least 4, found 3",
           x.data());
   refused({4, 4, 4, 16, 0}, "an operand is null", nullptr);
   refused({4, 4, 4, 15, 0}, "a packed B has at least 16 elements, found 15",
           x.data());
   refused({int64_t(1) << 40, int64_t(1) << 40, int64_t(1) << 40, INT64_MAX, 0},
-          "a packed B has at least more than 2^63 elements", x.data());
+          "src ends more than 2^63 elements after it begins", x.data());
 }
 
 TEST(Gemm, WrongDescriptorsAreRefused) {
@@ -340,6 +367,12 @@ TEST(Gemm, WrongDescriptorsAreRefused) {
   d = good;
   d.epilogue = 9;
   refused(d, "unknown epilogue 9");
+  d = good;
+  d.lda = INT64_MAX;
+  refused(d, "A ends more than 2^63 elements after it begins");
+  d = good;
+  d.ldb = int64_t(1) << 50;
+  refused(d, "B ends 3377699720527876 elements after it begins");
   d = good;
   d.packed_b = 1;
   d.ldb = 15;

@@ -146,6 +146,30 @@ TEST(Copy, WrongDescriptorsAreRefused) {
             StatusCode::InvalidArgument);
   EXPECT_EQ(device.copy(kCompute, {2, 4, 4, 4, 0}, x, y).code(),
             StatusCode::InvalidArgument);
+  // Sizes whose product is more than any memory, or does not fit 64 bits.
+  constexpr int64_t kMany = int64_t(1) << 40;
+  for (optrt_copy_desc d : {optrt_copy_desc{kMany, kMany, kMany, kMany},
+                            {2, 4, INT64_MAX, 4},
+                            {2, 4, 4, INT64_MAX},
+                            {1, INT64_MAX, 4, 4}}) {
+    Status status = device.copy(kCompute, d, x, y);
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_NE(status.message().find("expects matrices of at most"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(Allocation, WrongSizesAreRefused) {
+  CpuDevice device(1);
+  for (int64_t bytes : {int64_t(-1), INT64_MAX, (int64_t(1) << 52) + 1}) {
+    auto memory = device.allocate(bytes, "a test");
+    ASSERT_FALSE(memory.ok());
+    EXPECT_EQ(memory.status().code(), StatusCode::InvalidArgument);
+    EXPECT_EQ(memory.status().message(),
+              concat("cannot allocate ", bytes,
+                     " bytes for a test: expected 0 to 4503599627370496"));
+  }
 }
 
 /// Ranks that are threads of one process use their devices at the same time.

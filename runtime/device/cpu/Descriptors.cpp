@@ -1,0 +1,106 @@
+//===- Descriptors.cpp - What products are told ---------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Descriptors.h"
+
+#include "optimus-support/Sizes.h"
+
+#include <algorithm>
+
+using namespace optrt;
+using optimus_support::CheckedSize;
+using optimus_support::kMaxElements;
+
+std::string optrt::describe(const optrt_gemm_desc &d) {
+  return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
+                d.trans_a ? ", A transposed" : "",
+                d.trans_b ? ", B transposed" : "",
+                d.packed_b ? ", B packed" : "");
+}
+std::string optrt::describe(const optrt_pack_desc &d) {
+  return concat("pack of ", d.rows, " x ", d.cols, " into ", d.elements,
+                " elements");
+}
+
+namespace {
+
+/// That a matrix, whose sizes are not negative, lies as it is told, and ends
+/// where its end can be computed.
+template <typename Desc>
+Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
+                   int64_t ld) {
+  if (ld < cols)
+    return invalidArgument(concat(describe(d), ": the leading dimension of ",
+                                  name, " must be at least ", cols,
+                                  ", found ", ld));
+  const CheckedSize extent = optimus_support::matrixExtent(rows, cols, ld);
+  if (rows > 0 && !extent.isAtMost(kMaxElements))
+    return invalidArgument(concat(describe(d), ": ", name, " ends ",
+                                  extent.toString(),
+                                  " elements after it begins; expected at most ",
+                                  kMaxElements));
+  return okStatus();
+}
+
+/// That a packed matrix can be in so many elements.
+template <typename Desc>
+Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
+                   int64_t elements) {
+  const CheckedSize all = CheckedSize(rows) * cols;
+  return all.isAtMost(std::min(elements, kMaxElements))
+             ? okStatus()
+             : invalidArgument(concat(describe(d), ": a packed B has at least ",
+                                      all.toString(), " elements, found ",
+                                      elements));
+}
+
+} // namespace
+
+Status optrt::check(const optrt_pack_desc &d, const float *src, const float *dst) {
+  if (d.rows < 1 || d.cols < 1)
+    return invalidArgument(
+        concat(describe(d), ": expected sizes of at least 1"));
+  OPTRT_RETURN_IF_ERROR(checkMatrix(d, "src", d.trans ? d.cols : d.rows,
+                                    d.trans ? d.rows : d.cols, d.ld));
+  if (!src || !dst)
+    return invalidArgument(concat(describe(d), ": an operand is null"));
+  return checkPacked(d, d.rows, d.cols, d.elements);
+}
+
+Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
+             const void *c, const void *bias, const void *extra) {
+  if (d.m < 0 || d.n < 0 || d.k < 0)
+    return invalidArgument(
+        concat(describe(d), ": expected sizes of at least 0"));
+  OPTRT_RETURN_IF_ERROR(checkMatrix(d, "A", d.trans_a ? d.k : d.m,
+                                    d.trans_a ? d.m : d.k, d.lda));
+  if (d.packed_b && (d.trans_b || d.k < 1))
+    return invalidArgument(concat(
+        describe(d), ": a packed B is not transposed and has at least one row"));
+  OPTRT_RETURN_IF_ERROR(d.packed_b
+                            ? checkPacked(d, d.k, d.n, d.ldb)
+                            : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
+                                          d.trans_b ? d.k : d.n, d.ldb));
+  OPTRT_RETURN_IF_ERROR(checkMatrix(d, "C", d.m, d.n, d.ldc));
+  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
+    return invalidArgument(
+        concat(describe(d), ": unknown epilogue ", d.epilogue));
+  if (d.epilogue != OPTRT_EPILOGUE_NONE)
+    OPTRT_RETURN_IF_ERROR(
+        checkMatrix(d, "the extra operand", d.m, d.n, d.ld_extra));
+  if (d.m == 0 || d.n == 0)
+    return okStatus();
+  if (!c || (d.k > 0 && (!a || !b)) || (d.has_bias && !bias) ||
+      (d.epilogue != OPTRT_EPILOGUE_NONE && !extra))
+    return invalidArgument(concat(describe(d), ": an operand is null"));
+  if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
+      (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
+    return invalidArgument(
+        concat(describe(d), ": only a plain extra addend may be C itself"));
+  return okStatus();
+}

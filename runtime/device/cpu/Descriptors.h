@@ -1,0 +1,30 @@
+//===- Descriptors.h - What products are told ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H
+
+#include "optimus-runtime/Status.h"
+#include "optimus-support/model_abi.h"
+
+#include <string>
+
+namespace optrt {
+
+/// "gemm of m 4, n 4, k 4, B transposed".
+std::string describe(const optrt_gemm_desc &d);
+std::string describe(const optrt_pack_desc &d);
+
+/// InvalidArgument where a descriptor or a pointer cannot be right.
+Status check(const optrt_gemm_desc &d, const void *a, const void *b,
+             const void *c, const void *bias, const void *extra);
+Status check(const optrt_pack_desc &d, const float *src, const float *dst);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H

@@ -1,0 +1,91 @@
+//===- DeviceScratch.h - What a processor holds besides plans ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Programs plan all memory but the scratch of a device's threads, whose number
+// is known only when the programs run. Here is how much each of them holds at
+// most: the compiler and the runtime report it, and the device keeps to it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_DEVICESCRATCH_H
+#define OPTIMUS_SUPPORT_DEVICESCRATCH_H
+
+#include "optimus-support/Sizes.h"
+
+#include <algorithm>
+
+namespace optimus_support {
+
+/// Keys and queries are taken in blocks of so many tokens; rows of a head are
+/// padded to whole vectors, of this many elements at most.
+inline constexpr int64_t kAttentionBlock = 64, kMostLanes = 16;
+
+/// Rounded up to a whole number of units; what does not fit stays so.
+inline CheckedSize roundUp(CheckedSize size, int64_t unit) {
+  const CheckedSize sum = size + (unit - 1);
+  return sum.get() ? CheckedSize(*sum.get() / unit * unit) : sum;
+}
+
+/// Bytes that a device holds at most: of each of its threads, and of all.
+struct DeviceScratch {
+  int64_t perThread = 0, shared = 0;
+
+  int64_t bytes(int64_t threads) const { return threads * perThread + shared; }
+  /// What either needs.
+  void include(const DeviceScratch &other) {
+    perThread = std::max(perThread, other.perThread);
+    shared = std::max(shared, other.shared);
+  }
+};
+
+/// A product C[m,n] = A[m,k] B[k,n] whose sizes fit.
+struct ProductShape {
+  int64_t m, n, k;
+  bool transA = false;
+  /// Whether it adds a bias and C itself.
+  bool addsBiasAndC = false;
+};
+
+/// What oneDNN's scratchpad has at most in a product. A thread has a block of A
+/// and one of B, where these do not lie as they are multiplied, blocks of C
+/// before they are stored, and what says where they are: blocks have at most
+/// 256 rows of A, 64 columns of B and 1024 of k; up to 16 of C are open. What
+/// is added to C together with a bias is computed apart; with A transposed each
+/// thread may have all of it.
+inline DeviceScratch productScratch(const ProductShape &d) {
+  constexpr int64_t size = sizeof(float), places = 1024;
+  const int64_t rows = std::min<int64_t>(d.m, 256);
+  const int64_t depth = std::min<int64_t>(d.k, 1024) + 16;
+  const int64_t cols = std::min<int64_t>(d.n, 960) + 64;
+  DeviceScratch scratch{
+      (rows * depth + 64 * depth + rows * cols + places) * size, 0};
+  if (d.addsBiasAndC)
+    (d.transA ? scratch.perThread : scratch.shared) +=
+        (d.m * d.n + places) * size;
+  return scratch;
+}
+
+/// Bytes that a thread holds for attention at most: copies of a head, some of
+/// them transposed, blocks of scores, and sums of rows.
+inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
+                                         bool isGradient) {
+  constexpr int64_t block = kAttentionBlock;
+  const CheckedSize rows = roundUp(seq, block);
+  const CheckedSize width = roundUp(headDim, kMostLanes);
+  const CheckedSize copy = CheckedSize(seq) * width, scores = block * block;
+  const CheckedSize elements =
+      isGradient ? CheckedSize(4) * copy + CheckedSize(2) * scores +
+                       CheckedSize(4 * block) * width + CheckedSize(2) * rows
+                 : rows * width + copy + scores + CheckedSize(block) * width +
+                       3 * block;
+  return elements * int64_t(sizeof(float));
+}
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_DEVICESCRATCH_H

@@ -1,0 +1,23 @@
+//===- ProgramScratch.h - What a function needs besides plans ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_PROGRAMSCRATCH_H
+#define OPTIMUS_SUPPORT_PROGRAMSCRATCH_H
+
+#include "optimus-support/DeviceScratch.h"
+#include "optimus-support/Program.h"
+
+namespace optimus_support::program {
+
+/// What a processor's device holds at most as scratch to run a function, which
+/// was checked.
+DeviceScratch scratchOf(const FunctionT &function);
+
+} // namespace optimus_support::program
+
+#endif // OPTIMUS_SUPPORT_PROGRAMSCRATCH_H

@@ -1,0 +1,39 @@
+//===- ProgramScratch.cpp - What a function needs besides plans -----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/ProgramScratch.h"
+
+namespace optimus_support::program {
+
+DeviceScratch scratchOf(const FunctionT &function) {
+  DeviceScratch products, attention;
+  auto include = [&](const AttentionShapeT &shape, bool isGradient) {
+    // Operands are as large, and were checked.
+    attention.include({attentionScratchBytes(shape.seq, shape.head_dim,
+                                             isGradient)
+                           .get()
+                           .value_or(0),
+                       0});
+  };
+  for (const std::unique_ptr<CommandT> &command : function.commands) {
+    if (const GemmT *gemm = command->action.AsGemm()) {
+      const bool hasBias =
+          command->operands.size() > 3 && command->operands[3]->address != kNone;
+      products.include(productScratch({gemm->m, gemm->n, gemm->k, gemm->trans_a,
+                                       hasBias && gemm->accumulate}));
+    } else if (const AttentionT *forward = command->action.AsAttention()) {
+      include(*forward->shape, /*isGradient=*/false);
+    } else if (const AttentionGradT *backward =
+                   command->action.AsAttentionGrad()) {
+      include(*backward->shape, /*isGradient=*/true);
+    }
+  }
+  return {products.perThread + attention.perThread, products.shared};
+}
+
+} // namespace optimus_support::program
