@@ -17,6 +17,51 @@ using optimus_support::ElementType;
 using optimus_support::fromBFloat16;
 using optimus_support::toBFloat16;
 
+// Conversions are loops over integers, which wider vectors do faster; the
+// program picks a version when it starts.
+#if defined(__x86_64__) && defined(__gnu_linux__) &&                           \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define OPTRT_VERSIONS                                                         \
+  __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define OPTRT_VERSIONS
+#endif
+
+OPTRT_VERSIONS static void widenRow(const uint16_t *from, int64_t count,
+                                    float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = fromBFloat16(from[i]);
+}
+
+OPTRT_VERSIONS static void narrowRow(const float *from, int64_t count,
+                                     uint16_t *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = toBFloat16(from[i]);
+}
+
+OPTRT_VERSIONS static void addRow(const float *from, int64_t count, float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] += from[i];
+}
+
+OPTRT_VERSIONS static void addRow(const uint16_t *from, int64_t count,
+                                  float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] += fromBFloat16(from[i]);
+}
+
+OPTRT_VERSIONS static void multiplyRow(const float *from, int64_t count,
+                                       float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] *= from[i];
+}
+
+OPTRT_VERSIONS static void multiplyRow(const uint16_t *from, int64_t count,
+                                       float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] *= fromBFloat16(from[i]);
+}
+
 namespace {
 /// Elements that are worth a task.
 constexpr int64_t kTask = 1 << 14;
@@ -26,12 +71,13 @@ int64_t tasksFor(const Team &team, int64_t rows, int64_t cols) {
       {int64_t(team.size()), rows, std::max<int64_t>(rows * cols / kTask, 1)});
 }
 
-/// Element [row, col] of a matrix of f32 or bf16.
-float at(NarrowMatrix matrix, int64_t row, int64_t col) {
-  const int64_t element = row * matrix.ld + col;
-  return matrix.type == ElementType::BF16
-             ? fromBFloat16(static_cast<const uint16_t *>(matrix.start)[element])
-             : static_cast<const float *>(matrix.start)[element];
+/// Calls `body` with the address of a row, of its type.
+template <typename Body>
+void withRow(NarrowMatrix matrix, int64_t row, const Body &body) {
+  if (matrix.type == ElementType::BF16)
+    body(static_cast<const uint16_t *>(matrix.start) + row * matrix.ld);
+  else
+    body(static_cast<const float *>(matrix.start) + row * matrix.ld);
 }
 } // namespace
 
@@ -45,8 +91,7 @@ void NarrowCompute::widen(const uint16_t *from, int64_t fromLd, int64_t rows,
                           int64_t cols, float *to) const {
   team.split(rows, tasksFor(team, rows, cols), [&](int64_t row, int64_t end) {
     for (; row < end; ++row)
-      for (int64_t col = 0; col < cols; ++col)
-        to[row * cols + col] = fromBFloat16(from[row * fromLd + col]);
+      widenRow(from + row * fromLd, cols, to + row * cols);
   });
 }
 
@@ -54,8 +99,7 @@ void NarrowCompute::narrow(const float *from, int64_t rows, int64_t cols,
                            uint16_t *to, int64_t toLd) const {
   team.split(rows, tasksFor(team, rows, cols), [&](int64_t row, int64_t end) {
     for (; row < end; ++row)
-      for (int64_t col = 0; col < cols; ++col)
-        to[row * toLd + col] = toBFloat16(from[row * cols + col]);
+      narrowRow(from + row * cols, cols, to + row * toLd);
   });
 }
 
@@ -65,28 +109,28 @@ void NarrowCompute::narrow(const float *from, int64_t rows, int64_t cols,
 
 /// What is left of a product once A and B are multiplied. A C of f32 holds that
 /// already, and all that it had before.
-void NarrowCompute::finish(const optrt_gemm_desc &d, const float *product,
+void NarrowCompute::finish(const optrt_gemm_desc &d, float *product,
                            int64_t productLd, NarrowMatrix c,
                            NarrowMatrix bias, NarrowMatrix extra) const {
   const bool isNarrow = c.type == ElementType::BF16;
   team.split(d.m, tasksFor(team, d.m, d.n), [&](int64_t row, int64_t end) {
-    for (; row < end; ++row)
-      for (int64_t col = 0; col < d.n; ++col) {
-        float value = product[row * productLd + col];
-        if (isNarrow && d.accumulate)
-          value += at(c, row, col);
-        if (d.has_bias)
-          value += at(bias, 0, col);
-        if (d.epilogue == OPTRT_EPILOGUE_ADD)
-          value += at(extra, row, col);
-        else if (d.epilogue == OPTRT_EPILOGUE_MUL)
-          value *= at(extra, row, col);
-        void *start = const_cast<void *>(c.start);
-        if (isNarrow)
-          static_cast<uint16_t *>(start)[row * c.ld + col] = toBFloat16(value);
-        else
-          static_cast<float *>(start)[row * c.ld + col] = value;
-      }
+    for (; row < end; ++row) {
+      float *sums = product + row * productLd;
+      auto add = [&](auto *addends) { addRow(addends, d.n, sums); };
+      if (isNarrow && d.accumulate)
+        withRow(c, row, add);
+      if (d.has_bias)
+        withRow(bias, 0, add);
+      if (d.epilogue == OPTRT_EPILOGUE_ADD)
+        withRow(extra, row, add);
+      else if (d.epilogue == OPTRT_EPILOGUE_MUL)
+        withRow(extra, row,
+                [&](auto *factors) { multiplyRow(factors, d.n, sums); });
+      if (isNarrow)
+        narrowRow(sums, d.n,
+                  static_cast<uint16_t *>(const_cast<void *>(c.start)) +
+                      row * c.ld);
+    }
   });
 }
 

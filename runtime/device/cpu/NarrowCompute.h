@@ -79,7 +79,7 @@ private:
              float *to) const;
   void narrow(const float *from, int64_t rows, int64_t cols, uint16_t *to,
               int64_t toLd) const;
-  void finish(const optrt_gemm_desc &desc, const float *product,
+  void finish(const optrt_gemm_desc &desc, float *product,
               int64_t productLd, NarrowMatrix c, NarrowMatrix bias,
               NarrowMatrix extra) const;
 

@@ -148,10 +148,10 @@ TEST(Copy, WrongDescriptorsAreRefused) {
             StatusCode::InvalidArgument);
   // Sizes whose product is more than any memory, or does not fit 64 bits.
   constexpr int64_t kMany = int64_t(1) << 40;
-  for (optrt_copy_desc d : {optrt_copy_desc{kMany, kMany, kMany, kMany},
-                            {2, 4, INT64_MAX, 4},
-                            {2, 4, 4, INT64_MAX},
-                            {1, INT64_MAX, 4, 4}}) {
+  for (optrt_copy_desc d : {optrt_copy_desc{kMany, kMany, kMany, kMany, 4},
+                            {2, 4, INT64_MAX, 4, 4},
+                            {2, 4, 4, INT64_MAX, 4},
+                            {1, INT64_MAX, 4, 4, 4}}) {
     Status status = device.copy(kCompute, d, x, y);
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_NE(status.message().find("expects matrices of at most"),
