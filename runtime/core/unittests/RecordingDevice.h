@@ -100,12 +100,12 @@ public:
   }
   Status attention(Queue queue, const optrt_attention_desc &, const void *,
                    const void *, const void *, const int32_t *, void *,
-                   void *) override {
+                   float *) override {
     return note("attention", queue);
   }
   Status attentionGrad(Queue queue, const optrt_attention_desc &, const void *,
                        const void *, const void *, const void *,
-                       const int32_t *, const void *, const void *, void *,
+                       const int32_t *, const void *, const float *, void *,
                        void *, void *) override {
     return note("attention_grad", queue);
   }
