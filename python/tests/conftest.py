@@ -23,7 +23,15 @@ SHORT = ["test_docs", "test_lint", "test_partition"]
 NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="run tests marked `long`, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     items.sort(key=lambda item: item.path.stem in SHORT)
 
 

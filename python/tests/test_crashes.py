@@ -263,7 +263,9 @@ def test_a_first_checkpoint_is_whole_or_not_there(tools, model, tmp_path, how):
     crash_everywhere(scenario, how, check)
 
 
-@WAYS
+@pytest.mark.parametrize(
+    "how", [pytest.param("kill", marks=pytest.mark.long), "EIO", "ENOSPC"]
+)
 def test_a_library_is_the_old_one_or_the_new_one(tools, model, tmp_path, how):
     scenario = Scenario(tools, tmp_path, "optimus-compile", "m.mlir", "-o", "m.so")
     start(scenario, model, "m.mlir")

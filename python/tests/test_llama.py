@@ -29,6 +29,7 @@ from interpreter import (
 )
 from llama_reference import Llama
 from optimus.models import ConfigError, llama
+from selection import covering
 from test_gradients import STEP, TOLERANCE
 from tools import Checkpoint, LlamaModel, losses
 
@@ -107,8 +108,7 @@ def serial_results(tools, tmp_path_factory):
     return SerialResults(tools, PARTITIONED, HYPER, tmp_path_factory)
 
 
-@pytest.mark.parametrize("name", PARTITIONED)
-@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
+@pytest.mark.parametrize("mesh, strategy, name", covering(LAYOUTS, PARTITIONED))
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
 ):

@@ -15,6 +15,7 @@ import re
 import numpy as np
 import pytest
 
+from selection import covering
 from tools import Model, losses, mpirun
 
 # Six heads do not divide by 4 columns, nor a batch of 4 by 3 rows.
@@ -189,12 +190,13 @@ def test_processes_and_threads_give_the_same_bits(tools, text, tmp_path):
     assert len(threads) == len(processes) == 10
 
 
-@pytest.mark.parametrize("mesh, strategy", MESHES)
-@pytest.mark.parametrize("model", [EVEN, RAGGED], ids=["even", "ragged"])
+@pytest.mark.parametrize(
+    "mesh, strategy, name", covering(MESHES, ["even", "ragged"])
+)
 def test_communication_is_what_the_manifest_says(
-    tools, ragged_text, mesh, strategy, model
+    tools, ragged_text, mesh, strategy, name
 ):
-    library = tools.library(model, mesh, strategy)
+    library = tools.library({"even": EVEN, "ragged": RAGGED}[name], mesh, strategy)
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
     predicted = {f["name"]: f["communication"] for f in manifest["functions"]}
     axes = dict(part.split(":") for part in mesh.split(","))

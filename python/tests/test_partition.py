@@ -17,6 +17,7 @@ import pytest
 
 from gpt2_reference import Hyper
 from interpreter import LAYOUTS, Interpreter, SerialResults
+from selection import covering
 from tools import BertModel, Model
 
 TOLERANCE = 1e-10
@@ -53,8 +54,7 @@ def scale_of(key, expected):
     return np.abs(expected[key.replace("self.key.bias", "self.query.bias")]).max()
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
+@pytest.mark.parametrize("mesh, strategy, name", covering(LAYOUTS, MODELS))
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
 ):
@@ -74,16 +74,18 @@ def test_every_mesh_means_the_serial_program(
             assert off <= TOLERANCE * scale_of(key, expected), (function, key)
 
 
-@pytest.mark.parametrize("name", ["even", "padded", "bert"])
-@pytest.mark.parametrize("policy", ["layer", "attention"])
 @pytest.mark.parametrize(
-    "mesh, strategy",
-    [
-        ("row:1,col:1", "serial"),
-        ("row:2,col:3", "summa"),
-        ("row:1,col:2", "megatron-sp"),
-        ("data:2,row:2,col:2", "summa-paper"),
-    ],
+    "mesh, strategy, policy, name",
+    covering(
+        [
+            ("row:1,col:1", "serial"),
+            ("row:2,col:3", "summa"),
+            ("row:1,col:2", "megatron-sp"),
+            ("data:2,row:2,col:2", "summa-paper"),
+        ],
+        ["layer", "attention"],
+        ["even", "padded", "bert"],
+    ),
 )
 def test_what_is_made_again_is_the_same(
     tools, tmp_path, serial_results, mesh, strategy, policy, name

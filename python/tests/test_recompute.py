@@ -11,6 +11,7 @@ import json
 
 import pytest
 
+from selection import covering
 from tools import BertModel, LlamaModel, Model
 
 MODEL = Model(layers=6, hidden=48, heads=4, sequence=32, vocabulary=256, batch=8)
@@ -66,12 +67,14 @@ def test_policies_train_alike_in_less_memory(tools, text, tmp_path, library, mes
     assert peaks["layer"] < 0.5 * peaks["none"]
 
 
-@pytest.mark.parametrize("mesh", ["row:2,col:2", "data:2,row:1,col:2"])
-@pytest.mark.parametrize("policy", ["attention", "layer"])
-@pytest.mark.parametrize("model", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(
+    "mesh, policy, name",
+    covering(["row:2,col:2", "data:2,row:1,col:2"], ["attention", "layer"], OTHERS),
+)
 def test_other_models_train_alike_in_less_memory(
-    tools, text, tmp_path, library, model, policy, mesh
+    tools, text, tmp_path, library, name, policy, mesh
 ):
+    model = OTHERS[name]
     kept = library(mesh, "none", model)
     again = library(mesh, policy, model)
     flags = ["--data", text, "--threads-per-rank", 1]

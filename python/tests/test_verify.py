@@ -12,6 +12,7 @@ import json
 import numpy as np
 import pytest
 
+from selection import covering
 from tools import BertModel, LlamaModel, Model
 
 SHAPE = dict(hidden=48, heads=6, sequence=16, vocabulary=256, batch=6)
@@ -26,7 +27,11 @@ def models(layers):
 
 
 CASES = [
-    *[(model, "row:2,col:2", "summa") for model in models(2) + models(12)],
+    *[(model, "row:2,col:2", "summa") for model in models(2)],
+    *[
+        pytest.param(model, "row:2,col:2", "summa", marks=pytest.mark.long if i else [])
+        for i, model in enumerate(models(12))
+    ],
     *[(model, "data:2,row:1,col:2", "megatron-sp") for model in models(2)],
 ]
 
@@ -58,16 +63,18 @@ def test_bounds_hold_and_are_near(tools, text, tmp_path, model, mesh, strategy):
         assert np.median(used) > 1e-3 and (used > 1e-4).mean() > 0.99
 
 
-@pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3"])
 @pytest.mark.parametrize(
-    "flags",
-    [
-        ["--move", "whole"],
-        ["--panels", 12],
-        ["--move", "auto"],
-        ["--layout", "mlp_down.weight=row,col", "--layout", "mlp_up.weight=col,row"],
-    ],
-    ids=lambda flags: " ".join(map(str, flags)),
+    "flags, mesh",
+    covering(
+        [
+            ["--move", "whole"],
+            ["--panels", 12],
+            ["--move", "auto"],
+            ["--layout", "mlp_down.weight=row,col", "--layout", "mlp_up.weight=col,row"],
+        ],
+        ["row:2,col:2", "row:2,col:3"],
+    ),
+    ids=lambda part: " ".join(map(str, part)) if isinstance(part, list) else part,
 )
 def test_forced_movements_give_the_same(tools, text, mesh, flags):
     model = Model(layers=2, **SHAPE)
