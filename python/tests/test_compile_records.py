@@ -101,7 +101,7 @@ def in_bytes(text):
 def test_the_report_adds_up_what_a_rank_holds(tools, folder, program):
     text = report(tools, folder, program, "--mesh=row:2,col:2")
     size = r"([\d.]+ [KMG]?i?B)"
-    rows = re.findall(r"^(\w+) +" + " +".join([size] * 6) + "$", text, re.MULTILINE)
+    rows = re.findall(r"^(\w+) +" + " +".join([size] * 7) + "$", text, re.MULTILINE)
     assert [row[0] for row in rows] == ["train_step", "eval_step", "grad_step"]
     for _, *sizes in rows:
         *parts, total = map(in_bytes, sizes)
@@ -110,7 +110,7 @@ def test_the_report_adds_up_what_a_rank_holds(tools, folder, program):
     parameters, state, gradients = map(in_bytes, rows[0][1:4])
     assert state == pytest.approx(2 * parameters, rel=0.01) and gradients == 0
     total = in_bytes(re.search(r"^4 ranks need %s" % size, text, re.MULTILINE)[1])
-    assert total == pytest.approx(4 * in_bytes(rows[0][6]), rel=0.02)
+    assert total == pytest.approx(4 * in_bytes(rows[0][7]), rel=0.02)
     assert "this machine has" in text and "all of them fit" in text
 
 
