@@ -237,10 +237,10 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   case Action::Copy: {
     const CopyT &copy = *command.action.AsCopy();
     bound.descriptor = result.copies.size();
-    OPTRT_RETURN_IF_ERROR(expectTypes(command));
     addPointers(command, 2);
     optrt_copy_desc &desc =
-        append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld});
+        append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld,
+                               elementBytes(command.operands[0]->type)});
     if (copy.count != kNone)
       set(integer(copy.count), &desc.rows);
     break;
@@ -248,11 +248,11 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   case Action::Fill: {
     const FillT &fill = *command.action.AsFill();
     bound.descriptor = result.copies.size();
-    OPTRT_RETURN_IF_ERROR(expectTypes(command));
     if (fill.value != 0)
       return notHere("fill with anything but zeros");
     addPointers(command, 1);
-    append(result.copies, {fill.rows, fill.cols, fill.ld, fill.ld});
+    append(result.copies, {fill.rows, fill.cols, fill.ld, fill.ld,
+                           elementBytes(command.operands[0]->type)});
     break;
   }
   case Action::Attention:
@@ -330,15 +330,19 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
 
 Status ProgramBinder::bind(const CollectiveT &collective,
                            const CommandT &command) {
-  OPTRT_RETURN_IF_ERROR(expectTypes(command));
+  const ElementType type = command.operands[0]->type;
+  if (type != ElementType::F32 && type != ElementType::BF16 &&
+      type != ElementType::F16)
+    return notHere(concat("collective of ", toString(type)));
   if (collective.kind == CollectiveKind::AllToAll)
     return notHere("all_to_all");
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
-  if (collective.wire != ElementType::F32 ||
-      collective.accumulation != ElementType::F32 ||
-      collective.encoding != Encoding::None)
+  if (collective.wire != type || collective.encoding != Encoding::None)
     return notHere("collective that packs what it sends");
+  if (collective.accumulation != ElementType::F32)
+    return notHere(
+        concat("collective that adds in ", toString(collective.accumulation)));
   if (collective.carried != 0)
     return notHere("collective that a later call waits for");
   addPointers(command, 2);
@@ -347,7 +351,8 @@ Status ProgramBinder::bind(const CollectiveT &collective,
           static_cast<int32_t>(collective.reduction),
           static_cast<int32_t>(collective.axes[0]),
           static_cast<int32_t>(collective.root), collective.outer,
-          collective.inner, collective.src_ld, collective.dst_ld});
+          collective.inner, collective.src_ld, collective.dst_ld,
+          static_cast<int32_t>(type)});
   return okStatus();
 }
 

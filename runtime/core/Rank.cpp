@@ -10,6 +10,8 @@
 
 #include "BoundProgram.h"
 
+#include "optimus-support/ElementType.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -61,7 +63,8 @@ std::vector<CommunicationTime> Rank::communicationTimes() const {
 
 int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
   int64_t blockBytes =
-      desc.outer * desc.inner * static_cast<int64_t>(sizeof(float));
+      desc.outer * desc.inner *
+      optimus_support::elementBytes(optimus_support::ElementType(desc.type));
   switch (desc.kind) {
   case OPTRT_ALL_REDUCE:
     return 2 * (n - 1) * blockBytes;
@@ -137,8 +140,8 @@ Status Rank::launch(Site site, const optrt_launch_desc &desc,
                 device->launch(site.queue, desc, kernel, args));
 }
 
-Status Rank::copy(Site site, const optrt_copy_desc &desc, const float *src,
-                  float *dst) {
+Status Rank::copy(Site site, const optrt_copy_desc &desc, const void *src,
+                  void *dst) {
   beginLocal(site.number);
   return report(site.number, "copy", device->copy(site.queue, desc, src, dst));
 }
@@ -163,12 +166,16 @@ Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
                                       out, lse, dq, dk, dv));
 }
 
-Status Rank::checkCollective(const optrt_collective_desc &desc,
-                             const float *src, const float *dst) const {
+Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
+                             const void *dst) const {
   if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_REDUCE_SCATTER)
     return internal(concat("unknown kind of collective ", desc.kind));
   if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
     return internal(concat("unknown reduction ", desc.reduction));
+  if (desc.type != OPTRT_F32 && desc.type != OPTRT_BF16 &&
+      desc.type != OPTRT_F16)
+    return internal(
+        concat("elements of type ", desc.type, "; expected f32, bf16 or f16"));
   if (desc.axis < 0 ||
       desc.axis >= std::min(mesh.numAxes(), RankActivity::kMaxAxes))
     return internal(concat("mesh axis ", desc.axis, " of a mesh with ",
@@ -204,7 +211,7 @@ StatusOr<void *> Rank::addressForCollective(const void *address) const {
 }
 
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
-                             const float *src, float *dst) {
+                             const void *src, void *dst) {
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checkCollective(desc, src, dst));
     OPTRT_ASSIGN_OR_RETURN(void *from, addressForCollective(src));
@@ -219,9 +226,8 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
     const CommandId id{site.number, function};
     return device->call(site.queue, [=, this, &desc]() -> Status {
       InCollective here(*this, id, desc.axis, sequence);
-      OPTRT_RETURN_IF_ERROR(communicators[desc.axis]->start(
-          id, desc, static_cast<const float *>(from),
-          static_cast<float *>(to)));
+      OPTRT_RETURN_IF_ERROR(
+          communicators[desc.axis]->start(id, desc, from, to));
       startedCollectives.push_back({id, desc.axis, sequence, here.entered()});
       return okStatus();
     });

@@ -320,12 +320,18 @@ private:
   Status checkTypes() const {
     switch (command.action.type) {
     case Action::Gemm:
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
+      OPTRT_RETURN_IF_ERROR(expectTypeOrF32(2, 0));
+      OPTRT_RETURN_IF_ERROR(expectTypeOrF32(3, 2));
+      return expectTypeOrF32(4, 2);
     case Action::Copy:
       return expectOneType({0, 1});
     case Action::Attention:
-      return expectOneType({0, 1, 2});
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 4}));
+      return expectF32(5);
     case Action::AttentionGrad:
-      return expectOneType({1, 2, 3});
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 3, 5, 7, 8, 9}));
+      return expectF32(6);
     case Action::Collective:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2}));
       return checkWire(*command.action.AsCollective(),
@@ -346,6 +352,22 @@ private:
                             "; expected ", toString(expected),
                             ", as operand ", *operands.begin(), " is"));
     return okStatus();
+  }
+
+  /// That an operand, if it is there, is as wide as another or f32.
+  Status expectTypeOrF32(size_t operand, size_t other) const {
+    if (operand < command.operands.size() &&
+        command.operands[operand]->type == ElementType::F32)
+      return okStatus();
+    return expectOneType({other, operand});
+  }
+
+  Status expectF32(size_t operand) const {
+    const ElementType found = command.operands[operand]->type;
+    if (found == ElementType::F32)
+      return okStatus();
+    return wrong(concat("operand ", operand, " is of ", toString(found),
+                        "; expected f32"));
   }
 
   /// That a tensor can travel as, and be summed in, what the collective says.

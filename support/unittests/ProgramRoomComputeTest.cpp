@@ -53,6 +53,66 @@ TEST_F(BatchedProduct, HasStridesThatAreNotNegative) {
   refuse("has sizes or leading dimensions that are not positive, or do not fit");
 }
 
+/// Products of narrow factors, and attention in a narrow type.
+class NarrowTypes : public ProgramRoom {
+protected:
+  void multiply(ElementType c, ElementType bias) {
+    GemmT gemm;
+    gemm.m = gemm.n = gemm.k = 2;
+    f.gemm(gemm, {.a = part(0, 4, ElementType::BF16),
+                  .b = part(4, 4, ElementType::BF16),
+                  .c = part(8, 4, c),
+                  .bias = part(16, 2, bias)});
+  }
+  void attend(ElementType out, ElementType lse) {
+    AttentionShapeT shape;
+    shape.batch = shape.seq = shape.heads = shape.kv_heads = 1;
+    shape.head_dim = shape.q_ld = shape.kv_ld = 4;
+    View q = part(0, 4, ElementType::BF16);
+    f.attention(shape, {.q = q,
+                        .k = q,
+                        .v = q,
+                        .out = part(8, 4, out),
+                        .lse = part(16, 1, lse)});
+  }
+};
+
+TEST_F(NarrowTypes, ProductsAreNarrowOrF32) {
+  multiply(ElementType::F32, ElementType::F32);
+  accept("read a=arena0[0]:4bf16 read b=arena0[16]:4bf16 write "
+         "c=arena0[32]:4f32 read bias=arena0[64]:2f32");
+}
+
+TEST_F(NarrowTypes, NarrowProductsTakeNarrowBiases) {
+  multiply(ElementType::BF16, ElementType::BF16);
+  accept("write c=arena0[32]:4bf16 read bias=arena0[64]:2bf16");
+}
+
+TEST_F(NarrowTypes, ProductsKeepTheirType) {
+  multiply(ElementType::F16, ElementType::F32);
+  refuse("operand 2 is of f16; expected bf16, as operand 0 is");
+}
+
+TEST_F(NarrowTypes, WideProductsTakeNoNarrowBias) {
+  multiply(ElementType::F32, ElementType::BF16);
+  refuse("operand 3 is of bf16; expected f32, as operand 2 is");
+}
+
+TEST_F(NarrowTypes, AttentionKeepsItsTypeAndSumsInF32) {
+  attend(ElementType::BF16, ElementType::F32);
+  accept("write out=arena0[32]:4bf16 write lse=arena0[64]:1f32");
+}
+
+TEST_F(NarrowTypes, AttentionHasOneType) {
+  attend(ElementType::F32, ElementType::F32);
+  refuse("operand 4 is of f32; expected bf16, as operand 0 is");
+}
+
+TEST_F(NarrowTypes, SumsOfAttentionAreF32) {
+  attend(ElementType::BF16, ElementType::BF16);
+  refuse("operand 5 is of bf16; expected f32");
+}
+
 class Workspace : public ProgramRoom {
 protected:
   static GemmT product() {

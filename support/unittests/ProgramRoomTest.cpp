@@ -159,6 +159,14 @@ TEST_F(ProgramRoom, WhatTravelsMayBeNarrowerThanSums) {
   accept();
 }
 
+TEST_F(ProgramRoom, NarrowTensorsTravelAsTheyAre) {
+  CollectiveT sum = collective(CollectiveKind::AllReduce);
+  sum.wire = ElementType::BF16;
+  View data = part(0, 4, ElementType::BF16);
+  f.wait(f.collective(std::move(sum), data, data));
+  accept();
+}
+
 TEST_F(ProgramRoom, SumsAreNotNarrowerThanWhatTravels) {
   CollectiveT sum = collective(CollectiveKind::AllReduce);
   sum.accumulation = ElementType::BF16;

@@ -118,8 +118,9 @@ private:
 
   /// values[i] becomes the largest of all ranks'.
   Status largest(float *values, int64_t count) {
-    return run({OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, count, count, count},
-               values, values);
+    return run(
+        {OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, count, count, count, OPTRT_F32},
+        values, values);
   }
 
   StatusOr<double> time(const optrt_collective_desc &desc) {
@@ -153,7 +154,8 @@ private:
     // Below 2^24 a float counts exactly; beyond, «many» will do.
     float total = static_cast<float>(own);
     OPTRT_RETURN_IF_ERROR(
-        run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1}, &total, &total));
+        run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1, OPTRT_F32}, &total,
+            &total));
     wrong = static_cast<int64_t>(total);
     return okStatus();
   }

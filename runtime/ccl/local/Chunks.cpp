@@ -62,22 +62,11 @@ bool isDense(std::span<const Posting> members) {
   return true;
 }
 
-/// A block [outer, inner] of a member's matrix.
+/// A block [outer, inner] of a member's matrix, of elements T or const T.
+template <typename T>
 struct Block {
-  Block(const float *data, int64_t ld) : data(data), ld(ld) {}
-  const float *at(int64_t row, int64_t column) const {
-    return data + row * ld + column;
-  }
-  const float *data;
-  int64_t ld;
-};
-
-struct MutableBlock {
-  MutableBlock(float *data, int64_t ld) : data(data), ld(ld) {}
-  float *at(int64_t row, int64_t column) const {
-    return data + row * ld + column;
-  }
-  float *data;
+  T *at(int64_t row, int64_t column) const { return data + row * ld + column; }
+  T *data;
   int64_t ld;
 };
 
@@ -88,37 +77,36 @@ struct Range {
 
 /// Copies a range of a block to a place of every member: destination(r) may be
 /// null.
-template <typename DestinationFn>
-void copyToAll(Range range, int64_t inner, int n, Block source,
+template <typename T, typename DestinationFn>
+void copyToAll(Range range, int64_t inner, int n, Block<const T> source,
                DestinationFn destination) {
   forEachPiece(range.begin, range.end, inner, kChunkElements,
                [&](int64_t row, int64_t column, int64_t length) {
-                 const float *from = source.at(row, column);
+                 const T *from = source.at(row, column);
                  for (int r = 0; r != n; ++r) {
-                   MutableBlock to = destination(r);
+                   Block<T> to = destination(r);
                    if (to.data && to.at(row, column) != from)
-                     std::memcpy(to.at(row, column), from,
-                                 length * sizeof(float));
+                     std::memcpy(to.at(row, column), from, length * sizeof(T));
                  }
                });
 }
 
 /// Reduces a range of the blocks source(r) of all members into
 /// `destinations`, which may be sources too. destination(m) gives a block.
-template <typename SourceFn, typename DestinationFn>
+template <typename T, typename SourceFn, typename DestinationFn>
 void reduceToAll(Range range, int64_t inner, int32_t reduction, int n,
                  SourceFn source, int numDestinations,
                  DestinationFn destination) {
   forEachPiece(range.begin, range.end, inner, kReductionBlock,
                [&](int64_t row, int64_t column, int64_t length) {
-                 alignas(64) float result[kReductionBlock];
+                 alignas(64) T result[kReductionBlock];
                  reduceBlock(
                      reduction, n,
                      [&](int r) { return source(r).at(row, column); }, result,
                      length);
                  for (int m = 0; m != numDestinations; ++m)
                    std::memcpy(destination(m).at(row, column), result,
-                               length * sizeof(float));
+                               length * sizeof(T));
                });
 }
 
@@ -133,7 +121,9 @@ bool isSmall(const optrt_collective_desc &desc, int n) {
   return desc.outer * desc.inner * blocks <= kSmallElements;
 }
 
-void runChunk(std::span<const Posting> members, int64_t chunk) {
+/// runChunk() of members whose elements are T.
+template <typename T>
+static void runTypedChunk(std::span<const Posting> members, int64_t chunk) {
   const optrt_collective_desc &desc = members[0].desc;
   const int n = static_cast<int>(members.size());
   // Part by part, or a range of the one block.
@@ -146,34 +136,35 @@ void runChunk(std::span<const Posting> members, int64_t chunk) {
   Range range{begin, std::min(begin + kChunkElements, desc.outer * desc.inner)};
 
   auto source = [&](int r) {
-    return Block(members[r].src, members[r].desc.src_ld);
+    return Block<const T>{static_cast<const T *>(members[r].src),
+                          members[r].desc.src_ld};
   };
   auto destination = [&](int r) {
-    return MutableBlock(members[r].dst, members[r].desc.dst_ld);
+    return Block<T>{static_cast<T *>(members[r].dst), members[r].desc.dst_ld};
   };
   switch (desc.kind) {
   case OPTRT_BROADCAST:
-    copyToAll(range, inner, n, source(desc.root), destination);
+    copyToAll<T>(range, inner, n, source(desc.root), destination);
     return;
   case OPTRT_REDUCE:
-    reduceToAll(range, inner, desc.reduction, n, source, 1,
-                [&](int) { return destination(desc.root); });
+    reduceToAll<T>(range, inner, desc.reduction, n, source, 1,
+                   [&](int) { return destination(desc.root); });
     return;
   case OPTRT_ALL_REDUCE:
-    reduceToAll(range, inner, desc.reduction, n, source, n, destination);
+    reduceToAll<T>(range, inner, desc.reduction, n, source, n, destination);
     return;
   case OPTRT_ALL_GATHER:
-    copyToAll(range, inner, n, source(static_cast<int>(part)), [&](int r) {
-      MutableBlock whole = destination(r);
+    copyToAll<T>(range, inner, n, source(static_cast<int>(part)), [&](int r) {
+      Block<T> whole = destination(r);
       whole.data += part * inner;
       return whole;
     });
     return;
   case OPTRT_REDUCE_SCATTER:
-    reduceToAll(
+    reduceToAll<T>(
         range, inner, desc.reduction, n,
         [&](int r) {
-          Block whole = source(r);
+          Block<const T> whole = source(r);
           whole.data += part * inner;
           return whole;
         },
@@ -181,6 +172,12 @@ void runChunk(std::span<const Posting> members, int64_t chunk) {
     return;
   }
   assert(false && "the kind was checked at the start");
+}
+
+void runChunk(std::span<const Posting> members, int64_t chunk) {
+  withElement(members[0].desc.type, [&](auto element) {
+    runTypedChunk<decltype(element)>(members, chunk);
+  });
 }
 
 } // namespace optrt

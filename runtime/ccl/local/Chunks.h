@@ -29,8 +29,8 @@ struct Posting {
   int rank;
   CommandId id;
   optrt_collective_desc desc;
-  const float *src;
-  float *dst;
+  const void *src;
+  void *dst;
 };
 
 /// How many chunks a collective of n members has.

@@ -48,8 +48,8 @@ public:
   int size() const override { return group->size(); }
   int index() const override { return rankIndex; }
 
-  Status start(CommandId id, const optrt_collective_desc &desc,
-               const float *src, float *dst) override {
+  Status start(CommandId id, const optrt_collective_desc &desc, const void *src,
+               void *dst) override {
     if (inFlight.size() == kMaxInFlight)
       return tooManyInFlight();
     uint64_t sequence = nextSequence++;

@@ -8,6 +8,8 @@
 
 #include "LocalGroup.h"
 
+#include "optimus-support/ElementType.h"
+
 namespace optrt {
 LocalGroup::LocalGroup(int size, int spins, const ControlPlane &control)
     : numMembers(size), spins(spins), control(control) {
@@ -29,13 +31,15 @@ Status LocalGroup::checkPostings(const Slot &slot) const {
                   control.nameOf(posting.rank, posting.id), ", ",
                   collectiveName(posting.desc.kind), " from or to ",
                   posting.desc.root, " of ", posting.desc.outer, "x",
-                  posting.desc.inner);
+                  posting.desc.inner, " of ",
+                  optimus_support::toString(
+                      optimus_support::ElementType(posting.desc.type)));
   };
   for (int r = 1; r != size(); ++r) {
     const Posting &other = slot.postings[r];
     if (other.id == own.id && other.desc.kind == own.desc.kind &&
         other.desc.reduction == own.desc.reduction &&
-        other.desc.root == own.desc.root &&
+        other.desc.type == own.desc.type && other.desc.root == own.desc.root &&
         other.desc.outer == own.desc.outer &&
         other.desc.inner == own.desc.inner)
       continue;

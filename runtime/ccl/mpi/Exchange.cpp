@@ -50,7 +50,7 @@ Status Exchange::begin(Plan newPlan) {
   requests.assign(kSends + receives, MPI_REQUEST_NULL);
   segments.resize(requests.size());
   completed.resize(requests.size());
-  ringSlot = std::min(plan.segmentLength, longest);
+  ringSlot = std::min(plan.segmentLength, longest) * plan.unit.bytes;
   reserve(outgoingRing, kSends * ringSlot);
   if (!plan.place)
     reserve(incomingRing, receives * ringSlot);
@@ -68,7 +68,7 @@ int Exchange::lengthOf(int64_t count, int64_t segment) const {
       std::min(plan.segmentLength, count - segment * plan.segmentLength));
 }
 
-float *Exchange::placeOf(int request) {
+std::byte *Exchange::placeOf(int request) {
   int64_t segment = segments[request];
   if (plan.place)
     return plan.place(sourceOf(request).peer, segment * plan.segmentLength);
@@ -113,12 +113,12 @@ Status Exchange::postSends(bool &moved) {
       continue;
     auto [peer, segment] = sending[nextSend];
     int length = lengthOf(plan.sends(peer), segment);
-    const float *data =
+    const std::byte *data =
         plan.outgoing(peer, segment * plan.segmentLength, length,
                       outgoingRing.data() + request * ringSlot);
     if (!data)
       return okStatus();
-    OPTIMUS_MPI_CHECK(MPI_Isend, data, length, MPI_FLOAT, peer, plan.tag,
+    OPTIMUS_MPI_CHECK(MPI_Isend, data, length, plan.unit.type, peer, plan.tag,
                       plan.comm, &requests[request]);
     ++nextSend;
     moved = true;
@@ -132,7 +132,7 @@ Status Exchange::postReceive(int request) {
     return okStatus();
   segments[request] = source.next++;
   OPTIMUS_MPI_CHECK(MPI_Irecv, placeOf(request),
-                    lengthOf(source.count, segments[request]), MPI_FLOAT,
+                    lengthOf(source.count, segments[request]), plan.unit.type,
                     source.peer, plan.tag, plan.comm, &requests[request]);
   return okStatus();
 }

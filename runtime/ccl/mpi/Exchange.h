@@ -18,6 +18,7 @@
 
 #include "Mpi.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -25,11 +26,18 @@
 
 namespace optrt {
 
-/// The start of `buffer`, which holds `count` elements or more afterwards: it
-/// keeps its memory from one operation to the next.
-inline float *reserve(std::vector<float> &buffer, std::size_t count) {
-  if (buffer.size() < count)
-    buffer.resize(count);
+/// The elements of what moves: how many bytes one has, and MPI's type of as
+/// many.
+struct ElementUnit {
+  int64_t bytes = sizeof(float);
+  MPI_Datatype type = MPI_FLOAT;
+};
+
+/// The start of `buffer`, which holds `bytes` or more afterwards: it keeps its
+/// memory from one operation to the next.
+inline std::byte *reserve(std::vector<std::byte> &buffer, std::size_t bytes) {
+  if (buffer.size() < bytes)
+    buffer.resize(bytes);
   return buffer.data();
 }
 
@@ -39,21 +47,22 @@ public:
   struct Plan {
     MPI_Comm comm = MPI_COMM_NULL;
     int size = 1, index = 0, tag = 0;
+    ElementUnit unit;
     int64_t segmentLength = 1; ///< elements of all segments but the last
     /// Elements of what goes to a peer, and of what comes from it.
     std::function<int64_t(int peer)> sends, receives;
     /// Where elements [begin, begin + length) of what goes to `peer` are: in
     /// memory that stays as it is while the exchange lasts, or packed into
     /// `slot`. Null: they are not there yet, and it is asked again.
-    std::function<const float *(int peer, int64_t begin, int64_t length,
-                                float *slot)>
+    std::function<const std::byte *(int peer, int64_t begin, int64_t length,
+                                    std::byte *slot)>
         outgoing;
     /// Where what comes from `peer` is received from `begin` on. Without it,
     /// that is a place which the next segments take.
-    std::function<float *(int peer, int64_t begin)> place;
+    std::function<std::byte *(int peer, int64_t begin)> place;
     /// What is done with a segment that is at `data`.
     std::function<void(int peer, int64_t begin, int64_t length,
-                       const float *data)>
+                       const std::byte *data)>
         arrived;
   };
 
@@ -73,7 +82,7 @@ private:
   int64_t segmentsOf(int64_t count) const;
   int lengthOf(int64_t count, int64_t segment) const;
   Source &sourceOf(int request);
-  float *placeOf(int request);
+  std::byte *placeOf(int request);
   Status postSends(bool &moved);
   /// For the next segment of the request's source, if there is one.
   Status postReceive(int request);
@@ -88,8 +97,8 @@ private:
   std::vector<MPI_Request> requests; ///< of sends, then of each source
   std::vector<int64_t> segments;     ///< which a request is for
   std::vector<int> completed;        ///< numbers of requests
-  /// Places of segments under way, `ringSlot` elements for each.
-  std::vector<float> outgoingRing, incomingRing;
+  /// Places of segments under way, `ringSlot` bytes for each.
+  std::vector<std::byte> outgoingRing, incomingRing;
   int64_t ringSlot = 0;
 };
 

@@ -35,8 +35,8 @@ public:
   int size() const override { return members.size; }
   int index() const override { return members.index; }
 
-  Status start(CommandId id, const optrt_collective_desc &desc,
-               const float *src, float *dst) override {
+  Status start(CommandId id, const optrt_collective_desc &desc, const void *src,
+               void *dst) override {
     InFlight *free = nullptr;
     for (std::unique_ptr<InFlight> &candidate : inFlight)
       if (!candidate->used)

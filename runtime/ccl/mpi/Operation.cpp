@@ -18,13 +18,13 @@
 namespace optrt {
 namespace {
 
-/// A matrix of f32 as an MPI type. `columns` of every row are sent, rows lie
-/// `ld` apart.
+/// A matrix as an MPI type. `columns` of every row are sent, rows lie `ld`
+/// apart.
 class MatrixType {
 public:
-  MatrixType(int64_t rows, int64_t columns, int64_t ld) {
+  MatrixType(int64_t rows, int64_t columns, int64_t ld, ElementUnit unit) {
     MPI_Type_vector(static_cast<int>(rows), static_cast<int>(columns),
-                    static_cast<int>(ld), MPI_FLOAT, &type);
+                    static_cast<int>(ld), unit.type, &type);
     MPI_Type_commit(&type);
   }
   // MPI keeps a freed type until the operations that use it are complete.
@@ -69,30 +69,6 @@ void forEachRow(int64_t begin, int64_t length, int64_t inner, Body body) {
   }
 }
 
-void pack(float *packed, const float *matrix, int64_t ld, int64_t inner,
-          int64_t begin, int64_t length) {
-  forEachRow(begin, length, inner,
-             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-               std::memcpy(packed + at, matrix + row * ld + column,
-                           some * sizeof(float));
-             });
-}
-
-void unpack(float *matrix, int64_t ld, const float *packed, int64_t inner,
-            int64_t begin, int64_t length) {
-  forEachRow(begin, length, inner,
-             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-               std::memcpy(matrix + row * ld + column, packed + at,
-                           some * sizeof(float));
-             });
-}
-
-void copyMatrix(float *dst, int64_t dstLd, const float *src, int64_t srcLd,
-                int64_t outer, int64_t inner) {
-  for (int64_t row = 0; row != outer; ++row)
-    std::memcpy(dst + row * dstLd, src + row * srcLd, inner * sizeof(float));
-}
-
 Status tooLarge() {
   return internal(
       "it moves 2^31 elements or more, which MPI's counts cannot express");
@@ -100,19 +76,45 @@ Status tooLarge() {
 
 } // namespace
 
+void Operation::pack(std::byte *packed, const std::byte *matrix, int64_t ld,
+                     int64_t begin, int64_t length) const {
+  forEachRow(begin, length, desc.inner,
+             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
+               std::memcpy(packed + bytes(at),
+                           matrix + bytes(row * ld + column), bytes(some));
+             });
+}
+
+void Operation::unpack(std::byte *matrix, int64_t ld, const std::byte *packed,
+                       int64_t begin, int64_t length) const {
+  forEachRow(begin, length, desc.inner,
+             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
+               std::memcpy(matrix + bytes(row * ld + column),
+                           packed + bytes(at), bytes(some));
+             });
+}
+
+/// What this rank gives, to where it lies in the destination.
+void Operation::copyToOwn(std::byte *block) const {
+  for (int64_t row = 0; row != desc.outer; ++row)
+    std::memcpy(block + bytes(row * desc.dst_ld),
+                src + bytes(row * desc.src_ld), bytes(desc.inner));
+}
+
 Status Operation::begin(const Members &newMembers, int newTag,
                         const optrt_collective_desc &newDesc,
-                        const float *newSrc, float *newDst) {
+                        const void *newSrc, void *newDst) {
   members = newMembers;
   desc = newDesc;
-  src = newSrc;
-  dst = newDst;
+  src = static_cast<const std::byte *>(newSrc);
+  dst = static_cast<std::byte *>(newDst);
+  unit = desc.type == OPTRT_F32 ? ElementUnit() : ElementUnit{2, MPI_UINT16_T};
   tag = newTag;
   hasResult = handsOn = false;
   done = count() == 0 || members.size == 1;
   bool isRoot = desc.kind == OPTRT_BROADCAST && members.index == desc.root;
   if ((isRoot || members.size == 1) && dst && dst != src)
-    copyMatrix(dst, desc.dst_ld, src, desc.src_ld, desc.outer, desc.inner);
+    copyToOwn(dst);
   if (done)
     return okStatus();
   switch (desc.kind) {
@@ -121,22 +123,32 @@ Status Operation::begin(const Members &newMembers, int newTag,
   case OPTRT_ALL_GATHER:
     return beginAllGather();
   case OPTRT_REDUCE:
-    if (count() >= kChainElements)
+    // Along the chain go sums so far, which are f32.
+    if (count() >= kChainElements && desc.type == OPTRT_F32)
       return beginChainReduce();
   }
   return beginReduction();
 }
 
+/// Places of the segments of a pipeline, which take turns in a buffer.
+std::function<std::byte *(int64_t)>
+Operation::placesInRing(std::vector<std::byte> &buffer,
+                        int64_t segmentLength) const {
+  const int64_t length = bytes(segmentLength);
+  return [ring = reserve(buffer, Pipeline::kWindow * length),
+          length](int64_t k) { return ring + k % Pipeline::kWindow * length; };
+}
+
 Status Operation::beginBroadcast() {
   const int n = members.size, index = members.index;
   bool isRoot = index == desc.root;
-  float *matrix = isRoot ? const_cast<float *>(src) : dst;
+  std::byte *matrix = isRoot ? const_cast<std::byte *>(src) : dst;
   int64_t ld = isRoot ? desc.src_ld : desc.dst_ld;
   if (count() < kChainElements || !members.chainBroadcast) {
     if (desc.outer * ld > INT_MAX)
       return tooLarge();
     stage = Stage::Library;
-    MatrixType type(desc.outer, desc.inner, ld);
+    MatrixType type(desc.outer, desc.inner, ld, unit);
     OPTIMUS_MPI_CHECK(MPI_Ibcast, matrix, 1, type, desc.root, members.comm,
                       &request);
     return okStatus();
@@ -145,6 +157,7 @@ Status Operation::beginBroadcast() {
   stage = Stage::Chain;
   Pipeline::Plan plan;
   plan.comm = members.comm;
+  plan.unit = unit;
   plan.fromTag = plan.toTag = tag;
   if (!isRoot)
     plan.from = (index + n - 1) % n;
@@ -156,21 +169,17 @@ Status Operation::beginBroadcast() {
       n == 2 ? std::min<int64_t>(count(), INT_MAX) : segmentLength(count());
   if (isDense(ld)) {
     plan.inRing = false;
-    plan.place = [matrix, length = plan.segmentLength](int64_t k) {
+    plan.place = [matrix, length = bytes(plan.segmentLength)](int64_t k) {
       return matrix + k * length;
     };
-    plan.process = [](int64_t, int64_t, float *) { return true; };
+    plan.process = [](int64_t, int64_t, std::byte *) { return true; };
   } else {
-    float *ring = reserve(received, Pipeline::kWindow * plan.segmentLength);
-    plan.place = [ring, length = plan.segmentLength](int64_t k) {
-      return ring + k % Pipeline::kWindow * length;
-    };
-    plan.process = [=, inner = desc.inner](int64_t begin, int64_t length,
-                                           float *data) {
+    plan.place = placesInRing(received, plan.segmentLength);
+    plan.process = [=, this](int64_t begin, int64_t length, std::byte *data) {
       if (isRoot)
-        pack(data, matrix, ld, inner, begin, length);
+        pack(data, matrix, ld, begin, length);
       else
-        unpack(matrix, ld, data, inner, begin, length);
+        unpack(matrix, ld, data, begin, length);
       return true;
     };
   }
@@ -194,24 +203,23 @@ Status Operation::beginChainReduce() {
   plan.toTag = index == last ? tag + 1 : tag;
   plan.count = count();
   plan.segmentLength = segmentLength(count());
-  float *ring = reserve(received, Pipeline::kWindow * plan.segmentLength);
-  plan.place = [ring, length = plan.segmentLength](int64_t k) {
-    return ring + k % Pipeline::kWindow * length;
-  };
+  plan.place = placesInRing(received, plan.segmentLength);
   bool keeps = index == last && desc.root == last;
-  plan.process = [this, keeps](int64_t begin, int64_t length, float *data) {
+  plan.process = [this, keeps](int64_t begin, int64_t length, std::byte *data) {
     if (members.index == 0) {
-      pack(data, src, desc.src_ld, desc.inner, begin, length);
+      pack(data, src, desc.src_ld, begin, length);
       return true;
     }
     // `data` holds the sum of all ranks before this one.
+    auto *sums = reinterpret_cast<float *>(data);
+    const auto *own = reinterpret_cast<const float *>(src);
     forEachRow(begin, length, desc.inner,
                [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-                 accumulate(desc.reduction, data + at,
-                            src + row * desc.src_ld + column, some);
+                 accumulate(desc.reduction, sums + at,
+                            own + row * desc.src_ld + column, some);
                });
     if (keeps)
-      unpack(dst, desc.dst_ld, data, desc.inner, begin, length);
+      unpack(dst, desc.dst_ld, data, begin, length);
     return true;
   };
   int64_t length = plan.segmentLength;
@@ -225,14 +233,11 @@ Status Operation::beginChainReduce() {
     arriving.fromTag = tag + 1;
     arriving.count = count();
     arriving.segmentLength = length;
-    float *results = reserve(packed, Pipeline::kWindow * length);
-    arriving.place = [results, length](int64_t k) {
-      return results + k % Pipeline::kWindow * length;
-    };
+    arriving.place = placesInRing(packed, length);
     // What arrives contains this rank's part, so that was read before and may
     // be overwritten in place.
-    arriving.process = [this](int64_t begin, int64_t some, float *data) {
-      unpack(dst, desc.dst_ld, data, desc.inner, begin, some);
+    arriving.process = [this](int64_t begin, int64_t some, std::byte *data) {
+      unpack(dst, desc.dst_ld, data, begin, some);
       return true;
     };
     result.begin(std::move(arriving));
@@ -263,33 +268,34 @@ Exchange::Plan Operation::exchangePlan() const {
   plan.size = members.size;
   plan.index = members.index;
   plan.tag = tag;
+  plan.unit = unit;
   plan.segmentLength = kExchangeSegment;
   return plan;
 }
 
 Status Operation::beginAllGather() {
   stage = Stage::Exchange;
-  const int64_t inner = desc.inner;
-  auto block = [this](int r) { return dst + r * desc.inner; };
-  copyMatrix(block(members.index), desc.dst_ld, src, desc.src_ld, desc.outer,
-             inner);
-  const float *own = src;
+  auto block = [this](int r) { return dst + bytes(r * desc.inner); };
+  copyToOwn(block(members.index));
+  const std::byte *own = src;
   if (!isDense(desc.src_ld)) {
-    float *copy = reserve(packed, count());
-    pack(copy, src, desc.src_ld, inner, 0, count());
+    std::byte *copy = reserve(packed, bytes(count()));
+    pack(copy, src, desc.src_ld, 0, count());
     own = copy;
   }
   Exchange::Plan plan = exchangePlan();
   plan.sends = plan.receives = [this](int) { return count(); };
-  plan.outgoing = [own](int, int64_t begin, int64_t, float *) {
-    return own + begin;
+  plan.outgoing = [this, own](int, int64_t begin, int64_t, std::byte *) {
+    return own + bytes(begin);
   };
   if (desc.outer == 1)
-    plan.place = [block](int r, int64_t begin) { return block(r) + begin; };
+    plan.place = [this, block](int r, int64_t begin) {
+      return block(r) + bytes(begin);
+    };
   plan.arrived = [this, block](int r, int64_t begin, int64_t length,
-                               const float *data) {
+                               const std::byte *data) {
     if (desc.outer != 1)
-      unpack(block(r), desc.dst_ld, data, desc.inner, begin, length);
+      unpack(block(r), desc.dst_ld, data, begin, length);
   };
   OPTRT_RETURN_IF_ERROR(exchange.begin(std::move(plan)));
   return advance();
@@ -299,29 +305,31 @@ Status Operation::beginReduction() {
   stage = Stage::Exchange;
   const int index = members.index;
   const Part mine = partOf(index);
-  reserve(packed, mine.length);
+  reserve(packed, bytes(mine.length));
   slotLength = isOneRound() ? count() : mine.length;
-  reserve(received, members.size * slotLength);
+  reserve(received, bytes(members.size * slotLength));
   // In one round, what this rank adds is also what all others get; in place, it
   // may not be read from `src` once the result is there.
-  float *own = slotOf(index);
-  pack(own, src + mine.offset, desc.src_ld, desc.inner, mine.begin, slotLength);
+  std::byte *own = slotOf(index);
+  pack(own, src + bytes(mine.offset), desc.src_ld, mine.begin, slotLength);
   Exchange::Plan plan = exchangePlan();
   plan.sends = [this](int r) { return partOf(r).length; };
   plan.receives = [mine](int) { return mine.length; };
   plan.outgoing = [this, own](int r, int64_t begin, int64_t length,
-                              float *slot) -> const float * {
+                              std::byte *slot) -> const std::byte * {
     if (isOneRound())
-      return own + begin;
+      return own + bytes(begin);
     const Part part = partOf(r);
-    pack(slot, src + part.offset, desc.src_ld, desc.inner, part.begin + begin,
+    pack(slot, src + bytes(part.offset), desc.src_ld, part.begin + begin,
          length);
     return slot;
   };
-  plan.place = [this](int r, int64_t begin) { return slotOf(r) + begin; };
+  plan.place = [this](int r, int64_t begin) {
+    return slotOf(r) + bytes(begin);
+  };
   missing.assign(mine.length / kExchangeSegment + 1, members.size - 1);
   numReduced = 0;
-  plan.arrived = [this](int, int64_t begin, int64_t, const float *) {
+  plan.arrived = [this](int, int64_t begin, int64_t, const std::byte *) {
     --missing[begin / kExchangeSegment];
     reduceArrived();
   };
@@ -343,20 +351,20 @@ Status Operation::beginHandingOn() {
   plan.receives = [this, wants = wantsResult(index)](int r) {
     return wants ? partOf(r).length : 0;
   };
-  plan.outgoing = [this](int, int64_t begin, int64_t length, float *) {
-    return begin + length <= numReduced ? packed.data() + begin : nullptr;
+  plan.outgoing = [this](int, int64_t begin, int64_t length, std::byte *) {
+    return begin + length <= numReduced ? packed.data() + bytes(begin)
+                                        : nullptr;
   };
   // In place, what a receive is posted for would still be read.
   bool straight = isDense(desc.dst_ld) && src != dst;
   if (straight)
     plan.place = [this](int r, int64_t begin) {
-      return dst + partOf(r).begin + begin;
+      return dst + bytes(partOf(r).begin + begin);
     };
   plan.arrived = [this, straight](int r, int64_t begin, int64_t length,
-                                  const float *data) {
+                                  const std::byte *data) {
     if (!straight)
-      unpack(dst, desc.dst_ld, data, desc.inner, partOf(r).begin + begin,
-             length);
+      unpack(dst, desc.dst_ld, data, partOf(r).begin + begin, length);
   };
   return handing.begin(std::move(plan));
 }
@@ -367,15 +375,21 @@ void Operation::reduceArrived() {
   while (numReduced != mine.length &&
          missing[numReduced / kExchangeSegment] == 0) {
     int64_t length = std::min(kExchangeSegment, mine.length - numReduced);
-    float *sum = packed.data() + numReduced;
-    for (int64_t begin = 0; begin < length; begin += kReductionBlock)
-      reduceBlock(
-          desc.reduction, members.size,
-          [&](int r) { return slotOf(r) + numReduced + begin; }, sum + begin,
-          std::min<int64_t>(kReductionBlock, length - begin));
+    std::byte *sum = packed.data() + bytes(numReduced);
+    withElement(desc.type, [&](auto element) {
+      using T = decltype(element);
+      for (int64_t begin = 0; begin < length; begin += kReductionBlock)
+        reduceBlock(
+            desc.reduction, members.size,
+            [&](int r) {
+              return reinterpret_cast<const T *>(slotOf(r)) + numReduced +
+                     begin;
+            },
+            reinterpret_cast<T *>(sum) + begin,
+            std::min<int64_t>(kReductionBlock, length - begin));
+    });
     if (wantsResult(members.index))
-      unpack(dst, desc.dst_ld, sum, desc.inner, mine.begin + numReduced,
-             length);
+      unpack(dst, desc.dst_ld, sum, mine.begin + numReduced, length);
     numReduced += length;
   }
 }

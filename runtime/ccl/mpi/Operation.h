@@ -11,9 +11,10 @@
 //
 //  broadcast       small, or among ranks of one host: MPI's; large: along the
 //                  chain root, root + 1, ...
-//  reduce          small: everything to the root; middle: each rank reduces a
-//                  part, the root gathers; large: along the chain 0, 1, ...,
-//                  n - 1, each rank adding its own, and from there to the root
+//  reduce          small: everything to the root; middle, and all that is
+//                  narrow: each rank reduces a part, the root gathers; large:
+//                  along the chain 0, 1, ..., n - 1, each rank adding its own,
+//                  and from there to the root
 //  all_reduce      small: everything to everybody; else each rank reduces a
 //                  part and hands it to all, both at the rate of a link
 //  all_gather      every rank sends its own to all others
@@ -47,8 +48,8 @@ public:
   /// Posts what can be sent at once. `newTag` tells apart operations that are
   /// in flight on a communicator at the same time, with the number after it.
   Status begin(const Members &newMembers, int newTag,
-               const optrt_collective_desc &newDesc, const float *newSrc,
-               float *newDst);
+               const optrt_collective_desc &newDesc, const void *newSrc,
+               void *newDst);
 
   /// Does what can be done without waiting; sets isDone().
   Status advance();
@@ -72,7 +73,18 @@ private:
   Exchange::Plan exchangePlan() const;
   Part partOf(int r) const;
   /// Where what rank r adds to this rank's part is.
-  float *slotOf(int r) { return received.data() + r * slotLength; }
+  std::byte *slotOf(int r) { return received.data() + bytes(r * slotLength); }
+  /// Of some elements.
+  int64_t bytes(int64_t elements) const { return elements * unit.bytes; }
+  /// Copies elements [begin, begin + length) of a matrix with `inner` columns
+  /// out of it, and into it.
+  void pack(std::byte *packed, const std::byte *matrix, int64_t ld,
+            int64_t begin, int64_t length) const;
+  void unpack(std::byte *matrix, int64_t ld, const std::byte *packed,
+              int64_t begin, int64_t length) const;
+  void copyToOwn(std::byte *block) const;
+  std::function<std::byte *(int64_t)>
+  placesInRing(std::vector<std::byte> &buffer, int64_t segmentLength) const;
   bool wantsResult(int r) const;
   bool isOneRound() const;
   /// Whether the matrix has no gaps between rows.
@@ -81,8 +93,9 @@ private:
 
   Members members{};
   optrt_collective_desc desc{};
-  const float *src = nullptr;
-  float *dst = nullptr;
+  const std::byte *src = nullptr;
+  std::byte *dst = nullptr;
+  ElementUnit unit;
   Stage stage = Stage::Exchange;
   bool done = true;
   int tag = 0;
@@ -97,7 +110,7 @@ private:
   int64_t numReduced = 0;   ///< elements of it
   int64_t slotLength = 0;
   // Kept between uses: fresh pages are slow.
-  std::vector<float> packed, received;
+  std::vector<std::byte> packed, received;
 };
 
 } // namespace optrt

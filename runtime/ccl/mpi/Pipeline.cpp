@@ -47,7 +47,7 @@ Status Pipeline::receive(bool &moved) {
              isFree(posted);
            ++posted)
         OPTIMUS_MPI_CHECK(MPI_Irecv, plan.place(posted), lengthOf(posted),
-                          MPI_FLOAT, plan.from, plan.fromTag, plan.comm,
+                          plan.unit.type, plan.from, plan.fromTag, plan.comm,
                           &receives[posted % kWindow]);
       if (processed == posted)
         return okStatus();
@@ -72,7 +72,7 @@ Status Pipeline::receive(bool &moved) {
 Status Pipeline::send(bool &moved) {
   for (; started < processed && started < sent + kWindow; ++started)
     OPTIMUS_MPI_CHECK(MPI_Isend, plan.place(started), lengthOf(started),
-                      MPI_FLOAT, plan.to, plan.toTag, plan.comm,
+                      plan.unit.type, plan.to, plan.toTag, plan.comm,
                       &sends[started % kWindow]);
   while (sent < started) {
     int left = 0;

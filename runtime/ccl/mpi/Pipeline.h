@@ -15,7 +15,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_PIPELINE_H
 #define OPTIMUS_RUNTIME_CCL_MPI_PIPELINE_H
 
-#include "Mpi.h"
+#include "Exchange.h"
 
 #include <array>
 #include <cstdint>
@@ -36,15 +36,16 @@ public:
     MPI_Comm comm = MPI_COMM_NULL;
     int from = kNobody, fromTag = 0;
     int to = kNobody, toTag = 0;
+    ElementUnit unit;
     int64_t count = 0;         ///< elements of the tensor
     int64_t segmentLength = 1; ///< elements of all segments but the last
     /// Where segment k is received to and sent from. If `inRing`, that is its
     /// place only until segment k + kWindow takes it.
-    std::function<float *(int64_t k)> place;
+    std::function<std::byte *(int64_t k)> place;
     bool inRing = true;
     /// What is done with a segment between receiving and sending it: elements
     /// [begin, begin + length) of the tensor at `place(k)`. False: not yet.
-    std::function<bool(int64_t begin, int64_t length, float *data)> process;
+    std::function<bool(int64_t begin, int64_t length, std::byte *data)> process;
   };
 
   void begin(Plan newPlan);

@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus-runtime/World.h"
+#include "optimus-support/BFloat16.h"
+#include "optimus-support/Float16.h"
 
 #include <gtest/gtest.h>
 
@@ -83,14 +85,62 @@ std::vector<Mesh> largestMeshesOfThisJob() {
 struct Kind {
   std::string name;
   int32_t kind, reduction;
+  int32_t type = OPTRT_F32;
 };
 
 struct Shape {
   int64_t outer, inner;
 };
 
+/// Numbers of an element type in memory.
+class Numbers {
+public:
+  void assign(int32_t newType, int64_t count, float value) {
+    type = newType;
+    bytes.resize(count * width());
+    for (int64_t i = 0; i != count; ++i)
+      set(i, value);
+  }
+  float operator[](int64_t i) const {
+    if (type == OPTRT_F32) {
+      float value;
+      std::memcpy(&value, &bytes[i * 4], 4);
+      return value;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, &bytes[i * 2], 2);
+    return type == OPTRT_BF16 ? optimus_support::fromBFloat16(bits)
+                              : optimus_support::fromFloat16(bits);
+  }
+  void set(int64_t i, float value) {
+    if (type == OPTRT_F32) {
+      std::memcpy(&bytes[i * 4], &value, 4);
+      return;
+    }
+    const uint16_t bits = type == OPTRT_BF16
+                              ? optimus_support::toBFloat16(value)
+                              : optimus_support::toFloat16(value);
+    std::memcpy(&bytes[i * 2], &bits, 2);
+  }
+  void *data() { return bytes.data(); }
+
+private:
+  int64_t width() const { return type == OPTRT_F32 ? 4 : 2; }
+
+  int32_t type = OPTRT_F32;
+  std::vector<std::byte> bytes;
+};
+
+/// A number as an element type has it.
+float rounded(int32_t type, float value) {
+  Numbers one;
+  one.assign(type, 1, value);
+  return one[0];
+}
+
 /// A number that depends on who holds it where. The magnitudes differ by up to
-/// 2^20, so that a sum in any other order rounds differently.
+/// 2^20, so that a sum in any other order rounds differently. f16 has them as
+/// well, but not sums of the largest; so all are smaller there.
 float element(int rank, int64_t row, int64_t column) {
   uint32_t h = uint32_t(rank) * 73856093u ^ uint32_t(row) * 19349663u ^
                uint32_t(column) * 83492791u;
@@ -99,8 +149,13 @@ float element(int rank, int64_t row, int64_t column) {
   float mantissa = static_cast<float>(h >> 8) / (1 << 23) - 1.0f;
   return mantissa * static_cast<float>(1 << h % 20);
 }
+float element(int32_t type, int rank, int64_t row, int64_t column) {
+  return rounded(type, element(rank, row, column) *
+                           (type == OPTRT_F16 ? 0x1p-8f : 1.0f));
+}
 
-constexpr float kUntouched = -12345.0f;
+/// A number that every type has.
+constexpr float kUntouched = -12288.0f;
 
 std::optional<World> theWorld;
 
@@ -165,7 +220,7 @@ protected:
     std::vector<int> members;
     uint32_t id;
     optrt_collective_desc desc;
-    std::vector<float> source, destination;
+    Numbers source, destination;
     int64_t srcColumns, dstColumns;
     bool inPlace;
 
@@ -174,7 +229,7 @@ protected:
       Status status = comm.wait({id});
       ASSERT_TRUE(status.ok()) << status.message();
       int n = test->n;
-      const std::vector<float> &result = inPlace ? source : destination;
+      const Numbers &result = inPlace ? source : destination;
       int64_t ld = inPlace ? desc.src_ld : desc.dst_ld;
       bool receives = desc.kind != OPTRT_REDUCE || index == root;
       for (int64_t row = 0; row != desc.outer; ++row)
@@ -184,7 +239,7 @@ protected:
                                ? test->expected(*this, row, column)
                                : kUntouched;
           if (inPlace && !receives && column < srcColumns)
-            expected = element(rank, row, column);
+            expected = element(desc.type, rank, row, column);
           ASSERT_EQ(std::memcmp(&found, &expected, sizeof(float)), 0)
               << "rank " << rank << " row " << row << " column " << column
               << ": expected " << expected << ", found " << found << ", n " << n
@@ -195,7 +250,7 @@ protected:
       for (int64_t row = 0; row != desc.outer; ++row)
         for (int64_t column = 0; column != srcColumns; ++column)
           ASSERT_EQ(source[row * desc.src_ld + column],
-                    element(rank, row, column))
+                    element(desc.type, rank, row, column))
               << "the source was changed";
     }
   };
@@ -223,17 +278,20 @@ protected:
                 shape.outer,
                 shape.inner,
                 run.srcColumns + srcGap,
-                inPlace ? run.srcColumns + srcGap : run.dstColumns + dstGap};
-    run.source.assign(shape.outer * run.desc.src_ld, kUntouched);
+                inPlace ? run.srcColumns + srcGap : run.dstColumns + dstGap,
+                kind.type};
+    run.source.assign(kind.type, shape.outer * run.desc.src_ld, kUntouched);
     for (int64_t row = 0; row != shape.outer; ++row)
       for (int64_t column = 0; column != run.srcColumns; ++column)
-        run.source[row * run.desc.src_ld + column] = element(rank, row, column);
-    run.destination.assign(shape.outer * run.desc.dst_ld, kUntouched);
+        run.source.set(row * run.desc.src_ld + column,
+                       element(kind.type, rank, row, column));
+    run.destination.assign(kind.type, shape.outer * run.desc.dst_ld,
+                           kUntouched);
 
     // What model_abi.h allows to be null is null.
     bool isRoot = run.index == root;
-    const float *src = run.source.data();
-    float *dst = inPlace ? run.source.data() : run.destination.data();
+    const void *src = run.source.data();
+    void *dst = inPlace ? run.source.data() : run.destination.data();
     if (kind.kind == OPTRT_BROADCAST && !isRoot)
       src = nullptr;
     if (kind.kind == OPTRT_REDUCE && !isRoot)
@@ -246,7 +304,7 @@ protected:
   /// The element that the definition in model_abi.h gives.
   float expected(const Running &run, int64_t row, int64_t column) const {
     auto from = [&](int index, int64_t col) {
-      return element(run.members[index], row, col);
+      return element(run.desc.type, run.members[index], row, col);
     };
     int64_t inner = run.desc.inner;
     switch (run.desc.kind) {
@@ -265,7 +323,8 @@ protected:
       result = run.desc.reduction == OPTRT_SUM
                    ? result + from(index, column)
                    : std::max(result, from(index, column));
-    return result;
+    // Added up in f32, whatever the type, and rounded once.
+    return rounded(run.desc.type, result);
   }
 
   World *world;
@@ -341,19 +400,39 @@ TEST_P(CollectivesTest, ManyInFlightOneAfterAnother) {
   });
 }
 
+/// These and, but for maxima, the same in bf16.
+std::vector<Kind> withNarrow(std::vector<Kind> kinds) {
+  for (size_t i = 0, count = kinds.size(); i != count; ++i) {
+    Kind narrow = kinds[i];
+    if (narrow.reduction != OPTRT_SUM)
+      continue;
+    narrow.name += "BF16";
+    narrow.type = OPTRT_BF16;
+    kinds.push_back(narrow);
+  }
+  return kinds;
+}
+
 std::vector<Kind> kindsInPlace() {
-  return {{"Broadcast", OPTRT_BROADCAST, OPTRT_SUM},
-          {"Reduce", OPTRT_REDUCE, OPTRT_SUM},
-          {"ReduceMax", OPTRT_REDUCE, OPTRT_MAX},
-          {"AllReduce", OPTRT_ALL_REDUCE, OPTRT_SUM},
-          {"AllReduceMax", OPTRT_ALL_REDUCE, OPTRT_MAX}};
+  std::vector<Kind> kinds =
+      withNarrow({{"Broadcast", OPTRT_BROADCAST, OPTRT_SUM},
+                  {"Reduce", OPTRT_REDUCE, OPTRT_SUM},
+                  {"ReduceMax", OPTRT_REDUCE, OPTRT_MAX},
+                  {"AllReduce", OPTRT_ALL_REDUCE, OPTRT_SUM},
+                  {"AllReduceMax", OPTRT_ALL_REDUCE, OPTRT_MAX}});
+  kinds.push_back(
+      {"AllReduceMaxBF16", OPTRT_ALL_REDUCE, OPTRT_MAX, OPTRT_BF16});
+  kinds.push_back({"AllReduceF16", OPTRT_ALL_REDUCE, OPTRT_SUM, OPTRT_F16});
+  return kinds;
 }
 
 std::vector<Kind> allKinds() {
   std::vector<Kind> kinds = kindsInPlace();
-  kinds.push_back({"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM});
-  kinds.push_back({"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM});
-  kinds.push_back({"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX});
+  for (const Kind &kind :
+       withNarrow({{"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM},
+                   {"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM},
+                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX}}))
+    kinds.push_back(kind);
   return kinds;
 }
 

@@ -102,7 +102,8 @@ TEST(World, JoinsCollectivesWithAnotherControlPlane) {
   for (int rank = 0; rank != 3; ++rank)
     threads.emplace_back([&, rank] {
       Communicator &comm = world.collectives->communicator(rank, 0);
-      optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1};
+      optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1,
+                                 OPTRT_F32};
       EXPECT_TRUE(comm.start({0}, desc, &values[rank], &values[rank]).ok());
       EXPECT_TRUE(comm.wait({0}).ok());
     });

@@ -341,10 +341,18 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Foreign{"Value", "no fill with anything but zeros",
                 [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
-        Foreign{"Type", "no copy of bf16",
+        Foreign{"Type", "no collective of f64",
                 [](FunctionWriter &f, View memory) {
-                  f.copy(bytesOf(f, memory, program::ElementType::BF16, 0),
-                         bytesOf(f, memory, program::ElementType::BF16, 32));
+                  CollectiveT all;
+                  all.wire = all.accumulation = program::ElementType::F64;
+                  memory.type = program::ElementType::F64;
+                  reduce(f, memory, std::move(all));
+                }},
+        Foreign{"Sum", "no collective that adds in f64",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT all;
+                  all.accumulation = program::ElementType::F64;
+                  reduce(f, memory, std::move(all));
                 }},
         Foreign{"Product", "no product of f16",
                 [](FunctionWriter &f, View memory) {

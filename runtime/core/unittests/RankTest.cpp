@@ -35,6 +35,8 @@ TEST(CollectiveBytes, FollowTheRule) {
   desc.kind = OPTRT_REDUCE_SCATTER;
   EXPECT_EQ(collectiveBytes(desc, 4), 3 * 4 * kBlock);
   EXPECT_EQ(collectiveBytes(desc, 1), 0);
+  desc.type = OPTRT_BF16;
+  EXPECT_EQ(collectiveBytes(desc, 4), 3 * 4 * kBlock / 2);
 }
 
 /// One rank of a mesh row:1,col:1.
@@ -60,7 +62,8 @@ protected:
 };
 
 TEST_F(RankTest, CountsByAxis) {
-  ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 1, 0, 1, 4, 4, 4}).ok());
+  ASSERT_TRUE(
+      start({OPTRT_ALL_REDUCE, OPTRT_SUM, 1, 0, 1, 4, 4, 4, OPTRT_F32}).ok());
   ASSERT_TRUE(wait(5).ok());
   EXPECT_EQ(values[8 + 2], 3);
   EXPECT_EQ(rank->traffic[0].messages, 0);
@@ -96,7 +99,8 @@ TEST_F(RankTest, OverlappingFlightsCountOnce) {
 TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
   for (int i = 0; i != 20; ++i) {
     // Small: it is complete before its start returns, and the wait comes after.
-    ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}).ok());
+    ASSERT_TRUE(
+        start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4, OPTRT_F32}).ok());
     ASSERT_TRUE(wait(5).ok());
   }
   for (const CommunicationTime &time : rank->communicationTimes())
@@ -107,7 +111,8 @@ TEST_F(RankTest, NoMoreIsExposedThanIsInFlight) {
 TEST_F(RankTest, WhoWatchesSeesTheFunctionsCommand) {
   EXPECT_EQ(rank->activity.command.load(), CommandId());
   rank->function = 2;
-  ASSERT_TRUE(start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4}).ok());
+  ASSERT_TRUE(
+      start({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4, OPTRT_F32}).ok());
   EXPECT_EQ(rank->activity.command.load(), (CommandId{5, 2}));
   EXPECT_EQ(rank->activity.waitingCommand.load(), (CommandId{5, 2}));
   ASSERT_TRUE(wait(5).ok());
@@ -117,7 +122,7 @@ TEST_F(RankTest, WhoWatchesSeesTheFunctionsCommand) {
 }
 
 TEST_F(RankTest, AFailedCollectiveIsNamed) {
-  Status status = start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4});
+  Status status = start({77, OPTRT_SUM, 0, 0, 1, 4, 4, 4, OPTRT_F32});
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_THAT(status.message(),
               HasSubstr("rank 0, command 5 (collective start): unknown kind"));
@@ -146,21 +151,25 @@ INSTANTIATE_TEST_SUITE_P(
     Bad, RankDescriptors,
     testing::Values(
         BadDescriptor{"Axis",
-                      {OPTRT_BROADCAST, OPTRT_SUM, 2, 0, 1, 4, 4, 4},
+                      {OPTRT_BROADCAST, OPTRT_SUM, 2, 0, 1, 4, 4, 4, OPTRT_F32},
                       "mesh axis 2"},
-        BadDescriptor{
-            "Root", {OPTRT_BROADCAST, OPTRT_SUM, 0, 1, 1, 4, 4, 4}, "root 1"},
+        BadDescriptor{"Root",
+                      {OPTRT_BROADCAST, OPTRT_SUM, 0, 1, 1, 4, 4, 4, OPTRT_F32},
+                      "root 1"},
         BadDescriptor{"Reduction",
-                      {OPTRT_REDUCE, 9, 0, 0, 1, 4, 4, 4},
+                      {OPTRT_REDUCE, 9, 0, 0, 1, 4, 4, 4, OPTRT_F32},
                       "unknown reduction 9"},
         BadDescriptor{"Size",
-                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, -4, 4, 4},
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, -4, 4, 4, OPTRT_F32},
                       "negative size"},
+        BadDescriptor{"Type",
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 4, OPTRT_I32},
+                      "elements of type 4; expected f32, bf16 or f16"},
         BadDescriptor{"Source",
-                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 3, 4},
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 3, 4, OPTRT_F32},
                       "source is null or its leading dimension 3"},
         BadDescriptor{"Destination",
-                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 3},
+                      {OPTRT_REDUCE, OPTRT_SUM, 0, 0, 1, 4, 4, 3, OPTRT_F32},
                       "destination is null or its leading dimension 3"}),
     [](const auto &info) { return info.param.name; });
 

@@ -84,8 +84,8 @@ public:
       kernel(0, desc.extent, args);
     return optrt::okStatus();
   }
-  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
-              float *) override {
+  Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+              void *) override {
     return note(
         optrt::concat(src ? "copy " : "zeros ", desc.rows, "x", desc.cols),
         queue);

@@ -23,7 +23,7 @@ using namespace optrt;
 namespace {
 
 /// Copies of fewer elements than this are not worth waking a thread for.
-constexpr int64_t parallelCopyElements = 1 << 16;
+constexpr int64_t parallelCopyBytes = 4 << 16;
 
 Status checkAttention(const optrt_attention_desc &d, bool pointers) {
   if (d.batch < 0 || d.seq < 0 || d.heads < 0 || d.kv_heads < 1 ||
@@ -158,16 +158,17 @@ Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
   return okStatus();
 }
 
-Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const float *src,
-                       float *dst) {
+Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const void *src,
+                       void *dst) {
   int64_t rows = desc.rows, cols = desc.cols;
   int64_t srcLd = src ? desc.src_ld : cols, dstLd = desc.dst_ld;
-  if (rows < 0 || cols < 0 || (rows > 1 && (srcLd < cols || dstLd < cols)))
+  if (rows < 0 || cols < 0 || desc.element_bytes < 1 ||
+      (rows > 1 && (srcLd < cols || dstLd < cols)))
     return invalidArgument(concat(
-        "copy expects sizes >= 0 and leading dimensions of at least one row; "
-        "found ",
-        rows, " x ", cols, " with leading dimensions ", desc.src_ld, " and ",
-        dstLd));
+        "copy expects sizes >= 0, elements of bytes and leading dimensions of "
+        "at least one row; found ",
+        rows, " x ", cols, " of ", desc.element_bytes,
+        " bytes with leading dimensions ", desc.src_ld, " and ", dstLd));
   if (rows == 0 || cols == 0)
     return okStatus();
   if (!dst)
@@ -176,19 +177,25 @@ Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const float *src,
     cols *= rows;
     rows = 1;
   }
-  int64_t elements = rows * cols;
+  // From here on in bytes: elements of all types are alike.
+  const auto *from = static_cast<const std::byte *>(src);
+  auto *into = static_cast<std::byte *>(dst);
+  cols *= desc.element_bytes;
+  srcLd *= desc.element_bytes;
+  dstLd *= desc.element_bytes;
+  int64_t bytes = rows * cols;
   int64_t tasks =
-      std::min<int64_t>(impl->team.size(), elements / parallelCopyElements);
-  // Split by elements, so that one long row is shared too.
-  impl->team.split(elements, tasks, [&](int64_t begin, int64_t end) {
+      std::min<int64_t>(impl->team.size(), bytes / parallelCopyBytes);
+  // Split by bytes, so that one long row is shared too.
+  impl->team.split(bytes, tasks, [&](int64_t begin, int64_t end) {
     while (begin < end) {
       int64_t row = begin / cols, col = begin % cols;
       int64_t count = std::min(cols - col, end - begin);
-      float *to = dst + row * dstLd + col;
+      std::byte *to = into + row * dstLd + col;
       if (src)
-        std::memcpy(to, src + row * srcLd + col, count * sizeof(float));
+        std::memcpy(to, from + row * srcLd + col, count);
       else
-        std::memset(to, 0, count * sizeof(float));
+        std::memset(to, 0, count);
       begin += count;
     }
   });

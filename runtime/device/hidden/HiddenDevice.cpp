@@ -245,11 +245,16 @@ Status HiddenDevice::launch(Queue queue, const optrt_launch_desc &desc,
 }
 
 Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
-                          const float *src, float *dst) {
+                          const void *src, void *dst) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
-    const float *from = at(src, desc.rows, desc.cols, desc.src_ld);
-    float *to = at(dst, desc.rows, desc.cols, desc.dst_ld);
+    auto touched = [&](int64_t ld) {
+      const int64_t elements =
+          desc.rows > 0 ? (desc.rows - 1) * ld + desc.cols : 0;
+      return elements * desc.element_bytes;
+    };
+    const void *from = at.bytes(src, touched(desc.src_ld));
+    void *to = at.bytes(dst, touched(desc.dst_ld));
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->copy(kCompute, desc, from, to);
   });

@@ -57,8 +57,8 @@ public:
               const float *extra) override;
   Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args) override;
-  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
-              float *dst) override;
+  Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+              void *dst) override;
   Status attention(Queue queue, const optrt_attention_desc &desc,
                    const float *q, const float *k, const float *v,
                    const int32_t *lengths, float *out, float *lse) override;

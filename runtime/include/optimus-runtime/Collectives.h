@@ -52,7 +52,7 @@ public:
   /// Starts the collective `id`. The descriptor is copied, the buffers are
   /// borrowed until the wait returns.
   virtual Status start(CommandId id, const optrt_collective_desc &desc,
-                       const float *src, float *dst) = 0;
+                       const void *src, void *dst) = 0;
 
   /// Waits for the collective that was started under `id`: its destination is
   /// complete and its source may be reused. Fails when another rank failed.

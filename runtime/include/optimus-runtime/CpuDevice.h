@@ -70,8 +70,8 @@ public:
               const float *extra) override;
   Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args) override;
-  Status copy(Queue queue, const optrt_copy_desc &desc, const float *src,
-              float *dst) override;
+  Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+              void *dst) override;
 
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.

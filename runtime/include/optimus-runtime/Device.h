@@ -72,17 +72,17 @@ private:
 };
 
 /// The device of one rank, and the only way to its memory. Matrices are
-/// row-major f32, sizes and leading dimensions count elements; descriptors are
-/// those of model_abi.h.
+/// row-major, and f32 where a descriptor does not say otherwise, sizes and
+/// leading dimensions count elements; descriptors are those of model_abi.h.
 ///
 /// Everything that names a queue is put on it and happens in its order, at the
 /// latest when synchronize() returns: until then operands are borrowed, what is
 /// written is undefined, and host memory that is read or written must stay. A
 /// processor's device is done when a call returns, so that nobody waits.
 ///
-/// Calls on one device come from one thread at a time; different devices may run
-/// at the same time in one process. Packed copies of weights may stay
-/// in the device (see `setParameterVersion`).
+/// Calls on one device come from one thread at a time; different devices may
+/// run at the same time in one process. Packed copies of weights may stay in
+/// the device (see `setParameterVersion`).
 ///
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
 /// Unavailable when memory runs out, Internal when a library underneath fails;
@@ -156,9 +156,10 @@ public:
   virtual Status launch(Queue queue, const optrt_launch_desc &desc,
                         optrt_kernel kernel, void *const *args) = 0;
 
-  /// Strided copy of a matrix, or zeros where `src` is null. No overlap.
-  virtual Status copy(Queue queue, const optrt_copy_desc &desc,
-                      const float *src, float *dst) = 0;
+  /// Strided copy of a matrix of any elements, or zeros where `src` is null. No
+  /// overlap.
+  virtual Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+                      void *dst) = 0;
 
   /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
   /// null. Lengths outside [1, seq] are taken for the nearest one inside.

@@ -75,8 +75,8 @@ public:
               const float *b, float *c, const float *bias, const float *extra);
   Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
                 void *const *args);
-  Status copy(Site site, const optrt_copy_desc &desc, const float *src,
-              float *dst);
+  Status copy(Site site, const optrt_copy_desc &desc, const void *src,
+              void *dst);
   Status attention(Site site, const optrt_attention_desc &desc, const float *q,
                    const float *k, const float *v, const int32_t *lengths,
                    float *out, float *lse);
@@ -85,7 +85,7 @@ public:
                        const float *v, const int32_t *lengths, const float *out,
                        const float *lse, float *dq, float *dk, float *dv);
   Status startCollective(Site site, const optrt_collective_desc &desc,
-                         const float *src, float *dst);
+                         const void *src, void *dst);
   /// `started` is the command that started it.
   Status waitForCollective(Site site, uint32_t started);
 
@@ -138,8 +138,8 @@ private:
   /// without this thread.
   void beginLocal(uint32_t command);
   StatusOr<void *> addressForCollective(const void *address) const;
-  Status checkCollective(const optrt_collective_desc &desc, const float *src,
-                         const float *dst) const;
+  Status checkCollective(const optrt_collective_desc &desc, const void *src,
+                         const void *dst) const;
 };
 
 } // namespace optrt

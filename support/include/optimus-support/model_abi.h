@@ -1,4 +1,5 @@
-//===- model_abi.h - The binary interface of a model library -------*- C -*-===//
+//===- model_abi.h - The binary interface of a model library -------*- C
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,14 +9,14 @@
 //
 // A model library is a shared object with one entry, `optimus_model_query`.
 // It imports no symbol: what the runtime gives to a kernel comes as arguments.
-// What ranks execute is data, the tables of support/schema/program.fbs; code are
-// the kernels that these launch. The compiler writes these structures field by
-// field, so their order is part of the interface; OPTRT_ABI_VERSION changes
+// What ranks execute is data, the tables of support/schema/program.fbs; code
+// are the kernels that these launch. The compiler writes these structures field
+// by field, so their order is part of the interface; OPTRT_ABI_VERSION changes
 // with it.
 //
 // The descriptors below are how devices and collectives are told what a command
-// does. Every matrix is row-major f32. Sizes and leading dimensions are counted
-// in elements.
+// does. Every matrix is row-major, and f32 where its descriptor does not say
+// otherwise. Sizes and leading dimensions are counted in elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,6 +35,9 @@ extern "C" {
 /// they can be read without running anything.
 #define OPTIMUS_MANIFEST_SECTION ".optimus.manifest"
 #define OPTIMUS_PROGRAMS_SECTION ".optimus.programs"
+
+/// Element types, with the values of schema/element_type.fbs.
+enum { OPTRT_F32 = 0, OPTRT_F16 = 2, OPTRT_BF16 = 3, OPTRT_I32 = 4 };
 
 /// What happens to a product before it is stored.
 enum {
@@ -87,8 +91,9 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 /// same axis has been waited for; between these, waits come in any order.
 #define OPTRT_MAX_IN_FLIGHT 64
 
-/// A collective of f32 matrices over one mesh axis of n ranks. Reductions add
-/// in rank order (((x0 + x1) + x2) + ...), on every back-end.
+/// A collective of matrices over one mesh axis of n ranks. Reductions add in
+/// rank order (((x0 + x1) + x2) + ...), on every back-end: in f32, whatever
+/// `type` is, and then round to it.
 ///
 ///  broadcast       root's src [outer,inner] -> everyone's dst [outer,inner]
 ///  reduce          everyone's src [outer,inner] -> root's dst
@@ -107,12 +112,15 @@ typedef struct optrt_collective_desc {
   int32_t root;      ///< index on that axis
   int64_t outer, inner;
   int64_t src_ld, dst_ld;
+  int32_t type; ///< of the elements: OPTRT_F32, OPTRT_BF16 or OPTRT_F16
 } optrt_collective_desc;
 
-/// dst[r, 0:cols] = src[r, 0:cols]; with src null, zeros.
+/// dst[r, 0:cols] = src[r, 0:cols] for elements of any type; with src null,
+/// zeros.
 typedef struct optrt_copy_desc {
   int64_t rows, cols;
   int64_t src_ld, dst_ld;
+  int64_t element_bytes;
 } optrt_copy_desc;
 
 /// Causal (or full) attention with scale 1/sqrt(head_dim) on queries

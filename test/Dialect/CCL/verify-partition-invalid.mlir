@@ -204,3 +204,16 @@ func.func @half_the_positions(%x: tensor<4x4x2xf32, #x>) -> tensor<4x4x2xf32, #x
   %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<4x4x2xf32, #x>
   return %y : tensor<4x4x2xf32, #x>
 }
+
+// -----
+
+// Parts of a sum that are rounded before they are added up.
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+#p = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{"row"}, {}], unreduced = {"col"}>>
+#x = #ccl.local<[4, 8], #optimus.sharding<@mesh, [{"row"}, {}]>>
+func.func @rounded_before_the_sum(%s: tensor<2x8xf32, #p>) -> tensor<2x8xbf16, #x> {
+  // expected-error @+1 {{V4: expected operand 0 to be complete, found it unreduced over {col}}}
+  %0 = optimus.cast %s : (tensor<2x8xf32, #p>) -> tensor<2x8xbf16, #p>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<2x8xbf16, #p>) -> tensor<2x8xbf16, #x>
+  return %1 : tensor<2x8xbf16, #x>
+}

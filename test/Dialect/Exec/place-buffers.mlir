@@ -74,6 +74,23 @@ func.func @collectives(%in: memref<64xf32>, %out: memref<64xf32>) {
   return
 }
 
+func.func private @narrow(index, index, memref<64xf32>, memref<64xbf16>)
+
+// Elements of half the size: half the memory, and half the bytes move.
+// CHECK-LABEL: func.func @narrow_collectives(
+// CHECK-SAME: memref<256xi8>
+// CHECK-SAME: exec.communication = [{axis = "row", bytes = 384 : i64, messages = 1 : i64}, {axis = "col", bytes = 1024 : i64, messages = 1 : i64}]
+func.func @narrow_collectives(%in: memref<64xf32>, %out: memref<64xbf16>) {
+  %x = exec.alloc "workspace" : memref<64xbf16>
+  exec.launch @narrow extent 1 grain 1 (read %in : memref<64xf32>, write %x : memref<64xbf16>)
+  %y = exec.alloc "workspace" : memref<64xbf16>
+  %0 = exec.collective_start all_reduce sum over "col", %x to %y {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xbf16>, memref<64xbf16>
+  exec.wait %0
+  %1 = exec.collective_start reduce_scatter sum over "row", %y to %out {outer = 1 : i64, inner = 32 : i64, src_ld = 64 : i64, dst_ld = 32 : i64} : memref<64xbf16>, memref<64xbf16>
+  exec.wait %1
+  return
+}
+
 // A function without commands is a kernel, not a device program.
 // CHECK-LABEL: func.func @no_program(%{{.*}}: memref<8xf32>) {
 func.func @no_program(%b: memref<8xf32>) {

@@ -333,7 +333,7 @@ func.func @mul_c2(%x: tensor<8x16xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @sqrt(%x: tensor<i32>) {
-  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<i32>'}}
+  // expected-error @below {{operand #0 must be static tensor of at most 16 dimensions and 1 to 2^48 elements, of 32-bit float values, but got 'tensor<i32>'}}
   %0 = optimus.sqrt %x : tensor<i32>
   return
 }

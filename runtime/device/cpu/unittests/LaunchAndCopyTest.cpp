@@ -99,7 +99,8 @@ TEST(Copy, StridedAndZeros) {
         std::vector<float> src(s.rows * s.srcLd), dst(s.rows * s.dstLd, -1.f);
         std::iota(src.begin(), src.end(), 1.f);
         ASSERT_TRUE(device
-                        .copy(kCompute, {s.rows, s.cols, s.srcLd, s.dstLd},
+                        .copy(kCompute,
+                              {s.rows, s.cols, s.srcLd, s.dstLd, sizeof(float)},
                               zeros ? nullptr : src.data(), dst.data())
                         .ok());
         for (int64_t r = 0; r < s.rows; ++r)
@@ -111,14 +112,39 @@ TEST(Copy, StridedAndZeros) {
       }
 }
 
+/// Rows of elements of other sizes: bytes between them stay as they are.
+TEST(Copy, ElementsOfEverySize) {
+  constexpr int64_t kRows = 3, kCols = 5, kSrcLd = 7, kDstLd = 6;
+  for (int64_t bytes : {1, 2, 8})
+    for (bool zeros : {false, true}) {
+      CpuDevice device(maxThreads);
+      std::vector<unsigned char> src(kRows * kSrcLd * bytes),
+          dst(kRows * kDstLd * bytes, 255);
+      std::iota(src.begin(), src.end(), 1);
+      ASSERT_TRUE(device
+                      .copy(kCompute, {kRows, kCols, kSrcLd, kDstLd, bytes},
+                            zeros ? nullptr : src.data(), dst.data())
+                      .ok());
+      for (int64_t r = 0; r < kRows; ++r)
+        for (int64_t b = 0; b < kDstLd * bytes; ++b)
+          ASSERT_EQ(dst[r * kDstLd * bytes + b],
+                    b >= kCols * bytes ? 255
+                    : zeros            ? 0
+                                       : src[r * kSrcLd * bytes + b])
+              << bytes << " " << r << " " << b;
+    }
+}
+
 TEST(Copy, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[8] = {}, y[8];
-  EXPECT_EQ(device.copy(kCompute, {2, 4, 3, 4}, x, y).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, 4, 3, 4, 4}, x, y).code(),
             StatusCode::InvalidArgument);
-  EXPECT_EQ(device.copy(kCompute, {2, -4, 4, 4}, x, y).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, -4, 4, 4, 4}, x, y).code(),
             StatusCode::InvalidArgument);
-  EXPECT_EQ(device.copy(kCompute, {2, 4, 4, 4}, x, nullptr).code(),
+  EXPECT_EQ(device.copy(kCompute, {2, 4, 4, 4, 4}, x, nullptr).code(),
+            StatusCode::InvalidArgument);
+  EXPECT_EQ(device.copy(kCompute, {2, 4, 4, 4, 0}, x, y).code(),
             StatusCode::InvalidArgument);
 }
 

@@ -94,7 +94,7 @@ TEST_F(HiddenDeviceTest, WorkOnHostMemoryIsRefused) {
   float here[16] = {};
   expectFailure(launch(kCompute, addOne, here),
                 "touches 1 bytes that are not the device's");
-  expectFailure(device->copy(kCompute, {1, 16, 16, 16}, here, floats()),
+  expectFailure(device->copy(kCompute, {1, 16, 16, 16, 4}, here, floats()),
                 "touches 64 bytes that are not the device's");
 }
 
@@ -115,8 +115,12 @@ TEST_F(HiddenDeviceTest, MemoryIsThereUntilItsUsersAreDone) {
 }
 
 TEST_F(HiddenDeviceTest, RegionsEndWithWhatWasAllocated) {
-  expectFailure(device->copy(kCompute, {2, 4, 4, 4}, nullptr, floats() + 12),
+  expectFailure(device->copy(kCompute, {2, 4, 4, 4, 4}, nullptr, floats() + 12),
                 "touches 32 bytes where 16 are left of what was allocated");
+  // As many elements of half the size are inside.
+  EXPECT_TRUE(
+      device->copy(kCompute, {2, 4, 4, 4, 2}, nullptr, floats() + 12).ok());
+  EXPECT_TRUE(device->synchronize().ok());
   optrt_gemm_desc gemm{};
   gemm.m = gemm.n = gemm.k = 2;
   gemm.lda = gemm.ldb = gemm.ldc = 2;
