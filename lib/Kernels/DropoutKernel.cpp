@@ -188,7 +188,28 @@ void Dropout::build(KernelBuilder &k) const {
       Value inside = k.both(
           arith::CmpIOp::create(b, arith::CmpIPredicate::sge, group, begin),
           arith::CmpIOp::create(b, arith::CmpIPredicate::sle, groupEnd, end));
-      auto takeOwn = [&] {
+      // Which lanes are kept, and the elements of the group that they are.
+      auto forWords = [&](function_ref<void(Value, Value, Type)> body) {
+        k.lanes(kGroupBlocks, [&](Value lane, Type type) {
+          std::array<Value, 4> words = philox.draw(block, lane, type);
+          for (int64_t i = 0; i < 4; ++i)
+            body(philox.atLeast(words[i], threshold),
+                 k.addIndex(k.index(i * kGroupBlocks), lane), type);
+        });
+      };
+      auto wholeGroup = [&] {
+        Value from = k.addIndex(base, k.subIndex(group, begin));
+        forWords([&](Value kept, Value at, Type type) {
+          Value element = k.addIndex(from, at);
+          Num product = x.load(element, type) * k.splat(scale, type);
+          result.store(k.select(kept, product, k.splat(zero, type)), element);
+        });
+      };
+      auto partOfGroup = [&] {
+        forWords([&](Value kept, Value at, Type type) {
+          shared.store(
+              k.select(kept, k.splat(scale, type), k.splat(zero, type)), at);
+        });
         k.separate();
         k.each(k.maxIndex(group, begin), k.minIndex(groupEnd, end),
                [&](Value at) {
@@ -201,31 +222,7 @@ void Dropout::build(KernelBuilder &k) const {
                });
         k.separate();
       };
-      k.lanes(kGroupBlocks, [&](Value lane, Type type) {
-        std::array<Value, 4> words = philox.draw(block, lane, type);
-        auto eachWord = [&](function_ref<void(Value, Value)> body) {
-          for (int64_t i = 0; i < 4; ++i)
-            body(philox.atLeast(words[i], threshold),
-                 k.addIndex(k.index(i * kGroupBlocks), lane));
-        };
-        auto wholeGroup = [&] {
-          Value from = k.addIndex(base, k.subIndex(group, begin));
-          eachWord([&](Value kept, Value at) {
-            Value element = k.addIndex(from, at);
-            Num product = x.load(element, type) * k.splat(scale, type);
-            result.store(k.select(kept, product, k.splat(zero, type)), element);
-          });
-        };
-        auto partOfGroup = [&] {
-          eachWord([&](Value kept, Value at) {
-            shared.store(
-                k.select(kept, k.splat(scale, type), k.splat(zero, type)), at);
-          });
-        };
-        k.when(inside, wholeGroup, partOfGroup);
-      });
-      k.when(
-          inside, [] {}, takeOwn);
+      k.when(inside, wholeGroup, partOfGroup);
     });
   });
 }

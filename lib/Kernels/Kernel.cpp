@@ -34,6 +34,19 @@ KernelDescription &KernelDescription::add(StringRef name, int64_t extent,
   return *this;
 }
 
+void KernelDescription::share(StringRef name, const KernelOperand &operand) {
+  std::optional<unsigned> known = findOperand(name);
+  if (!known) {
+    add(name, operand.extent, operand.access, operand.elementType);
+    return;
+  }
+  // What is written first is read as it was left.
+  KernelOperand &shared = operands[*known];
+  if (shared.access == KernelAccess::Read &&
+      operand.access != KernelAccess::Read)
+    shared.access = KernelAccess::Update;
+}
+
 KernelDescription &KernelDescription::inPlaceOf(ArrayRef<StringRef> names) {
   for (StringRef name : names)
     if (findOperand(name))

@@ -21,6 +21,24 @@ KernelBuilder::KernelBuilder(func::FuncOp function,
     : function(function), description(description), schedule(schedule),
       b(function.getLoc(), function.getContext()) {
   b.setInsertionPointToStart(&function.getBody().front());
+  auto operands = ValueRange(function.getArguments()).drop_front(2);
+  size_t numBuffers = description.getOperands().size();
+  llvm::append_range(buffers, operands.take_front(numBuffers));
+  llvm::append_range(scalars, operands.drop_front(numBuffers));
+}
+
+KernelBuilder::KernelBuilder(KernelBuilder &whole,
+                             const KernelDescription &description,
+                             const KernelSchedule &schedule,
+                             ArrayRef<std::string> buffers,
+                             ArrayRef<std::string> scalars)
+    : function(whole.function), description(description), schedule(schedule),
+      b(whole.b) {
+  for (StringRef name : buffers)
+    this->buffers.push_back(
+        whole.buffers[*whole.description.findOperand(name)]);
+  for (StringRef name : scalars)
+    this->scalars.push_back(whole.getScalar(name));
 }
 
 void KernelBuilder::getDependentDialects(DialectRegistry &registry) {
@@ -37,7 +55,7 @@ KernelBuffer KernelBuilder::getOptional(StringRef name) {
   std::optional<unsigned> position = description.findOperand(name);
   if (!position)
     return {};
-  return {*this, function.getArgument(2 + *position)};
+  return {*this, buffers[*position]};
 }
 
 KernelBuffer KernelBuilder::operator[](StringRef name) {
@@ -49,7 +67,7 @@ KernelBuffer KernelBuilder::operator[](StringRef name) {
 Value KernelBuilder::getScalar(StringRef name) {
   std::optional<unsigned> position = description.findScalar(name);
   assert(position && "the description has no such scalar");
-  return function.getArgument(2 + description.getOperands().size() + *position);
+  return scalars[*position];
 }
 
 Value KernelBuilder::getIndex(StringRef name) {
@@ -121,8 +139,19 @@ void KernelBuffer::storeElement(Value element, Value offset) const {
 }
 
 Value KernelSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
-  return memref::AllocaOp::create(k.getBuilder(),
-                                  MemRefType::get({extent}, k.f32()));
+  Value memory;
+  // Not in a loop, each turn of which would take more of the stack.
+  k.atStart([&] {
+    memory = memref::AllocaOp::create(k.getBuilder(),
+                                      MemRefType::get({extent}, k.f32()));
+  });
+  return memory;
+}
+
+void KernelBuilder::atStart(function_ref<void()> write) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&function.getBody().front());
+  write();
 }
 
 //===----------------------------------------------------------------------===//

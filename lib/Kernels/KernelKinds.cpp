@@ -12,14 +12,21 @@
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/RmsNormKernels.h"
+#include "optimus/Kernels/RowChain.h"
 #include "optimus/Kernels/TokenKernels.h"
 
 #include "optimus-support/Sizes.h"
+
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 
 static constexpr StringLiteral kKindName = "kind";
+/// Of a stage of a chain.
+static constexpr StringLiteral kComputesName = "computes";
+static constexpr StringLiteral kBuffersName = "buffers";
+static constexpr StringLiteral kScalarsName = "scalars";
 
 namespace {
 /// Makes attributes of parameters.
@@ -55,6 +62,19 @@ public:
     if (!value.empty())
       set(name, value);
   }
+  void stages(StringRef name,
+              SmallVectorImpl<kernels::RowStage> &value) override {
+    SmallVector<Attribute> stages;
+    for (const kernels::RowStage &stage : value) {
+      ParameterWriter writer(builder.getContext());
+      writer.set(kComputesName,
+                 stage.kernel.getParameters(builder.getContext()));
+      writer.set(kBuffersName, getNames(stage.buffers));
+      writer.set(kScalarsName, getNames(stage.scalars));
+      stages.push_back(writer.getAttributes());
+    }
+    set(name, builder.getArrayAttr(stages));
+  }
   void require(bool, StringRef) override {}
 
   void set(StringRef name, Attribute value) { list.set(name, value); }
@@ -63,6 +83,11 @@ public:
   }
 
 private:
+  ArrayAttr getNames(ArrayRef<std::string> names) {
+    return builder.getStrArrayAttr(
+        SmallVector<StringRef>(names.begin(), names.end()));
+  }
+
   Builder builder;
   NamedAttrList list;
 };
@@ -120,6 +145,16 @@ public:
     if (source.contains(name))
       value = get<DictionaryAttr>(name, "a dictionary");
   }
+  void stages(StringRef name,
+              SmallVectorImpl<kernels::RowStage> &value) override {
+    auto attr = get<ArrayAttr>(name, "an array of stages");
+    if (!attr)
+      return;
+    require(!attr.empty(), "has no stages");
+    for (Attribute each : attr)
+      if (!hasFailed)
+        readStage(each, value);
+  }
   void require(bool holds, StringRef otherwise) override {
     if (!holds)
       fail(otherwise);
@@ -154,6 +189,51 @@ private:
       fail("parameter '" + name + "' is empty");
   }
 
+  static bool readNames(DictionaryAttr stage, StringRef name,
+                        SmallVectorImpl<std::string> &names) {
+    auto attr = stage.getAs<ArrayAttr>(name);
+    if (!attr || !llvm::all_of(attr, llvm::IsaPred<StringAttr>))
+      return false;
+    for (StringRef text : attr.getAsValueRange<StringAttr>())
+      names.push_back(text.str());
+    return true;
+  }
+
+  /// Stages must fit each other and the buffers that they name.
+  void readStage(Attribute attr, SmallVectorImpl<kernels::RowStage> &value) {
+    auto stage = dyn_cast<DictionaryAttr>(attr);
+    auto computes =
+        stage ? stage.getAs<DictionaryAttr>(kComputesName) : DictionaryAttr();
+    SmallVector<std::string> buffers, scalars;
+    if (!computes || !readNames(stage, kBuffersName, buffers) ||
+        !readNames(stage, kScalarsName, scalars))
+      return fail("a stage needs a dictionary 'computes' and the names "
+                  "'buffers' and 'scalars'");
+    FailureOr<Kernel> kernel = Kernel::read(computes, emitError);
+    if (failed(kernel)) {
+      hasFailed = true;
+      return;
+    }
+    KernelDescription description = kernel->describe(source.getContext());
+    const IterationSpace &space = description.getSpace();
+    bool hasRows = space.kind == IterationSpace::Rows ||
+                   space.kind == IterationSpace::Elements;
+    if (!hasRows || space.rows != stageRows.value_or(space.rows))
+      return fail("a stage does not go over the rows of the first");
+    stageRows = space.rows;
+    if (buffers.size() != description.getOperands().size() ||
+        scalars.size() != description.getScalars().size())
+      return fail("a stage needs a name for each operand and scalar");
+    for (auto [operand, buffer] :
+         llvm::zip_equal(description.getOperands(), buffers)) {
+      auto [known, isNew] =
+          stageExtents.try_emplace(buffer, operand.extent, operand.elementType);
+      if (known->second != std::pair(operand.extent, operand.elementType))
+        return fail("stages use buffer '" + buffer + "' as different types");
+    }
+    value.push_back({std::move(*kernel), buffers, scalars});
+  }
+
   void multiply(StringRef name, int64_t value, int64_t &total) {
     if (value < 1 || value > kMost / total)
       return fail("parameter '" + name + "' is " + Twine(value) +
@@ -175,6 +255,8 @@ private:
   function_ref<InFlightDiagnostic()> emitError;
   unsigned numRead;
   int64_t product = 1;
+  std::optional<int64_t> stageRows;
+  llvm::StringMap<std::pair<int64_t, Type>> stageExtents;
   bool hasFailed = false;
 };
 
@@ -201,8 +283,8 @@ static ArrayRef<Kind> getKinds() {
       ExpSum, LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths,
       LogitsGrad, MergeMoments, NormGradApply, NormGradSums, NormParamGrad,
       Normalize, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary,
-      RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials,
-      SumSquares, SumTokens, TokenLoss>();
+      RowChain, RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading,
+      SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

@@ -41,6 +41,31 @@ func.func private @k(index, index, memref<8xf32>, memref<5xi32>, memref<8xf32>, 
 
 // -----
 
+// expected-error @below {{a stage needs a dictionary 'computes' and the names 'buffers' and 'scalars'}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "row_chain", stages = [{buffers = ["x"]}]}}
+
+// -----
+
+// expected-error @below {{a stage does not go over the rows of the first}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "row_chain", stages = [
+  {computes = {kind = "row_dot", rows = 2 : i64, n = 4 : i64}, buffers = ["a", "b", "c"], scalars = []},
+  {computes = {kind = "row_dot", rows = 4 : i64, n = 2 : i64}, buffers = ["a", "b", "d"], scalars = []}]}}
+
+// -----
+
+// expected-error @below {{a stage needs a name for each operand and scalar}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "row_chain", stages = [
+  {computes = {kind = "row_dot", rows = 2 : i64, n = 4 : i64}, buffers = ["a", "b"], scalars = []}]}}
+
+// -----
+
+// expected-error @below {{stages use buffer 'a' as different types}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "row_chain", stages = [
+  {computes = {kind = "row_dot", rows = 2 : i64, n = 4 : i64}, buffers = ["a", "b", "c"], scalars = []},
+  {computes = {kind = "row_dot", rows = 2 : i64, n = 8 : i64}, buffers = ["a", "b", "d"], scalars = []}]}}
+
+// -----
+
 // expected-error @below {{computes what needs the type '(index, index, memref<8xf32>, memref<8xf32>, memref<2xf32>) -> ()', where floats may be narrower, but has the type '(index, index, memref<8xf32>, memref<4xf32>, memref<2xf32>) -> ()'}}
 func.func private @k(index, index, memref<8xf32>, memref<4xf32>, memref<2xf32>) attributes {exec.kernel, exec.computes = {kind = "row_dot", rows = 2 : i64, n = 4 : i64}}
 

@@ -48,6 +48,10 @@ namespace mlir::optimus {
 
 class KernelBuilder;
 
+namespace kernels {
+struct RowStage;
+} // namespace kernels
+
 /// What a kernel does to the elements of a buffer; the bits of exec.launch.
 enum class KernelAccess : int32_t { Read = 1, Write = 2, Update = 3 };
 
@@ -108,6 +112,9 @@ public:
   KernelDescription &update(StringRef name, int64_t extent, Type type = {}) {
     return add(name, extent, KernelAccess::Update, type);
   }
+  /// Adds an operand of this name that is like `operand`, or lets the one that
+  /// has the name be used as that is, too.
+  void share(StringRef name, const KernelOperand &operand);
   /// The last operand may be in place of these.
   KernelDescription &inPlaceOf(ArrayRef<StringRef> names);
   /// An i64.
@@ -127,6 +134,7 @@ public:
   }
   void overColumns(int64_t cols) { space = {IterationSpace::Columns, 1, cols}; }
 
+  MLIRContext *getContext() const { return builder.getContext(); }
   Type f64() { return builder.getF64Type(); }
   Type i32() { return builder.getI32Type(); }
 
@@ -181,6 +189,8 @@ public:
   /// The name of an operation that computes element by element.
   virtual void operation(StringRef name, StringAttr &value) = 0;
   virtual void attributes(StringRef name, DictionaryAttr &value) = 0;
+  virtual void stages(StringRef name,
+                      SmallVectorImpl<kernels::RowStage> &value) = 0;
   /// What else must hold of those before: "has …".
   virtual void require(bool holds, StringRef otherwise) = 0;
 };

@@ -62,10 +62,19 @@ public:
   KernelBuilder(func::FuncOp function, const KernelDescription &description,
                 const KernelSchedule &schedule);
 
+  /// Writes a part of the body of `whole`, where that stands: a kernel of its
+  /// own, whose operands and scalars are those of these names.
+  KernelBuilder(KernelBuilder &whole, const KernelDescription &description,
+                const KernelSchedule &schedule, ArrayRef<std::string> buffers,
+                ArrayRef<std::string> scalars);
+
   /// Adds the dialects of what it writes.
   static void getDependentDialects(DialectRegistry &registry);
 
   ImplicitLocOpBuilder &getBuilder() { return b; }
+  const KernelSchedule &getSchedule() const { return schedule; }
+  /// Calls `write` at the start of the function.
+  void atStart(function_ref<void()> write);
 
   // -- Operands ---------------------------------------------------------------
   /// Buffers by name; of one that the kernel need not have, maybe none.
@@ -168,6 +177,8 @@ private:
   const KernelDescription &description;
   const KernelSchedule &schedule;
   ImplicitLocOpBuilder b;
+  /// In the order of the description.
+  SmallVector<Value> buffers, scalars;
 };
 
 } // namespace mlir::optimus
