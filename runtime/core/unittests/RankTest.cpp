@@ -152,10 +152,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadDescriptor{"Bytes",
                       {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, int64_t(1) << 40,
-                       int64_t(1) << 40, int64_t(1) << 40, int64_t(1) << 40},
+                       int64_t(1) << 40, int64_t(1) << 40, int64_t(1) << 40,
+                       OPTRT_F32},
                       "more than 2^63 bytes together"},
         BadDescriptor{"Rows",
-                      {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 2, 4, INT64_MAX, 4},
+                      {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 2, 4, INT64_MAX, 4,
+                       OPTRT_F32},
                       "has rows 9223372036854775807 elements apart, so that 2 "
                       "end after more than 2^63"},
         BadDescriptor{"Axis",
