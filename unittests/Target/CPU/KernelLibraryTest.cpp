@@ -8,6 +8,12 @@
 
 #include "KernelTest.h"
 
+#include "optimus-support/BFloat16.h"
+#include "optimus-support/Float16.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -58,6 +64,54 @@ TEST_F(KernelTest, AddAndMulRepeatTheRightSide) {
           EXPECT_EQ(product[i], lhs[i] * rhs[i % cols]) << at(rows, cols, i);
         }
       });
+}
+
+/// Every narrow number and back, and from f32 what lies between two of them.
+TEST_F(KernelTest, CastsRoundAsTheHostDoes) {
+  mlir::Builder types(library.add(1, 1).kernel.getContext());
+  constexpr int64_t kNumbers = 65536, kBetween = 5 * kNumbers + 3;
+  mlir::Type f32 = types.getF32Type();
+  struct Narrow {
+    mlir::Type type;
+    float (*widen)(uint16_t);
+    uint16_t (*narrow)(float);
+    int shift; ///< bits of the fraction that f32 has besides
+    size_t widens, narrows;
+  } kinds[] = {{types.getBF16Type(), optimus_support::fromBFloat16,
+                optimus_support::toBFloat16, 16, 0, 0},
+               {types.getF16Type(), optimus_support::fromFloat16,
+                optimus_support::toFloat16, 13, 0, 0}};
+  for (Narrow &kind : kinds) {
+    kind.widens = kernels.add(library.cast(kNumbers, kind.type, f32));
+    kind.narrows = kernels.add(library.cast(kBetween, f32, kind.type));
+  }
+  ASSERT_EQ(kernels.compile(), "");
+  for (const Narrow &kind : kinds) {
+    std::vector<uint16_t> all(kNumbers), rounded(kBetween);
+    std::iota(all.begin(), all.end(), 0);
+    Floats wide = unset(kNumbers), between = random(kBetween);
+    run(kind.widens, all, wide);
+    const uint32_t half = 1u << (kind.shift - 1);
+    for (int64_t i = 0; i < kNumbers; ++i) {
+      const float expected = kind.widen(all[i]);
+      EXPECT_TRUE(wide[i] == expected ||
+                  (std::isnan(wide[i]) && std::isnan(expected)))
+          << i;
+      for (int64_t j = 0; j < 5; ++j) {
+        const uint32_t more[] = {0, 1, half - 1, half, half + 1};
+        between[5 * i + j] =
+            std::bit_cast<float>(std::bit_cast<uint32_t>(expected) + more[j]);
+      }
+    }
+    run(kind.narrows, between, rounded);
+    for (int64_t i = 0; i < kBetween; ++i) {
+      const uint16_t expected = kind.narrow(between[i]);
+      EXPECT_TRUE(
+          rounded[i] == expected ||
+          (std::isnan(kind.widen(rounded[i])) && std::isnan(between[i])))
+          << between[i] << " became " << kind.widen(rounded[i]);
+    }
+  }
 }
 
 TEST_F(KernelTest, AddWorksInPlace) {
