@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CollectiveKinds.h"
+#include "TypedNumbers.h"
 #include "optimus-runtime/World.h"
-#include "optimus-support/BFloat16.h"
-#include "optimus-support/Float16.h"
 
 #include <gtest/gtest.h>
 
@@ -82,80 +82,9 @@ std::vector<Mesh> largestMeshesOfThisJob() {
   return chosen;
 }
 
-struct Kind {
-  std::string name;
-  int32_t kind, reduction;
-  int32_t type = OPTRT_F32;
-};
-
 struct Shape {
   int64_t outer, inner;
 };
-
-/// Numbers of an element type in memory.
-class Numbers {
-public:
-  void assign(int32_t newType, int64_t count, float value) {
-    type = newType;
-    bytes.resize(count * width());
-    for (int64_t i = 0; i != count; ++i)
-      set(i, value);
-  }
-  float operator[](int64_t i) const {
-    if (type == OPTRT_F32) {
-      float value;
-      std::memcpy(&value, &bytes[i * 4], 4);
-      return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, &bytes[i * 2], 2);
-    return type == OPTRT_BF16 ? optimus_support::fromBFloat16(bits)
-                              : optimus_support::fromFloat16(bits);
-  }
-  void set(int64_t i, float value) {
-    if (type == OPTRT_F32) {
-      std::memcpy(&bytes[i * 4], &value, 4);
-      return;
-    }
-    const uint16_t bits = type == OPTRT_BF16
-                              ? optimus_support::toBFloat16(value)
-                              : optimus_support::toFloat16(value);
-    std::memcpy(&bytes[i * 2], &bits, 2);
-  }
-  void *data() { return bytes.data(); }
-
-private:
-  int64_t width() const { return type == OPTRT_F32 ? 4 : 2; }
-
-  int32_t type = OPTRT_F32;
-  std::vector<std::byte> bytes;
-};
-
-/// A number as an element type has it.
-float rounded(int32_t type, float value) {
-  Numbers one;
-  one.assign(type, 1, value);
-  return one[0];
-}
-
-/// A number that depends on who holds it where. The magnitudes differ by up to
-/// 2^20, so that a sum in any other order rounds differently. f16 has them as
-/// well, but not sums of the largest; so all are smaller there.
-float element(int rank, int64_t row, int64_t column) {
-  uint32_t h = uint32_t(rank) * 73856093u ^ uint32_t(row) * 19349663u ^
-               uint32_t(column) * 83492791u;
-  h = (h ^ h >> 16) * 0x45d9f3bu;
-  h ^= h >> 16;
-  float mantissa = static_cast<float>(h >> 8) / (1 << 23) - 1.0f;
-  return mantissa * static_cast<float>(1 << h % 20);
-}
-float element(int32_t type, int rank, int64_t row, int64_t column) {
-  return rounded(type, element(rank, row, column) *
-                           (type == OPTRT_F16 ? 0x1p-8f : 1.0f));
-}
-
-/// A number that every type has.
-constexpr float kUntouched = -12288.0f;
 
 std::optional<World> theWorld;
 
@@ -398,42 +327,6 @@ TEST_P(CollectivesTest, ManyInFlightOneAfterAnother) {
         run.finish();
     }
   });
-}
-
-/// These and, but for maxima, the same in bf16.
-std::vector<Kind> withNarrow(std::vector<Kind> kinds) {
-  for (size_t i = 0, count = kinds.size(); i != count; ++i) {
-    Kind narrow = kinds[i];
-    if (narrow.reduction != OPTRT_SUM)
-      continue;
-    narrow.name += "BF16";
-    narrow.type = OPTRT_BF16;
-    kinds.push_back(narrow);
-  }
-  return kinds;
-}
-
-std::vector<Kind> kindsInPlace() {
-  std::vector<Kind> kinds =
-      withNarrow({{"Broadcast", OPTRT_BROADCAST, OPTRT_SUM},
-                  {"Reduce", OPTRT_REDUCE, OPTRT_SUM},
-                  {"ReduceMax", OPTRT_REDUCE, OPTRT_MAX},
-                  {"AllReduce", OPTRT_ALL_REDUCE, OPTRT_SUM},
-                  {"AllReduceMax", OPTRT_ALL_REDUCE, OPTRT_MAX}});
-  kinds.push_back(
-      {"AllReduceMaxBF16", OPTRT_ALL_REDUCE, OPTRT_MAX, OPTRT_BF16});
-  kinds.push_back({"AllReduceF16", OPTRT_ALL_REDUCE, OPTRT_SUM, OPTRT_F16});
-  return kinds;
-}
-
-std::vector<Kind> allKinds() {
-  std::vector<Kind> kinds = kindsInPlace();
-  for (const Kind &kind :
-       withNarrow({{"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM},
-                   {"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM},
-                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX}}))
-    kinds.push_back(kind);
-  return kinds;
 }
 
 // One element; rows of odd length; enough that every rank reduces a part.

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 namespace {
 
 constexpr optrt_collective_desc allReduce(int64_t count) {
-  return {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, count, count, count};
+  return {OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, count, count, count, OPTRT_F32};
 }
 
 World makeWorld(int64_t ranks) {
@@ -97,7 +97,8 @@ TEST(LocalCollectives, MaximumKeepsNaN) {
   for (int rank = 0; rank != 3; ++rank)
     threads.emplace_back([&, rank] {
       float own = rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
-      optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, 1, 1, 1};
+      optrt_collective_desc desc{OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, 1, 1, 1,
+                                 OPTRT_F32};
       Communicator &comm = world.collectives->communicator(rank, 0);
       EXPECT_TRUE(comm.start({0}, desc, &own, &results[rank]).ok());
       EXPECT_TRUE(comm.wait({0}).ok());
