@@ -25,8 +25,8 @@ class Copying final : public Communicator {
 public:
   int size() const override { return 2; }
   int index() const override { return 0; }
-  Status start(CommandId, const optrt_collective_desc &, const float *,
-               float *) override {
+  Status start(CommandId, const optrt_collective_desc &, const void *,
+               void *) override {
     return okStatus();
   }
   Status wait(CommandId) override { return okStatus(); }
