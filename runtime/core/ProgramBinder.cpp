@@ -40,6 +40,8 @@ private:
   template <typename Desc>
   void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
   Status expectTypes(const CommandT &command) const;
+  /// The same for what may be bf16, too.
+  Status expectComputable(std::string_view what, const CommandT &command) const;
 
   void addPointers(const CommandT &command, size_t count);
   void addPointer(uint32_t address);
@@ -218,6 +220,15 @@ static int32_t typeOf(const CommandT &command, size_t operand) {
                                       : ElementType::F32);
 }
 
+Status ProgramBinder::expectComputable(std::string_view what,
+                                       const CommandT &command) const {
+  for (const auto &operand : command.operands)
+    if (operand->address != kNone && operand->type != ElementType::F32 &&
+        operand->type != ElementType::BF16 && operand->type != ElementType::I32)
+      return notHere(concat(what, " of ", toString(operand->type)));
+  return okStatus();
+}
+
 Status ProgramBinder::expectTypes(const CommandT &command) const {
   for (const auto &operand : command.operands)
     if (operand->address != kNone && operand->type != ElementType::F32 &&
@@ -303,6 +314,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
 }
 
 Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
+  OPTRT_RETURN_IF_ERROR(expectComputable("product", command));
   if (gemm.batch != 1)
     return notHere("batched product");
   addPointers(command, 5);
@@ -372,6 +384,7 @@ Status ProgramBinder::bind(const CollectiveT &collective,
 
 Status ProgramBinder::bind(const AttentionShapeT &shape,
                            const CommandT &command) {
+  OPTRT_RETURN_IF_ERROR(expectComputable("attention", command));
   if (shape.query_offset != kNone || shape.key_length != kNone ||
       shape.key_capacity != 0 ||
       (shape.head_stride != 0 && shape.head_stride != shape.head_dim))

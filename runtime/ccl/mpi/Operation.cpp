@@ -105,8 +105,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
   case OPTRT_ALL_GATHER:
     return beginAllGather();
   case OPTRT_REDUCE:
-    // Along the chain go sums so far, which are f32.
-    if (count() >= kChainElements && desc.type == OPTRT_F32)
+    if (isAlongChain(desc))
       return beginChainReduce();
   }
   return beginReduction();

@@ -37,6 +37,10 @@ bool optrt::isInOneRound(const optrt_collective_desc &desc) {
          desc.outer * desc.inner <= kOneRoundElements;
 }
 
+bool optrt::isAlongChain(const optrt_collective_desc &desc) {
+  return desc.outer * desc.inner >= kChainElements && desc.type == OPTRT_F32;
+}
+
 static OperationRoom roomOfChain(const Members &members,
                           const optrt_collective_desc &desc) {
   const int64_t count = desc.outer * desc.inner;
@@ -65,7 +69,7 @@ OperationRoom optrt::roomFor(const Members &members,
   if (desc.kind == OPTRT_BROADCAST)
     return isLong && members.chainBroadcast ? roomOfChain(members, desc)
                                             : OperationRoom();
-  if (desc.kind == OPTRT_REDUCE && isLong)
+  if (desc.kind == OPTRT_REDUCE && isAlongChain(desc))
     return roomOfChain(members, desc);
   OperationRoom room;
   if (desc.kind == OPTRT_ALL_GATHER) {

@@ -42,6 +42,9 @@ int64_t chainSegment(int32_t kind, int64_t count, int ranks);
 /// Whether a matrix has no gaps between rows.
 bool isDenseMatrix(const optrt_collective_desc &desc, int64_t ld);
 
+/// Whether the sums of a reduction to one rank go along a chain. They are f32.
+bool isAlongChain(const optrt_collective_desc &desc);
+
 /// Whether a reduction sends everything to everybody.
 bool isInOneRound(const optrt_collective_desc &desc);
 

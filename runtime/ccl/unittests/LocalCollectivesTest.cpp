@@ -86,7 +86,8 @@ TEST(LocalCollectives, NamesTheCommandsWhereRanksDisagree) {
     EXPECT_EQ(
         outcome.message(),
         "ranks disagree: rank 0 runs h.0 (10), all_reduce from or to 0 of "
-        "1x8 where rank 1 runs h.1 (11), all_reduce from or to 0 of 1x8");
+        "1x8 of f32 where rank 1 runs h.1 (11), all_reduce from or to 0 of "
+        "1x8 of f32");
   }
 }
 

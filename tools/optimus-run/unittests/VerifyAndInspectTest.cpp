@@ -72,7 +72,7 @@ TEST_F(Inspect, PrintsCommands) {
               HasSubstr("\n0 row: all_gather read src=arg0[0]:22016f32 write "
                         "dst=arena0[0]:66048f32 bytes=352256 table\n"
                         "1 compute: wait for 0 table\n"));
-  EXPECT_THAT(outcome.out, HasSubstr(": gemm 16x256x258 weight=b read "));
+  EXPECT_THAT(outcome.out, HasSubstr(": gemm 16x256x258 read "));
   EXPECT_THAT(outcome.out, HasSubstr(": sum_squares extent=1 grain=1 "
                                      "scalar=22016 scalar=1*row read "));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ranks ")));

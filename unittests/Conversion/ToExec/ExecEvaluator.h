@@ -27,7 +27,8 @@ public:
   std::vector<double> &getArgument(unsigned number, int64_t rank) {
     return memory[function.getArgument(number)][rank];
   }
-  int64_t getNumRanks() { return mesh.getNumRanks(); }
+  /// One without a mesh.
+  int64_t getNumRanks() { return mesh ? mesh.getNumRanks() : 1; }
 
   void run();
 
