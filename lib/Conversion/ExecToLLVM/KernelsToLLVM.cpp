@@ -18,6 +18,7 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -68,6 +69,37 @@ static void expandBFloat16(ModuleOp module) {
   walkAndApplyPatterns(module, std::move(patterns));
 }
 
+/// Loads and stores bf16 as integers. LLVM would take vectors of it through f32
+/// whose number of lanes is no power of two, by a call of that function.
+static void moveBFloat16AsIntegers(ModuleOp module) {
+  auto getIntegers = [](Type type) -> Type {
+    if (!getElementTypeOrSelf(type).isBF16())
+      return {};
+    Type integer = IntegerType::get(type.getContext(), 16);
+    auto vector = dyn_cast<VectorType>(type);
+    return vector ? vector.clone(integer) : integer;
+  };
+  OpBuilder b(module.getContext());
+  module.walk([&](LLVM::StoreOp store) {
+    Type integers = getIntegers(store.getValue().getType());
+    if (!integers)
+      return;
+    b.setInsertionPoint(store);
+    store.getValueMutable().assign(
+        LLVM::BitcastOp::create(b, store.getLoc(), integers, store.getValue()));
+  });
+  module.walk([&](LLVM::LoadOp load) {
+    Type type = load.getType(), integers = getIntegers(type);
+    if (!integers)
+      return;
+    b.setInsertionPointAfter(load);
+    load.getResult().setType(integers);
+    auto cast =
+        LLVM::BitcastOp::create(b, load.getLoc(), type, load.getResult());
+    load.getResult().replaceAllUsesExcept(cast, cast);
+  });
+}
+
 LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
   MLIRContext *context = module.getContext();
   expandBFloat16(module);
@@ -91,6 +123,7 @@ LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
   if (failed(applyFullConversion(module, target, std::move(patterns))))
     return failure();
 
+  moveBFloat16AsIntegers(module);
   for (StringRef name : names) {
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::Internal);

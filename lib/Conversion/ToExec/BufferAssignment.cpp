@@ -17,8 +17,12 @@
 
 #include "BufferAssignment.h"
 
+#include "Lowering.h"
+
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -43,6 +47,14 @@ static std::optional<unsigned> getFirstGradient(Operation *op) {
 
 std::optional<int64_t> BufferAssignment::getOutput(unsigned result) const {
   return outputs[result];
+}
+
+/// Whether an operation gives a parameter another element type.
+static bool isNarrowedParameter(Operation *op) {
+  return op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+         isParameter(op->getOperand(0)) &&
+         getElementTypeOrSelf(op->getOperand(0)) !=
+             getElementTypeOrSelf(op->getResult(0));
 }
 
 namespace mlir::optimus {
@@ -238,8 +250,10 @@ private:
     bool isGradient =
         (afterLosses[op] && !op->hasAttr(OptimusDialect::kRecomputed)) ||
         (firstGradient && result.getResultNumber() >= *firstGradient);
-    assignment.buffers[buffer].category =
-        isGradient ? "gradient" : "activation";
+    assignment.buffers[buffer].category = isNarrowedParameter(op)
+                                              ? "narrow weight"
+                                          : isGradient ? "gradient"
+                                                       : "activation";
     assign(result, buffer);
   }
 

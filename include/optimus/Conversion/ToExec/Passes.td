@@ -66,8 +66,8 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,
-    "packed weight" where a parameter is packed, and "workspace" where an operation needs one
-    for itself.
+    "narrow weight" and "packed weight" where a parameter gets another element type or layout,
+    and "workspace" where an operation needs one for itself.
   }];
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",

@@ -335,8 +335,7 @@ def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
   }];
 }
 
-def Optimus_RowOp : Optimus_DifferentiableOp<"row", [
-    Optimus_Precisions<["Full"], ["Any"]>]> {
+def Optimus_RowOp : Optimus_DifferentiableOp<"row"> {
   let summary = "One row of a table";
   let description = [{
     `result = table[index, :]`: what an embedding is where every token is the
