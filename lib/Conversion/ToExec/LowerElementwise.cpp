@@ -69,8 +69,9 @@ struct DropoutLowering : KernelModel<DropoutLowering, DropoutOp> {
 
 void mlir::optimus::attachElementwiseLowerings(MLIRContext &context) {
   attachModels<SumLeadingLowering, DropoutLowering>(context);
-  for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(
-           OptimusDialect::getDialectNamespace()))
+  // All of them: the look-up by dialect leaves some out, since its binary search
+  // takes a three-way comparison for "less".
+  for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<ElementwiseBodyOpInterface>())
       name.attachInterface<ElementwiseLowering>();
 }
