@@ -67,7 +67,6 @@ void attachModels(MLIRContext &context) {
 
 void attachAttentionLowerings(MLIRContext &context);
 void attachCollectiveLowerings(MLIRContext &context);
-void attachElementwiseLowerings(MLIRContext &context);
 void attachEmbeddingLowerings(MLIRContext &context);
 void attachLocalLossLowerings(MLIRContext &context);
 void attachDistributedLossLowerings(MLIRContext &context);

@@ -20,12 +20,27 @@
 
 namespace optrt {
 
+/// A number's bits in a narrow element type, and the number of such bits.
+inline uint16_t narrowed(int32_t type, float value) {
+  return type == OPTRT_BF16 ? optimus_support::toBFloat16(value)
+                            : optimus_support::toFloat16(value);
+}
+inline float widened(int32_t type, uint16_t bits) {
+  return type == OPTRT_BF16 ? optimus_support::fromBFloat16(bits)
+                            : optimus_support::fromFloat16(bits);
+}
+
+/// A number as an element type has it.
+inline float rounded(int32_t type, float value) {
+  return type == OPTRT_F32 ? value : widened(type, narrowed(type, value));
+}
+
 /// Numbers of an element type in memory.
 class Numbers {
 public:
   void assign(int32_t newType, int64_t count, float value) {
     type = newType;
-    bytes.resize(count * width());
+    bytes.resize(count * (type == OPTRT_F32 ? 4 : 2));
     for (int64_t i = 0; i != count; ++i)
       set(i, value);
   }
@@ -37,34 +52,22 @@ public:
     }
     uint16_t bits;
     std::memcpy(&bits, &bytes[i * 2], 2);
-    return type == OPTRT_BF16 ? optimus_support::fromBFloat16(bits)
-                              : optimus_support::fromFloat16(bits);
+    return widened(type, bits);
   }
   void set(int64_t i, float value) {
     if (type == OPTRT_F32) {
       std::memcpy(&bytes[i * 4], &value, 4);
       return;
     }
-    const uint16_t bits = type == OPTRT_BF16
-                              ? optimus_support::toBFloat16(value)
-                              : optimus_support::toFloat16(value);
+    const uint16_t bits = narrowed(type, value);
     std::memcpy(&bytes[i * 2], &bits, 2);
   }
   void *data() { return bytes.data(); }
 
 private:
-  int64_t width() const { return type == OPTRT_F32 ? 4 : 2; }
-
   int32_t type = OPTRT_F32;
   std::vector<std::byte> bytes;
 };
-
-/// A number as an element type has it.
-inline float rounded(int32_t type, float value) {
-  Numbers one;
-  one.assign(type, 1, value);
-  return one[0];
-}
 
 /// A number that depends on who holds it where. The magnitudes differ by up to
 /// 2^20, so that a sum in any other order rounds differently. f16 has them as

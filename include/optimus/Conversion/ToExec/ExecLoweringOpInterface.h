@@ -25,6 +25,11 @@ struct FusionSlot {
 /// Lets the operations of the optimus and ccl dialects be lowered and fused.
 void registerExecLowerings(DialectRegistry &registry);
 
+/// Gives a lowering to every operation that has an ElementwiseBodyOpInterface,
+/// whose dialect is loaded. A dialect of one's own calls it when it has added its
+/// operations.
+void attachElementwiseLowerings(MLIRContext &context);
+
 } // namespace mlir::optimus
 
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h.inc"

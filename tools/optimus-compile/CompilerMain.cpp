@@ -1,0 +1,164 @@
+//===- CompilerMain.cpp - From a program to a model library -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Candidates.h"
+#include "Compilation.h"
+#include "Options.h"
+#include "Record.h"
+
+#include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/InitOptimus.h"
+#include "optimus/Tool/CompilerMain.h"
+#include "optimus/Tool/Files.h"
+#include "optimus/Tool/MlirFlags.h"
+#include "optimus/Tool/Tool.h"
+
+#include "optimus-support/PathUse.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::PathUse;
+using optimus_support::ScratchFolder;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+/// Tells before any work whether everything can be written, and that nothing
+/// that is read would be.
+static Status checkPaths(const CompileOptions &options) {
+  std::vector<PathUse> inputs{{"the program", options.input},
+                              {"--machine-profile", options.machineProfile}};
+  std::vector<PathUse> outputs{{"-o", options.output}};
+  OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
+  if (std::string path = getReproducerPath(); !path.empty()) {
+    OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(path));
+    outputs.push_back({"--mlir-pass-pipeline-crash-reproducer", path});
+  }
+  if (!options.dumpFolder.empty())
+    for (StringRef phase : getPhaseNames())
+      outputs.push_back({"--dump-phases-to", getDumpPath(options, phase)});
+  return optimus_support::checkOutputsApart(inputs, outputs);
+}
+
+static Status makeDumpFolder(const CompileOptions &options) {
+  if (options.dumpFolder.empty())
+    return okStatus();
+  if (std::error_code code =
+          llvm::sys::fs::create_directories(options.dumpFolder))
+    return invalidArgument("--dump-phases-to: cannot create '" +
+                           options.dumpFolder + "': " + code.message());
+  for (StringRef phase : getPhaseNames())
+    if (Status status =
+            optimus_support::checkOutput(getDumpPath(options, phase));
+        !status.ok())
+      return status.withContext("--dump-phases-to");
+  return okStatus();
+}
+
+/// Reads the machine profile and keeps its text where every phase can open it,
+/// under a name that a pipeline can hold: it may come from a pipe.
+static Status readProfile(CompileOptions &options,
+                          std::unique_ptr<ScratchFolder> &scratch) {
+  if (options.machineProfile.empty())
+    return okStatus();
+  auto text = MachineProfile::readText(options.machineProfile);
+  if (!text)
+    return invalidArgument("--machine-profile: " +
+                           llvm::toString(text.takeError()));
+  if (auto profile = MachineProfile::parse(*text, options.machineProfile);
+      !profile)
+    return invalidArgument("--machine-profile: " +
+                           llvm::toString(profile.takeError()));
+  OPTRT_ASSIGN_OR_RETURN(scratch, ScratchFolder::create("optimus-compile"));
+  options.phases.machineProfile = scratch->file("profile.json");
+  return optimus_support::OutputFile::write(options.phases.machineProfile,
+                                            *text);
+}
+
+static int compile(const DialectRegistry &extensions) {
+  StatusOr<CompileOptions> options = readCompileOptions();
+  if (!options.ok())
+    return fail(options.status());
+  std::unique_ptr<ScratchFolder> scratch;
+  // What a program says of itself comes before what it lacks.
+  auto complete = [&]() -> Status {
+    OPTRT_RETURN_IF_ERROR(completePhaseOptions(options->phases, "--"));
+    OPTRT_RETURN_IF_ERROR(checkPaths(*options));
+    return readProfile(*options, scratch);
+  };
+  bool goesOn = !options->compileFrom.empty();
+  if (Status status = goesOn ? checkPaths(*options) : complete(); !status.ok())
+    return fail(status);
+  auto target = CpuTarget::get(options->phases.cpu);
+  if (!target)
+    return fail("--mcpu: " + llvm::toString(target.takeError()));
+  std::optional<LibraryWriter> writer;
+  if (options->writesLibrary()) {
+    StatusOr<LibraryWriter> created = LibraryWriter::create("optimus-compile");
+    if (!created.ok())
+      return fail(created.status());
+    writer = *std::move(created);
+  }
+
+  DefaultTimingManager timingManager;
+  applyDefaultTimingManagerCLOptions(timingManager);
+  TimingScope timing = timingManager.getRootScope();
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  extensions.appendTo(registry);
+  setContextFlags();
+  MLIRContext context(registry);
+  StatusOr<std::unique_ptr<llvm::MemoryBuffer>> text =
+      readProgram(options->input);
+  if (!text.ok())
+    return fail(text.status());
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
+  quoteBriefly(sources);
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  prefixDiagnosticsWithPaths(context);
+  TimingScope parsing = timing.nest("Parser");
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  parsing.stop();
+  if (!module)
+    return kBadInput;
+
+  options = takeRecord(*module, *options);
+  if (!options.ok())
+    return fail(options.status());
+  if (goesOn)
+    if (Status status = complete(); !status.ok())
+      return fail(status);
+  if (failed(checkProgram(*module, *options)))
+    return kBadInput;
+  if (Status status = makeDumpFolder(*options); !status.ok())
+    return fail(status);
+  if (options->chooses()) {
+    TimingScope choosing = timing.nest("Choice of a layout");
+    if (int code = chooseLayout(*module, *options))
+      return code;
+  }
+  return Compilation(*module, *options, *target, writer ? &*writer : nullptr,
+                     timing)
+      .run();
+}
+
+int mlir::optimus::compilerMain(int argc, char **argv,
+                                const DialectRegistry &extensions) {
+  return runTool("optimus-compile", argc, argv, [&] {
+    registerAllPasses();
+    std::optional<int> code = parseCompileCommandLine(argc, argv);
+    return code ? *code : compile(extensions);
+  });
+}
