@@ -27,6 +27,24 @@ separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_library(OptimusMLIRFlags INTERFACE)
 target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
 target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+# MLIR's headers are half of what the compilation of a source takes; they are
+# parsed once for all libraries of the compiler.
+add_library(OptimusMLIRHeaders STATIC ${CMAKE_SOURCE_DIR}/lib/MLIRHeaders.cpp)
+set_target_properties(OptimusMLIRHeaders PROPERTIES CXX_VISIBILITY_PRESET default
+  VISIBILITY_INLINES_HIDDEN OFF)
+target_link_libraries(OptimusMLIRHeaders PUBLIC OptimusMLIRFlags PRIVATE OptimusWarnings)
+target_precompile_headers(OptimusMLIRHeaders PRIVATE
+  <llvm/Support/FormatVariadic.h>
+  <llvm/Support/JSON.h>
+  <mlir/Dialect/Arith/IR/Arith.h>
+  <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/Dialect/MemRef/IR/MemRef.h>
+  <mlir/IR/DialectImplementation.h>
+  <mlir/IR/OpImplementation.h>
+  <mlir/IR/PatternMatch.h>
+  <mlir/Interfaces/FunctionInterfaces.h>
+  <mlir/Interfaces/InferTypeOpInterface.h>
+  <mlir/Pass/PassManager.h>)
 
 # A library of the compiler.
 #   optimus_add_mlir_library(NAME SOURCES... [LINK LIB...] [DEPENDS TARGET...])
@@ -37,6 +55,7 @@ function(optimus_add_mlir_library name)
   # differ from libMLIR's and trait queries would answer no.
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
     VISIBILITY_INLINES_HIDDEN OFF)
+  target_precompile_headers(${name} REUSE_FROM OptimusMLIRHeaders)
   target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
   add_dependencies(${name} OptimusTableGen ${ARG_DEPENDS})
 endfunction()

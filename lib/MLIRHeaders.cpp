@@ -1,0 +1,12 @@
+//===- MLIRHeaders.cpp - MLIR's headers, precompiled ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// CMake precompiles headers for a target with a source: this one, which has
+// nothing else in it. OptimusMLIR.cmake names the headers.
+//
+//===----------------------------------------------------------------------===//
