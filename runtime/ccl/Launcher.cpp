@@ -24,6 +24,7 @@ enum class Meets {
   AtAddress,   ///< MASTER_ADDR and MASTER_PORT
   OnFirstNode, ///< of Slurm's list of nodes
   OnThisHost,  ///< if all of them run on it
+  OverPmi,     ///< its server in PMI_FD can say
 };
 
 struct KnownLauncher {
@@ -56,7 +57,7 @@ constexpr KnownLauncher kLaunchers[] = {
      "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", nullptr, {},
      Meets::Nowhere, Finds::Mpi},
     {"an mpiexec of MPICH or Intel MPI", {"PMI_RANK", "MPI_LOCALRANKID"},
-     {"PMI_SIZE"}, "PMI_RANK", "MPI_LOCALRANKID", nullptr, {}, Meets::Nowhere,
+     {"PMI_SIZE"}, "PMI_RANK", "MPI_LOCALRANKID", nullptr, {}, Meets::OverPmi,
      Finds::Mpi},
     {"srun", {"SLURM_STEP_ID", "PMIX_RANK"},
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_LOCALID",
@@ -125,6 +126,8 @@ public:
       launcher.finds = Finds::PerhapsMpi;
     if (makesSense)
       launcher.meetingPoint = meetingPoint(known, launcher);
+    if (makesSense && known.meets == Meets::OverPmi)
+      launcher.pmiSocket = number("PMI_FD");
     return launcher;
   }
 
@@ -150,6 +153,7 @@ private:
                                            const Launcher &launcher) const {
     switch (known.meets) {
     case Meets::Nowhere:
+    case Meets::OverPmi:
       return std::nullopt;
     case Meets::AtAddress: {
       std::optional<int> port = number("MASTER_PORT");
@@ -172,21 +176,14 @@ private:
       // A host may not know its own name.
       std::string host = firstHostOf(nodes);
       bool isHere = host == nodes && host == text("SLURMD_NODENAME");
-      return MeetingPoint{isHere ? "127.0.0.1" : host, portOf(launcher.job),
-                          kPortsOfAJob};
+      return meetingPointOf(launcher.job, isHere ? "127.0.0.1" : host);
     }
     case Meets::OnThisHost:
       if (!launcher.job.empty() && number(known.localSize) == launcher.size)
-        return MeetingPoint{"127.0.0.1", portOf(launcher.job), kPortsOfAJob};
+        return meetingPointOf(launcher.job, "127.0.0.1");
       return std::nullopt;
     }
     return std::nullopt;
-  }
-
-  /// Jobs that meet on a host should not ask for the same ports.
-  static int portOf(const std::string &job) {
-    uint64_t place = optimus_support::hash64(job) % (kPorts / kPortsOfAJob);
-    return kFirstPort + static_cast<int>(place) * kPortsOfAJob;
   }
 
   const Variables &variables;
@@ -197,6 +194,12 @@ private:
 std::string Launcher::toString() const {
   return concat(name, " started ",
                 size ? concat(*size, " processes") : "this process");
+}
+
+MeetingPoint meetingPointOf(const std::string &job, const std::string &host) {
+  uint64_t place = optimus_support::hash64(job) % (kPorts / kPortsOfAJob);
+  return {host, kFirstPort + static_cast<int>(place) * kPortsOfAJob,
+          kPortsOfAJob};
 }
 
 std::string firstHostOf(const std::string &nodeList) {
@@ -251,6 +254,7 @@ StatusOr<Launcher> findLauncher(const Variables &variables) {
   if (std::string given = finder.text("OPTIMUS_RENDEZVOUS"); !given.empty()) {
     OPTRT_ASSIGN_OR_RETURN(launcher.meetingPoint, parseMeetingPoint(given));
     launcher.isMeetingPointGiven = true;
+    launcher.pmiSocket.reset();
   }
   return launcher;
 }
@@ -297,7 +301,7 @@ StatusOr<std::string> chooseBackend(const Launcher &launcher,
         ", and nothing says which of how many this one is: use torchrun, srun "
         "or `mpirun -n ", count, " optimus-run ...`, or start each with ",
         meeting, ", --rank R and --ranks N"));
-  if (!launcher.meetingPoint && !launcher.isAlone())
+  if (!launcher.meetingPoint && !launcher.pmiSocket && !launcher.isAlone())
     return invalidArgument(concat(
         launcher.toString(), ", and nothing says where they meet: each would "
         "do the whole job by itself; give all of them ", meeting,

@@ -55,13 +55,8 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
     OPTRT_RETURN_IF_ERROR(checkSize(world, launcher));
     return world;
   }
-  TcpJob job;
-  job.rank = *launcher.rank;
-  job.size = *launcher.size;
-  job.startedBy = launcher.name;
-  job.job = launcher.job;
+  TcpJob job = tcpJobOf(launcher);
   job.version = "optimus-run " OPTIMUS_VERSION;
-  job.meetingPoint = launcher.meetingPoint.value_or(MeetingPoint());
   job.timeoutSeconds = timeoutSeconds;
   job.onStall = endProcess;
   bool isSaidElsewhere = false;

@@ -31,6 +31,13 @@ inline Status mpiError(const char *call, int code) {
                          " failed: ", std::string_view(text, length)));
 }
 
+/// For what cannot be returned: where things are taken down.
+inline void warnOfMpi(const char *call, int code) {
+  if (code != MPI_SUCCESS)
+    std::fprintf(stderr, "optimus-run: warning: %s\n",
+                 mpiError(call, code).message().c_str());
+}
+
 } // namespace optrt
 
 /// Every call of MPI is made through this: what it returns is never dropped.

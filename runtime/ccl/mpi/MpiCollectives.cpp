@@ -34,8 +34,7 @@ public:
     return created;
   }
   ~MpiCommunicator() override {
-    // Of a communicator that nobody uses any more.
-    (void)MPI_Comm_free(&members.comm);
+    warnOfMpi("MPI_Comm_free", MPI_Comm_free(&members.comm));
   }
   MpiCommunicator(const MpiCommunicator &) = delete;
   MpiCommunicator &operator=(const MpiCommunicator &) = delete;

@@ -97,7 +97,7 @@ public:
     if (monitor)
       monitor->quit();
     // Ends this process too, where MPI can.
-    (void)MPI_Abort(MPI_COMM_WORLD, code);
+    warnOfMpi("MPI_Abort", MPI_Abort(MPI_COMM_WORLD, code));
     std::_Exit(code);
   }
 

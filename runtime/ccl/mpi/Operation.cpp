@@ -32,7 +32,7 @@ public:
   // MPI keeps a freed type until the operations that use it are complete.
   ~MatrixType() {
     if (type != MPI_DATATYPE_NULL)
-      (void)MPI_Type_free(&type);
+      warnOfMpi("MPI_Type_free", MPI_Type_free(&type));
   }
   MatrixType() = default;
   MatrixType(const MatrixType &) = delete;

@@ -78,10 +78,7 @@ MpiProcess::MpiProcess(std::string notice, int size, int rank,
       engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {}
 
 MpiProcess::~MpiProcess() {
-  // The job is done, and nobody is left whom to tell but who looks here.
-  if (int code = MPI_Finalize(); code != MPI_SUCCESS)
-    std::fprintf(stderr, "optimus-run: warning: %s\n",
-                 mpiError("MPI_Finalize", code).message().c_str());
+  warnOfMpi("MPI_Finalize", MPI_Finalize());
 }
 
 } // namespace optrt

@@ -287,7 +287,11 @@ public:
     auto pause = 10ms;
     const MeetingPoint &point = job.meetingPoint;
     do {
-      std::vector<std::string> addresses = addressesOf(point.host);
+      std::vector<std::string> addresses;
+      std::istringstream hosts(point.host);
+      for (std::string host; std::getline(hosts, host, ',');)
+        for (std::string &address : addressesOf(host))
+          addresses.push_back(std::move(address));
       if (addresses.empty())
         lastTrouble = "nobody knows that host";
       for (const std::string &address : addresses)

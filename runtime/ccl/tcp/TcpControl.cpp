@@ -10,6 +10,7 @@
 
 #include "../InControlPlane.h"
 #include "../peers/PeerMonitor.h"
+#include "Pmi.h"
 #include "Rendezvous.h"
 #include "TcpCollectives.h"
 #include "optimus-runtime/Exception.h"
@@ -70,6 +71,8 @@ public:
     StatusOr<PeerListener> opened = PeerListener::open();
     OPTRT_RETURN_IF_ERROR(opened.status());
     listener = std::move(opened).value();
+    if (job.pmiSocket && size() > 1)
+      OPTRT_RETURN_IF_ERROR(askWhereToMeet());
     const Card own{ownPlace(), networkIdentity(), listener.address()};
     OPTRT_ASSIGN_OR_RETURN(cards, meet(job, own, isSaidElsewhere));
     std::vector<std::string> addresses;
@@ -169,6 +172,18 @@ public:
   }
 
 private:
+  Status askWhereToMeet() {
+    std::string hosts = "127.0.0.1";
+    for (const std::string &address : ownAddresses())
+      hosts += "," + address;
+    OPTRT_ASSIGN_OR_RETURN(PmiAnswer answer,
+                           askPmi(Socket(*job.pmiSocket), job.rank, hosts,
+                                  deadlineIn(job.timeoutSeconds)));
+    job.job = answer.job;
+    job.meetingPoint = meetingPointOf(answer.job, answer.hosts);
+    return okStatus();
+  }
+
   /// From the first to the last moment, a process that dies ends the job.
   Status watchDeaths() {
     watchesActivity = false;
@@ -245,7 +260,7 @@ private:
                               ") ended before the others were done with it"));
   }
 
-  const TcpJob job;
+  TcpJob job;
   optimus_support::Mesh mesh;
   std::vector<Card> cards;
   PeerListener listener;
@@ -264,6 +279,17 @@ StatusOr<std::unique_ptr<ControlPlane>> createTcpControl(TcpJob job,
   auto control = std::make_unique<TcpControl>(std::move(job));
   OPTRT_RETURN_IF_ERROR(control->join(isSaidElsewhere));
   return std::unique_ptr<ControlPlane>(std::move(control));
+}
+
+TcpJob tcpJobOf(const Launcher &launcher) {
+  TcpJob job;
+  job.rank = *launcher.rank;
+  job.size = *launcher.size;
+  job.startedBy = launcher.name;
+  job.job = launcher.job;
+  job.meetingPoint = launcher.meetingPoint.value_or(MeetingPoint());
+  job.pmiSocket = launcher.pmiSocket;
+  return job;
 }
 
 StatusOr<World> createTcpWorld(TcpJob job, bool &isSaidElsewhere) {

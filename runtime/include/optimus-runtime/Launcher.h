@@ -24,7 +24,7 @@ namespace optrt {
 
 /// Where rank 0 waits for the others.
 struct MeetingPoint {
-  std::string host;
+  std::string host; ///< or several, with commas between them
   int port = 0;
   /// How many ports from there on may be it: the first may be taken.
   int numPorts = 1;
@@ -43,6 +43,8 @@ struct Launcher {
   std::string job;
   /// Where ranks meet that have no MPI, if it is known.
   std::optional<MeetingPoint> meetingPoint;
+  /// The socket over which MPICH's mpiexec tells ranks where they meet.
+  std::optional<int> pmiSocket;
   /// Whether the user said where, and not the launcher.
   bool isMeetingPointGiven = false;
 
@@ -82,6 +84,10 @@ StatusOr<Launcher> findLauncher();
 /// cannot work.
 StatusOr<std::string> chooseBackend(const Launcher &launcher,
                                     const std::string &asked);
+
+/// Where ranks of a job meet on a host, if nobody says: others should not ask
+/// for the same ports.
+MeetingPoint meetingPointOf(const std::string &job, const std::string &host);
 
 /// The first host of a list as Slurm writes it, "rack[2-3]n[01-16],gpu7":
 /// "rack2n01".

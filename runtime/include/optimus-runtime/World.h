@@ -16,9 +16,9 @@
 namespace optrt {
 
 /// One process's view of a job. With the `local` back-end a process runs every
-/// rank as a thread; with `mpi` and `tcp` it runs one. The two parts may come from
-/// different back-ends; everything above them is written once. Who only agrees
-/// takes a ControlPlane.
+/// rank as a thread; with `mpi` and `tcp` it runs one. The two parts may come
+/// from different back-ends; everything above them is written once. Who only
+/// agrees takes a ControlPlane.
 struct World {
   std::unique_ptr<ControlPlane> control;
   std::unique_ptr<Collectives> collectives; ///< last: it may use the other
@@ -44,11 +44,16 @@ struct TcpJob {
   /// Of the program, "optimus-run 0.1": all ranks run the same.
   std::string version;
   MeetingPoint meetingPoint; ///< of no meaning for a job of one rank
+  /// Where it is asked first where they meet; Launcher::pmiSocket.
+  std::optional<int> pmiSocket;
   /// How long the others may take to come, and 0: for ever.
   double timeoutSeconds = 0;
   /// As in WatchOptions: from the start, a process that dies ends the job.
   std::function<void(const Status &status, bool speaks)> onStall;
 };
+
+/// What a launcher says of it; it knows the size and the rank.
+TcpJob tcpJobOf(const Launcher &launcher);
 
 /// One rank a process, over plain TCP. Returns when all ranks are there.
 ///
