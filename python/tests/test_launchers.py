@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -64,7 +65,7 @@ def by_srun(rank, ranks, port):
 LAUNCHERS = [by_hand, by_torchrun, by_srun]
 
 
-def start(command, launcher, ranks=RANKS, numbers=None):
+def start(command, launcher, ranks=RANKS, numbers=None, **options):
     """Starts the processes of a job as a launcher does."""
     port = next(ports)
     jobs = []
@@ -78,6 +79,7 @@ def start(command, launcher, ranks=RANKS, numbers=None):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                **options,
             )
         )
     return jobs
@@ -131,6 +133,53 @@ def test_the_same_bits_under_mpirun(
     assert saved(tmp_path / "saved") == threads
 
 
+def serve_pmi(proxy, entries, barrier):
+    """Answers a rank as MPICH's mpiexec does over PMI_FD."""
+    with proxy, proxy.makefile("rw") as lines:
+        for line in lines:
+            words = dict(word.split("=", 1) for word in line.split())
+            if words["cmd"] == "put":
+                entries[words["key"]] = words["value"]
+            elif words["cmd"] == "barrier_in":
+                barrier.wait(TIMEOUT_SECONDS)
+            answers = {
+                "init": "response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                "get_my_kvsname": "my_kvsname kvsname=kvs_%d" % os.getpid(),
+                "put": "put_result rc=0 msg=success",
+                "barrier_in": "barrier_out",
+                "get": "get_result rc=0 msg=success value=%s"
+                % entries.get(words.get("key")),
+                "finalize": "finalize_ack",
+            }
+            lines.write("cmd=%s\n" % answers[words["cmd"]])
+            lines.flush()
+
+
+@pytest.mark.parametrize("backend", [[], ["--backend", "tcp"]])
+def test_the_same_bits_under_the_mpiexec_of_mpich(
+    tools, library, text, tmp_path, threads, backend
+):
+    flags = [*FLAGS, *backend, "--save", tmp_path / "saved"]
+    command = tools.train_command(library, text, 3, *flags)
+    entries, barrier = {}, threading.Barrier(RANKS)
+    ends = [socket.socketpair() for _ in range(RANKS)]
+    for proxy, _ in ends:
+        arguments = (proxy, entries, barrier)
+        threading.Thread(target=serve_pmi, args=arguments, daemon=True).start()
+
+    def by_mpiexec(rank, ranks, port):
+        descriptor = ends[rank][1].fileno()
+        os.set_inheritable(descriptor, True)
+        variables = dict(PMI_RANK=rank, PMI_SIZE=ranks, PMI_FD=descriptor)
+        variables["MPI_LOCALRANKID"] = rank
+        return [], {name: str(value) for name, value in variables.items()}
+
+    results = finish(start(command, by_mpiexec, close_fds=False))
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+    assert "4 ranks (tcp)" in results[0][1]
+    assert saved(tmp_path / "saved") == threads
+
+
 def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     log = tmp_path / "log"
     command = tools.train_command(library, text, 1_000_000, *FLAGS, log=log)
@@ -142,7 +191,7 @@ def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     results = finish(jobs)
     assert [code for code, _, _ in results] == [1, 1, -signal.SIGKILL, 1]
     said = "".join(errors for _, _, errors in results)
-    place = r"error: rank 2 \(process %d on .*\) died; it was in " % jobs[2].pid
+    place = r"error: rank 2 \(process %d on .*\) died; it " % jobs[2].pid
     assert re.search(place, said), said
     assert said.count("optimus-run: error:") == 1, said
 

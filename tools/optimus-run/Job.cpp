@@ -11,6 +11,7 @@
 #include "Commands.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 using namespace optrt;
@@ -52,8 +53,20 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
     return createLocalWorld();
   if (backend == "mpi") {
     OPTRT_ASSIGN_OR_RETURN(World world, createMpiWorld());
-    OPTRT_RETURN_IF_ERROR(checkSize(world, launcher));
-    return world;
+    Status fits = checkSize(world, launcher);
+    // MPICH's mpiexec tells where they meet, whichever MPI this is.
+    const bool meetsAnyway = options.backend.empty() && launcher.pmiSocket &&
+                             world.control->size() == 1;
+    if (fits.ok() || !meetsAnyway) {
+      OPTRT_RETURN_IF_ERROR(fits);
+      return world;
+    }
+    if (speaks)
+      std::fprintf(stderr,
+                   "optimus-run: warning: the MPI library that this program was "
+                   "built with is not that of %s: tensors move over TCP "
+                   "(--backend tcp)\n",
+                   launcher.name.c_str());
   }
   TcpJob job = tcpJobOf(launcher);
   job.version = "optimus-run " OPTIMUS_VERSION;

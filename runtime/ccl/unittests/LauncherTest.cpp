@@ -173,6 +173,12 @@ TEST(Launcher, SaysWhereRanksMeet) {
   EXPECT_EQ(point(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}))->host,
             "127.0.0.1");
   EXPECT_FALSE(point(kHydra));
+  // MPICH's mpiexec tells when it is asked.
+  EXPECT_EQ(find(with(kHydra, {{"PMI_FD", "7"}}))->pmiSocket, 7);
+  EXPECT_FALSE(find(kHydra)->pmiSocket);
+  EXPECT_FALSE(find(with(kHydra, {{"PMI_FD", "7"},
+                                  {"OPTIMUS_RENDEZVOUS", "10.0.0.1:5"}}))
+                   ->pmiSocket);
   // What the user says counts.
   for (const Environment &environment : {kOpenMpi, kHydra, kSlurm, kTorchrun})
     EXPECT_EQ(point(with(environment, {{"OPTIMUS_RENDEZVOUS", "10.0.0.1:5"}})),
@@ -196,6 +202,8 @@ TEST(Launcher, ChoosesWhatWorks) {
   EXPECT_EQ(backend(kOpenMpi), "mpi");
   EXPECT_EQ(backend(kHydra), "mpi");
   EXPECT_EQ(backend(with(kHydra, meeting)), "tcp");
+  EXPECT_EQ(backend(with(kHydra, {{"PMI_FD", "7"}})), "mpi");
+  EXPECT_EQ(backend(with(kHydra, {{"PMI_FD", "7"}}), "tcp"), "tcp");
   EXPECT_EQ(backend(kPmix), "mpi");
   EXPECT_EQ(backend(with(kSlurm, kPmix)), "mpi");
   EXPECT_EQ(backend(kSlurm), "tcp");
