@@ -52,21 +52,21 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
   if (backend == "local")
     return createLocalWorld();
   if (backend == "mpi") {
-    OPTRT_ASSIGN_OR_RETURN(World world, createMpiWorld());
-    Status fits = checkSize(world, launcher);
-    // MPICH's mpiexec tells where they meet, whichever MPI this is.
+    StatusOr<World> world = createMpiWorld();
+    Status fits = world.ok() ? checkSize(*world, launcher) : world.status();
+    // MPICH's mpiexec tells where they meet, whichever MPI this is, if any.
     const bool meetsAnyway = options.backend.empty() && launcher.pmiSocket &&
-                             world.control->size() == 1;
-    if (fits.ok() || !meetsAnyway) {
-      OPTRT_RETURN_IF_ERROR(fits);
+                             (!world.ok() || world->control->size() == 1);
+    if (fits.ok())
       return world;
-    }
+    if (!meetsAnyway)
+      return fits;
     if (speaks)
       std::fprintf(stderr,
-                   "optimus-run: warning: the MPI library that this program was "
-                   "built with is not that of %s: tensors move over TCP "
-                   "(--backend tcp)\n",
-                   launcher.name.c_str());
+                   "optimus-run: warning: %s, which the MPI library that this "
+                   "program was built with does not find: tensors move over "
+                   "TCP (--backend tcp)\n",
+                   launcher.toString().c_str());
   }
   TcpJob job = tcpJobOf(launcher);
   job.version = "optimus-run " OPTIMUS_VERSION;
