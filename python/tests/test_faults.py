@@ -18,9 +18,20 @@ from tools import REPOSITORY
 
 @pytest.mark.alone
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_culprit_is_named_and_the_run_goes_on(tools, seed):
-    command = [sys.executable, REPOSITORY / "bench" / "faults"]
+@pytest.mark.parametrize(
+    "seed, flags",
+    [
+        (1, []),
+        (2, []),
+        (3, ["--backend", "tcp"]),
+        pytest.param(4, ["--ranks", "64"], marks=pytest.mark.long),
+        pytest.param(
+            5, ["--ranks", "64", "--backend", "tcp"], marks=pytest.mark.long
+        ),
+    ],
+)
+def test_the_culprit_is_named_and_the_run_goes_on(tools, seed, flags):
+    command = [sys.executable, REPOSITORY / "bench" / "faults", *flags]
     command += ["--build", tools.binaries.parent, "--rounds", "2"]
     # The machine may do something else: limits follow from what a job takes
     # now. One of one step takes less than a second where nothing else runs.

@@ -5,8 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Finds directives in lit tests that their tool would pass over, and passes that
-choose by the kind of an operation where an interface should answer."""
+"""Finds directives in lit tests that their tool would pass over, passes that
+choose by the kind of an operation where an interface should answer, and calls of
+MPI whose return code nobody looks at."""
 
 import re
 from pathlib import Path
@@ -167,3 +168,29 @@ def test_kind_test_is_found(code):
 )
 def test_other_code_is_not(code):
     assert kind_tests(code) == []
+
+
+def unchecked_calls_of_mpi(text):
+    """The numbers of lines that call MPI and drop what it returns."""
+    return [
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(r"(?<!operator )\bMPI_[A-Z][a-z_]+\(", line.split("//")[0])
+        and not re.search(r"[!=]= MPI_SUCCESS|\bwarnOfMpi\(", line)
+    ]
+
+
+def test_return_codes_of_mpi_are_checked():
+    found = {}
+    for path in sorted((REPOSITORY / "runtime" / "ccl" / "mpi").iterdir()):
+        if path.suffix in (".cpp", ".h"):
+            if lines := unchecked_calls_of_mpi(path.read_text()):
+                found[path.name] = lines
+    assert found == {}, "use OPTIMUS_MPI_CHECK or warnOfMpi (Mpi.h)"
+
+
+@pytest.mark.parametrize(
+    "code", ["  MPI_Barrier(comm);", "(void)MPI_Abort(MPI_COMM_WORLD, 1);"]
+)
+def test_unchecked_call_of_mpi_is_found(code):
+    assert unchecked_calls_of_mpi(code) == [1]

@@ -8,6 +8,9 @@
 
 #include "optimus-runtime/Collectives.h"
 
+#include "Agreement.h"
+#include "optimus-support/ElementType.h"
+
 namespace optrt {
 
 std::string_view collectiveName(int32_t kind) {
@@ -33,6 +36,25 @@ Status Communicator::tooManyInFlight() {
 
 Status Communicator::notStarted() {
   return internal("is waited for but was not started");
+}
+
+Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
+                      const StartedCollective &other) {
+  if (other.id == own.id && other.desc.kind == own.desc.kind &&
+      other.desc.reduction == own.desc.reduction &&
+      other.desc.type == own.desc.type && other.desc.root == own.desc.root &&
+      other.desc.outer == own.desc.outer && other.desc.inner == own.desc.inner)
+    return okStatus();
+  auto describe = [&](const StartedCollective &one) {
+    return concat("rank ", one.rank, " runs ", control.nameOf(one.rank, one.id),
+                  ", ", collectiveName(one.desc.kind), " from or to ",
+                  one.desc.root, " of ", one.desc.outer, "x", one.desc.inner,
+                  " of ",
+                  optimus_support::toString(
+                      optimus_support::ElementType(one.desc.type)));
+  };
+  return internal(
+      concat("ranks disagree: ", describe(own), " where ", describe(other)));
 }
 
 } // namespace optrt

@@ -8,6 +8,9 @@
 
 #include "optimus-runtime/Launcher.h"
 
+#include "optimus-support/Hash.h"
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -15,9 +18,69 @@
 namespace optrt {
 namespace {
 
-/// A variable's value if it is a number of processes, or of one.
-std::optional<int> numberOf(const Variables &variables, const char *name) {
-  const char *text = name ? variables(name) : nullptr;
+/// How a launcher says where its processes may meet.
+enum class Meets {
+  Nowhere,
+  AtAddress,   ///< MASTER_ADDR and MASTER_PORT
+  OnFirstNode, ///< of Slurm's list of nodes
+  OnThisHost,  ///< if all of them run on it
+  OverPmi,     ///< its server in PMI_FD can say
+};
+
+struct KnownLauncher {
+  const char *name;
+  /// Variables that all are set where it started this process.
+  const char *marks[2];
+  const char *sizes[2]; ///< the first that is set; null: it does not say
+  const char *rank, *localRank, *localSize;
+  const char *job[2];
+  Meets meets;
+  Launcher::Finds finds;
+  bool isCertain = false;
+};
+
+using Finds = Launcher::Finds;
+
+// Where one sets another's variables too, the one that says more comes first:
+// mpirun and torchrun are started by srun, which never is by them.
+constexpr KnownLauncher kLaunchers[] = {
+    {"--rank", {"OPTIMUS_RANK"}, {"OPTIMUS_RANKS"}, "OPTIMUS_RANK",
+     nullptr, nullptr, {}, Meets::Nowhere, Finds::Tcp, true},
+    {"mpirun", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_SIZE"},
+     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE"}, Meets::OnThisHost,
+     Finds::Mpi, true},
+    {"torchrun", {"TORCHELASTIC_RUN_ID", "RANK"}, {"WORLD_SIZE"}, "RANK",
+     "LOCAL_RANK", nullptr, {"TORCHELASTIC_RUN_ID"}, Meets::AtAddress,
+     Finds::Tcp},
+    {"MVAPICH2's mpirun", {"MV2_COMM_WORLD_RANK"}, {"MV2_COMM_WORLD_SIZE"},
+     "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", nullptr, {},
+     Meets::Nowhere, Finds::Mpi},
+    {"an mpiexec of MPICH or Intel MPI", {"PMI_RANK", "MPI_LOCALRANKID"},
+     {"PMI_SIZE"}, "PMI_RANK", "MPI_LOCALRANKID", nullptr, {}, Meets::OverPmi,
+     Finds::Mpi},
+    {"srun", {"SLURM_STEP_ID", "PMIX_RANK"},
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_LOCALID",
+     nullptr, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, Meets::OnFirstNode,
+     Finds::Mpi},
+    {"srun", {"SLURM_STEP_ID", "SLURM_PROCID"},
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_LOCALID",
+     nullptr, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, Meets::OnFirstNode,
+     Finds::PerhapsMpi},
+    {"an mpiexec of MPICH or Intel MPI", {"PMI_RANK", "PMI_SIZE"},
+     {"PMI_SIZE"}, "PMI_RANK", nullptr, nullptr, {}, Meets::Nowhere,
+     Finds::Mpi},
+    {"torchrun", {"RANK", "WORLD_SIZE"}, {"WORLD_SIZE"}, "RANK", "LOCAL_RANK",
+     nullptr, {}, Meets::AtAddress, Finds::Tcp},
+    {"a launcher that speaks PMIx", {"PMIX_RANK"}, {}, "PMIX_RANK", nullptr,
+     nullptr, {"PMIX_NAMESPACE"}, Meets::Nowhere, Finds::Mpi},
+};
+
+/// Ports that Linux gives to nobody by itself, and how many a job looks at.
+constexpr int kFirstPort = 61440, kPorts = 4096, kPortsOfAJob = 16;
+
+/// A number that text stands for if it is one of processes, or of one.
+std::optional<int> numberIn(const char *text) {
   int value = 0;
   if (!text)
     return std::nullopt;
@@ -28,57 +91,170 @@ std::optional<int> numberOf(const Variables &variables, const char *name) {
   return value;
 }
 
-struct OtherLauncher {
-  const char *name;
-  const char *size; ///< null: it does not say
-  const char *rank;
-};
+class Finder {
+public:
+  explicit Finder(const Variables &variables) : variables(variables) {}
 
-// Where one sets another's variables too, the one that says more comes first.
-constexpr OtherLauncher kOthers[] = {
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
-    {"srun", "SLURM_NTASKS", "SLURM_PROCID"},
-    {"MVAPICH2's mpirun", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
-    {"an mpiexec of MPICH or Intel MPI", "PMI_SIZE", "PMI_RANK"},
-    {"torchrun", "WORLD_SIZE", "RANK"},
-    {"a launcher that speaks PMIx", nullptr, "PMIX_RANK"},
+  /// What a launcher that is known says; nothing if it is not this one.
+  std::optional<Launcher> look(const KnownLauncher &known) const {
+    for (const char *mark : known.marks)
+      if (mark && !variables(mark))
+        return std::nullopt;
+    // A batch script has an allocation's variables, but is no step of it: the
+    // numbers of those that are none lie near the largest of 32 bits.
+    if (std::strcmp(known.name, "srun") == 0 && !number("SLURM_STEP_ID"))
+      return std::nullopt;
+    Launcher launcher;
+    launcher.name = known.name;
+    launcher.rank = number(known.rank);
+    launcher.localRank = number(known.localRank);
+    for (const char *size : known.sizes)
+      if (!launcher.size)
+        launcher.size = number(size);
+    launcher.finds = known.finds;
+    launcher.isCertain = known.isCertain;
+    for (const char *part : known.job)
+      if (part && variables(part))
+        launcher.job += concat(launcher.job.empty() ? "" : ".",
+                               variables(part));
+    bool makesSense = launcher.rank && (!known.sizes[0] || launcher.size) &&
+                      (!launcher.size || *launcher.rank < *launcher.size);
+    if (!makesSense && !known.isCertain)
+      return std::nullopt;
+    // Variables without the server that they are about are left over.
+    if (!known.sizes[0] && !hasPmixServer())
+      launcher.finds = Finds::PerhapsMpi;
+    if (makesSense)
+      launcher.meetingPoint = meetingPoint(known, launcher);
+    if (makesSense && known.meets == Meets::OverPmi)
+      launcher.pmiSocket = number("PMI_FD");
+    return launcher;
+  }
+
+  std::optional<int> number(const char *name) const {
+    return name ? numberIn(variables(name)) : std::nullopt;
+  }
+  std::string text(const char *name) const {
+    const char *value = variables(name);
+    return value ? value : "";
+  }
+
+private:
+  bool hasPmixServer() const {
+    for (const char *name :
+         {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+          "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"})
+      if (variables(name))
+        return true;
+    return false;
+  }
+
+  std::optional<MeetingPoint> meetingPoint(const KnownLauncher &known,
+                                           const Launcher &launcher) const {
+    switch (known.meets) {
+    case Meets::Nowhere:
+    case Meets::OverPmi:
+      return std::nullopt;
+    case Meets::AtAddress: {
+      std::optional<int> port = number("MASTER_PORT");
+      std::string host = text("MASTER_ADDR");
+      if (host.empty() || !port || *port == 0 ||
+          *port > 65535 - kPortsOfAJob)
+        return std::nullopt;
+      // torchrun may listen there itself.
+      bool isTaken = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+      return MeetingPoint{host, *port + isTaken, kPortsOfAJob};
+    }
+    case Meets::OnFirstNode: {
+      std::string nodes;
+      for (const char *name :
+           {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})
+        if (nodes.empty())
+          nodes = text(name);
+      if (nodes.empty())
+        return std::nullopt;
+      // A host may not know its own name.
+      std::string host = firstHostOf(nodes);
+      bool isHere = host == nodes && host == text("SLURMD_NODENAME");
+      return meetingPointOf(launcher.job, isHere ? "127.0.0.1" : host);
+    }
+    case Meets::OnThisHost:
+      if (!launcher.job.empty() && number(known.localSize) == launcher.size)
+        return meetingPointOf(launcher.job, "127.0.0.1");
+      return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  const Variables &variables;
 };
 
 } // namespace
 
-StatusOr<Launcher> findLauncher(const Variables &variables) {
-  Launcher launcher;
-  if (variables("OMPI_COMM_WORLD_SIZE")) {
-    launcher.kind = Launcher::Kind::OpenMpi;
-    launcher.name = "mpirun";
-    launcher.size = numberOf(variables, "OMPI_COMM_WORLD_SIZE");
-    launcher.rank = numberOf(variables, "OMPI_COMM_WORLD_RANK");
-    if (!launcher.size || !launcher.rank || *launcher.rank >= *launcher.size)
-      return invalidArgument(
-          "the variables OMPI_COMM_WORLD_SIZE and OMPI_COMM_WORLD_RANK say that "
-          "mpirun started this process, but not as which of how many; start it "
-          "with mpirun, or unset them");
-    return launcher;
+std::string Launcher::toString() const {
+  return concat(name, " started ",
+                size ? concat(*size, " processes") : "this process");
+}
+
+MeetingPoint meetingPointOf(const std::string &job, const std::string &host) {
+  uint64_t place = optimus_support::hash64(job) % (kPorts / kPortsOfAJob);
+  return {host, kFirstPort + static_cast<int>(place) * kPortsOfAJob,
+          kPortsOfAJob};
+}
+
+std::string firstHostOf(const std::string &nodeList) {
+  std::string host;
+  for (std::size_t i = 0; i < nodeList.size() && nodeList[i] != ','; ++i) {
+    if (nodeList[i] != '[') {
+      host += nodeList[i];
+      continue;
+    }
+    // The first of a range of numbers.
+    std::size_t close = std::min(nodeList.find(']', i), nodeList.size());
+    std::size_t end = std::min(nodeList.find_first_of(",-]", i), close);
+    host += nodeList.substr(i + 1, end - i - 1);
+    i = close;
   }
-  for (const OtherLauncher &other : kOthers) {
-    bool isSlurm = std::strcmp(other.name, "srun") == 0;
-    // A batch script has an allocation's variables, but is no step of it: the
-    // numbers of those that are none lie near the largest of 32 bits.
-    std::optional<int> step = numberOf(variables, "SLURM_STEP_ID");
-    if (isSlurm && !step)
+  return host;
+}
+
+StatusOr<MeetingPoint> parseMeetingPoint(const std::string &text) {
+  std::size_t colon = text.rfind(':');
+  std::optional<int> port =
+      colon == std::string::npos ? std::nullopt
+                                 : numberIn(text.c_str() + colon + 1);
+  if (!port || *port == 0 || *port > 65535 || colon == 0)
+    return invalidArgument(concat(
+        "--rendezvous (OPTIMUS_RENDEZVOUS) is `", text,
+        "`, expected HOST:PORT: a name or an IPv4 address of the host of rank "
+        "0, and a port from 1 to 65535 that is free there"));
+  return MeetingPoint{text.substr(0, colon), *port, 1};
+}
+
+StatusOr<Launcher> findLauncher(const Variables &variables) {
+  Finder finder(variables);
+  Launcher launcher;
+  for (const KnownLauncher &known : kLaunchers) {
+    std::optional<Launcher> found = finder.look(known);
+    if (!found)
       continue;
-    std::optional<int> rank = numberOf(variables, other.rank);
-    std::optional<int> size = numberOf(variables, other.size);
-    if (!rank || (other.size && !size))
-      continue;
-    // Another's variables may be there without a meaning.
-    if (size == 1)
-      return launcher;
-    launcher.kind = Launcher::Kind::Other;
-    launcher.name = other.name;
-    launcher.size = size;
-    launcher.rank = rank;
-    return launcher;
+    if (!found->rank || !found->size || *found->rank >= *found->size)
+      if (known.isCertain)
+        return invalidArgument(concat(
+            "the variables ", known.sizes[0], " (`",
+            finder.text(known.sizes[0]), "`) and ", known.rank, " (`",
+            finder.text(known.rank), "`) say that ", known.name,
+            " started this process, but not as which of how many; ",
+            std::strcmp(known.name, "--rank") == 0
+                ? "give --ranks N and --rank R from 0 to N - 1"
+                : "start it with mpirun, or unset them"));
+    launcher = *std::move(found);
+    break;
+  }
+  if (std::string given = finder.text("OPTIMUS_RENDEZVOUS"); !given.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(launcher.meetingPoint, parseMeetingPoint(given));
+    launcher.isMeetingPointGiven = true;
+    launcher.pmiSocket.reset();
   }
   return launcher;
 }
@@ -87,18 +263,53 @@ StatusOr<Launcher> findLauncher() {
   return findLauncher([](const char *name) { return std::getenv(name); });
 }
 
-Status checkLauncher(const Launcher &launcher) {
-  if (launcher.kind != Launcher::Kind::Other)
-    return okStatus();
-  std::string count = launcher.size ? concat(*launcher.size) : "N";
-  return invalidArgument(concat(
-      launcher.name, " started ",
-      launcher.size ? concat(count, " processes") : std::string("this process"),
-      ", and optimus-run finds the others only under Open MPI's mpirun: each "
-      "would do the whole job by itself; use `mpirun -n ",
-      count,
-      " optimus-run ...`, or --backend local for ranks as threads of this one "
-      "process (--backend mpi where Open MPI was built for that launcher)"));
+StatusOr<std::string> chooseBackend(const Launcher &launcher,
+                                    const std::string &asked) {
+  const std::string meeting =
+      "`--rendezvous HOST:PORT`, where rank 0 listens on its host";
+  const std::string count = launcher.size ? concat(*launcher.size) : "N";
+  if (asked == "local" || (asked.empty() && launcher.isAlone())) {
+    if (!launcher.isAlone() && launcher.isCertain)
+      return invalidArgument(
+          concat("--backend local runs all ranks in one process, but ",
+                 launcher.toString(), "; leave ", launcher.name,
+                 " or --backend local out"));
+    if (launcher.isMeetingPointGiven && launcher.name.empty())
+      return invalidArgument(
+          "--rendezvous says where processes meet, but nothing says which of "
+          "how many this one is; add --rank R --ranks N, from 0 to N - 1, or "
+          "leave it out for ranks as threads of this one process");
+    return std::string("local");
+  }
+  if (asked == "mpi") {
+    if (launcher.finds == Finds::Tcp && !launcher.isAlone())
+      return invalidArgument(
+          concat("--backend mpi needs processes that an MPI's launcher "
+                 "started, but ", launcher.toString(),
+                 "; use --backend tcp, or `mpirun -n ", count,
+                 " optimus-run ...`"));
+    return asked;
+  }
+  if (asked.empty() && launcher.finds == Finds::Mpi &&
+      !launcher.isMeetingPointGiven)
+    return std::string("mpi");
+  // Over TCP.
+  if (launcher.name.empty() || !launcher.size || !launcher.rank)
+    return invalidArgument(concat(
+        launcher.name.empty() ? "--backend tcp was asked for"
+                              : launcher.toString(),
+        ", and nothing says which of how many this one is: use torchrun, srun "
+        "or `mpirun -n ", count, " optimus-run ...`, or start each with ",
+        meeting, ", --rank R and --ranks N"));
+  if (!launcher.meetingPoint && !launcher.pmiSocket && !launcher.isAlone())
+    return invalidArgument(concat(
+        launcher.toString(), ", and nothing says where they meet: each would "
+        "do the whole job by itself; give all of them ", meeting,
+        launcher.finds == Finds::Tcp ? "" :
+        concat(", use `mpirun -n ", count, " optimus-run ...`"),
+        launcher.isCertain ? "" :
+        ", or --backend local for ranks as threads of this one process"));
+  return std::string("tcp");
 }
 
 } // namespace optrt

@@ -34,6 +34,7 @@ ActivitySnapshot snapshot(const RankActivity &activity);
 
 /// What is known of a rank.
 struct RankReport {
+  std::string place; ///< "process 17 on node4", or empty
   ActivitySnapshot activity;
   double silentSeconds = 0; ///< since it was last heard of
   bool gone = false;        ///< its process has ended without saying so

@@ -23,6 +23,8 @@ OutOfMemory::OutOfMemory(std::size_t bytes) noexcept {
 Status statusOfException() {
   try {
     throw;
+  } catch (const StatusException &error) {
+    return error.status();
   } catch (const std::bad_alloc &error) {
     // Without a size where it is not our operator new that failed.
     std::string_view what = error.what();

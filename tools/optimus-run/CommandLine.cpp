@@ -86,11 +86,31 @@ const CLI::Validator kCommBytes = count(4, int64_t(1) << 32);
 const CLI::Validator kSeconds = oneOf(
     RealNumber{"a number of at least 0", 0, std::numeric_limits<float>::max()});
 
-void addBackend(CLI::App *app, std::string &backend) {
-  app->add_option("--backend", backend,
-                  "How ranks communicate: local (threads of one process) or "
-                  "mpi; found by itself under mpirun")
-      ->check(oneOf(Word{{"local", "mpi"}}));
+CLI::Option *addJob(CLI::App *app, JobOptions &job) {
+  constexpr const char *kGroup =
+      "Ranks (most launchers tell: docs/launchers.md)";
+  app->add_option("--backend", job.backend,
+                  "How ranks communicate: local (threads of one process), mpi "
+                  "or tcp; by default what goes with who started them")
+      ->check(oneOf(Word{{"local", "mpi", "tcp"}}))
+      ->group(kGroup);
+  app->add_option("--rendezvous", job.rendezvous,
+                  "HOST:PORT where rank 0 waits for the others "
+                  "(OPTIMUS_RENDEZVOUS)")
+      ->group(kGroup);
+  return app
+      ->add_option("--rank", job.rank,
+                   "Which rank this process is, from 0, where no launcher says "
+                   "so (OPTIMUS_RANK)")
+      ->check(count(0, optimus_support::kMaxRanks - 1))
+      ->group(kGroup);
+}
+
+void addRanks(CLI::App *app, CLI::Option *rank, JobOptions &job) {
+  rank->needs(app->add_option("--ranks", job.ranks,
+                              "With --rank: how many there are (OPTIMUS_RANKS)")
+                  ->check(count(1, optimus_support::kMaxRanks))
+                  ->group(rank->get_group()));
 }
 
 void addRankOptions(CLI::App *app, RankOptions &ranks) {
@@ -148,7 +168,7 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
       hyperparameters);
 }
 
-void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
+void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
   addData(train, options.data);
@@ -160,7 +180,7 @@ void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
       ->check(kSeed);
   train->add_option("--order", options.order, kOrderHelp)
       ->check(oneOf(Word{{"shuffled", "sequential"}}));
-  addBackend(train, backend);
+  addRanks(train, addJob(train, job), job);
   addRankOptions(train, options.ranks);
   CLI::Option *save = train->add_option("--save", options.save,
                                         "Folder of the checkpoint to write");
@@ -184,7 +204,7 @@ void addTrain(CLI::App &app, TrainOptions &options, std::string &backend) {
       ->check(kSomeSteps);
 }
 
-void addEval(CLI::App &app, EvalOptions &options, std::string &backend) {
+void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
@@ -198,7 +218,7 @@ void addEval(CLI::App &app, EvalOptions &options, std::string &backend) {
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
-  addBackend(eval, backend);
+  addRanks(eval, addJob(eval, job), job);
   addRankOptions(eval, options.ranks);
 }
 
@@ -250,7 +270,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
   verify->add_flag("--json", options.json, "Print the comparison as JSON");
 }
 
-void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
+void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   CLI::App *bench =
       app.add_subcommand("bench", "Time training steps on random tokens, or "
                                   "the machine with --comm and --gemm");
@@ -260,9 +280,8 @@ void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
                       "Time and check collectives instead, with no library");
   bench
       ->add_option("--ranks", options.numRanks,
-                   "With --comm: how many ranks communicate; under mpirun all "
-                   "that it started")
-      ->needs(comm)
+                   "With --comm: how many ranks communicate as threads; with "
+                   "--rank: how many processes there are (OPTIMUS_RANKS)")
       ->check(count(1, 4096));
   bench
       ->add_option("--min-bytes", options.minBytes,
@@ -286,7 +305,13 @@ void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
-  bench->parse_complete_callback([&options] {
+  bench->parse_complete_callback([&options, &job] {
+    if (job.rank && options.numRanks == 0)
+      throw CLI::RequiresError("--rank", "--ranks");
+    if (options.numRanks != 0 && !options.comm && !job.rank)
+      throw CLI::RequiresError("--ranks", "--comm or --rank");
+    if (job.rank)
+      job.ranks = static_cast<int>(std::exchange(options.numRanks, 0));
     bool timesMachine = options.comm || options.gemm;
     if (options.library.empty() && !timesMachine)
       throw CLI::RequiredError("library");
@@ -301,7 +326,7 @@ void addBench(CLI::App &app, BenchOptions &options, std::string &backend) {
                    "Steps before those that are timed")
       ->capture_default_str()
       ->check(kSteps);
-  addBackend(bench, backend);
+  addJob(bench, job);
   addRankOptions(bench, options.ranks);
   bench->add_flag("--json", options.json, "Print the figures as JSON");
 }
@@ -367,11 +392,11 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   app.failure_message(failureMessage);
   // A script's defaults can be followed by what the user gave.
   app.option_defaults()->take_last();
-  addTrain(app, line.train, line.backend);
-  addEval(app, line.eval, line.backend);
+  addTrain(app, line.train, line.job);
+  addEval(app, line.eval, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
-  addBench(app, line.bench, line.backend);
+  addBench(app, line.bench, line.job);
   constexpr const char *kVersion = "optimus-run " OPTIMUS_VERSION;
   app.set_version_flag("--version", kVersion);
   for (const auto &[name, subcommand] : kSubcommands)

@@ -10,6 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDLINE_H
 
 #include "Commands.h"
+#include "Job.h"
 
 #include <optional>
 
@@ -20,7 +21,7 @@ enum class Subcommand { Train, Eval, Verify, Inspect, Bench };
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
   Subcommand subcommand = Subcommand::Train;
-  std::string backend; ///< empty: found by itself
+  JobOptions job;
   TrainOptions train;
   EvalOptions eval;
   VerifyOptions verify;

@@ -28,28 +28,6 @@ using namespace optimus_run;
 
 namespace {
 
-StatusOr<World> createWorld(const std::string &backend,
-                            const Launcher &launcher) {
-  bool isMpirun = launcher.kind == Launcher::Kind::OpenMpi;
-  if (backend.empty())
-    OPTRT_RETURN_IF_ERROR(checkLauncher(launcher));
-  if (backend.empty() ? isMpirun : backend == "mpi") {
-    OPTRT_ASSIGN_OR_RETURN(World world, createMpiWorld());
-    if (launcher.size && *launcher.size != world.control->size())
-      return invalidArgument(concat(launcher.name, " started ", *launcher.size,
-                                    " processes, but MPI knows of ",
-                                    world.control->size(),
-                                    "; use the mpirun of the Open MPI that "
-                                    "this program was built with"));
-    return world;
-  }
-  if (isMpirun && *launcher.size > 1)
-    return invalidArgument(concat(
-        "--backend local runs all ranks in one process, but mpirun started ",
-        *launcher.size, " processes; leave mpirun or --backend local out"));
-  return createLocalWorld();
-}
-
 int finish(const Status &status, bool speaks) {
   if (!status.ok() && speaks)
     printFailure(status);
@@ -70,9 +48,15 @@ int runCommand(const CommandLine &line, World &world) {
 
 /// Joins the job, and runs a command in it.
 int runJob(const CommandLine &line, const Launcher &launcher) {
-  StatusOr<World> created = createWorld(line.backend, launcher);
+  const RankOptions &ranks = line.subcommand == Subcommand::Eval ? line.eval.ranks
+                             : line.subcommand == Subcommand::Bench
+                                 ? line.bench.ranks
+                                 : line.train.ranks;
+  bool speaks = true;
+  StatusOr<World> created =
+      joinJob(line.job, launcher, ranks.timeoutSeconds, speaks);
   if (!created.ok())
-    return finish(created.status(), launcher.isFirst());
+    return finish(created.status(), speaks);
   World &world = *created;
   try {
     return runCommand(line, world);
@@ -96,6 +80,9 @@ int run(int argc, char **argv) {
     return speaks ? finish(verify(line.verify), true) : 0;
   if (line.subcommand == Subcommand::Inspect)
     return speaks ? finish(inspect(line.inspect), true) : 0;
+  launcher = findLauncherOf(line.job);
+  if (!launcher.ok())
+    return finish(launcher.status(), /*speaks=*/true);
   return runJob(line, *launcher);
 }
 
@@ -121,12 +108,7 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.device = ranks.device;
   options.timeoutSeconds = ranks.timeoutSeconds;
   // The rank to blame cannot be ended in an orderly way, nor those that wait.
-  options.onStall = [](const Status &status, bool speaks) {
-    if (speaks)
-      printFailure(status);
-    optimus_support::removeTemporaries();
-    std::_Exit(status.exitCode());
-  };
+  options.onStall = endProcess;
   return options;
 }
 

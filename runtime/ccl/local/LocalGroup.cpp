@@ -8,7 +8,7 @@
 
 #include "LocalGroup.h"
 
-#include "optimus-support/ElementType.h"
+#include "../Agreement.h"
 
 namespace optrt {
 LocalGroup::LocalGroup(int size, int spins, const ControlPlane &control)
@@ -25,27 +25,12 @@ Status LocalGroup::failure() {
 }
 
 Status LocalGroup::checkPostings(const Slot &slot) const {
-  const Posting &own = slot.postings[0];
-  auto describe = [&](const Posting &posting) {
-    return concat("rank ", posting.rank, " runs ",
-                  control.nameOf(posting.rank, posting.id), ", ",
-                  collectiveName(posting.desc.kind), " from or to ",
-                  posting.desc.root, " of ", posting.desc.outer, "x",
-                  posting.desc.inner, " of ",
-                  optimus_support::toString(
-                      optimus_support::ElementType(posting.desc.type)));
+  auto started = [&](int index) -> StartedCollective {
+    const Posting &posting = slot.postings[index];
+    return {posting.rank, posting.id, posting.desc};
   };
-  for (int r = 1; r != size(); ++r) {
-    const Posting &other = slot.postings[r];
-    if (other.id == own.id && other.desc.kind == own.desc.kind &&
-        other.desc.reduction == own.desc.reduction &&
-        other.desc.type == own.desc.type && other.desc.root == own.desc.root &&
-        other.desc.outer == own.desc.outer &&
-        other.desc.inner == own.desc.inner)
-      continue;
-    return internal(
-        concat("ranks disagree: ", describe(own), " where ", describe(other)));
-  }
+  for (int r = 1; r != size(); ++r)
+    OPTRT_RETURN_IF_ERROR(checkAgreement(control, started(0), started(r)));
   return okStatus();
 }
 

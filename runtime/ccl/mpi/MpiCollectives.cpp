@@ -21,15 +21,21 @@ namespace {
 class MpiCommunicator final : public Communicator {
 public:
   /// Takes ownership of `comm`.
-  MpiCommunicator(MPI_Comm comm, ProgressEngine &engine)
-      : members{comm, 0, 0, false}, engine(engine) {
-    MPI_Comm_size(comm, &members.size);
-    MPI_Comm_rank(comm, &members.index);
+  static StatusOr<std::unique_ptr<MpiCommunicator>>
+  create(MPI_Comm comm, ProgressEngine &engine) {
+    std::unique_ptr<MpiCommunicator> created(new MpiCommunicator(comm, engine));
+    Members &members = created->members;
+    OPTIMUS_MPI_CHECK(MPI_Comm_size, comm, &members.size);
+    OPTIMUS_MPI_CHECK(MPI_Comm_rank, comm, &members.index);
+    OPTRT_ASSIGN_OR_RETURN(int here, ranksOfThisHost(comm));
     const char *choice = std::getenv("OPTIMUS_MPI_BROADCAST");
     members.chainBroadcast = choice ? std::strcmp(choice, "chain") == 0
-                                    : ranksOfThisHost(comm) < members.size;
+                                    : here < members.size;
+    return created;
   }
-  ~MpiCommunicator() override { MPI_Comm_free(&members.comm); }
+  ~MpiCommunicator() override {
+    warnOfMpi("MPI_Comm_free", MPI_Comm_free(&members.comm));
+  }
   MpiCommunicator(const MpiCommunicator &) = delete;
   MpiCommunicator &operator=(const MpiCommunicator &) = delete;
 
@@ -96,6 +102,9 @@ public:
   }
 
 private:
+  MpiCommunicator(MPI_Comm comm, ProgressEngine &engine)
+      : members{comm, 0, 0, false}, engine(engine) {}
+
   Members members;
   ProgressEngine &engine;
   std::vector<std::unique_ptr<InFlight>> inFlight;
@@ -122,8 +131,9 @@ public:
           MPI_Comm_split, MPI_COMM_WORLD,
           static_cast<int>(mesh.firstOfGroup(process->rank, list)), index,
           &comm);
-      communicators.push_back(
-          std::make_unique<MpiCommunicator>(comm, process->engine));
+      OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<MpiCommunicator> created,
+                             MpiCommunicator::create(comm, process->engine));
+      communicators.push_back(std::move(created));
     }
     return okStatus();
   }

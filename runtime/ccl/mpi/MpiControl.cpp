@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../InControlPlane.h"
+#include "../peers/PeerMonitor.h"
 #include "MpiProcess.h"
-#include "PeerMonitor.h"
+#include "optimus-runtime/Exception.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,28 +17,6 @@
 
 namespace optrt {
 namespace {
-
-/// While it lives, the rank waits for others outside any collective.
-class InControlPlane {
-public:
-  explicit InControlPlane(RankActivity *activity) : activity(activity) {
-    if (!activity)
-      return;
-    activity->waitingAxis.store(-1, std::memory_order_relaxed);
-    activity->since.store(
-        std::chrono::steady_clock::now().time_since_epoch().count(),
-        std::memory_order_release);
-  }
-  ~InControlPlane() {
-    if (activity)
-      activity->since.store(0, std::memory_order_relaxed);
-  }
-  InControlPlane(const InControlPlane &) = delete;
-  InControlPlane &operator=(const InControlPlane &) = delete;
-
-private:
-  RankActivity *const activity;
-};
 
 class MpiControl final : public ControlPlane {
 public:
@@ -64,24 +44,10 @@ public:
   int ranksOnThisHost() const override { return process->ranksOnThisHost; }
 
   std::vector<std::string> allGather(const std::string &own) override {
-    std::lock_guard guard(process->engine.lock());
-    InControlPlane here(ownActivity.get());
-    int length = static_cast<int>(own.size());
-    std::vector<int> lengths(process->size), offsets(process->size);
-    MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT,
-                  MPI_COMM_WORLD);
-    int total = 0;
-    for (int r = 0; r != process->size; ++r) {
-      offsets[r] = total;
-      total += lengths[r];
-    }
-    std::string text(total, '\0');
-    MPI_Allgatherv(own.data(), length, MPI_CHAR, text.data(), lengths.data(),
-                   offsets.data(), MPI_CHAR, MPI_COMM_WORLD);
-    std::vector<std::string> all;
-    for (int r = 0; r != process->size; ++r)
-      all.push_back(text.substr(offsets[r], lengths[r]));
-    return all;
+    StatusOr<std::vector<std::string>> all = gatherAll(own);
+    if (!all.ok())
+      throw StatusException(all.status());
+    return std::move(all).value();
   }
 
   Status sendToRoot(int rank, float *data, std::size_t count) override {
@@ -112,14 +78,17 @@ public:
     StatusOr<PeerListener> listener = PeerListener::open();
     OPTRT_RETURN_IF_ERROR(agree(listener.status()));
     StatusOr<PeerSockets> sockets =
-        listener->connectAll(firstRank(), allGather(listener->address()));
-    OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
+        listener->connect(firstRank(), overlayPeers(firstRank(), size()),
+                          allGather(listener->address()));
+    OPTRT_RETURN_IF_ERROR(agree(
+        sockets.status().withAdvice("--timeout 0 does without that")));
+    std::vector<std::string> places = allGather(ownPlace());
     monitor = std::make_unique<PeerMonitor>(
         std::move(sockets).value(),
         PeerMonitor::Options{
             firstRank(), size(), options.timeoutSeconds, mesh,
             [this](int rank, CommandId id) { return nameOf(rank, id); },
-            ownActivity.get(), std::move(options.onStall)});
+            ownActivity.get(), std::move(places), std::move(options.onStall)});
     return agree(monitor->start());
   }
 
@@ -127,11 +96,34 @@ public:
     std::fflush(nullptr);
     if (monitor)
       monitor->quit();
-    MPI_Abort(MPI_COMM_WORLD, code);
+    // Ends this process too, where MPI can.
+    warnOfMpi("MPI_Abort", MPI_Abort(MPI_COMM_WORLD, code));
     std::_Exit(code);
   }
 
 private:
+  StatusOr<std::vector<std::string>> gatherAll(const std::string &own) {
+    std::lock_guard guard(process->engine.lock());
+    InControlPlane here(ownActivity.get());
+    int length = static_cast<int>(own.size());
+    std::vector<int> lengths(process->size), offsets(process->size);
+    OPTIMUS_MPI_CHECK(MPI_Allgather, &length, 1, MPI_INT, lengths.data(), 1,
+                      MPI_INT, MPI_COMM_WORLD);
+    int total = 0;
+    for (int r = 0; r != process->size; ++r) {
+      offsets[r] = total;
+      total += lengths[r];
+    }
+    std::string text(total, '\0');
+    OPTIMUS_MPI_CHECK(MPI_Allgatherv, own.data(), length, MPI_CHAR,
+                      text.data(), lengths.data(), offsets.data(), MPI_CHAR,
+                      MPI_COMM_WORLD);
+    std::vector<std::string> all;
+    for (int r = 0; r != process->size; ++r)
+      all.push_back(text.substr(offsets[r], lengths[r]));
+    return all;
+  }
+
   const std::shared_ptr<MpiProcess> process;
   optimus_support::Mesh mesh;
   std::unique_ptr<RankActivity> ownActivity;

@@ -21,22 +21,24 @@ namespace optrt {
 /// MPI from its start to its end, which the control plane and the collectives
 /// of this process share.
 struct MpiProcess {
-  /// `provided` is what MPI, which was started, allows threads to do.
-  explicit MpiProcess(int provided);
+  /// Starts MPI. Its errors are returned, and none ends the process.
+  static StatusOr<std::shared_ptr<MpiProcess>> start();
   ~MpiProcess();
   MpiProcess(const MpiProcess &) = delete;
   MpiProcess &operator=(const MpiProcess &) = delete;
 
   /// Why nothing moves while ranks compute, or empty.
   const std::string notice;
-  const int ranksOnThisHost;
+  const int size, rank, ranksOnThisHost;
   /// Its lock is held for every call of MPI.
   ProgressEngine engine;
-  int size, rank;
+
+private:
+  MpiProcess(std::string notice, int size, int rank, int ranksOnThisHost);
 };
 
 /// The ranks of a communicator that run on this machine. Collective.
-int ranksOfThisHost(MPI_Comm comm);
+StatusOr<int> ranksOfThisHost(MPI_Comm comm);
 
 std::unique_ptr<ControlPlane>
 createMpiControl(std::shared_ptr<MpiProcess> process);

@@ -22,20 +22,26 @@ namespace {
 /// apart.
 class MatrixType {
 public:
-  MatrixType(int64_t rows, int64_t columns, int64_t ld, ElementUnit unit) {
-    MPI_Type_vector(static_cast<int>(rows), static_cast<int>(columns),
-                    static_cast<int>(ld), unit.type, &type);
-    MPI_Type_commit(&type);
+  Status create(int64_t rows, int64_t columns, int64_t ld, ElementUnit unit) {
+    OPTIMUS_MPI_CHECK(MPI_Type_vector, static_cast<int>(rows),
+                      static_cast<int>(columns), static_cast<int>(ld),
+                      unit.type, &type);
+    OPTIMUS_MPI_CHECK(MPI_Type_commit, &type);
+    return okStatus();
   }
   // MPI keeps a freed type until the operations that use it are complete.
-  ~MatrixType() { MPI_Type_free(&type); }
+  ~MatrixType() {
+    if (type != MPI_DATATYPE_NULL)
+      warnOfMpi("MPI_Type_free", MPI_Type_free(&type));
+  }
+  MatrixType() = default;
   MatrixType(const MatrixType &) = delete;
   MatrixType &operator=(const MatrixType &) = delete;
 
   operator MPI_Datatype() const { return type; }
 
 private:
-  MPI_Datatype type;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
 /// Calls body(row, column, offset, length) for the rows of the elements
@@ -129,7 +135,8 @@ Status Operation::beginBroadcast() {
     if (desc.outer * ld > INT_MAX)
       return tooLarge();
     stage = Stage::Library;
-    MatrixType type(desc.outer, desc.inner, ld, unit);
+    MatrixType type;
+    OPTRT_RETURN_IF_ERROR(type.create(desc.outer, desc.inner, ld, unit));
     OPTIMUS_MPI_CHECK(MPI_Ibcast, matrix, 1, type, desc.root, members.comm,
                       &request);
     return okStatus();

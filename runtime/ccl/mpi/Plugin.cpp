@@ -48,24 +48,38 @@ std::string noticeOf(int provided) {
 
 } // namespace
 
-int ranksOfThisHost(MPI_Comm comm) {
+StatusOr<int> ranksOfThisHost(MPI_Comm comm) {
   MPI_Comm host;
-  int count;
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  MPI_Comm_size(host, &count);
-  MPI_Comm_free(&host);
+  int count = 0;
+  OPTIMUS_MPI_CHECK(MPI_Comm_split_type, comm, MPI_COMM_TYPE_SHARED, 0,
+                    MPI_INFO_NULL, &host);
+  OPTIMUS_MPI_CHECK(MPI_Comm_size, host, &count);
+  OPTIMUS_MPI_CHECK(MPI_Comm_free, &host);
   return count;
 }
 
-MpiProcess::MpiProcess(int provided)
-    : notice(noticeOf(provided)),
-      ranksOnThisHost(ranksOfThisHost(MPI_COMM_WORLD)),
-      engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+StatusOr<std::shared_ptr<MpiProcess>> MpiProcess::start() {
+  int provided = 0, size = 0, rank = 0;
+  OPTIMUS_MPI_CHECK(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_SERIALIZED,
+                    &provided);
+  OPTIMUS_MPI_CHECK(MPI_Comm_set_errhandler, MPI_COMM_WORLD,
+                    MPI_ERRORS_RETURN);
+  OPTIMUS_MPI_CHECK(MPI_Comm_size, MPI_COMM_WORLD, &size);
+  OPTIMUS_MPI_CHECK(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
+  OPTRT_ASSIGN_OR_RETURN(int here, ranksOfThisHost(MPI_COMM_WORLD));
+  return std::shared_ptr<MpiProcess>(
+      new MpiProcess(noticeOf(provided), size, rank, here));
 }
 
-MpiProcess::~MpiProcess() { MPI_Finalize(); }
+MpiProcess::MpiProcess(std::string notice, int size, int rank,
+                       int ranksOnThisHost)
+    : notice(std::move(notice)), size(size), rank(rank),
+      ranksOnThisHost(ranksOnThisHost),
+      engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {}
+
+MpiProcess::~MpiProcess() {
+  warnOfMpi("MPI_Finalize", MPI_Finalize());
+}
 
 } // namespace optrt
 
@@ -80,16 +94,13 @@ optimus_ccl_create(optrt::World &world, char *error, std::size_t errorSize) {
   // OpenMPI asks about its sockets with poll() unless told otherwise; what the
   // kernel keeps a list of can wake us (Arrivals.h).
   setenv("OMPI_MCA_opal_event_include", "epoll", /*overwrite=*/0);
-  int provided;
-  if (int code =
-          MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-      code != MPI_SUCCESS) {
-    std::snprintf(error, errorSize, "MPI_Init_thread failed with code %d",
-                  code);
+  optrt::StatusOr<std::shared_ptr<optrt::MpiProcess>> started =
+      optrt::MpiProcess::start();
+  if (!started.ok()) {
+    std::snprintf(error, errorSize, "%s", started.status().message().c_str());
     return false;
   }
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  auto process = std::make_shared<optrt::MpiProcess>(provided);
+  std::shared_ptr<optrt::MpiProcess> process = std::move(started).value();
   world.control = optrt::createMpiControl(process);
   world.collectives = optrt::createMpiCollectives(process);
   return true;

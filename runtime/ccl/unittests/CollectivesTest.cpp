@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // One suite for all back-ends. Run as it is, it tests thread ranks; under
-// mpirun, the MPI back-end, with the meshes that have as many ranks.
+// mpirun, the MPI back-end, and as ranks that OPTIMUS_RANK tells apart, the TCP
+// back-end, with the meshes that have as many ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,18 +32,39 @@ struct Backend {
   World (*create)();
 };
 
-World createMpiOrDie() {
-  StatusOr<World> world = createMpiWorld();
-  if (!world.ok()) {
-    std::fprintf(stderr, "%s\n", world.status().message().c_str());
+template <typename T> T valueOrDie(StatusOr<T> found) {
+  if (!found.ok()) {
+    std::fprintf(stderr, "%s\n", found.status().message().c_str());
     std::exit(1);
   }
-  return std::move(world).value();
+  return std::move(found).value();
+}
+
+const Launcher &launcher() {
+  static const Launcher found = valueOrDie(findLauncher());
+  return found;
+}
+
+World createMpiOrDie() { return valueOrDie(createMpiWorld()); }
+
+World createTcpOrDie() {
+  TcpJob job = tcpJobOf(launcher());
+  job.timeoutSeconds = 60;
+  // The other ranks do not wait for one whose process has crashed.
+  job.onStall = [](const Status &status, bool speaks) {
+    if (speaks)
+      std::fprintf(stderr, "%s\n", status.message().c_str());
+    std::_Exit(1);
+  };
+  bool isSaidElsewhere = false;
+  return valueOrDie(createTcpWorld(std::move(job), isSaidElsewhere));
 }
 
 std::vector<Backend> backends() {
   if (startedByMpirun())
     return {{"mpi", createMpiOrDie}};
+  if (!launcher().isAlone())
+    return {{"tcp", createTcpOrDie}};
   return {{"local", createLocalWorld}};
 }
 
@@ -62,13 +84,12 @@ std::vector<Mesh> meshes() {
 }
 
 std::vector<Mesh> meshesOfThisJob() {
-  const char *ranks = std::getenv("OMPI_COMM_WORLD_SIZE");
   std::vector<Mesh> chosen;
   for (Mesh &mesh : meshes()) {
     int64_t product = 1;
     for (int64_t size : mesh.sizes)
       product *= size;
-    if (!ranks || product == std::atoi(ranks))
+    if (launcher().name.empty() || product == launcher().size)
       chosen.push_back(mesh);
   }
   return chosen;

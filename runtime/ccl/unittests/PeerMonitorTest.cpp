@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ccl/mpi/PeerMonitor.h"
+#include "ccl/peers/PeerMonitor.h"
 
 #include <gtest/gtest.h>
 

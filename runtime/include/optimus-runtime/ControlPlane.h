@@ -110,7 +110,8 @@ public:
   // Agreement
   //===--------------------------------------------------------------------===//
 
-  /// The strings of all processes, in rank order. Collective.
+  /// The strings of all processes, in rank order. Collective. Throws a
+  /// StatusException where the others cannot be heard.
   virtual std::vector<std::string> allGather(const std::string &own) = 0;
 
   /// Moves rank `rank`'s `count` floats to the root process. `data` is read on

@@ -17,7 +17,9 @@
 #include "optimus-runtime/Status.h"
 
 #include <cstddef>
+#include <exception>
 #include <new>
+#include <utility>
 
 namespace optrt {
 
@@ -32,8 +34,22 @@ private:
   char text[64];
 };
 
-/// The exception that is being handled, as a status: Unavailable where memory
-/// or threads ran out, otherwise Internal. For catch blocks.
+/// A failure of something that returns no status, as ControlPlane::allGather().
+class StatusException final : public std::exception {
+public:
+  explicit StatusException(Status status) : failure(std::move(status)) {}
+  const Status &status() const { return failure; }
+  const char *what() const noexcept override {
+    return failure.message().c_str();
+  }
+
+private:
+  Status failure;
+};
+
+/// The exception that is being handled, as a status: its own if it has one,
+/// Unavailable where memory or threads ran out, otherwise Internal. For catch
+/// blocks.
 Status statusOfException();
 
 } // namespace optrt

@@ -11,13 +11,14 @@
 
 #include "optimus-runtime/Collectives.h"
 #include "optimus-runtime/ControlPlane.h"
+#include "optimus-runtime/Launcher.h"
 
 namespace optrt {
 
 /// One process's view of a job. With the `local` back-end a process runs every
-/// rank as a thread; with `mpi` it runs one. The two parts may come from
-/// different back-ends; everything above them is written once. Who only agrees
-/// takes a ControlPlane.
+/// rank as a thread; with `mpi` and `tcp` it runs one. The two parts may come
+/// from different back-ends; everything above them is written once. Who only
+/// agrees takes a ControlPlane.
 struct World {
   std::unique_ptr<ControlPlane> control;
   std::unique_ptr<Collectives> collectives; ///< last: it may use the other
@@ -34,11 +35,37 @@ World createLocalWorld();
 /// `../lib` beside the executable, or the file in $OPTIMUS_CCL_MPI_LIBRARY.
 StatusOr<World> createMpiWorld();
 
+/// Where and as what a process joins a job over TCP.
+struct TcpJob {
+  int rank = 0, size = 1;
+  std::string startedBy; ///< for messages: "srun"
+  /// Tells the job from others that meet at the same place; may be empty.
+  std::string job;
+  /// Of the program, "optimus-run 0.1": all ranks run the same.
+  std::string version;
+  MeetingPoint meetingPoint; ///< of no meaning for a job of one rank
+  /// Where it is asked first where they meet; Launcher::pmiSocket.
+  std::optional<int> pmiSocket;
+  /// How long the others may take to come, and 0: for ever.
+  double timeoutSeconds = 0;
+  /// As in WatchOptions: from the start, a process that dies ends the job.
+  std::function<void(const Status &status, bool speaks)> onStall;
+};
+
+/// What a launcher says of it; it knows the size and the rank.
+TcpJob tcpJobOf(const Launcher &launcher);
+
+/// One rank a process, over plain TCP. Returns when all ranks are there.
+///
+/// Errors: InvalidArgument and Unavailable, naming the ranks; rank 0 has each,
+/// and `isSaidElsewhere` becomes true where it is known to.
+StatusOr<World> createTcpWorld(TcpJob job, bool &isSaidElsewhere);
+
 /// What a back-end plugin exports as `optimus_ccl_create`: makes the parts of a
 /// World that it has, or returns false and writes why into `error`.
 using CreateWorldFn = bool(World &world, char *error, std::size_t errorSize);
 
-/// True when this process was started by mpirun.
+/// True when this process was started by Open MPI's mpirun.
 bool startedByMpirun();
 
 } // namespace optrt

@@ -6,15 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A side channel of the ranks' own: every process has a plain TCP connection
-// to every other and a thread that says on all of them, again and again, what
-// its rank is doing. A closed connection is a dead process, silence a stopped
-// one, and what ranks say tells who it is that the others wait for.
+// A side channel of the ranks' own: every process has plain TCP connections to
+// few others (overlayPeers) and a thread that says on them, again and again,
+// what its rank and those that it has heard of are doing. A closed connection
+// is a dead process, silence a stopped one, and what ranks say tells who it is
+// that the others wait for. Whoever finds out tells all.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CCL_MPI_PEERMONITOR_H
-#define OPTIMUS_RUNTIME_CCL_MPI_PEERMONITOR_H
+#ifndef OPTIMUS_RUNTIME_CCL_PEERS_PEERMONITOR_H
+#define OPTIMUS_RUNTIME_CCL_PEERS_PEERMONITOR_H
 
 #include "../Stall.h"
 #include "PeerSockets.h"
@@ -35,12 +36,14 @@ public:
     optimus_support::Mesh mesh;
     CommandNames names;                     ///< of commands of all ranks
     const RankActivity *activity = nullptr; ///< of this process's rank
+    /// Where each rank runs, "process 17 on node4"; or none.
+    std::vector<std::string> places;
     /// Called once, on the monitor's thread, in every process; must end the
     /// process. `speaks` in the one that is to print the status.
     std::function<void(const Status &status, bool speaks)> onStall;
   };
 
-  /// Takes the connections to all other ranks.
+  /// Takes the connections to the rank's overlayPeers(), or to all others.
   PeerMonitor(PeerSockets sockets, Options options);
   /// Starts watching. Unavailable when the system gives no thread.
   Status start();
@@ -53,32 +56,52 @@ public:
   /// reports its end, nor the others'.
   void quit();
 
+  /// Ends all the other processes without a word; from now on nobody here
+  /// reports anything.
+  void endOthers();
+
 private:
   using Clock = std::chrono::steady_clock;
-  enum MessageType : uint32_t { Heartbeat, Goodbye, Quit, Verdict };
+  enum MessageType : uint32_t { News, Goodbye, Quit, Verdict, Gone };
 
-  struct Peer {
-    std::string buffer; ///< received and not understood yet
-    Clock::time_point lastHeard;
+  struct Rank {
     ActivitySnapshot activity;
+    uint64_t version = 0; ///< of what is known of it; 0: nothing
+    Clock::time_point lastHeard;
     bool left = false; ///< said good-bye
-    bool gone = false;
+    bool gone = false; ///< and did not say so
+  };
+
+  /// The far end of a connection.
+  struct Neighbour {
+    int rank;
+    Socket socket;
+    std::string in;  ///< received and not understood yet
+    std::string out; ///< under `sending`: said and not sent yet
+    std::vector<uint64_t> known; ///< what it knows of each rank
   };
 
   void work();
   void beat();
-  void sendToAll(MessageType type, const std::string &payload);
-  void receiveFrom(int rank);
-  void understand(int rank);
+  void tellNews();
+  void tell(Neighbour &to, MessageType type, std::string_view payload);
+  void tellAll(MessageType type, std::string_view payload);
+  void send(Neighbour &to);
+  void receiveFrom(Neighbour &from);
+  void understand(Neighbour &from, uint32_t type, std::string_view payload);
+  void readNews(Neighbour &from, std::string_view payload);
+  void noteGone(int rank);
+  bool isNeighbour(int rank) const;
   void judge();
   int chooseSpeaker(int culprit) const;
   void end(int culprit, int speaker, const std::string &message);
   void watchTermination();
 
-  PeerSockets sockets;
   const Options options;
   const std::chrono::duration<double> interval;
-  std::vector<Peer> peers;
+  std::vector<Rank> ranks;
+  std::vector<Neighbour> neighbours;
+  Clock::time_point goneAt; ///< when the last death was heard of
   std::atomic<bool> stopping{false}, quiet{false};
   std::mutex sending;
   Clock::time_point terminatedAt;
@@ -87,4 +110,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CCL_MPI_PEERMONITOR_H
+#endif // OPTIMUS_RUNTIME_CCL_PEERS_PEERMONITOR_H

@@ -1,0 +1,283 @@
+# ===- test_launchers.py - Who starts ranks, and where they meet ----------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Ranks as threads, over MPI and over TCP are the same ranks, whoever started
+them; what cannot meet is refused by name."""
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tools import REPOSITORY, TIMEOUT_SECONDS, Model, call, mpirun, succeed
+
+MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
+RANKS = 4
+FLAGS = ["--threads-per-rank", 1, "--lr", 3e-3]
+
+needs_mpirun = pytest.mark.skipif(
+    not shutil.which("mpirun"), reason="mpirun is not installed"
+)
+# Ports that Linux gives to nobody by itself; other workers begin elsewhere.
+ports = itertools.count(62000 + os.getpid() % 150 * 20, 20)
+
+
+def by_hand(rank, ranks, port):
+    flags = ["--rank", rank, "--ranks", ranks, "--rendezvous", "127.0.0.1:%d" % port]
+    return list(map(str, flags)), {}
+
+
+def by_torchrun(rank, ranks, port):
+    return [], dict(
+        RANK=str(rank),
+        WORLD_SIZE=str(ranks),
+        LOCAL_RANK=str(rank),
+        MASTER_ADDR="localhost",
+        MASTER_PORT=str(port),
+        TORCHELASTIC_RUN_ID="none",
+        TORCHELASTIC_USE_AGENT_STORE="True",
+    )
+
+
+def by_srun(rank, ranks, port):
+    return [], dict(
+        SLURM_JOB_ID=str(port),
+        SLURM_STEP_ID="0",
+        SLURM_STEP_NUM_TASKS=str(ranks),
+        SLURM_PROCID=str(rank),
+        SLURM_LOCALID=str(rank),
+        SLURM_STEP_NODELIST="localhost",
+    )
+
+
+LAUNCHERS = [by_hand, by_torchrun, by_srun]
+
+
+def start(command, launcher, ranks=RANKS, numbers=None, **options):
+    """Starts the processes of a job as a launcher does."""
+    port = next(ports)
+    jobs = []
+    for rank in numbers or range(ranks):
+        flags, variables = launcher(rank, ranks, port)
+        jobs.append(
+            subprocess.Popen(
+                [*command, *flags],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                **options,
+            )
+        )
+    return jobs
+
+
+def finish(jobs):
+    """(exit code, output, errors) of each."""
+    said = [job.communicate(timeout=TIMEOUT_SECONDS) for job in jobs]
+    return [(job.returncode, *texts) for job, texts in zip(jobs, said)]
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(MODEL, "row:2,col:2", "summa")
+
+
+def saved(folder):
+    names = ("model.safetensors", "optimizer.safetensors")
+    return [(folder / name).read_bytes() for name in names]
+
+
+@pytest.fixture(scope="module")
+def threads(tools, library, text, tmp_path_factory):
+    """What ranks as threads make of three steps."""
+    folder = tmp_path_factory.mktemp("threads") / "saved"
+    succeed(call(tools.train_command(library, text, 3, *FLAGS, "--save", folder)))
+    return saved(folder)
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_same_bits_over_tcp(tools, library, text, tmp_path, threads, launcher):
+    command = tools.train_command(
+        library, text, 3, *FLAGS, "--save", tmp_path / "saved"
+    )
+    results = finish(start(command, launcher))
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+    assert "4 ranks (tcp)" in results[0][1]
+    # One speaks.
+    assert [output for _, output, _ in results[1:]] == [""] * (RANKS - 1)
+    assert saved(tmp_path / "saved") == threads
+
+
+@needs_mpirun
+@pytest.mark.parametrize("backend", ["mpi", "tcp"])
+def test_the_same_bits_under_mpirun(
+    tools, library, text, tmp_path, threads, backend
+):
+    flags = [*FLAGS, "--backend", backend, "--save", tmp_path / "saved"]
+    command = tools.train_command(library, text, 3, *flags)
+    assert "4 ranks (%s)" % backend in succeed(call([*mpirun(RANKS), *command]))
+    assert saved(tmp_path / "saved") == threads
+
+
+def serve_pmi(proxy, entries, barrier):
+    """Answers a rank as MPICH's mpiexec does over PMI_FD."""
+    with proxy, proxy.makefile("rw") as lines:
+        for line in lines:
+            words = dict(word.split("=", 1) for word in line.split())
+            if words["cmd"] == "put":
+                entries[words["key"]] = words["value"]
+            elif words["cmd"] == "barrier_in":
+                barrier.wait(TIMEOUT_SECONDS)
+            answers = {
+                "init": "response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                "get_my_kvsname": "my_kvsname kvsname=kvs_%d" % os.getpid(),
+                "put": "put_result rc=0 msg=success",
+                "barrier_in": "barrier_out",
+                "get": "get_result rc=0 msg=success value=%s"
+                % entries.get(words.get("key")),
+                "finalize": "finalize_ack",
+            }
+            lines.write("cmd=%s\n" % answers[words["cmd"]])
+            lines.flush()
+
+
+@pytest.mark.parametrize("backend", [[], ["--backend", "tcp"]])
+def test_the_same_bits_under_the_mpiexec_of_mpich(
+    tools, library, text, tmp_path, threads, backend
+):
+    flags = [*FLAGS, *backend, "--save", tmp_path / "saved"]
+    command = tools.train_command(library, text, 3, *flags)
+    entries, barrier = {}, threading.Barrier(RANKS)
+    ends = [socket.socketpair() for _ in range(RANKS)]
+    for proxy, _ in ends:
+        arguments = (proxy, entries, barrier)
+        threading.Thread(target=serve_pmi, args=arguments, daemon=True).start()
+
+    def by_mpiexec(rank, ranks, port):
+        descriptor = ends[rank][1].fileno()
+        os.set_inheritable(descriptor, True)
+        variables = dict(PMI_RANK=rank, PMI_SIZE=ranks, PMI_FD=descriptor)
+        variables["MPI_LOCALRANKID"] = rank
+        return [], {name: str(value) for name, value in variables.items()}
+
+    results = finish(start(command, by_mpiexec, close_fds=False))
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+    assert "4 ranks (tcp)" in results[0][1]
+    assert saved(tmp_path / "saved") == threads
+
+
+def test_a_killed_rank_is_named(tools, library, text, tmp_path):
+    log = tmp_path / "log"
+    command = tools.train_command(library, text, 1_000_000, *FLAGS, log=log)
+    jobs = start(command, by_hand)
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.01)
+    jobs[2].send_signal(signal.SIGKILL)
+    results = finish(jobs)
+    assert [code for code, _, _ in results] == [1, 1, -signal.SIGKILL, 1]
+    said = "".join(errors for _, _, errors in results)
+    place = r"error: rank 2 \(process %d on .*\) died; it " % jobs[2].pid
+    assert re.search(place, said), said
+    assert said.count("optimus-run: error:") == 1, said
+
+
+def test_a_rank_that_does_not_come_is_named(tools, library, text):
+    command = tools.train_command(library, text, 1, *FLAGS, "--timeout", 2)
+    results = finish(start(command, by_hand, numbers=[0, 1, 3]))
+    assert [code for code, _, _ in results] == [1, 1, 1]
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "rank 2 of 4 did not come to 127.0.0.1:" in message
+    assert "within 2 s" in message
+
+
+def test_a_rank_that_comes_twice_is_named(tools, library, text):
+    command = tools.train_command(library, text, 1, *FLAGS)
+    results = finish(start(command, by_hand, numbers=[0, 1, 1]))
+    assert [code for code, _, _ in results] == [1, 1, 1]
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "two processes are rank 1: process " in message
+
+
+def test_other_numbers_of_ranks_than_the_mesh(tools, library, text):
+    command = tools.train_command(library, text, 1, *FLAGS)
+    results = finish(start(command, by_torchrun, ranks=2))
+    assert [code for code, _, _ in results] == [1, 1]
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "4 ranks, but torchrun started 2; start 4" in message
+
+
+REFUSED = {
+    "no meeting point": (
+        dict(RANK="0", WORLD_SIZE="2"),
+        [],
+        "torchrun started 2 processes, and nothing says where they meet",
+    ),
+    "MVAPICH2": (
+        dict(MV2_COMM_WORLD_RANK="0", MV2_COMM_WORLD_SIZE="2"),
+        ["--backend", "tcp"],
+        "MVAPICH2's mpirun started 2 processes, and nothing says where they meet",
+    ),
+    "threads of several processes": (
+        dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="2"),
+        ["--backend", "local"],
+        "--backend local runs all ranks in one process, but --rank started 2",
+    ),
+    "MPI that no MPI started": (
+        dict(RANK="0", WORLD_SIZE="2"),
+        ["--backend", "mpi"],
+        "--backend mpi needs processes that an MPI's launcher started, but torchrun",
+    ),
+    "nobody says who this is": (
+        {},
+        ["--backend", "tcp", "--rendezvous", "127.0.0.1:61440"],
+        "--backend tcp was asked for, and nothing says which of how many",
+    ),
+    "no port": (
+        dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="2"),
+        ["--rendezvous", "here"],
+        "--rendezvous (OPTIMUS_RENDEZVOUS) is `here`, expected HOST:PORT",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_work_is_refused(tools, library, text, name):
+    variables, flags, message = REFUSED[name]
+    command = tools.train_command(library, text, 1, *flags)
+    result = call(command, env={**os.environ, **variables})
+    assert result.returncode == 1
+    assert message in result.stderr
+
+
+def test_a_port_that_is_taken_is_named(tools, library, text):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        flags = ["--rank", 0, "--ranks", 2, "--rendezvous", "127.0.0.1:%d" % port]
+        result = call(tools.train_command(library, text, 1, *flags))
+    assert result.returncode == 1
+    assert "cannot listen on port %d" % port in result.stderr
+
+
+@pytest.mark.alone
+@pytest.mark.long
+@pytest.mark.skipif(
+    not all(map(shutil.which, ["mpirun", "mpicc"])), reason="no MPI is installed"
+)
+def test_64_ranks_meet_in_time(tools):
+    command = [REPOSITORY / "bench" / "launch", "--build", tools.binaries.parent]
+    succeed(call([sys.executable, *map(str, command), "--rounds", "1"]))

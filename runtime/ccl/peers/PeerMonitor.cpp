@@ -1,0 +1,376 @@
+//===- PeerMonitor.cpp - Notices ranks that die or stall ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PeerMonitor.h"
+
+#include "core/Thread.h"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <poll.h>
+#include <sstream>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+
+namespace optrt {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<ActivitySnapshot>,
+              "it is sent as its bytes: all ranks run one program");
+
+struct Header {
+  uint32_t type, length;
+};
+
+/// What is said of a rank.
+struct RankNews {
+  uint64_t version = 0;
+  int64_t rank = 0;
+  ActivitySnapshot activity;
+};
+static_assert(std::is_trivially_copyable_v<RankNews>);
+
+/// When a rank dies, mpirun sends all others SIGTERM, at about the time at
+/// which they notice. Who died must be said first.
+volatile std::sig_atomic_t terminated = 0;
+void noteTermination(int) { terminated = 1; }
+/// What the signal did before.
+struct sigaction terminationBefore;
+constexpr std::chrono::milliseconds kTerminationGrace(500);
+
+/// How long the ranks that do not speak leave mpirun alone, which ends all when
+/// it sees one end.
+constexpr std::chrono::milliseconds kTimeToSpeak(100);
+
+constexpr double kLongestInterval = 0.5;
+
+/// How often news are handed on in an interval: a few steps lead to everybody.
+constexpr int kTellings = 5;
+
+/// How long a death is not judged: others may have died with it, and all must
+/// choose the same rank to speak.
+constexpr std::chrono::milliseconds kSettling(50);
+
+/// Far more than any message has: a longer one is not of a peer.
+constexpr uint32_t kMostPayload = 1 << 16;
+/// Of ranks, in a message of news.
+constexpr std::size_t kMostNews = 256;
+static_assert(kMostNews * sizeof(RankNews) < kMostPayload);
+
+} // namespace
+
+PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
+    : options(std::move(options)),
+      interval(std::min(kLongestInterval, this->options.timeoutSeconds / 5)),
+      ranks(this->options.size) {
+  for (Rank &rank : ranks)
+    rank.lastHeard = Clock::now();
+  for (std::size_t rank = 0; rank != sockets.size(); ++rank)
+    if (sockets[rank].isOpen())
+      neighbours.push_back({static_cast<int>(rank), std::move(sockets[rank]),
+                            {}, {}, std::vector<uint64_t>(ranks.size())});
+}
+
+Status PeerMonitor::start() {
+  OPTRT_ASSIGN_OR_RETURN(
+      thread, startThread("the thread that watches the other ranks (--timeout "
+                          "0 does without it)",
+                          [this] { work(); }));
+  struct sigaction now {};
+  if (sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler != SIG_IGN &&
+      now.sa_handler != noteTermination) {
+    terminationBefore = now;
+    struct sigaction action {};
+    action.sa_handler = noteTermination;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGTERM, &action, nullptr);
+  }
+  return okStatus();
+}
+
+PeerMonitor::~PeerMonitor() {
+  stopping.store(true);
+  if (thread.joinable())
+    thread.join();
+  tellAll(Goodbye, std::to_string(options.rank));
+  struct sigaction now {};
+  if (sigaction(SIGTERM, nullptr, &now) == 0 &&
+      now.sa_handler == noteTermination)
+    sigaction(SIGTERM, &terminationBefore, nullptr);
+}
+
+void PeerMonitor::quit() {
+  quiet.store(true);
+  tellAll(Quit, "");
+}
+
+void PeerMonitor::endOthers() {
+  quiet.store(true);
+  // The rank that speaks is the one that needs no more words.
+  tellAll(Verdict, concat(options.rank, ' ', options.rank, " rank ",
+                          options.rank, " ended the job"));
+}
+
+void PeerMonitor::tell(Neighbour &to, MessageType type,
+                       std::string_view payload) {
+  Header header{type, static_cast<uint32_t>(payload.size())};
+  to.out.append(reinterpret_cast<const char *>(&header), sizeof(header));
+  to.out.append(payload);
+  send(to);
+}
+
+void PeerMonitor::tellAll(MessageType type, std::string_view payload) {
+  std::lock_guard lock(sending);
+  for (Neighbour &to : neighbours)
+    tell(to, type, payload);
+}
+
+/// What it does not take now stays: half a message would spoil those after it.
+void PeerMonitor::send(Neighbour &to) {
+  while (!to.out.empty()) {
+    std::ptrdiff_t sent = sendSome(to.socket, to.out.data(), to.out.size());
+    if (sent < 0)
+      to.out.clear(); // its end is noticed where it is received from
+    if (sent <= 0)
+      return;
+    to.out.erase(0, sent);
+  }
+}
+
+void PeerMonitor::beat() {
+  Rank &own = ranks[options.rank];
+  own.activity = snapshot(*options.activity);
+  ++own.version;
+}
+
+/// Tells each neighbour what it does not know. One that does not read gets
+/// nothing more until it does, and then what is known by then.
+void PeerMonitor::tellNews() {
+  std::lock_guard lock(sending);
+  for (Neighbour &to : neighbours) {
+    send(to);
+    if (!to.out.empty() || ranks[to.rank].gone)
+      continue;
+    std::string payload;
+    for (std::size_t rank = 0; rank != ranks.size(); ++rank) {
+      if (ranks[rank].version > to.known[rank]) {
+        RankNews news{ranks[rank].version, static_cast<int64_t>(rank),
+                      ranks[rank].activity};
+        payload.append(reinterpret_cast<const char *>(&news), sizeof(news));
+        to.known[rank] = news.version;
+      }
+      bool isFull = payload.size() == kMostNews * sizeof(RankNews);
+      if (!payload.empty() && (isFull || rank + 1 == ranks.size())) {
+        tell(to, News, payload);
+        payload.clear();
+      }
+    }
+  }
+}
+
+void PeerMonitor::receiveFrom(Neighbour &from) {
+  char buffer[1 << 14];
+  while (!ranks[from.rank].gone) {
+    std::ptrdiff_t got = receiveSome(from.socket, buffer, sizeof(buffer));
+    if (got <= 0) {
+      if (got == 0)
+        break;
+      // What it said last may be that it leaves, or who died.
+      std::lock_guard lock(sending);
+      from.socket.close();
+      break;
+    }
+    from.in.append(buffer, got);
+    ranks[from.rank].lastHeard = Clock::now();
+  }
+  std::string_view rest = from.in;
+  Header header;
+  while (rest.size() >= sizeof(header)) {
+    std::memcpy(&header, rest.data(), sizeof(header));
+    if (header.length > kMostPayload) {
+      noteGone(from.rank);
+      break;
+    }
+    if (rest.size() < sizeof(header) + header.length)
+      break;
+    understand(from, header.type, rest.substr(sizeof(header), header.length));
+    rest.remove_prefix(sizeof(header) + header.length);
+  }
+  from.in.erase(0, from.in.size() - rest.size());
+  if (!from.socket.isOpen() && !ranks[from.rank].left)
+    noteGone(from.rank);
+}
+
+void PeerMonitor::readNews(Neighbour &from, std::string_view payload) {
+  RankNews news;
+  for (; payload.size() >= sizeof(news); payload.remove_prefix(sizeof(news))) {
+    std::memcpy(&news, payload.data(), sizeof(news));
+    if (news.rank < 0 || news.rank >= options.size || news.rank == options.rank)
+      continue;
+    from.known[news.rank] = std::max(from.known[news.rank], news.version);
+    Rank &rank = ranks[news.rank];
+    if (news.version <= rank.version)
+      continue;
+    rank.version = news.version;
+    rank.activity = news.activity;
+    if (!isNeighbour(static_cast<int>(news.rank)))
+      rank.lastHeard = Clock::now();
+  }
+}
+
+void PeerMonitor::understand(Neighbour &from, uint32_t type,
+                             std::string_view payload) {
+  // A rank's number, where the message is about one.
+  int about = -1;
+  std::from_chars(payload.data(), payload.data() + payload.size(), about);
+  bool isRank = about >= 0 && about < options.size;
+  switch (type) {
+  case News:
+    return readNews(from, payload);
+  case Goodbye:
+    if (isRank && !std::exchange(ranks[about].left, true))
+      tellAll(Goodbye, payload);
+    return;
+  case Gone:
+    if (isRank)
+      noteGone(about);
+    return;
+  case Quit:
+    if (!quiet.exchange(true))
+      tellAll(Quit, "");
+    return;
+  case Verdict: {
+    std::istringstream verdict{std::string(payload)};
+    int culprit = -1, speaker = -1;
+    verdict >> culprit >> speaker;
+    verdict.ignore(1);
+    end(culprit, speaker, std::string(std::istreambuf_iterator(verdict), {}));
+    return;
+  }
+  }
+}
+
+void PeerMonitor::noteGone(int rank) {
+  if (ranks[rank].left || std::exchange(ranks[rank].gone, true))
+    return;
+  goneAt = Clock::now();
+  tellAll(Gone, std::to_string(rank));
+}
+
+bool PeerMonitor::isNeighbour(int rank) const {
+  return std::any_of(neighbours.begin(), neighbours.end(),
+                     [&](const Neighbour &one) { return one.rank == rank; });
+}
+
+void PeerMonitor::judge() {
+  std::vector<RankReport> reports(ranks.size());
+  Clock::time_point now = Clock::now();
+  auto age = [&](int rank) {
+    return std::chrono::duration<double>(now - ranks[rank].lastHeard).count();
+  };
+  for (int rank = 0; rank != options.size; ++rank) {
+    reports[rank].activity = ranks[rank].activity;
+    if (!options.places.empty())
+      reports[rank].place = options.places[rank];
+    if (ranks[rank].left || rank == options.rank)
+      continue;
+    reports[rank].gone = ranks[rank].gone;
+    // Of the others, their neighbours know it first.
+    if (!isNeighbour(rank))
+      continue;
+    reports[rank].silentSeconds = age(rank);
+    // The last news are as old as the silence.
+    if (ranks[rank].activity.waits())
+      reports[rank].activity.waitedSeconds += age(rank);
+  }
+  std::optional<Stall> stall = findStall(reports, options.mesh, options.names,
+                                         options.timeoutSeconds);
+  if (!stall)
+    return;
+  // Of whom nothing is heard, its neighbours will say so.
+  const double fresh = std::max(1.0, 4 * interval.count());
+  if (!ranks[stall->rank].gone && stall->rank != options.rank &&
+      !isNeighbour(stall->rank) && age(stall->rank) > fresh)
+    return;
+  end(stall->rank, chooseSpeaker(stall->rank), stall->message);
+}
+
+/// The lowest rank that lives.
+int PeerMonitor::chooseSpeaker(int culprit) const {
+  int speaker = 0;
+  while (speaker != options.rank &&
+         (speaker == culprit || ranks[speaker].gone || ranks[speaker].left))
+    ++speaker;
+  return speaker;
+}
+
+/// All end; one says why. Who hears the verdict does not choose again: the
+/// speaker may have ended since.
+void PeerMonitor::end(int culprit, int speaker, const std::string &message) {
+  if (quiet.exchange(true))
+    return;
+  tellAll(Verdict, concat(culprit, ' ', speaker, ' ', message));
+  bool speaks = speaker == options.rank && culprit != options.rank;
+  if (!speaks)
+    std::this_thread::sleep_for(kTimeToSpeak);
+  options.onStall(unavailable(message), speaks);
+}
+
+void PeerMonitor::watchTermination() {
+  if (!terminated)
+    return;
+  Clock::time_point now = Clock::now();
+  if (terminatedAt == Clock::time_point())
+    terminatedAt = now;
+  if (now - terminatedAt < kTerminationGrace)
+    return;
+  sigaction(SIGTERM, &terminationBefore, nullptr);
+  kill(getpid(), SIGTERM);
+}
+
+void PeerMonitor::work() {
+  auto after = [](std::chrono::duration<double> time) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+  };
+  Clock::time_point nextBeat = Clock::now(), nextNews = nextBeat;
+  while (!stopping.load()) {
+    std::vector<pollfd> watched;
+    for (const Neighbour &one : neighbours)
+      watched.push_back({ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN,
+                         0});
+    // Short enough that the end of the process does not wait for it.
+    constexpr int kMilliseconds = 20;
+    poll(watched.data(), watched.size(), kMilliseconds);
+    // All that has arrived is read before anybody is judged: this process may
+    // have been stopped itself.
+    for (std::size_t i = 0; i != neighbours.size(); ++i)
+      if (watched[i].revents)
+        receiveFrom(neighbours[i]);
+    if (quiet.load())
+      continue;
+    watchTermination();
+    bool beats = Clock::now() >= nextBeat;
+    if (beats) {
+      beat();
+      nextBeat = after(interval);
+    }
+    if (beats || Clock::now() >= nextNews) {
+      tellNews();
+      nextNews = after(interval / kTellings);
+    }
+    bool died = goneAt != Clock::time_point() &&
+                Clock::now() - goneAt >= kSettling;
+    if (beats || died)
+      judge();
+  }
+}
+
+} // namespace optrt

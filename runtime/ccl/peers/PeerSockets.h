@@ -1,0 +1,60 @@
+//===- PeerSockets.h - Connections to other processes -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H
+#define OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H
+
+#include "Socket.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace optrt {
+
+/// Indexed by rank; closed for this process's own and those of ranks that it
+/// has no connection to.
+using PeerSockets = std::vector<Socket>;
+
+/// The ranks 1, 2, 4, ... before and after a rank, in a ring, in order: at most
+/// 2 log2(size). Whoever says something to all of them, and hands on what they
+/// say, reaches everybody in at most log2(size) steps, and few that are dead or
+/// stopped keep nobody from the others.
+std::vector<int> overlayPeers(int rank, int size);
+
+/// A TCP socket that waits for other processes, and how they reach it.
+class PeerListener {
+public:
+  static StatusOr<PeerListener> open();
+
+  /// What the other processes must know: a line.
+  std::string address() const;
+
+  /// Connects this rank to all `peers`, given everybody's address() in rank
+  /// order. All do so at the same time; a peer of this rank has it as a peer.
+  ///
+  /// Errors: Unavailable when one cannot be reached.
+  StatusOr<PeerSockets> connect(int rank, const std::vector<int> &peers,
+                                const std::vector<std::string> &addresses);
+
+  /// Connects to whoever listens at another's address(); says who it is.
+  /// Closed where nobody answers.
+  static Socket reach(int rank, const std::string &address);
+
+  /// Waits for the next one that reaches this listener, and who it is. A closed
+  /// one after the deadline. Strangers are sent away.
+  std::pair<int, Socket> acceptPeer(int size, Deadline deadline);
+
+private:
+  Socket socket;
+  std::string secret; ///< tells our peers from strangers
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H

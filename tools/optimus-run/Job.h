@@ -1,0 +1,41 @@
+//===- Job.h - How this process joins the others ----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
+
+#include "optimus-runtime/Launcher.h"
+#include "optimus-runtime/World.h"
+
+#include <optional>
+#include <string>
+
+namespace optimus_run {
+
+/// What the command line says of the job; the rest is the launcher's.
+struct JobOptions {
+  std::string backend;    ///< empty: found by itself
+  std::string rendezvous; ///< HOST:PORT, or empty
+  std::optional<int> rank, ranks;
+};
+
+/// Who started this process, with what the command line says instead.
+optrt::StatusOr<optrt::Launcher> findLauncherOf(const JobOptions &options);
+
+/// Joins the job: with a back-end that works for it. `speaks` becomes whether
+/// this process is to print a failure.
+optrt::StatusOr<optrt::World> joinJob(const JobOptions &options,
+                                      const optrt::Launcher &launcher,
+                                      double timeoutSeconds, bool &speaks);
+
+/// Ends this process where ranks are lost: WatchOptions::onStall.
+[[noreturn]] void endProcess(const optrt::Status &status, bool speaks);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
