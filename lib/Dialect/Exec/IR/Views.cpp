@@ -50,16 +50,23 @@ SmallVector<Value> mlir::exec::getBases(Value buffer) {
   return bases;
 }
 
-void mlir::exec::addAccessEffects(
-    ArrayRef<Access> accesses,
+void mlir::exec::addCommandEffects(
+    Operation *operation,
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
-  for (const Access &access : accesses) {
+  auto command = cast<CommandOpInterface>(operation);
+  for (const Access &access : command.getAccesses()) {
     if (access.reads)
       effects.emplace_back(MemoryEffects::Read::get(), access.operand);
     if (access.writes)
       effects.emplace_back(MemoryEffects::Write::get(), access.operand);
   }
+  if (command.getWaitingCommand() || command.getAwaitedCommand())
+    effects.emplace_back(MemoryEffects::Write::get(),
+                         CommunicationResource::get());
+  // Until the wait, the collective wrote memory that is no operand of it.
+  if (command.getAwaitedCommand())
+    effects.emplace_back(MemoryEffects::Write::get());
 }
 
 //===----------------------------------------------------------------------===//

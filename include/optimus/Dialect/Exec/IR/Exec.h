@@ -70,9 +70,17 @@ struct RankChoice {
   int64_t index;
 };
 
-/// The memory effects that accesses amount to.
-void addAccessEffects(
-    ArrayRef<Access> accesses,
+/// The messages of this rank, which others must agree on: what starts or awaits
+/// one is never dropped, merged or moved across another.
+struct CommunicationResource
+    : SideEffects::Resource::Base<CommunicationResource> {
+  StringRef getName() final { return "exec.communication"; }
+};
+
+/// The memory effects of a command: those of its accesses, and where it starts
+/// or awaits another what that does meanwhile.
+void addCommandEffects(
+    Operation *command,
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects);
 

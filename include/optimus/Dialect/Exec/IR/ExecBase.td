@@ -36,6 +36,10 @@ def Exec_Dialect : Dialect {
     the function's first arguments, that of the device before others. The result of `exec.slice`, `exec.slice_rank`
     and `exec.select_rank` is a view: it keeps its base alive.
 
+    Starts and waits have a memory effect on a communication resource besides those of their
+    buffers, and every buffer is an allocation of its own, in an arena too: `--canonicalize` and `--cse`
+    leave all commands where they are, and merge no two buffers.
+
     `--optimus-schedule` leaves on a function `exec.schedule`, a dictionary of
     predicted times and of what the schedule costs.
     `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
@@ -175,7 +179,8 @@ def Exec_Alignment : ConfinedAttr<I64Attr, [IntMinValue<64>, IntMaxValue<1048576
 class Exec_Op<string mnemonic, list<Trait> traits = []>
     : Op<Exec_Dialect, mnemonic, traits>;
 
-/// A command of the device program. Its memory effects follow from its accesses.
+/// A command of the device program. Its memory effects follow from its accesses,
+/// and from whether it communicates.
 /// `answers` are the methods that it defines although they have a default.
 class Exec_Command<string mnemonic, list<Trait> traits = [], list<string> answers = []>
     : Exec_Op<mnemonic, !listconcat([
@@ -184,7 +189,7 @@ class Exec_Command<string mnemonic, list<Trait> traits = [], list<string> answer
   code accessDefinition = [{
     void $cppClass::getEffects(::llvm::SmallVectorImpl<
         ::mlir::SideEffects::EffectInstance<::mlir::MemoryEffects::Effect>> &effects) {
-      ::mlir::exec::addAccessEffects(getAccesses(), effects);
+      ::mlir::exec::addCommandEffects(getOperation(), effects);
     }
   }];
   let extraClassDefinition = accessDefinition;

@@ -37,7 +37,8 @@ def Exec_AllocOp : Exec_Op<"alloc", [DeclareOpInterfaceMethods<BufferOpInterface
   let assemblyFormat = "$category attr-dict `:` type($buffer)";
 }
 
-def Exec_ArenaSlotOp : Exec_Op<"arena_slot", [DeclareOpInterfaceMethods<BufferOpInterface>, Pure]> {
+def Exec_ArenaSlotOp : Exec_Op<"arena_slot", [DeclareOpInterfaceMethods<BufferOpInterface>,
+    MemoryEffects<[MemAlloc<DefaultResource>]>]> {
   let summary = "A buffer at a byte offset of the arena";
   let description = [{
     ```mlir
