@@ -8,6 +8,8 @@
 
 #include "LocalChecks.h"
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
+
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -147,6 +149,26 @@ double ReduceScatterOp::countRoundings(unsigned result) {
 }
 double AllGatherOp::countRoundings(unsigned result) { return 0; }
 double SliceOp::countRoundings(unsigned result) { return 0; }
+
+/// All collectives are the identity on the whole value.
+template <typename Op>
+static void keepMeaning(Op op, optimus::Meanings &meanings) {
+  meanings.use(optimus::Lemma::Collective);
+  meanings.set(op.getResult(), meanings.get(op.getInput()));
+}
+
+void AllGatherOp::setMeanings(optimus::Meanings &meanings) {
+  keepMeaning(*this, meanings);
+}
+void AllReduceOp::setMeanings(optimus::Meanings &meanings) {
+  keepMeaning(*this, meanings);
+}
+void ReduceScatterOp::setMeanings(optimus::Meanings &meanings) {
+  keepMeaning(*this, meanings);
+}
+void SliceOp::setMeanings(optimus::Meanings &meanings) {
+  keepMeaning(*this, meanings);
+}
 
 #define GET_OP_CLASSES
 #include "optimus/Dialect/CCL/IR/CCLOps.cpp.inc"

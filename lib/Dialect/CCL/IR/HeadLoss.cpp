@@ -8,6 +8,8 @@
 
 #include "LocalChecks.h"
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
+
 using namespace mlir;
 using namespace mlir::ccl;
 using optimus::MeshOp;
@@ -167,4 +169,15 @@ double HeadLossOp::countRoundings(unsigned result) {
 }
 double HeadLossGradOp::countRoundings(unsigned result) {
   return countHeadRoundings(*this);
+}
+
+void HeadLossOp::setMeanings(optimus::Meanings &meanings) {
+  meanings.use(optimus::Lemma::DistributedHead);
+  optimus::detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(),
+                                   getBias(), getResults());
+}
+void HeadLossGradOp::setMeanings(optimus::Meanings &meanings) {
+  meanings.use(optimus::Lemma::DistributedHead);
+  optimus::detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(),
+                                   getBias(), getResults());
 }

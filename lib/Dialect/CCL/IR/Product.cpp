@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -364,4 +365,12 @@ LogicalResult MatmulOp::verify() {
                        "one axis at most beyond those that shard it alike in "
                        "both tensors, along one dimension");
   return ProductVerifier(*this, mesh, *sharding, form->stationary).verify();
+}
+
+void MatmulOp::setMeanings(optimus::Meanings &meanings) {
+  meanings.use(optimus::Lemma::DistributedProduct);
+  meanings.set(getResult(),
+               optimus::detail::makeProduct(meanings, getA(), getB(),
+                                            getResult(), getContracting(),
+                                            getTransposeA(), getTransposeB()));
 }

@@ -35,14 +35,14 @@ namespace {
 using MovingOperand = std::tuple<void *, StringRef, int64_t, int64_t>;
 
 /// One product, or a sum of products whose partial results move as one.
-struct Term {
+struct ProductTerm {
   SmallVector<MatmulOp> products;
   SmallVector<AddOp> sums;
   SmallVector<MovingOperand> moving;
 
   void findMovingOperands();
 
-  bool sharesWith(const Term &other) const {
+  bool sharesWith(const ProductTerm &other) const {
     return llvm::any_of(moving, [&](const MovingOperand &operand) {
       return llvm::is_contained(other.moving, operand);
     });
@@ -67,7 +67,7 @@ public:
       op.removeDiscardableAttr(kProductGroup);
     // Whichever functions this thread has had before.
     nextGroup = 0;
-    std::vector<Term> terms = findTerms(function);
+    std::vector<ProductTerm> terms = findTerms(function);
     while (!terms.empty()) {
       SmallVector<Operation *> group = takeGroup(terms);
       if (llvm::count_if(group, llvm::IsaPred<MatmulOp>) > 1)
@@ -76,8 +76,8 @@ public:
   }
 
 private:
-  std::vector<Term> findTerms(func::FuncOp function);
-  SmallVector<Operation *> takeGroup(std::vector<Term> &terms);
+  std::vector<ProductTerm> findTerms(func::FuncOp function);
+  SmallVector<Operation *> takeGroup(std::vector<ProductTerm> &terms);
   void place(ArrayRef<Operation *> ops);
 
   int64_t nextGroup = 0;
@@ -86,7 +86,7 @@ private:
 
 /// Collects the terms of `sum` if all are products whose results move over
 /// one axis in as many panels and are used for nothing else.
-static LogicalResult collectTerms(Value value, Term &term) {
+static LogicalResult collectTerms(Value value, ProductTerm &term) {
   if (auto add = value.getDefiningOp<AddOp>()) {
     for (Value operand : add->getOperands())
       if (!operand.hasOneUse() || operand.getType() != add.getType() ||
@@ -112,12 +112,12 @@ static LogicalResult collectTerms(Value value, Term &term) {
   return success();
 }
 
-std::vector<Term> GroupProductsPass::findTerms(func::FuncOp function) {
-  std::vector<Term> terms;
+std::vector<ProductTerm> GroupProductsPass::findTerms(func::FuncOp function) {
+  std::vector<ProductTerm> terms;
   llvm::DenseSet<Operation *> taken;
   // From the last, so that a sum is met before the sums in it.
   for (Operation &op : llvm::reverse(function.front())) {
-    Term term;
+    ProductTerm term;
     if (!isa<AddOp>(op) || taken.contains(&op) ||
         failed(collectTerms(op.getResult(0), term)))
       continue;
@@ -128,15 +128,15 @@ std::vector<Term> GroupProductsPass::findTerms(func::FuncOp function) {
   for (auto product : function.getOps<MatmulOp>())
     if (!taken.contains(product))
       terms.push_back({{product}, {}, {}});
-  for (Term &term : terms)
+  for (ProductTerm &term : terms)
     term.findMovingOperands();
-  llvm::sort(terms, [](const Term &a, const Term &b) {
+  llvm::sort(terms, [](const ProductTerm &a, const ProductTerm &b) {
     return MatmulOp(a.products.front())->isBeforeInBlock(b.products.front());
   });
   return terms;
 }
 
-void Term::findMovingOperands() {
+void ProductTerm::findMovingOperands() {
   for (MatmulOp product : products) {
     FailureOr<ProductSharding> sharding = getProductSharding(product);
     FailureOr<ProductForm> form = getProductForm(product);
@@ -178,15 +178,16 @@ static bool canStandTogether(ArrayRef<Operation *> ops) {
 /// Takes the first term and all that share movement with it, or with one that
 /// does, and can stand together with them.
 SmallVector<Operation *>
-GroupProductsPass::takeGroup(std::vector<Term> &terms) {
-  SmallVector<Term> taken = {terms.front()};
+GroupProductsPass::takeGroup(std::vector<ProductTerm> &terms) {
+  SmallVector<ProductTerm> taken = {terms.front()};
   SmallVector<Operation *> ops = terms.front().getOps();
   terms.erase(terms.begin());
   if (!canStandTogether(ops))
     return {};
-  auto accept = [&](const Term &term) {
-    if (llvm::none_of(taken,
-                      [&](const Term &one) { return term.sharesWith(one); }))
+  auto accept = [&](const ProductTerm &term) {
+    if (llvm::none_of(taken, [&](const ProductTerm &one) {
+          return term.sharesWith(one);
+        }))
       return false;
     SmallVector<Operation *> wider = ops;
     wider.append(term.getOps());

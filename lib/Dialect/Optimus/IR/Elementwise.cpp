@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -176,4 +177,40 @@ Contribution AddOp::getContribution(OpOperand &operand) {
 }
 Contribution SumLeadingOp::getContribution(OpOperand &operand) {
   return Contribution::Linear;
+}
+
+//===----------------------------------------------------------------------===//
+// On whole tensors
+//===----------------------------------------------------------------------===//
+
+void AddOp::setMeanings(Meanings &meanings) {
+  meanings.set(getResult(),
+               meanings.add({meanings.get(getLhs()), meanings.get(getRhs())},
+                            meanings.getType(getResult())));
+}
+
+void MulOp::setMeanings(Meanings &meanings) {
+  meanings.set(getResult(),
+               meanings.multiply(meanings.get(getLhs()), meanings.get(getRhs()),
+                                 meanings.getType(getResult())));
+}
+
+void SumLeadingOp::setMeanings(Meanings &meanings) {
+  const Term *input = meanings.get(getInput());
+  RankedTensorType type = meanings.getType(getResult());
+  if (input->type == type)
+    meanings.use(Lemma::NeutralElement);
+  else
+    input = meanings.make(getOperationName(), input, type);
+  meanings.set(getResult(), input);
+}
+
+void GeluWithSlopeOp::setMeanings(Meanings &meanings) {
+  const Term *input = meanings.get(getInput());
+  Meanings::Parameter exact{getExactAttrName(), getExactAttr()};
+  meanings.use(Lemma::ValueBesideSlope);
+  meanings.set(getResult(), meanings.make(GeluOp::getOperationName(), input,
+                                          input->type, exact));
+  meanings.set(getSlope(), meanings.make(getOperationName(), input, input->type,
+                                         exact, /*result=*/1));
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -164,4 +165,37 @@ SmallVector<OperandShards> HeadLossOp::getOperandShards() {
 }
 SmallVector<OperandShards> HeadLossGradOp::getOperandShards() {
   return shardVocabulary(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// On whole tensors
+//===----------------------------------------------------------------------===//
+
+void optimus::detail::setHeadMeanings(Meanings &meanings, Value h, Value table,
+                                      Value targets, Value bias,
+                                      ValueRange results) {
+  const Term *operands[] = {meanings.get(h), meanings.get(table),
+                            meanings.get(targets), meanings.get(bias)};
+  meanings.use(Lemma::Chunks);
+  if (results.size() > 2)
+    meanings.use(Lemma::LossBesideGradient);
+  StringRef loss = HeadLossOp::getOperationName();
+  meanings.set(results[0],
+               meanings.make(loss, operands, meanings.getType(results[0])));
+  meanings.set(results[1], meanings.make(loss, meanings.get(targets),
+                                         meanings.getType(results[1]), {},
+                                         /*result=*/1));
+  for (auto [number, gradient] : llvm::enumerate(results.drop_front(2)))
+    meanings.set(gradient,
+                 meanings.make(HeadLossGradOp::getOperationName(), operands,
+                               meanings.getType(gradient), {}, number + 2));
+}
+
+void HeadLossOp::setMeanings(Meanings &meanings) {
+  detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(), getBias(),
+                          getResults());
+}
+void HeadLossGradOp::setMeanings(Meanings &meanings) {
+  detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(), getBias(),
+                          getResults());
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -199,4 +200,40 @@ Work MatmulOp::getWork() {
 bool mlir::optimus::isProduct(Operation *op) {
   auto working = dyn_cast<WorkOpInterface>(op);
   return working && working.getWork().kind == Work::Product;
+}
+
+//===----------------------------------------------------------------------===//
+// On whole tensors
+//===----------------------------------------------------------------------===//
+
+const Term *optimus::detail::makeProduct(Meanings &meanings, Value a, Value b,
+                                         Value result, int64_t contracting,
+                                         bool transposeA, bool transposeB) {
+  Builder builder(result.getContext());
+  auto flag = [&](bool isSet) {
+    return isSet ? builder.getUnitAttr() : UnitAttr();
+  };
+  return meanings.make(MatmulOp::getOperationName(),
+                       {meanings.get(a), meanings.get(b)},
+                       meanings.getType(result),
+                       {{"contracting", builder.getI64IntegerAttr(contracting)},
+                        {"transpose_a", flag(transposeA)},
+                        {"transpose_b", flag(transposeB)}});
+}
+
+void MatmulOp::setMeanings(Meanings &meanings) {
+  RankedTensorType type = meanings.getType(getResult());
+  const Term *result =
+      detail::makeProduct(meanings, getA(), getB(), getResult(),
+                          getContracting(), getTransposeA(), getTransposeB());
+  for (Value addend : {getBias(), getResidual()})
+    if (addend) {
+      meanings.use(Lemma::FoldedEpilogue);
+      result = meanings.add({result, meanings.get(addend)}, type);
+    }
+  if (getScale()) {
+    meanings.use(Lemma::FoldedEpilogue);
+    result = meanings.multiply(result, meanings.get(getScale()), type);
+  }
+  meanings.set(getResult(), result);
 }

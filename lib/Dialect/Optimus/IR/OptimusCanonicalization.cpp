@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/IR/Matchers.h"
@@ -74,6 +75,20 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
                  getElementTypeOrSelf(getInput())))
     return {};
   return first.getInput();
+}
+
+void CastOp::setMeanings(Meanings &meanings) {
+  const Term *input = meanings.get(getInput());
+  RankedTensorType type = meanings.getType(getResult());
+  bool isCast = input->what.getValue() == getOperationName();
+  if (isCast && input->operands.front()->type == type &&
+      isExactIn(type.getElementType(), input->type.getElementType()))
+    input = input->operands.front();
+  if (input->type == type)
+    meanings.use(Lemma::CastBack);
+  else
+    input = meanings.make(getOperationName(), input, type);
+  meanings.set(getResult(), input);
 }
 
 /// Carries roles and shardings over to an operation that makes only the first

@@ -8,6 +8,7 @@
 
 #include "Einsums.h"
 #include "ShapeChecks.h"
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
@@ -248,3 +249,35 @@ Contribution SumSquaresOp::getContribution(OpOperand &operand) {
 }
 
 double ReshardOp::countRoundings(unsigned result) { return 0; }
+
+//===----------------------------------------------------------------------===//
+// On whole tensors
+//===----------------------------------------------------------------------===//
+
+static const Term *makeSumOfSquares(Meanings &meanings, ValueRange inputs,
+                                    Value like) {
+  RankedTensorType type = meanings.getType(like);
+  SmallVector<const Term *> squares;
+  for (Value input : inputs)
+    squares.push_back(meanings.make(SumSquaresOp::getOperationName(),
+                                    meanings.get(input), type));
+  return meanings.add(squares, type);
+}
+
+void SumSquaresOp::setMeanings(Meanings &meanings) {
+  meanings.use(Lemma::NormOfSquares);
+  meanings.set(getSum(), makeSumOfSquares(meanings, getInputs(), getSum()));
+}
+
+void GlobalNormOp::setMeanings(Meanings &meanings) {
+  meanings.use(Lemma::NormOfSquares);
+  meanings.set(getNorm(),
+               meanings.make(SqrtOp::getOperationName(),
+                             makeSumOfSquares(meanings, getInputs(), getNorm()),
+                             meanings.getType(getNorm())));
+}
+
+void ReshardOp::setMeanings(Meanings &meanings) {
+  meanings.use(Lemma::Reshard);
+  meanings.set(getResult(), meanings.get(getInput()));
+}

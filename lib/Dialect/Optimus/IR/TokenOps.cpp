@@ -11,6 +11,7 @@
 #include "Operands.h"
 #include "ShapeChecks.h"
 
+#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
@@ -168,4 +169,20 @@ double EmbeddingOp::countRoundings(unsigned result) { return 0; }
 Contribution EmbeddingGradOp::getContribution(OpOperand &operand) {
   return isOneOf(operand, getAccumulateMutable()) ? Contribution::Linear
                                                   : Contribution::Factor;
+}
+
+//===----------------------------------------------------------------------===//
+// On whole tensors
+//===----------------------------------------------------------------------===//
+
+void EmbeddingGradOp::setMeanings(Meanings &meanings) {
+  RankedTensorType type = meanings.getType(getResult());
+  const Term *result = meanings.make(
+      getOperationName(), {meanings.get(getDy()), meanings.get(getTokens())},
+      type, {{getPadAttrName(), getPadAttr()}});
+  if (getAccumulate()) {
+    meanings.use(Lemma::Accumulation);
+    result = meanings.add({result, meanings.get(getAccumulate())}, type);
+  }
+  meanings.set(getResult(), result);
 }

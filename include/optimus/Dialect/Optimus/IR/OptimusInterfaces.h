@@ -17,6 +17,8 @@
 #include "mlir/IR/OpDefinition.h"
 
 namespace mlir::optimus {
+class Meanings;
+
 /// Of a product whose tensors can move in panels.
 template <typename ConcreteType>
 class MovesInPanels : public OpTrait::TraitBase<ConcreteType, MovesInPanels> {};

@@ -69,6 +69,23 @@ def SumOpInterface : OpInterface<"SumOpInterface"> {
   ];
 }
 
+def MeaningOpInterface : OpInterface<"MeaningOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation whose results on whole tensors are best said with other
+    operations, so that two programs that compute the same with different ones
+    can be seen to. Without this interface an operation on shards is itself on
+    whole tensors, as its sharding rule has it.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Sets what each result is on whole tensors, as terms of what the operands
+        are, and names the lemmas that make it so.
+      }],
+      "void", "setMeanings", (ins "::mlir::optimus::Meanings &":$meanings)>
+  ];
+}
+
 def OperandShardsOpInterface : OpInterface<"OperandShardsOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
