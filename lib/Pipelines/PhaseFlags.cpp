@@ -142,6 +142,7 @@ StatusOr<PhaseOptions> Reader::read() {
   options.machineProfile = flags.machineProfile;
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());
+  options.serial = flags.serial;
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

@@ -38,7 +38,14 @@ static void addStep(OpPassManager &passes, const PhaseOptions &options) {
   passes.addPass(createBuildStepPass(step));
 }
 
+/// What is partitioned later is compared with the program as it is now.
+static void keepSerial(OpPassManager &passes, const PhaseOptions &options) {
+  if (options.serialProgram)
+    passes.addPass(ccl::createKeepSerialPass(options.serialProgram));
+}
+
 static void addShard(OpPassManager &passes, const PhaseOptions &options) {
+  keepSerial(passes, options);
   ShardPassOptions shard;
   shard.mesh = options.mesh.toString();
   shard.strategy = options.strategy;
@@ -47,9 +54,10 @@ static void addShard(OpPassManager &passes, const PhaseOptions &options) {
   passes.addPass(createShardPass(shard));
 }
 
-static void addPartition(OpPassManager &passes, const PhaseOptions &) {
+static void addPartition(OpPassManager &passes, const PhaseOptions &options) {
+  keepSerial(passes, options);
   passes.addPass(createPartitionPass());
-  passes.addNestedPass<FuncOp>(ccl::createVerifyPartitionPass());
+  passes.addPass(ccl::createVerifyPartitionPass());
 }
 
 static void addTune(OpPassManager &passes, const PhaseOptions &options) {
@@ -62,7 +70,7 @@ static void addTune(OpPassManager &passes, const PhaseOptions &options) {
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(ccl::createGroupProductsPass());
   functions.addPass(ccl::createTuneProductsPass(tune));
-  functions.addPass(ccl::createVerifyPartitionPass());
+  passes.addPass(ccl::createVerifyPartitionPass());
 }
 
 static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
@@ -76,6 +84,8 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(createFusePass());
   functions.addPass(ccl::createGroupProductsPass());
+  passes.addPass(
+      ccl::createVerifyPartitionPass(options.serialProgram, {options.serial}));
 }
 
 static void addExec(OpPassManager &passes, const PhaseOptions &options) {
@@ -134,4 +144,12 @@ SmallVector<StringRef> mlir::optimus::getPhaseNames() {
   for (const Phase &phase : getPhases())
     names.push_back(phase.name);
   return names;
+}
+
+bool mlir::optimus::readsSerialProgram(StringRef from, StringRef to) {
+  SmallVector<StringRef> names = getPhaseNames();
+  auto compared = llvm::find(names, "fuse");
+  auto start = llvm::find(names, from);
+  return start >= llvm::find(names, "partition") && start < compared &&
+         compared <= llvm::find(names, to);
 }

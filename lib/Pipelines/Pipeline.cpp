@@ -8,6 +8,7 @@
 
 #include "optimus/Pipelines/Pipeline.h"
 
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Pipelines/PhaseFlags.h"
 #include "optimus/Tool/CommandLine.h"
 
@@ -72,6 +73,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> cpu{*this, "mcpu",
                           llvm::cl::desc("The processor to compile for "
                                          "(default: this one)")};
+  Option<std::string> serial{
+      *this, "serial",
+      llvm::cl::desc("The program after the phase 'step', to compare values "
+                     "with where compilation starts later")};
   Option<std::string> from{
       *this, "from", llvm::cl::init("input"),
       llvm::cl::desc("The phase that made the program (default: input)")};
@@ -94,6 +99,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.extraWorkspace = extraWorkspace;
     flags.machineProfile = machineProfile;
     flags.cpu = cpu;
+    flags.serial = serial;
     return flags;
   }
 };
@@ -103,6 +109,7 @@ static Status addPhases(OpPassManager &passes, const PipelineOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(PhaseOptions phaseOptions,
                          readPhaseOptions(options.getFlags()));
   OPTRT_RETURN_IF_ERROR(completePhaseOptions(phaseOptions, /*dashes=*/""));
+  phaseOptions.serialProgram = std::make_shared<ccl::SerialProgram>();
   SmallVector<StringRef> names = getPhaseNames();
   StringRef from = options.from, to = options.to;
   for (auto [flag, name] : {std::pair("from", from), std::pair("to", to)})
@@ -113,6 +120,9 @@ static Status addPhases(OpPassManager &passes, const PipelineOptions &options) {
   if (last < first)
     return invalidArgument(
         llvm::formatv("to: the phase '{0}' is before '{1}'", to, from).str());
+  if (!phaseOptions.serial.empty() && !readsSerialProgram(from, to))
+    return invalidArgument("serial: expected from=partition or from=tune, and "
+                           "to=fuse or later, where values are compared");
   // No phase makes "input".
   for (const Phase &phase : getPhases().slice(first, last - first))
     phase.addPasses(passes, phaseOptions);

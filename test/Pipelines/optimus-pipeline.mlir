@@ -33,6 +33,8 @@
 
 // What is wrong with an option is said before anything runs.
 // DEFINE: %{refused} = not optimus-opt %t.mlir
+// RUN: %{refused} --optimus-pipeline='to=fuse serial=%t.mlir' 2>&1 | FileCheck %s --check-prefix=PROOF
+// PROOF: error: --optimus-pipeline: serial: expected from=partition or from=tune, and to=fuse or later
 // RUN: %{refused} --optimus-pipeline='to=plce' 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: --optimus-pipeline: to: unknown phase 'plce'; known are input, differentiate, {{.*}}llvm; did you mean 'place'?
 // RUN: %{refused} --optimus-pipeline='from=place to=exec' 2>&1 | FileCheck %s --check-prefix=ORDER

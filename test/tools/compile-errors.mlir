@@ -60,6 +60,10 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // AFTER: error: --compile-to: the phase 'step' is not after 'fuse', where compilation starts
 // RUN: not optimus-compile %s --compile-from=shard --strategy=auto -o %t.so 2>&1 | FileCheck %s --check-prefix=CHOICE
 // CHOICE: error: --compile-from: name a strategy and a policy of recomputation
+// RUN: not optimus-compile %s --serial=%s -o %t.so 2>&1 | FileCheck %s --check-prefix=PROOF
+// RUN: not optimus-compile %s --compile-from=fuse --serial=%s -o %t.so 2>&1 | FileCheck %s --check-prefix=PROOF
+// RUN: not optimus-compile %s --compile-from=partition --compile-to=tune --serial=%s 2>&1 | FileCheck %s --check-prefix=PROOF
+// PROOF: error: --serial: expected --compile-from partition or tune, and no --compile-to before fuse
 // RUN: not optimus-compile %s --extra-workspace=10parsecs -o %t.so 2>&1 | FileCheck %s --check-prefix=WORKSPACE
 // WORKSPACE: error: --extra-workspace: extra workspace '10parsecs': expected a percentage of the peak
 // RUN: echo '[]' > %t.profile.json

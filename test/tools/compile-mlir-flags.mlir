@@ -9,6 +9,7 @@
 // TIMING:     Phase 'differentiate'
 // TIMING-NEXT:  DifferentiatePass
 // TIMING:     Phase 'partition'
+// TIMING-NEXT:  KeepSerialPass
 // TIMING-NEXT:  PartitionPass
 // TIMING:     VerifyPartitionPass
 // TIMING:     Output

@@ -89,7 +89,7 @@ int Compilation::runPhase(const Phase &phase) {
   auto passes = PassManager::on<ModuleOp>(module.getContext());
   if (failed(applyMlirFlags(passes, phaseTiming)))
     return kBadInput;
-  phase.addPasses(passes, options.phases);
+  phase.addPasses(passes, phases);
   if (failed(passes.run(module)))
     return fail("phase '" + phase.name + "' failed", code);
   return kDone;

@@ -11,6 +11,7 @@
 
 #include "Options.h"
 
+#include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Target/CPU/CodeGen.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -31,8 +32,10 @@ public:
   Compilation(ModuleOp module, const CompileOptions &options,
               const CpuTarget &target, LibraryWriter *writer,
               TimingScope &timing)
-      : module(module), options(options), target(target), writer(writer),
-        timing(timing) {}
+      : module(module), options(options), phases(options.phases),
+        target(target), writer(writer), timing(timing) {
+    phases.serialProgram = std::make_shared<ccl::SerialProgram>();
+  }
 
   /// Returns an exit code.
   int run();
@@ -44,6 +47,8 @@ private:
 
   ModuleOp module;
   const CompileOptions &options;
+  /// Those of `options`, with what phases keep for later ones.
+  PhaseOptions phases;
   const CpuTarget &target;
   LibraryWriter *writer;
   TimingScope &timing;

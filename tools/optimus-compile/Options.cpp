@@ -119,6 +119,10 @@ static cl::opt<std::string> compileFrom(
     cl::desc(
         "The program is what --compile-to or --dump-phases-to wrote after "
         "this phase: go on from there. Its flags need not be given again"));
+static cl::opt<std::string>
+    serial("serial", cl::value_desc("file"), cl::cat(category),
+           cl::desc("With --compile-from partition or tune: what --compile-to "
+                    "step wrote, so that values are compared with it"));
 static cl::opt<std::string> dumpFolder("dump-phases-to", cl::value_desc("dir"),
                                        cl::cat(category),
                                        cl::desc("Write the IR of every phase"));
@@ -167,6 +171,7 @@ static PhaseFlags getPhaseFlags() {
   flags.extraWorkspace = extraWorkspace;
   flags.machineProfile = machineProfile;
   flags.cpu = cpu;
+  flags.serial = serial;
   return flags;
 }
 
@@ -196,6 +201,12 @@ static Status readPhases(CompileOptions &options) {
   if (isGiven(compileTo) && !llvm::is_contained(names, StringRef(compileTo)))
     return invalidArgument(
         unknownName("--compile-to", "phase", compileTo, names));
+  if (isGiven(serial) &&
+      !readsSerialProgram(compileFrom, isGiven(compileTo) ? StringRef(compileTo)
+                                                          : names.back()))
+    return invalidArgument(
+        "--serial: expected --compile-from partition or tune, and no "
+        "--compile-to before fuse, where values are compared");
   if (report && isGiven(compileTo) &&
       llvm::find(names, compileTo) < llvm::find(names, "place"))
     return invalidArgument("--report: expected --compile-to place or llvm, "

@@ -37,7 +37,8 @@ using optimus_support::StatusOr;
 /// that is read would be.
 static Status checkPaths(const CompileOptions &options) {
   std::vector<PathUse> inputs{{"the program", options.input},
-                              {"--machine-profile", options.machineProfile}};
+                              {"--machine-profile", options.machineProfile},
+                              {"--serial", options.phases.serial}};
   std::vector<PathUse> outputs{{"-o", options.output}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
   if (std::string path = getReproducerPath(); !path.empty()) {

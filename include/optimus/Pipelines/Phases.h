@@ -18,11 +18,16 @@
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <memory>
 #include <string>
 
 namespace mlir {
 class OpPassManager;
 } // namespace mlir
+
+namespace mlir::ccl {
+struct SerialProgram;
+} // namespace mlir::ccl
 
 namespace mlir::optimus {
 
@@ -49,6 +54,10 @@ struct PhaseOptions {
   std::string recompute = "none";
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
+  /// As the option of --optimus-verify-partition is.
+  std::string serial;
+  /// What the compiled program is compared with, where that is not null.
+  std::shared_ptr<ccl::SerialProgram> serialProgram;
 };
 
 /// One step that --compile-to can stop after.
@@ -67,6 +76,10 @@ ArrayRef<Phase> getPhases();
 
 /// "input" and the names of all phases.
 SmallVector<StringRef> getPhaseNames();
+
+/// Whether a compilation from one phase to another compares values with those
+/// of the serial program and has to be given it, since it starts later.
+bool readsSerialProgram(StringRef from, StringRef to);
 
 } // namespace mlir::optimus
 

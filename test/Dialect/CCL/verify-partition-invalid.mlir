@@ -217,3 +217,33 @@ func.func @rounded_before_the_sum(%s: tensor<2x8xf32, #p>) -> tensor<2x8xbf16, #
   %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<2x8xbf16, #p>) -> tensor<2x8xbf16, #x>
   return %1 : tensor<2x8xbf16, #x>
 }
+
+// -----
+
+// Of what has no rule nothing is known.
+func.func @no_rule(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{V6: has neither a sharding rule nor a meaning on whole tensors, so nothing can be shown of it}}
+  %0 = arith.negf %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{V6: expected tensors, found 'f32'}}
+func.func @no_tensor(%x: f32) -> f32 {
+  return %x : f32
+}
+
+// -----
+
+// Two ranks' ones would make two. Zeros make zero.
+optimus.mesh @mesh <["row" = 1, "col" = 2]>
+#p = #ccl.local<[4], #optimus.sharding<@mesh, [{}], unreduced = {"col"}>>
+func.func @constants() -> tensor<4xf32> {
+  %zeros = arith.constant dense<0.0> : tensor<4xf32, #p>
+  // expected-error @+1 {{V3: expected a constant to be complete, or zero; found it unreduced over {col}}}
+  %ones = arith.constant dense<1.0> : tensor<4xf32, #p>
+  %0 = optimus.add %zeros, %ones : (tensor<4xf32, #p>, tensor<4xf32, #p>) -> tensor<4xf32, #p>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<4xf32, #p>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}

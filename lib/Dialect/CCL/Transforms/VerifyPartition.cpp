@@ -8,13 +8,20 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/CCL/Transforms/Proof.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <atomic>
 #include <set>
 
 namespace mlir::ccl {
+#define GEN_PASS_DEF_KEEPSERIALPASS
 #define GEN_PASS_DEF_VERIFYPARTITIONPASS
 #include "optimus/Dialect/CCL/Transforms/Passes.h.inc"
 } // namespace mlir::ccl
@@ -163,48 +170,161 @@ LogicalResult RuleCheck::checkResult(unsigned number, Value result) {
   return success();
 }
 
+/// All ranks have the same constant: as a partial sum it would be counted once
+/// for each of them.
+static LogicalResult checkConstant(Operation *op) {
+  AxisSet unreduced = getUnreduced(op->getResult(0).getType());
+  if (unreduced.empty() || matchPattern(op, m_AnyZeroFloat()))
+    return success();
+  return op->emitOpError("V3: expected a constant to be complete, or zero; "
+                         "found it unreduced over ")
+         << toString(unreduced);
+}
+
+/// Whether the function is given the same partial sums and goes on with them.
+static bool continuesArgument(OpOperand &result) {
+  auto function = cast<func::FuncOp>(result.getOwner()->getParentOp());
+  for (BlockArgument argument : function.getArguments()) {
+    auto donates = function.getArgAttrOfType<IntegerAttr>(
+        argument.getArgNumber(), OptimusDialect::kDonates);
+    if (donates && donates.getInt() == result.getOperandNumber())
+      return argument.getType() == result.get().getType();
+  }
+  return false;
+}
+
+static LogicalResult checkReturn(func::ReturnOp op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    AxisSet unreduced = getUnreduced(operand.get().getType());
+    if (!unreduced.empty() && !continuesArgument(operand))
+      return op.emitOpError("V5: expected result ")
+             << operand.getOperandNumber()
+             << " of the function to be complete; the reduction over "
+             << toString(unreduced) << " is missing";
+  }
+  return success();
+}
+
 namespace {
 class VerifyPartitionPass
     : public ccl::impl::VerifyPartitionPassBase<VerifyPartitionPass> {
 public:
+  using VerifyPartitionPassBase::VerifyPartitionPassBase;
+  VerifyPartitionPass() = default;
+  VerifyPartitionPass(std::shared_ptr<SerialProgram> kept,
+                      const VerifyPartitionPassOptions &options)
+      : VerifyPartitionPassBase(options), serialProgram(std::move(kept)) {}
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (serial.empty())
+      return success();
+    serialProgram = std::make_shared<SerialProgram>();
+    serialProgram->module = parseSourceFile<ModuleOp>(serial, context);
+    return success(bool(serialProgram->module));
+  }
+
   void runOnOperation() override {
-    auto result = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (auto returnOp = dyn_cast<func::ReturnOp>(op))
-        return checkReturn(returnOp);
-      if (!isa<ShardingRuleOpInterface>(op))
-        return success();
-      ++numChecked;
-      if (getMesh(op) && failed(verifyLocalTypes(op)))
-        return failure();
-      return RuleCheck(op).run();
-    });
-    if (result.wasInterrupted())
+    SmallVector<func::FuncOp> functions = getFunctions(getOperation());
+    auto check = [&](func::FuncOp function) { return checkShards(function); };
+    if (failed(checkEach(functions, check)) || failed(checkValues(functions)))
       signalPassFailure();
   }
 
 private:
-  /// Whether the function is given the same partial sums and goes on with them.
-  static bool continuesArgument(OpOperand &result) {
-    auto function = cast<func::FuncOp>(result.getOwner()->getParentOp());
-    for (BlockArgument argument : function.getArguments()) {
-      auto donates = function.getArgAttrOfType<IntegerAttr>(
-          argument.getArgNumber(), OptimusDialect::kDonates);
-      if (donates && donates.getInt() == result.getOperandNumber())
-        return argument.getType() == result.get().getType();
-    }
-    return false;
+  static SmallVector<func::FuncOp> getFunctions(ModuleOp module) {
+    return llvm::filter_to_vector(
+        module.getOps<func::FuncOp>(),
+        [](func::FuncOp function) { return !function.isExternal(); });
   }
 
-  static LogicalResult checkReturn(func::ReturnOp op) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      AxisSet unreduced = getUnreduced(operand.get().getType());
-      if (!unreduced.empty() && !continuesArgument(operand))
-        return op.emitOpError("V5: expected result ")
-               << operand.getOperandNumber()
-               << " of the function to be complete; the reduction over "
-               << toString(unreduced) << " is missing";
+  /// All of them, so that each one that fails is named.
+  LogicalResult checkEach(ArrayRef<func::FuncOp> functions,
+                          function_ref<LogicalResult(func::FuncOp)> check) {
+    std::atomic<bool> allHold = true;
+    parallelForEach(&getContext(), functions, [&](func::FuncOp function) {
+      if (failed(check(function)))
+        allHold = false;
+    });
+    return success(allHold);
+  }
+
+  /// Each operation by itself: V1 to V6.
+  LogicalResult checkShards(func::FuncOp function) {
+    if (failed(checkMeanings(function)))
+      return failure();
+    for (Operation &op : function.front()) {
+      if (auto returnOp = dyn_cast<func::ReturnOp>(op))
+        return checkReturn(returnOp);
+      bool isConstant = op.hasTrait<OpTrait::ConstantLike>();
+      if (!isConstant && !isa<ShardingRuleOpInterface>(op))
+        continue;
+      ++numChecked;
+      if ((getMesh(&op) && failed(verifyLocalTypes(&op))) ||
+          failed(isConstant ? checkConstant(&op) : RuleCheck(&op).run()))
+        return failure();
     }
     return success();
   }
+
+  /// All of them together, against the serial program: V7 and V8.
+  LogicalResult checkValues(ArrayRef<func::FuncOp> functions) {
+    if (!serialProgram)
+      return success();
+    ModuleOp other = serialProgram->module.get();
+    if (!other) {
+      getOperation().emitWarning(
+          "values are not compared with those of the serial program, since "
+          "compilation starts after it was partitioned; name it with --serial");
+      return success();
+    }
+    for (func::FuncOp expected : getFunctions(other))
+      if (!getOperation().lookupSymbol<func::FuncOp>(expected.getSymName()))
+        return getOperation().emitError("V7: expected a function @")
+               << expected.getSymName() << " as in the serial program";
+    return checkEach(functions, [&](func::FuncOp function) {
+      return checkFunction(
+          function, other.lookupSymbol<func::FuncOp>(function.getSymName()));
+    });
+  }
+
+  LogicalResult checkFunction(func::FuncOp function, func::FuncOp expected) {
+    if (!expected || expected.isExternal())
+      return function.emitOpError("V7: expected a function of this name in the "
+                                  "serial program, found none");
+    if (failed(checkMeanings(expected)) ||
+        failed(proveEqual(expected, function)))
+      return failure();
+    ++numProven;
+    return success();
+  }
+
+  std::shared_ptr<SerialProgram> serialProgram;
+};
+
+class KeepSerialPass : public ccl::impl::KeepSerialPassBase<KeepSerialPass> {
+public:
+  KeepSerialPass() = default;
+  explicit KeepSerialPass(std::shared_ptr<SerialProgram> kept)
+      : kept(std::move(kept)) {}
+
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    if (kept && !kept->module)
+      kept->module = getOperation().clone();
+  }
+
+private:
+  std::shared_ptr<SerialProgram> kept;
 };
 } // namespace
+
+std::unique_ptr<Pass>
+ccl::createKeepSerialPass(std::shared_ptr<SerialProgram> kept) {
+  return std::make_unique<KeepSerialPass>(std::move(kept));
+}
+
+std::unique_ptr<Pass>
+ccl::createVerifyPartitionPass(std::shared_ptr<SerialProgram> kept,
+                               const VerifyPartitionPassOptions &options) {
+  return std::make_unique<VerifyPartitionPass>(std::move(kept), options);
+}

@@ -52,8 +52,18 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
   ];
 }
 
-def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp"> {
-  let summary = "Checks that local operations mean on parts what they mean on whole tensors";
+def KeepSerialPass : Pass<"optimus-keep-serial", "::mlir::ModuleOp"> {
+  let summary = "Keeps a copy of the program for --optimus-verify-partition";
+  let description = [{
+    The program is copied as it is, for a pass later in the same compilation, and
+    not changed. `optimus-compile` and `--optimus-pipeline` do that before the
+    first phase that says where tensors live. By itself it keeps nothing: there,
+    `--optimus-verify-partition` reads the serial program from a file.
+  }];
+}
+
+def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::ModuleOp"> {
+  let summary = "Proves that a partitioned program computes what the serial one does";
   let description = [{
     Collectives and distributed products verify their own types. This pass
     checks those of every `optimus` operation (`#ccl.local` C3 and C4) and holds
@@ -64,12 +74,22 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
     * (V2) a factor that is reduced in the middle of the operation, or that is
       never sharded, is whole;
     * (V3) a result is unreduced over exactly the axes that shard what does not
-      reach it: no partial sum is read as a sum, nor a sum as a partial sum;
+      reach it: no partial sum is read as a sum, nor a sum as a partial sum; a
+      constant, which all ranks have, is a partial sum only if it is zero;
     * (V4) only what is linear in an operand takes partial sums there, and what adds
       operands up takes all of them as partial sums over the same axes, so that
       none is counted twice;
     * (V5) nothing unreduced leaves the function, unless an argument of the
-      same type is donated to it: a sum that goes on.
+      same type is donated to it: a sum that goes on;
+    * (V6) a function is one block of operations on tensors, each of which has a
+      sharding rule or says what it means on whole tensors.
+
+    Then values are compared with those of the serial program, that of `serial`
+    or the one that the compilation has kept ([docs/proof.md](../../docs/proof.md)):
+
+    * (V7) both have the same functions, with the same arguments and results;
+    * (V8) each result is the same expression of whole tensors, by a list of
+      lemmas.
 
     ```mlir
     // error: V5: the reduction over "row" is missing
@@ -77,9 +97,17 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::func::FuncOp
     return %db
     ```
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::ccl::CCLDialect",
+                           "::mlir::func::FuncDialect"];
+  let options = [
+    Option<"serial", "serial", "std::string", "\"\"",
+           "The serial program, as --optimus-build-step made it">
+  ];
   let statistics = [
     Statistic<"numChecked", "operations-checked",
-              "Local operations held against their rules">
+              "Local operations held against their rules">,
+    Statistic<"numProven", "functions-proven",
+              "Functions whose values are those of the serial program">
   ];
 }
 

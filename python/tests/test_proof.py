@@ -1,0 +1,87 @@
+# ===- test_proof.py - Every layout is proven --------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The programs of bench/equivalence, on all of its layouts and with what else changes
+a program, are shown to compute what the serial program does: no lemma is missing."""
+
+import importlib.machinery
+import importlib.util
+import re
+import sys
+
+import pytest
+
+from tools import REPOSITORY
+
+
+def load_equivalence():
+    path = str(REPOSITORY / "bench/equivalence")
+    loader = importlib.machinery.SourceFileLoader("equivalence", path)
+    spec = importlib.util.spec_from_loader("equivalence", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+EQUIVALENCE = load_equivalence()
+# A layout takes one of them, so that all meet all over the table.
+OPTIONS = [
+    [],
+    ["--recompute=layer"],
+    ["--accumulate", "--optimizer=lamb"],
+    ["--precision=bf16"],
+    ["--recompute=attention", "--optimizer=sgd"],
+    ["--move=whole"],
+    ["--precision=bf16", "--accumulate", "--recompute=layer"],
+]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+    for name, flags in EQUIVALENCE.MODELS.items():
+        builder = [sys.executable, "-m", "optimus.models", *flags.split()]
+        EQUIVALENCE.run(*builder, "-o", folder / (name + ".mlir"))
+    return folder
+
+
+@pytest.mark.parametrize("model", EQUIVALENCE.MODELS)
+@pytest.mark.parametrize("number", range(len(EQUIVALENCE.LAYOUTS)))
+def test_every_layout_is_proven(tools, programs, tmp_path, model, number):
+    mesh, strategy = EQUIVALENCE.LAYOUTS[number]
+    turn = number + list(EQUIVALENCE.MODELS).index(model)
+    flags = ["--mesh", mesh, "--strategy", strategy, *OPTIONS[turn % len(OPTIONS)]]
+    fused = tmp_path / "fused.mlir"
+    command = [programs / (model + ".mlir"), *flags, "--compile-to=fuse", "-o", fused]
+    compiled = tools.call("optimus-compile", *command)
+    assert (compiled.returncode, compiled.stderr) == (0, "")
+
+
+def test_a_compilation_compares_with_its_own_program(tools, programs, tmp_path):
+    """Guards the test above: what is kept is the program that began."""
+    dumps, program = tmp_path / "dumps", programs / "gpt2.mlir"
+    flags = ["--mesh=row:2,col:2", "--dump-phases-to", dumps, "--compile-to=fuse"]
+    tools.run("optimus-compile", program, *flags, "-o", tmp_path / "fused.mlir")
+    serial = dumps / "02-step.mlir"
+    prove = "--optimus-verify-partition=serial=%s" % serial
+    fused, out = dumps / "06-fuse.mlir", tmp_path / "out.mlir"
+    tools.run("optimus-opt", fused, prove, "-o", out)
+    # Another serial program: one rate is not that of the partitioned one.
+    text, found = re.subn(r"rate = 1.0+e-01", "rate = 2.0e-01", serial.read_text(), 1)
+    assert found == 1
+    serial.write_text(text)
+    refused = tools.call("optimus-opt", fused, prove, "-o", out)
+    assert refused.returncode == 1
+    assert "V8: expected the optimus.dropout of" in refused.stderr
+
+
+def test_the_page_lists_the_lemmas():
+    source = (REPOSITORY / "lib/Dialect/Optimus/IR/Lemmas.cpp").read_text()
+    page = (REPOSITORY / "docs/proof.md").read_text()
+    names = re.findall(r'^      \{\w+, "([a-z-]+)"', source, re.M)
+    assert len(names) > 10
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.M) == names
