@@ -160,12 +160,18 @@ static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
+static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
+    {'b', DimensionClass::Batch},
+    {'s', DimensionClass::Sequence},
+    {'g', DimensionClass::Heads},
+    {'d', DimensionClass::Channels}};
 
 /// No position sees later ones where attention is causal, nor what lengths
 /// leave out, so padding at the end of the sequence is seen by padding alone.
 static ShardingRule getRule(Operation *op, const std::string &spec,
                             bool takesPadding) {
-  ShardingRule rule = ShardingRule::fromEinsum(op, spec, kinds);
+  ShardingRule rule =
+      ShardingRule::fromEinsum(op, spec, kinds, attentionDimensions);
   constexpr int sequence = 1;
   rule.factors[rule.operands[0][sequence]].takesPadding = takesPadding;
   return rule;
