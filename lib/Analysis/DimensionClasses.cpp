@@ -23,22 +23,17 @@ DimensionClasses::DimensionClasses(ModuleOp module) : mesh(getMesh(module)) {
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal())
       addFunction(function);
-  classes.resize(parents.size());
-  for (auto [value, first] : firstNodes)
-    for (auto [dim, size] : llvm::enumerate(getTensor(value).getShape()))
-      classes[find(first + dim)].size = size;
+  classes.resize(groups.size());
   // In the program's order, so that names do not depend on addresses.
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
     nameArguments(function);
-    function.walk([&](Block *block) {
-      for (BlockArgument argument : block->getArguments())
-        addCuts(argument);
-    });
+    for (BlockArgument argument : function.getArguments())
+      add(argument);
     function.walk([&](Operation *op) {
       for (Value result : op->getResults())
-        addCuts(result);
+        add(result);
       if (auto sharding = dyn_cast<OperandShardsOpInterface>(op))
         for (const OperandShards &shards : sharding.getOperandShards())
           addSharding(op->getOperand(shards.operand), shards.dim, shards.axes);
@@ -50,7 +45,7 @@ void DimensionClasses::addFunction(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments()) {
     if (!getTensor(argument))
       continue;
-    add(argument);
+    groups.add(argument);
     // The same parameter or input in another function.
     BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
     if (!buffer)
@@ -60,36 +55,9 @@ void DimensionClasses::addFunction(func::FuncOp function) {
     if (inserted ||
         getTensor(other).getShape() != getTensor(argument).getShape())
       continue;
-    for (int64_t dim = 0; dim < getTensor(argument).getRank(); ++dim)
-      unite(getNode(other, dim), getNode(argument, dim));
+    groups.unite(other, argument);
   }
-  function.walk([&](Operation *op) {
-    for (Value result : op->getResults())
-      if (getTensor(result))
-        add(result);
-    addRule(op);
-  });
-}
-
-void DimensionClasses::addRule(Operation *op) {
-  auto interface = dyn_cast<ShardingRuleOpInterface>(op);
-  if (!interface)
-    return;
-  ShardingRule rule = interface.getShardingRule();
-  SmallVector<int64_t> representatives(rule.factors.size(), -1);
-  auto visit = [&](ValueRange values,
-                   ArrayRef<SmallVector<int64_t>> factorLists) {
-    for (auto [value, factors] : llvm::zip(values, factorLists))
-      for (auto [dim, factor] : llvm::enumerate(factors)) {
-        int64_t node = getNode(value, dim);
-        if (representatives[factor] < 0)
-          representatives[factor] = node;
-        else
-          unite(representatives[factor], node);
-      }
-  };
-  visit(op->getOperands(), rule.operands);
-  visit(op->getResults(), rule.results);
+  function.walk([&](Operation *op) { groups.addOperation(op); });
 }
 
 void DimensionClasses::nameArguments(func::FuncOp function) {
@@ -101,14 +69,18 @@ void DimensionClasses::nameArguments(func::FuncOp function) {
       continue;
     for (auto [dim, name] : llvm::enumerate(names))
       if (auto text = dyn_cast<StringAttr>(name)) {
-        Class &known = classes[find(getNode(argument, dim))];
+        Class &known = classes[groups.find(argument, dim)];
         if (known.name == Class().name)
           known.name = text.str();
       }
   }
 }
 
-void DimensionClasses::addCuts(Value value) {
+void DimensionClasses::add(Value value) {
+  if (!getTensor(value))
+    return;
+  for (auto [dim, size] : llvm::enumerate(getTensor(value).getShape()))
+    classes[groups.find(value, dim)].size = size;
   ShardingAttr sharding = getSharding(value);
   if (!sharding)
     return;
@@ -120,14 +92,14 @@ void DimensionClasses::addSharding(Value value, int64_t dim,
                                    ArrayRef<StringRef> axes) {
   if (axes.empty())
     return;
-  Class &known = classes[find(getNode(value, dim))];
+  Class &known = classes[groups.find(value, dim)];
   known.axes.insert_range(axes);
   known.multiple = std::lcm(known.multiple, mesh.getProduct(axes));
 }
 
 const DimensionClasses::Class &DimensionClasses::getClass(Value value,
                                                           int64_t dim) const {
-  return classes[find(getNode(value, dim))];
+  return classes[groups.find(value, dim)];
 }
 
 SmallVector<int64_t> DimensionClasses::getPaddedShape(Value value) const {
@@ -135,24 +107,4 @@ SmallVector<int64_t> DimensionClasses::getPaddedShape(Value value) const {
   for (int64_t dim = 0; dim < getTensor(value).getRank(); ++dim)
     shape.push_back(getClass(value, dim).getPadded());
   return shape;
-}
-
-int64_t DimensionClasses::add(Value value) {
-  int64_t first = parents.size();
-  for (int64_t dim = 0; dim < getTensor(value).getRank(); ++dim)
-    parents.push_back(first + dim);
-  firstNodes[value] = first;
-  return first;
-}
-
-int64_t DimensionClasses::find(int64_t node) const {
-  while (parents[node] != node)
-    node = parents[node] = parents[parents[node]];
-  return node;
-}
-
-void DimensionClasses::unite(int64_t a, int64_t b) {
-  // The earlier one leads, whatever the order of the calls.
-  int64_t first = find(a), second = find(b);
-  parents[std::max(first, second)] = std::min(first, second);
 }

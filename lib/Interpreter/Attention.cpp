@@ -94,9 +94,8 @@ LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
     const Tensor &tensor = frame.get(input);
     int64_t last = tensor.shape.size() - 1;
     for (int64_t dim = 1; dim <= last; ++dim) {
-      bool isWhole =
-          (dim == 1 && !op.getCausal() && !op.getLengths()) || dim == last ||
-                     (shape.isPacked && dim == 2);
+      bool isWhole = (dim == 1 && !op.getCausal() && !op.getLengths()) ||
+                     dim == last || (shape.isPacked && dim == 2);
       if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
         return frame.emitError() << "expected dimension " << dim
                                  << " of an operand without padding";
@@ -190,14 +189,20 @@ struct RotaryModel : LocalModel<RotaryModel, RotaryOp> {
       return frame.emitError()
              << "expected the last dimension of x without padding";
     int64_t rowsAtPosition = x.getNumRows() / (x.shape[0] * sequence);
+    int64_t channels = op.getChannels().value_or(dim), heads = rowsAtPosition;
+    if (std::optional<int64_t> parts = op.getParts())
+      heads = heads / x.shape[2] * *parts;
     double theta = op.getTheta().convertToDouble();
+    for (int64_t element = 0; element < x.getNumElements(); ++element)
+      result[element] = x[element];
     for (int64_t row = 0; row < x.getNumRows(); ++row)
-      for (int64_t i = 0; i < dim / 2; ++i) {
+      for (int64_t i = 0; i < channels / 2 && row % rowsAtPosition < heads;
+           ++i) {
         int64_t position = row / rowsAtPosition % sequence;
-        double angle = position * std::pow(theta, -2.0 * i / dim);
+        double angle = position * std::pow(theta, -2.0 * i / channels);
         if (op.getInverse())
           angle = -angle;
-        int64_t low = row * dim + i, high = low + dim / 2;
+        int64_t low = row * dim + i, high = low + channels / 2;
         result[low] = std::cos(angle) * x[low] - std::sin(angle) * x[high];
         result[high] = std::cos(angle) * x[high] + std::sin(angle) * x[low];
       }

@@ -161,15 +161,20 @@ void Rotary::visit(KernelParameters &parameters) {
   parameters.extent("seq", seq);
   parameters.extent("heads", heads);
   parameters.extent("dim", dim);
-  parameters.require(dim % 2 == 0, "the dimension of heads is odd");
   parameters.number("theta", theta);
   parameters.flag("inverse", inverse);
+  parameters.extent("channels", channels);
+  parameters.require(channels % 2 == 0 && channels <= dim,
+                     "the channels that are rotated are no pairs of a head's");
+  parameters.extent("turned", turned);
+  parameters.require(turned <= heads, "more heads are rotated than there are");
 }
 
 void Rotary::describe(KernelDescription &description) const {
   description.option("inverse", inverse);
   description.size(batch, seq);
   description.size(heads, dim);
+  description.size(channels, turned);
   description.number(theta);
   description.overRows(batch * seq, heads * dim);
   int64_t n = batch * seq * heads * dim;
@@ -197,14 +202,20 @@ static KernelBuffer getRotaryTable(KernelBuilder &k, int64_t seq, int64_t dim,
 
 void Rotary::build(KernelBuilder &k) const {
   KernelBuffer x = k["x"], result = k["result"];
-  KernelBuffer angles = getRotaryTable(k, seq, dim, theta);
-  int64_t half = dim / 2;
+  KernelBuffer angles = getRotaryTable(k, seq, channels, theta);
+  int64_t half = channels / 2;
+  auto keep = [&](int64_t count, Value base) {
+    k.lanes(count, [&](Value at, Type type) {
+      Value index = k.addIndex(base, at);
+      result.store(x.load(index, type), index);
+    });
+  };
   k.forRows([&](Value token) {
     Value position =
         arith::RemUIOp::create(k.getBuilder(), token, k.index(seq));
-    Value angle = k.mulIndex(position, k.index(dim));
+    Value angle = k.mulIndex(position, k.index(channels));
     Value first = k.mulIndex(token, k.index(heads * dim));
-    k.loop(k.index(0), k.index(heads), 1, [&](Value head) {
+    k.loop(k.index(0), k.index(turned), 1, [&](Value head) {
       Value base = k.addIndex(first, k.mulIndex(head, k.index(dim)));
       k.lanes(half, [&](Value at, Type type) {
         Value cosAt = k.addIndex(angle, at);
@@ -219,6 +230,10 @@ void Rotary::build(KernelBuilder &k) const {
         result.store(low * c - high * s, lowAt);
         result.store(high * c + low * s, highAt);
       });
+      if (channels < dim)
+        keep(dim - channels, k.addIndex(base, k.index(channels)));
     });
+    if (turned < heads)
+      keep((heads - turned) * dim, k.addIndex(first, k.index(turned * dim)));
   });
 }

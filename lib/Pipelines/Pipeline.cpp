@@ -36,8 +36,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
                      "data (default: summa, on one rank serial)")};
   Option<std::string> layout{
       *this, "layout",
-      llvm::cl::desc("role=axes instead of the strategy's, separated by "
-                     "semicolons, as mlp_down.weight=row,col")};
+      llvm::cl::desc("pattern=axes instead of the strategy's, separated by "
+                     "semicolons, as h.*.mlp.c_proj.weight=row,col")};
   Option<bool> noPad{*this, "no-pad",
                      llvm::cl::desc("Refuse dimensions that the mesh does not "
                                     "divide")};

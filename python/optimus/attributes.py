@@ -8,7 +8,7 @@
 """Numbers, strings, lists and dictionaries as attributes of the textual IR."""
 
 import math
-from typing import Dict, Sequence, Union
+from typing import Dict, Optional, Sequence, Union
 
 from optimus import ProgramError
 
@@ -65,6 +65,11 @@ def dictionary_text(attributes: Dict[str, Attribute]) -> str:
         unit = isinstance(value, Raw) and not value
         entries.append(name if unit else "%s = %s" % (name, attribute_text(value)))
     return "{%s}" % ", ".join(entries)
+
+
+def optional_dictionary_text(attributes: Optional[Dict[str, Attribute]]) -> str:
+    """After a space; nothing where there are none."""
+    return " " + dictionary_text(attributes) if attributes else ""
 
 
 def int_array(values: Sequence[int]) -> Raw:

@@ -17,7 +17,6 @@ import math
 import re
 from typing import ContextManager, Dict, List, Optional, Sequence, Tuple, Union
 
-from optimus import ProgramError
 from optimus.attributes import (
     UNIT,
     Attribute,
@@ -25,15 +24,11 @@ from optimus.attributes import (
     dictionary_text,
     float_text,
     int_array,
+    optional_dictionary_text,
 )
+from optimus.expectations import expect, expect_shape
 from optimus.locations import Locations
 from optimus.values import ONES, ZEROS, Init, TensorType, Value
-
-
-def _expect(condition: bool, what: str, expected: str, found: object) -> None:
-    """`what` names the parameter or operation, and what of it is meant."""
-    if not condition:
-        raise ProgramError("%s: expected %s, found %s" % (what, expected, found))
 
 
 _Argument = Tuple[Value, Dict[str, Attribute], str]
@@ -53,7 +48,7 @@ class LossFunction:
     Names of parameters and values are within the scopes that are open:
 
         with model.scope("h.0"), model.scope("mlp"):
-            y = model.gelu("gelu", "mlp_hidden", y)     # h.0.mlp.gelu
+            y = model.gelu("gelu", y)     # h.0.mlp.gelu
 
     That is the path of what is computed there, by which the compiler's and the
     runtime's messages call it, with the line of the builder that asked for it.
@@ -83,7 +78,6 @@ class LossFunction:
         name: str,
         shape: Sequence[int],
         dims: Sequence[str],
-        role: str,
         init: Init,
         hf_shape: Optional[Sequence[int]] = None,
     ) -> Value:
@@ -95,8 +89,8 @@ class LossFunction:
         """
         name = self._locations.path(name)
         rank = "a name for each of %d dimensions" % len(shape)
-        _expect(len(shape) == len(dims), "parameter '%s'" % name, rank, list(dims))
-        _expect(
+        expect(len(shape) == len(dims), "parameter '%s'" % name, rank, list(dims))
+        expect(
             init.kind in ("normal", "zeros", "ones"),
             "parameter '%s'" % name,
             "the initial values normal, zeros or ones",
@@ -111,7 +105,7 @@ class LossFunction:
             self._streams += 1
         attributes: Dict[str, Attribute] = {"optimus.param": name}
         if hf_shape is not None and tuple(hf_shape) != tuple(shape):
-            _expect(
+            expect(
                 math.prod(hf_shape) == math.prod(shape),
                 "parameter '%s'" % name,
                 "as many elements in hf_shape as in %s" % list(shape),
@@ -119,7 +113,6 @@ class LossFunction:
             )
             attributes["optimus.hf_shape"] = int_array(hf_shape)
         attributes["optimus.init"] = Raw(init_text)
-        attributes["optimus.role"] = role
         attributes["optimus.dims"] = list(dims)
         value = self._define(name, TensorType(tuple(shape)))
         self._parameters.append((value, attributes, self._locations.text(name)))
@@ -142,12 +135,11 @@ class LossFunction:
 
     # ------------------------------------------------------------ operations
     #
-    # `name` names the result, `role` is what it is to a sharding strategy.
+    # `name` names the result.
 
     def embedding(
         self,
         name: str,
-        role: str,
         table: Value,
         tokens: Value,
         pad: Optional[int] = None,
@@ -156,19 +148,19 @@ class LossFunction:
         no gradient."""
         results = [(name, tokens.shape + table.shape[1:])]
         attributes = {} if pad is None else {"pad": pad}
-        return self._emit("embedding", results, [table, tokens], role, attributes)[0]
+        return self._emit("embedding", results, [table, tokens], attributes)[0]
 
-    def add(self, name: str, role: str, lhs: Value, rhs: Value) -> Value:
+    def add(self, name: str, lhs: Value, rhs: Value) -> Value:
         """The sum, `rhs` repeated over leading dimensions."""
-        _expect(
+        expect(
             lhs.shape[max(len(lhs.shape) - len(rhs.shape), 0) :] == rhs.shape,
             self._named("add", name),
             "the last dimensions of %s on the right" % list(lhs.shape),
             list(rhs.shape),
         )
-        return self._emit("add", [(name, lhs.shape)], [lhs, rhs], role)[0]
+        return self._emit("add", [(name, lhs.shape)], [lhs, rhs])[0]
 
-    def dropout(self, name: str, role: str, x: Value, rate: float) -> Value:
+    def dropout(self, name: str, x: Value, rate: float) -> Value:
         """Zeroes elements with probability `rate`; `x` itself if that is 0.
 
         Each call gets the next stream, also where the rate is 0.
@@ -179,12 +171,11 @@ class LossFunction:
             return x
         attributes = {"rate": float(rate), "stream": stream}
         operands = [x, self.random()]
-        return self._emit("dropout", [(name, x.shape)], operands, role, attributes)[0]
+        return self._emit("dropout", [(name, x.shape)], operands, attributes)[0]
 
     def matmul(
         self,
         name: str,
-        role: str,
         a: Value,
         b: Value,
         contracting: int = 1,
@@ -200,7 +191,7 @@ class LossFunction:
             inner, outer = b.shape[columns:], b.shape[:columns]
         else:
             inner, outer = b.shape[:contracting], b.shape[contracting:]
-        _expect(
+        expect(
             rows >= 0 and a.shape[rows:] == inner,
             self._named("matmul", name),
             "%s, what is summed over on the left, on the right too" % list(a.shape[rows:]),
@@ -212,12 +203,11 @@ class LossFunction:
             attributes["contracting"] = contracting
         if transpose_b:
             attributes["transpose_b"] = UNIT
-        return self._emit("matmul", [(name, shape)], [a, b], role, attributes)[0]
+        return self._emit("matmul", [(name, shape)], [a, b], attributes)[0]
 
     def layer_norm(
         self,
         name: str,
-        role: str,
         x: Value,
         gamma: Value,
         beta: Value,
@@ -226,36 +216,50 @@ class LossFunction:
         """Layer normalisation over the last dimension."""
         for value in (gamma, beta):
             what = "%s, %s" % (self._named("layer_norm", name), value)
-            _expect_shape(what, value, x.shape[-1:])
+            expect_shape(what, value, x.shape[-1:])
         rows = x.shape[:-1]
         results = [(name, x.shape), (name + "_mean", rows), (name + "_rstd", rows)]
         attributes = {"epsilon": float(epsilon)}
-        return self._emit("layer_norm", results, [x, gamma, beta], role, attributes)[0]
+        return self._emit("layer_norm", results, [x, gamma, beta], attributes)[0]
 
     def rms_norm(
-        self, name: str, role: str, x: Value, gamma: Value, epsilon: float
+        self, name: str, x: Value, gamma: Value, epsilon: float
     ) -> Value:
         """Normalisation by the root mean square over the last dimension."""
         what = "%s, %s" % (self._named("rms_norm", name), gamma)
-        _expect_shape(what, gamma, x.shape[-1:])
+        expect_shape(what, gamma, x.shape[-1:])
         results = [(name, x.shape), (name + "_rstd", x.shape[:-1])]
         attributes = {"epsilon": float(epsilon)}
-        return self._emit("rms_norm", results, [x, gamma], role, attributes)[0]
+        return self._emit("rms_norm", results, [x, gamma], attributes)[0]
 
-    def rotary(self, name: str, role: str, x: Value, theta: float) -> Value:
-        """Rotates pairs of channels of x [b, s, …, d] by their position."""
-        _expect(
-            len(x.shape) >= 3 and x.shape[-1] % 2 == 0,
+    def rotary(
+        self,
+        name: str,
+        x: Value,
+        theta: float,
+        channels: Optional[int] = None,
+        parts: Optional[int] = None,
+    ) -> Value:
+        """Rotates pairs of channels of x [b, s, …, d] by their position: of all of
+        a head's or the first `channels`, of all heads or, where x is
+        [b, s, 3, n, d], those of the first `parts` of the three."""
+        rotated = x.shape[-1] if channels is None else channels
+        expect(
+            len(x.shape) >= 3 and rotated % 2 == 0 and rotated <= x.shape[-1],
             self._named("rotary", name),
-            "the shape [b, s, …, d] with an even d",
-            list(x.shape),
+            "the shape [b, s, …, d] with an even number of channels to rotate, at most d",
+            "%s and %d" % (list(x.shape), rotated),
         )
-        return self._elementwise("rotary", name, role, [x], {"theta": float(theta)})
+        attributes: Dict[str, Attribute] = {"theta": float(theta)}
+        if channels is not None:
+            attributes["channels"] = channels
+        if parts is not None:
+            attributes["parts"] = parts
+        return self._elementwise("rotary", name, [x], attributes)
 
     def attention(
         self,
         name: str,
-        role: str,
         inputs: Sequence[Value],
         causal: bool,
         lengths: Optional[Value] = None,
@@ -271,7 +275,7 @@ class LossFunction:
         """
         shape = inputs[0].shape
         if len(inputs) == 1:
-            _expect(
+            expect(
                 len(shape) == 5 and shape[2] == 3,
                 self._named("attention", name),
                 "qkv of shape [b, s, 3, n, d]",
@@ -279,7 +283,7 @@ class LossFunction:
             )
             shape = shape[:2] + shape[3:]
         else:
-            _expect(
+            expect(
                 len(inputs) == 3 and len(shape) in (4, 5),
                 self._named("attention", name),
                 "qkv, or q of shape [b, s, n, d] or [b, s, g, r, d], k and v",
@@ -287,35 +291,41 @@ class LossFunction:
             )
             for value in inputs[1:]:
                 what = "%s, %s" % (self._named("attention", name), value)
-                _expect_shape(what, value, shape[:3] + shape[-1:])
+                expect_shape(what, value, shape[:3] + shape[-1:])
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
         attributes = {"causal": UNIT} if causal else {}
         groups = {"lengths": lengths}
-        return self._emit("attention", results, inputs, role, attributes, groups)[0]
+        return self._emit("attention", results, inputs, attributes, groups)[0]
 
-    def gelu(self, name: str, role: str, x: Value, exact: bool = False) -> Value:
+    def gelu(self, name: str, x: Value, exact: bool = False) -> Value:
         """GELU in its tanh form, or `exact`, with erf."""
         attributes = {"exact": UNIT} if exact else {}
-        return self._elementwise("gelu", name, role, [x], attributes)
+        return self._elementwise("gelu", name, [x], attributes)
 
-    def swiglu(self, name: str, role: str, gate: Value, up: Value) -> Value:
+    def mul(self, name: str, lhs: Value, rhs: Value) -> Value:
+        """The product, element by element."""
+        what = "%s, %s" % (self._named("mul", name), rhs)
+        expect_shape(what, rhs, lhs.shape)
+        return self._emit("mul", [(name, lhs.shape)], [lhs, rhs])[0]
+
+    def swiglu(self, name: str, gate: Value, up: Value) -> Value:
         """silu(gate) * up."""
         what = "%s, %s" % (self._named("swiglu", name), up)
-        _expect_shape(what, up, gate.shape)
-        return self._elementwise("swiglu", name, role, [gate, up])
+        expect_shape(what, up, gate.shape)
+        return self._elementwise("swiglu", name, [gate, up])
 
     def lengths(self, name: str, tokens: Value, targets: Value, pad: int) -> Value:
         """How many tokens of each sequence [b, s] come before its padding; where
         there is a target, the token was hidden and is none."""
         results = [(name, TensorType(tokens.shape[:1], "i32"))]
         groups = {"targets": targets}
-        return self._emit("lengths", results, [tokens], None, {"pad": pad}, groups)[0]
+        return self._emit("lengths", results, [tokens], {"pad": pad}, groups)[0]
 
     def row(self, name: str, table: Value, index: int) -> Value:
         """Row `index` of `table` [v, h]."""
         results = [(name, table.shape[1:])]
-        return self._emit("row", results, [table], None, {"index": index})[0]
+        return self._emit("row", results, [table], {"index": index})[0]
 
     def head_loss(
         self,
@@ -326,12 +336,12 @@ class LossFunction:
         bias: Optional[Value] = None,
     ) -> None:
         """The head h·tableᵀ + bias and its cross-entropy; ends the function."""
-        _expect_shape("head_loss, %s" % (h,), h, targets.shape + table.shape[1:])
+        expect_shape("head_loss, %s" % (h,), h, targets.shape + table.shape[1:])
         results = [("loss_sum", ()), ("real_count", ())]
         operands, attributes = [h, table, targets], {"chunk": chunk}
         self._results = tuple(
             self._emit(
-                "head_loss", results, operands, None, attributes, {"bias": bias}, "head"
+                "head_loss", results, operands, attributes, {"bias": bias}, "head"
             )
         )
 
@@ -339,7 +349,7 @@ class LossFunction:
 
     def text(self) -> str:
         """The whole module."""
-        _expect(bool(self._results), "@loss", "head_loss as its last operation", "none")
+        expect(bool(self._results), "@loss", "head_loss as its last operation", "none")
         inputs = list(self._inputs)
         if self._random is not None:
             inputs.append(self._random)
@@ -370,7 +380,7 @@ class LossFunction:
         # "h.3.ln_1.weight" reads as %h3_ln_1_weight.
         name = path.replace("h.", "h", 1) if path.startswith("h.") else path
         name = re.sub(r"^(?=[0-9])|[^A-Za-z0-9_$]", "_", name)
-        _expect(name not in self._names, "%" + name, "a name of its own", "two values")
+        expect(name not in self._names, "%" + name, "a name of its own", "two values")
         self._names.add(name)
         return Value(name, type)
 
@@ -378,7 +388,6 @@ class LossFunction:
         self,
         mnemonic: str,
         name: str,
-        role: str,
         operands: Sequence[Value],
         attributes: Optional[Dict[str, Attribute]] = None,
     ) -> Value:
@@ -386,14 +395,13 @@ class LossFunction:
         type = operands[0].type
         path = self._locations.path(name)
         result = self._define(path, type)
-        attributes = {**(attributes or {}), "optimus.role": role}
         self._body.append(
-            "%s = optimus.%s %s %s : %s %s"
+            "%s = optimus.%s %s%s : %s %s"
             % (
                 result,
                 mnemonic,
                 ", ".join(map(str, operands)),
-                dictionary_text(attributes),
+                optional_dictionary_text(attributes),
                 type,
                 self._locations.text(path),
             )
@@ -405,7 +413,6 @@ class LossFunction:
         mnemonic: str,
         results: Sequence[Tuple[str, Union[TensorType, Tuple[int, ...]]]],
         operands: Sequence[Value],
-        role: Optional[str],
         attributes: Optional[Dict[str, Attribute]] = None,
         groups: Optional[Dict[str, Optional[Value]]] = None,
         called: Optional[str] = None,
@@ -413,9 +420,6 @@ class LossFunction:
         """Writes an operation; `results` have shapes of f32 or types, `groups`
         are optional operands by the keyword that they follow. Its path ends with
         the name of its first result, or with `called`."""
-        attributes = dict(attributes or {})
-        if role is not None:
-            attributes["optimus.role"] = role
         path = self._locations.path
         values = [
             self._define(path(name), of if isinstance(of, TensorType) else TensorType(of))
@@ -426,7 +430,7 @@ class LossFunction:
         if len(values) != 1:
             result_types = "(%s)" % result_types
         self._body.append(
-            "%s = optimus.%s %s %s : (%s) -> %s %s"
+            "%s = optimus.%s %s%s : (%s) -> %s %s"
             % (
                 ", ".join(map(str, values)),
                 mnemonic,
@@ -436,15 +440,10 @@ class LossFunction:
                         *("%s(%s)" % group for group in given.items()),
                     ]
                 ),
-                dictionary_text(attributes),
+                optional_dictionary_text(attributes),
                 ", ".join(str(value.type) for value in [*operands, *given.values()]),
                 result_types,
                 self._locations.text(path(called or results[0][0])),
             )
         )
         return values
-
-
-def _expect_shape(what: str, value: Value, shape: Sequence[int]) -> None:
-    expected = "the shape %s" % list(shape)
-    _expect(value.shape == tuple(shape), what, expected, list(value.shape))

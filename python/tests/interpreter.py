@@ -27,14 +27,14 @@ class Batch(NamedTuple):
 def draw_batch(model: Model, seed: int = 5) -> Batch:
     """A batch some of whose targets are not real.
 
-    Every other sequence of BERT is shorter, its end filled with 0, its padding.
+    Every other sequence of a model of masked tokens is shorter, its end filled with 0, its padding.
     The others end with a hidden token that padding stands for.
     """
     random = np.random.default_rng(seed)
     shape = (model.batch, model.sequence)
     tokens = random.integers(0, model.vocabulary, shape)
     targets = random.integers(-1, model.vocabulary, shape)
-    if model.KIND == "bert":
+    if model.KIND in ("bert", "t5-encoder"):
         for row in range(0, model.batch, 2):
             end = random.integers(0, model.sequence + 1)
             tokens[row, end:], targets[row, end:] = 0, -1

@@ -20,13 +20,13 @@ MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 DECODE = """
   func.func @decode(%%table: tensor<256x16xf32> %s,
       %%tokens: tensor<4x8xi32> {optimus.binding = "tokens"},
-      %%cache: tensor<4x8x16xf32> {optimus.donates = 0 : i64, optimus.role = "residual",
+      %%cache: tensor<4x8x16xf32> {optimus.donates = 0 : i64, optimus.role = "batch,sequence,hidden",
         optimus.binding = #optimus.buffer<role = "cache", lifetime = sequence, init = <constant, value = 0.5>, reset = sequence>},
       %%temperature: tensor<f32> {optimus.binding = #optimus.buffer<role = "temperature", lifetime = call, filled_by = host>})
       -> (tensor<4x8x16xf32>, tensor<4x8x16xf32> {optimus.binding = #optimus.buffer<role = "hidden", lifetime = call>}) {
-    %%0 = optimus.embedding %%table, %%tokens {optimus.role = "residual"} : (tensor<256x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
-    %%1 = optimus.add %%cache, %%0 {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
-    %%2 = optimus.gelu %%1 {optimus.role = "residual"} : tensor<4x8x16xf32>
+    %%0 = optimus.embedding %%table, %%tokens {optimus.role = "batch,sequence,hidden"} : (tensor<256x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
+    %%1 = optimus.add %%cache, %%0 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x16xf32>
+    %%2 = optimus.gelu %%1 {optimus.role = "batch,sequence,hidden"} : tensor<4x8x16xf32>
     return %%1, %%2 : tensor<4x8x16xf32>, tensor<4x8x16xf32>
   }
 }

@@ -70,11 +70,11 @@ def build(names):
     targets = model.input("targets", (2, 4), ("batch", "sequence"))
     with model.scope(names[0]):
         table = model.parameter(
-            "table", (8, 4), ("vocabulary", "hidden"), "token_embedding", ir.ZEROS
+            "table", (8, 4), ("vocabulary", "hidden"), ir.ZEROS
         )
         with model.scope(names[1]):
-            x = model.embedding("rows", "residual", table, tokens)
-    model.head_loss(model.gelu(names[2], "residual", x), table, targets, 8)
+            x = model.embedding("rows", table, tokens)
+    model.head_loss(model.gelu(names[2], x), table, targets, 8)
     return model
 
 
@@ -98,11 +98,11 @@ def test_a_scope_ends_with_an_error():
         with model.scope("lost"):
             1 / 0
     assert "%tokens" in str(model.input("tokens", (2,), ("batch",)))
-    x = model.parameter("x", (2, 2), ("batch", "hidden"), "residual", ir.ONES)
-    y = model.parameter("y", (3,), ("hidden",), "residual", ir.ONES)
+    x = model.parameter("x", (2, 2), ("batch", "hidden"), ir.ONES)
+    y = model.parameter("y", (3,), ("hidden",), ir.ONES)
     with model.scope("h.0"), model.scope("mlp"):
         with pytest.raises(ProgramError, match="^add 'h.0.mlp.sum': expected"):
-            model.add("sum", "residual", x, y)
+            model.add("sum", x, y)
 
 
 def test_any_name_can_be_written(tools, tmp_path):

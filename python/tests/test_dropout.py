@@ -107,15 +107,15 @@ def probe() -> str:
     model = ir.LossFunction(description)
     tables = [
         model.parameter(
-            name, (vocabulary, HIDDEN), ("vocabulary", "hidden"), "token_embedding", init
+            name, (vocabulary, HIDDEN), ("vocabulary", "hidden"), init
         )
         for name, init in [("in", ir.Init.normal(1.0)), ("out", ir.Init.normal(1.0))]
     ]
     shape, dims = (BATCH, SEQUENCE), ("batch", "sequence")
     tokens, targets = (model.input(name, shape, dims) for name in ("tokens", "targets"))
-    x = model.embedding("embedded", "residual", tables[0], tokens)
-    x = model.dropout("first", "residual", x, 0.0)
-    x = model.dropout("dropped", "residual", x, RATE)
+    x = model.embedding("embedded", tables[0], tokens)
+    x = model.dropout("first", x, 0.0)
+    x = model.dropout("dropped", x, RATE)
     model.head_loss(x, tables[1], targets, 512)
     return model.text()
 

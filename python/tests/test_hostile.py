@@ -96,7 +96,7 @@ MISTAKES = {
     "no initial values": ("optimus-compile init.mlir -o q.so", "optimus.init"),
     "role with a typo": (
         "optimus-compile role.mlir --mesh row:2,col:2 --strategy summa -o q.so",
-        "did you mean 'mlp_up.weight'?",
+        "did you mean 'first'?",
     ),
     "arena with another size": ("optimus-compile arena.mlir --compile-from place -o q.so", "arena"),
     "mesh of another program": (
@@ -154,6 +154,7 @@ def original(tools, tmp_path_factory) -> Path:
     flags = "--mesh row:2,col:2 --strategy summa --compile-to place "
     run(tools, folder, COMPILE + flags + "-o placed.mlir")
     placed = (folder / "placed.mlir").read_text()
+    weight = 'optimus.param = "h.0.mlp.c_fc.weight", '
     for name, text, old, new in [
         ("no-model", program, "optimus.model = ", "builder.model = "),
         ("vocabulary", program, "vocabulary = 256", "vocabulary = 512"),
@@ -161,7 +162,7 @@ def original(tools, tmp_path_factory) -> Path:
         ("shape", program, "hf_shape = array<i64: 16,", "hf_shape = array<i64: 17,"),
         ("name", program, '"wte.weight"', '"__metadata__"'),
         ("init", program, "optimus.init = #optimus.init<zeros>, ", ""),
-        ("role", program, '"mlp_up.weight"', '"mlp_upp.weight"'),
+        ("role", program, weight, weight + 'optimus.role = "frist in.hidden,out.ffn", '),
         ("arena", placed, "exec.arena_bytes = ", "exec.arena_bytes = 1"),
     ]:
         assert old in text, name

@@ -8,6 +8,7 @@
 """Annotations in a program win over its strategy, a layer at a time."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -60,9 +61,10 @@ def annotate_residual(text):
         results = [rows]
         if "optimus.layer_norm" in lines[i]:
             results += 2 * [sharding('{"row"}, {}')]
-        new = "optimus.shardings = [%s], optimus.role" % ", ".join(results)
-        if 'optimus.role = "residual"' in lines[i]:
-            lines[i] = lines[i].replace("optimus.role", new)
+        if re.search(r"-> \(?tensor<5x4x10xf32>", lines[i]):
+            operation, types = lines[i].split(" : (", 1)
+            given = operation.removesuffix("}") + ", " if operation.endswith("}") else operation + " {"
+            lines[i] = "%soptimus.shardings = [%s]} : (%s" % (given, ", ".join(results), types)
             annotated += 1
     assert annotated >= 6
     return "\n".join(lines)

@@ -70,7 +70,7 @@ def drop_all_reduce(lines: Lines, of: str) -> None:
 
 
 def unreduced_bias_gradient(lines: Lines) -> None:
-    drop_all_reduce(lines, r"optimus.sum_leading .*mlp_down.bias")
+    drop_all_reduce(lines, r"optimus.sum_leading .*mlp.c_proj.bias")
 
 
 def gradient_summed_twice(lines: Lines) -> None:
@@ -155,8 +155,8 @@ def lost_half_of_a_tied_table(lines: Lines) -> None:
 
 def activation_of_another_layer(lines: Lines) -> None:
     """A weight's gradient is made from the same activation, a layer off."""
-    first = lines.find(r"ccl.matmul .*mlp_up.weight", 0)
-    second = lines.find(r"ccl.matmul .*mlp_up.weight", 1)
+    first = lines.find(r"ccl.matmul .*mlp.c_fc.weight", 0)
+    second = lines.find(r"ccl.matmul .*mlp.c_fc.weight", 1)
     other = re.search(r"ccl.matmul (%\w+),", lines[second])[1]
     lines.edit(first, r"ccl.matmul %\w+,", "ccl.matmul %s," % other)
 

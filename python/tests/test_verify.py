@@ -70,7 +70,7 @@ def test_bounds_hold_and_are_near(tools, text, tmp_path, model, mesh, strategy):
             ["--move", "whole"],
             ["--panels", 12],
             ["--move", "auto"],
-            ["--layout", "mlp_down.weight=row,col", "--layout", "mlp_up.weight=col,row"],
+            ["--layout", "h.*.mlp.c_proj.weight=row,col", "--layout", "h.?.mlp.c_fc.weight=col,row"],
         ],
         ["row:2,col:2", "row:2,col:3"],
     ),

@@ -19,6 +19,7 @@ from typing import Dict, List, NamedTuple, Optional
 import numpy as np
 
 import bert_reference
+import families_reference
 import gpt2_reference
 import llama_reference
 import safetensors_file
@@ -120,6 +121,77 @@ class LlamaModel(NamedTuple):
             "--rope-theta": self.rope_theta,
         }
         return _command_line(flags) + (["--tied"] if self.tied else ["--untied"])
+
+
+class PhiModel(NamedTuple):
+    """The arguments of the Phi builder."""
+
+    KIND = "phi"
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    rotary_dim: int
+    ffn: int
+    norms: int = 1
+    rope_theta: float = 10000.0
+
+    def parameter_shapes(self):
+        return families_reference.phi_shapes(
+            self.layers, self.hidden, self.ffn, self.vocabulary, self.norms
+        )
+
+    def flags(self) -> List[str]:
+        flags = {
+            "--layers": self.layers,
+            "--hidden": self.hidden,
+            "--heads": self.heads,
+            "--seq": self.sequence,
+            "--vocab": self.vocabulary,
+            "--batch": self.batch,
+            "--rotary-dim": self.rotary_dim,
+            "--ffn": self.ffn,
+            "--norms": self.norms,
+            "--rope-theta": self.rope_theta,
+        }
+        return _command_line(flags)
+
+
+class T5EncoderModel(NamedTuple):
+    """The arguments of the builder of T5's encoder."""
+
+    KIND = "t5-encoder"
+
+    layers: int
+    hidden: int
+    heads: int
+    head_dim: int
+    ffn: int
+    sequence: int
+    vocabulary: int
+    batch: int
+
+    def parameter_shapes(self):
+        return families_reference.t5_encoder_shapes(
+            *(self.layers, self.hidden, self.heads * self.head_dim),
+            *(self.ffn, self.sequence, self.vocabulary),
+        )
+
+    def flags(self) -> List[str]:
+        flags = {
+            "--layers": self.layers,
+            "--hidden": self.hidden,
+            "--heads": self.heads,
+            "--head-dim": self.head_dim,
+            "--ffn": self.ffn,
+            "--seq": self.sequence,
+            "--vocab": self.vocabulary,
+            "--batch": self.batch,
+        }
+        return _command_line(flags)
 
 
 def _command_line(flags: Dict[str, object]) -> List[str]:

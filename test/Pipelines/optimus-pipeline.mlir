@@ -20,8 +20,8 @@
 // REDEFINE: %{options} = mesh=data:2,row:2,col:2 strategy=megatron-sp optimizer=lamb accumulate recompute=layer schedule=none
 // REDEFINE: %{phase} = schedule
 // RUN: %{compare}
-// REDEFINE: %{flags} = --mesh=row:2,col:2 --panels=4 --layout=mlp_down.weight=row,col --layout=mlp_up.weight=row,col --extra-workspace=64MiB --no-pad
-// REDEFINE: %{options} = mesh=row:2,col:2 panels=4 layout=mlp_down.weight=row,col;mlp_up.weight=row,col extra-workspace=64MiB no-pad
+// REDEFINE: %{flags} = --mesh=row:2,col:2 --panels=4 --layout=h.*.mlp.c_proj.weight=row,col --layout=h.0.mlp.c_fc.weight=row,col --extra-workspace=64MiB --no-pad
+// REDEFINE: %{options} = mesh=row:2,col:2 panels=4 layout=h.*.mlp.c_proj.weight=row,col;h.0.mlp.c_fc.weight=row,col extra-workspace=64MiB no-pad
 // REDEFINE: %{phase} = place
 // RUN: %{compare}
 

@@ -44,13 +44,13 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // PANELS: error: --panels: expected a number from 1 to 64, found 0
 // RUN: not optimus-compile %s --panels=4 --move=whole -o %t.so 2>&1 | FileCheck %s --check-prefix=WHOLE
 // WHOLE: error: --panels: with --move whole nothing moves in panels
-// RUN: not optimus-compile %s --layout=mlp_down.weight -o %t.so 2>&1 | FileCheck %s --check-prefix=LAYOUT
-// LAYOUT: error: --layout: expected ROLE=LAYOUT, as mlp_down.weight=row,col; found 'mlp_down.weight'
-// RUN: not optimus-compile %s --layout=mlp_dwn.weight=row,col -o %t.so 2>&1 | FileCheck %s --check-prefix=ROLE
-// ROLE: error: --layout: no strategy knows the role 'mlp_dwn.weight'
-// RUN: not optimus-compile %s --layout=mlp_down.weight=row,cl -o %t.so 2>&1 | FileCheck %s --check-prefix=CUT
+// RUN: not optimus-compile %s --layout=h.0.mlp.c_proj.weight -o %t.so 2>&1 | FileCheck %s --check-prefix=LAYOUT
+// LAYOUT: error: --layout: expected PATTERN=LAYOUT, as h.*.mlp.c_proj.weight=row,col; found 'h.0.mlp.c_proj.weight'
+// RUN: not optimus-compile %s --layout='h.[.weight=row,col' -o %t.so 2>&1 | FileCheck %s --check-prefix=PATTERN
+// PATTERN: error: --layout: expected a path, in which * stands for any part of it; found 'h.[.weight': invalid glob pattern, unmatched '['
+// RUN: not optimus-compile %s --layout=*.c_proj.weight=row,cl -o %t.so 2>&1 | FileCheck %s --check-prefix=CUT
 // CUT: error: --layout: expected row, col, data or - for each dimension, joined by +; found 'cl' in 'row,cl'
-// RUN: not optimus-compile %s --layout=mlp_down.weight=row+col,row -o %t.so 2>&1 | FileCheck %s --check-prefix=DOUBLE
+// RUN: not optimus-compile %s --layout=*.c_proj.weight=row+col,row -o %t.so 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: --layout: the axis 'row' shards twice in 'row+col,row'
 // RUN: not optimus-compile %s --memory-budget=plenty -o %t.so 2>&1 | FileCheck %s --check-prefix=BUDGET
 // BUDGET: error: --memory-budget: expected a size as 16GiB, 512MiB or bytes, found 'plenty'

@@ -95,10 +95,11 @@ static cl::opt<std::string>
            cl::desc("Move in so many panels, or the nearest fewer that a "
                     "product can have"));
 static cl::list<std::string> layouts(
-    "layout", cl::value_desc("role=axes"), cl::cat(category),
-    cl::desc("Where a role lies, instead of what the strategy says, as "
-             "mlp_down.weight=row,col: this decides which tensor of a product "
-             "stays in place. May be repeated"));
+    "layout", cl::value_desc("pattern=axes"), cl::cat(category),
+    cl::desc("How what has a path lies, instead of what the strategy says, as "
+             "h.*.mlp.c_proj.weight=row,col: this decides which tensor of a "
+             "product stays in place. May be repeated; the last one that "
+             "matches holds"));
 static cl::opt<std::string> recompute(
     "recompute", cl::value_desc("policy"), cl::cat(category),
     cl::desc("What the backward recomputes instead of keeping it: none; "

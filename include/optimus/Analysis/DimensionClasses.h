@@ -9,10 +9,9 @@
 #ifndef OPTIMUS_ANALYSIS_DIMENSIONCLASSES_H
 #define OPTIMUS_ANALYSIS_DIMENSIONCLASSES_H
 
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Analysis/DimensionGroups.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -47,22 +46,13 @@ public:
 
 private:
   void addFunction(func::FuncOp function);
-  void addRule(Operation *op);
-  void addCuts(Value value);
+  void add(Value value);
   void addSharding(Value value, int64_t dim, ArrayRef<StringRef> axes);
   void nameArguments(func::FuncOp function);
 
-  int64_t add(Value value);
-  int64_t getNode(Value value, int64_t dim) const {
-    return firstNodes.lookup(value) + dim;
-  }
-  int64_t find(int64_t node) const;
-  void unite(int64_t a, int64_t b);
-
   MeshOp mesh;
-  llvm::DenseMap<Value, int64_t> firstNodes;
+  DimensionGroups groups;
   llvm::StringMap<Value> shared;
-  mutable SmallVector<int64_t> parents;
   SmallVector<Class> classes;
 };
 

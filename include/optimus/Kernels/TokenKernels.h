@@ -54,12 +54,15 @@ struct Lengths {
   void build(KernelBuilder &k) const;
 };
 
-/// x[batch*seq*heads*dim] -> result, the same; in place. Cosines and sines are
-/// a constant table of seq*dim elements, one for all kernels that need it.
+/// x[batch*seq*heads*dim] -> result, the same; in place. Of each token the first
+/// `turned` heads are rotated, and of each of those the first `channels`.
+/// Cosines and sines are a constant table of seq*channels elements, one for all
+/// kernels that need it.
 struct Rotary {
   int64_t batch, seq, heads, dim;
   double theta;
   bool inverse;
+  int64_t channels = dim, turned = heads;
 
   static constexpr StringLiteral kKind = "rotary";
   void visit(KernelParameters &parameters);

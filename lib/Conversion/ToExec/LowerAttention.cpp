@@ -76,7 +76,9 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
                                getNumRows(op.getX()) / (shape[0] * shape[1]),
                            .dim = shape.back(),
                            .theta = op.getTheta().convertToDouble(),
-                           .inverse = op.getInverse()};
+                           .inverse = op.getInverse(),
+                           .channels = op.getNumRotated(),
+                           .turned = op.getNumRotatedHeads()};
   }
 };
 } // namespace

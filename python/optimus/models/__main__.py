@@ -20,7 +20,8 @@ from typing import Any, Dict, Iterable, List, NoReturn, Optional
 
 from optimus import __version__, output
 from optimus.ir import LossFunction
-from optimus.models import ConfigError, bert, gpt2, llama
+from optimus.models import ConfigError, bert, gpt2, llama, phi, t5_encoder
+from optimus.models.checks import check_heads
 
 PROGRAM = "optimus.models"
 
@@ -122,19 +123,7 @@ def _parsers():
     masked.set_defaults(build=_build_bert)
     _add_shape(masked)
     _add_ffn_and_dropout(masked)
-    masked.add_argument(
-        "--mask-token",
-        type=_whole_number,
-        metavar="N",
-        help="what stands for a hidden token (default: the vocabulary's last)",
-    )
-    masked.add_argument(
-        "--pad-token",
-        type=_whole_number,
-        default=0,
-        metavar="N",
-        help="what fills the end of a shorter sequence (default: %(default)s)",
-    )
+    _add_masking(masked)
 
     model = models.add_parser(llama.KIND, help="Llama", description=llama.__doc__)
     model.set_defaults(build=_build_llama)
@@ -151,13 +140,7 @@ def _parsers():
         metavar="N",
         help="width of the feed-forward part",
     )
-    model.add_argument(
-        "--rope-theta",
-        type=_number,
-        default=10000.0,
-        metavar="X",
-        help="base of the position embedding's angles (default: %(default)s)",
-    )
+    _add_rope_theta(model)
     model.add_argument(
         "--norm-eps",
         type=_number,
@@ -176,16 +159,92 @@ def _parsers():
     head.add_argument(
         "--tied", action="store_true", help="the token embedding is the output head"
     )
-    return parser, {gpt2.KIND: gpt, bert.KIND: masked, llama.KIND: model}
+
+    parallel = models.add_parser(phi.KIND, help="Phi", description=phi.__doc__)
+    parallel.set_defaults(build=_build_phi)
+    _add_shape(parallel)
+    _add_ffn(parallel)
+    parallel.add_argument(
+        "--rotary-dim",
+        type=_whole_number,
+        metavar="N",
+        help="channels of a head that are rotated (default: half of them)",
+    )
+    _add_rope_theta(parallel)
+    parallel.add_argument(
+        "--norms",
+        type=_whole_number,
+        default=1,
+        metavar="N",
+        help="norms of a layer: 1 for attention and feed-forward part together, or 2 "
+        "(default: %(default)s)",
+    )
+
+    gated = models.add_parser(
+        t5_encoder.KIND, help="T5's encoder", description=t5_encoder.__doc__
+    )
+    gated.set_defaults(build=_build_t5_encoder)
+    _add_shape(gated, heads="attention heads")
+    gated.add_argument(
+        "--head-dim",
+        type=_whole_number,
+        metavar="N",
+        help="channels of a head (default: hidden / heads)",
+    )
+    gated.need(
+        "--ffn",
+        type=_whole_number,
+        metavar="N",
+        help="width of the feed-forward part",
+    )
+    _add_masking(gated)
+    return parser, {
+        gpt2.KIND: gpt,
+        bert.KIND: masked,
+        llama.KIND: model,
+        phi.KIND: parallel,
+        t5_encoder.KIND: gated,
+    }
 
 
-def _add_ffn_and_dropout(model: _Parser) -> None:
+def _add_rope_theta(model: _Parser) -> None:
+    model.add_argument(
+        "--rope-theta",
+        type=_number,
+        default=10000.0,
+        metavar="X",
+        help="base of the position embedding's angles (default: %(default)s)",
+    )
+
+
+def _add_masking(model: _Parser) -> None:
+    """What every model of masked tokens has."""
+    model.add_argument(
+        "--mask-token",
+        type=_whole_number,
+        metavar="N",
+        help="what stands for a hidden token (default: the vocabulary's last)",
+    )
+    model.add_argument(
+        "--pad-token",
+        type=_whole_number,
+        default=0,
+        metavar="N",
+        help="what fills the end of a shorter sequence (default: %(default)s)",
+    )
+
+
+def _add_ffn(model: _Parser) -> None:
     model.add_argument(
         "--ffn",
         type=_whole_number,
         metavar="N",
         help="width of the feed-forward part (default: 4 * hidden)",
     )
+
+
+def _add_ffn_and_dropout(model: _Parser) -> None:
+    _add_ffn(model)
     model.add_argument(
         "--dropout",
         type=_number,
@@ -196,12 +255,14 @@ def _add_ffn_and_dropout(model: _Parser) -> None:
     )
 
 
-def _add_shape(model: _Parser) -> None:
+def _add_shape(
+    model: _Parser, heads: str = "attention heads; must divide --hidden"
+) -> None:
     """What every model has."""
     for flag, meaning in [
         ("--layers", "transformer layers"),
         ("--hidden", "width of the residual stream"),
-        ("--heads", "attention heads; must divide --hidden"),
+        ("--heads", heads),
         ("--seq", "tokens in a sequence"),
         ("--vocab", "size of the vocabulary"),
         ("--batch", "sequences in the global batch"),
@@ -269,6 +330,32 @@ def _build_llama(options: argparse.Namespace) -> LossFunction:
             rope_theta=options.rope_theta,
             epsilon=options.norm_eps,
             tied=options.tied,
+        )
+    )
+
+
+def _build_phi(options: argparse.Namespace) -> LossFunction:
+    return phi.build(
+        phi.Config(
+            **_common(options),
+            rotary_dim=options.rotary_dim,
+            rope_theta=options.rope_theta,
+            norms=options.norms,
+        )
+    )
+
+
+def _build_t5_encoder(options: argparse.Namespace) -> LossFunction:
+    head_dim = options.head_dim
+    if head_dim is None:
+        check_heads(options.hidden, max(options.heads, 1))
+        head_dim = options.hidden // max(options.heads, 1)
+    return t5_encoder.build(
+        t5_encoder.Config(
+            **_common(options),
+            head_dim=head_dim,
+            mask_token=options.mask_token,
+            pad_token=options.pad_token,
         )
     )
 

@@ -13,11 +13,11 @@ import math
 from typing import NamedTuple, Optional, Sequence, Tuple
 
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
-from optimus.models import ConfigError
 from optimus.models.checks import (
     check_dropout,
     check_extents,
     check_heads,
+    check_masking,
     check_positive,
 )
 
@@ -64,17 +64,7 @@ class Config(NamedTuple):
         check_heads(self.hidden, self.heads)
         check_positive({"init_std": self.init_std})
         check_dropout(self.dropout)
-        for name, token in ("mask_token", self.mask), ("pad_token", self.pad_token):
-            if not 0 <= token < self.vocabulary:
-                raise ConfigError(
-                    "{%s} is %d; expected one of the vocabulary's %d tokens, from 0 on"
-                    % (name, token, self.vocabulary)
-                )
-        if self.mask == self.pad_token:
-            raise ConfigError(
-                "{mask_token} and {pad_token} are both %d; a hidden token would be "
-                "taken for padding" % self.mask
-            )
+        check_masking(self.mask, self.pad_token, self.vocabulary)
 
 
 def build(config: Config) -> LossFunction:
@@ -100,25 +90,24 @@ def build(config: Config) -> LossFunction:
     targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
     lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
-    def table(name: str, rows: int, dim: str, role: str) -> Value:
+    def table(name: str, rows: int, dim: str) -> Value:
         return model.parameter(
             "bert.embeddings.%s_embeddings.weight" % name,
             (rows, c.hidden),
             (dim, "hidden"),
-            role,
             Init.normal(c.init_std),
         )
 
-    words = table("word", c.vocabulary, "vocabulary", "token_embedding")
-    positions = table("position", c.sequence, "sequence", "position_embedding")
-    types = table("token_type", TOKEN_TYPES, "token_types", "position_embedding")
+    words = table("word", c.vocabulary, "vocabulary")
+    positions = table("position", c.sequence, "sequence")
+    types = table("token_type", TOKEN_TYPES, "token_types")
     # Padding learns as an output only, as with Hugging Face's padding_idx.
     with model.scope("bert.embeddings"):
-        x = model.embedding("words", "residual", words, tokens, pad=c.pad_token)
-        x = model.add("positioned", "residual", x, positions)
-        x = model.add("typed", "residual", x, model.row("type", types, 0))
+        x = model.embedding("words", words, tokens, pad=c.pad_token)
+        x = model.add("positioned", x, positions)
+        x = model.add("typed", x, model.row("type", types, 0))
         x = _norm(model, c, "LayerNorm", x)
-        x = model.dropout("dropped", "residual", x, c.dropout)
+        x = model.dropout("dropped", x, c.dropout)
     for layer in range(c.layers):
         with model.scope("bert.encoder.layer.%d" % layer):
             block = _Block(model, c)
@@ -131,25 +120,23 @@ def build(config: Config) -> LossFunction:
 def _head(
     model: LossFunction, c: Config, x: Value, words: Value, targets: Value
 ) -> None:
-    bias = model.parameter(
-        "bias", (c.vocabulary,), ("vocabulary",), "head.bias", ZEROS
-    )
+    bias = model.parameter("bias", (c.vocabulary,), ("vocabulary",), ZEROS)
     hidden = [("hidden", c.hidden)]
     with model.scope("transform"):
         # Square, so that the activation moves as little as the residual stream's.
-        x = _linear(model, c, "dense", "residual", "transform", x, hidden, hidden)
-        x = model.gelu("gelu", "residual", x, exact=True)
+        x = _linear(model, c, "dense", x, hidden, hidden)
+        x = model.gelu("gelu", x, exact=True)
         x = _norm(model, c, "LayerNorm", x)
     model.head_loss(x, words, targets, c.chunk, bias)
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    def vector(part: str, role: str, init: Init) -> Value:
-        return model.parameter(name + part, (c.hidden,), ("hidden",), role, init)
+    def vector(part: str, init: Init) -> Value:
+        return model.parameter(name + part, (c.hidden,), ("hidden",), init)
 
-    gain = vector(".weight", "norm.gain", ONES)
-    bias = vector(".bias", "norm.bias", ZEROS)
-    return model.layer_norm(name, "residual", x, gain, bias, EPSILON)
+    gain = vector(".weight", ONES)
+    bias = vector(".bias", ZEROS)
+    return model.layer_norm(name, x, gain, bias, EPSILON)
 
 
 Dims = Sequence[Tuple[str, int]]
@@ -159,23 +146,17 @@ def _linear(
     model: LossFunction,
     c: Config,
     name: str,
-    role: str,
-    part: str,
     x: Value,
     outs: Dims,
     ins: Dims,
 ) -> Value:
-    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…].
-
-    `part` names the linear in the strategies' tables.
-    """
+    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
     out_names, out_shape = zip(*outs)
     in_names, in_shape = zip(*ins)
     weight = model.parameter(
         name + ".weight",
         out_shape + in_shape,
         out_names + in_names,
-        part + ".out_in",
         Init.normal(c.init_std),
         hf_shape=(math.prod(out_shape), math.prod(in_shape)),
     )
@@ -183,12 +164,11 @@ def _linear(
         name + ".bias",
         out_shape,
         out_names,
-        part + ".bias",
         ZEROS,
         hf_shape=(math.prod(out_shape),),
     )
-    y = model.matmul(name + "_product", role, x, weight, len(ins), transpose_b=True)
-    return model.add(name, role, y, bias)
+    y = model.matmul(name + "_product", x, weight, len(ins), transpose_b=True)
+    return model.add(name, y, bias)
 
 
 class _Block:
@@ -205,27 +185,25 @@ class _Block:
         with model.scope("attention"):
             with model.scope("self"):
                 parts = [
-                    _linear(model, c, part, "heads", "heads", x, heads, self._hidden)
+                    _linear(model, c, part, x, heads, self._hidden)
                     for part in ("query", "key", "value")
                 ]
-                y = model.attention("heads", "heads", parts, False, lengths)
-            return self._output("attn_merge", y, x, heads)
+                y = model.attention("heads", parts, False, lengths)
+            return self._output(y, x, heads)
 
     def feed_forward(self, x: Value) -> Value:
         c, model = self._config, self._model
         ffn = [("ffn", c.ffn_width)]
         with model.scope("intermediate"):
-            y = _linear(
-                model, c, "dense", "mlp_hidden", "mlp_up", x, ffn, self._hidden
-            )
-            y = model.gelu("gelu", "mlp_hidden", y, exact=True)
-        return self._output("mlp_down", y, x, ffn)
+            y = _linear(model, c, "dense", x, ffn, self._hidden)
+            y = model.gelu("gelu", y, exact=True)
+        return self._output(y, x, ffn)
 
-    def _output(self, part: str, y: Value, residual: Value, ins: Dims) -> Value:
+    def _output(self, y: Value, residual: Value, ins: Dims) -> Value:
         """Into the residual stream."""
         model, c = self._model, self._config
         with model.scope("output"):
-            y = _linear(model, c, "dense", "residual", part, y, self._hidden, ins)
-            y = model.dropout("dropped", "residual", y, c.dropout)
-            y = model.add("sum", "residual", y, residual)
+            y = _linear(model, c, "dense", y, self._hidden, ins)
+            y = model.dropout("dropped", y, c.dropout)
+            y = model.add("sum", y, residual)
             return _norm(model, c, "LayerNorm", y)

@@ -17,6 +17,7 @@ MOST = {
     "hidden": 1 << 18,
     "heads": 1 << 14,
     "kv_heads": 1 << 14,
+    "head_dim": 1 << 14,
     "ffn": 1 << 20,
     "sequence": 1 << 24,
     "vocabulary": 1 << 24,
@@ -65,4 +66,19 @@ def check_dropout(rate: float) -> None:
     if not 0 <= rate < 1:
         raise ConfigError(
             "{dropout} is %r; expected a number from 0 to below 1" % rate
+        )
+
+
+def check_masking(mask_token: int, pad_token: int, vocabulary: int) -> None:
+    """Of a model of masked tokens."""
+    for name, token in ("mask_token", mask_token), ("pad_token", pad_token):
+        if not 0 <= token < vocabulary:
+            raise ConfigError(
+                "{%s} is %d; expected one of the vocabulary's %d tokens, from 0 on"
+                % (name, token, vocabulary)
+            )
+    if mask_token == pad_token:
+        raise ConfigError(
+            "{mask_token} and {pad_token} are both %d; a hidden token would be "
+            "taken for padding" % mask_token
         )

@@ -75,23 +75,21 @@ def build(config: Config) -> LossFunction:
         "wte.weight",
         (c.vocabulary, c.hidden),
         ("vocabulary", "hidden"),
-        "token_embedding",
         normal,
     )
     wpe = model.parameter(
         "wpe.weight",
         (c.sequence, c.hidden),
         ("sequence", "hidden"),
-        "position_embedding",
         normal,
     )
     # Inputs are written after all parameters, whenever they are declared.
     tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
     targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
 
-    x = model.embedding("embedded", "residual", wte, tokens)
-    x = model.add("embedded_at", "residual", x, wpe)
-    x = model.dropout("embedded_dropped", "residual", x, c.dropout)
+    x = model.embedding("embedded", wte, tokens)
+    x = model.add("embedded_at", x, wpe)
+    x = model.dropout("embedded_dropped", x, c.dropout)
     for layer in range(c.layers):
         with model.scope("h.%d" % layer):
             block = _Block(model, c)
@@ -102,12 +100,12 @@ def build(config: Config) -> LossFunction:
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    def vector(part: str, role: str, init: Init) -> Value:
-        return model.parameter(name + part, (c.hidden,), ("hidden",), role, init)
+    def vector(part: str, init: Init) -> Value:
+        return model.parameter(name + part, (c.hidden,), ("hidden",), init)
 
-    gain = vector(".weight", "norm.gain", ONES)
-    bias = vector(".bias", "norm.bias", ZEROS)
-    return model.layer_norm(name, "residual", x, gain, bias, EPSILON)
+    gain = vector(".weight", ONES)
+    bias = vector(".bias", ZEROS)
+    return model.layer_norm(name, x, gain, bias, EPSILON)
 
 
 class _Block:
@@ -134,31 +132,28 @@ class _Block:
             "c_attn.weight",
             (c.hidden, 3) + heads,
             ("hidden", "three", "heads", "head_dim"),
-            "qkv.weight",
-            self._normal,
+                self._normal,
             hf_shape=(c.hidden, 3 * c.hidden),
         )
         bias = model.parameter(
             "c_attn.bias",
             (3,) + heads,
             ("three", "heads", "head_dim"),
-            "qkv.bias",
-            ZEROS,
+                ZEROS,
             hf_shape=(3 * c.hidden,),
         )
-        y = model.matmul("qkv_product", "qkv", y, weight)
-        y = model.add("qkv", "qkv", y, bias)
-        y = model.attention("heads", "heads", [y], causal=True)
+        y = model.matmul("qkv_product", y, weight)
+        y = model.add("qkv", y, bias)
+        y = model.attention("heads", [y], causal=True)
         weight = model.parameter(
             "c_proj.weight",
             heads + (c.hidden,),
             ("heads", "head_dim", "hidden"),
-            "attn_out.weight",
-            self._scaled,
+                self._scaled,
             hf_shape=(c.hidden, c.hidden),
         )
-        bias = self._hidden_vector("c_proj.bias", "attn_out.bias")
-        y = model.matmul("out_product", "residual", y, weight, contracting=2)
+        bias = self._hidden_vector("c_proj.bias")
+        y = model.matmul("out_product", y, weight, contracting=2)
         return self._into_residual("out", y, bias, residual)
 
     def feed_forward(self, x: Value) -> Value:
@@ -172,38 +167,35 @@ class _Block:
             "c_fc.weight",
             (c.hidden, c.ffn_width),
             ("hidden", "ffn"),
-            "mlp_up.weight",
-            self._normal,
+                self._normal,
         )
         bias = model.parameter(
             "c_fc.bias",
             (c.ffn_width,),
             ("ffn",),
-            "mlp_up.bias",
-            ZEROS,
+                ZEROS,
         )
-        y = model.matmul("up_product", "mlp_hidden", y, weight)
-        y = model.add("up", "mlp_hidden", y, bias)
-        y = model.gelu("gelu", "mlp_hidden", y)
+        y = model.matmul("up_product", y, weight)
+        y = model.add("up", y, bias)
+        y = model.gelu("gelu", y)
         weight = model.parameter(
             "c_proj.weight",
             (c.ffn_width, c.hidden),
             ("ffn", "hidden"),
-            "mlp_down.weight",
-            self._scaled,
+                self._scaled,
         )
-        bias = self._hidden_vector("c_proj.bias", "mlp_down.bias")
-        y = model.matmul("down_product", "residual", y, weight)
+        bias = self._hidden_vector("c_proj.bias")
+        y = model.matmul("down_product", y, weight)
         return self._into_residual("down", y, bias, residual)
 
-    def _hidden_vector(self, name: str, role: str) -> Value:
+    def _hidden_vector(self, name: str) -> Value:
         shape = (self._config.hidden,)
-        return self._model.parameter(name, shape, ("hidden",), role, ZEROS)
+        return self._model.parameter(name, shape, ("hidden",), ZEROS)
 
     def _into_residual(
         self, name: str, product: Value, bias: Value, residual: Value
     ) -> Value:
         model = self._model
-        y = model.add(name, "residual", product, bias)
-        y = model.dropout("dropped", "residual", y, self._config.dropout)
-        return model.add("sum", "residual", y, residual)
+        y = model.add(name, product, bias)
+        y = model.dropout("dropped", y, self._config.dropout)
+        return model.add("sum", y, residual)

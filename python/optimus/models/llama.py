@@ -96,30 +96,28 @@ def build(config: Config) -> LossFunction:
     )
     tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
     targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
-    table = _table(model, c, "model.embed_tokens.weight", "token_embedding")
-    x = model.embedding("embedded", "residual", table, tokens)
+    table = _table(model, c, "model.embed_tokens.weight")
+    x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
             block = _Block(model, c)
             x = block.feed_forward(block.self_attention(x))
     x = _norm(model, c, "model.norm", x)
     if not c.tied:
-        table = _table(model, c, "lm_head.weight", "head.weight")
+        table = _table(model, c, "lm_head.weight")
     model.head_loss(x, table, targets, c.chunk)
     return model
 
 
-def _table(model: LossFunction, c: Config, name: str, role: str) -> Value:
+def _table(model: LossFunction, c: Config, name: str) -> Value:
     shape = (c.vocabulary, c.hidden)
     dims = ("vocabulary", "hidden")
-    return model.parameter(name, shape, dims, role, Init.normal(c.init_std))
+    return model.parameter(name, shape, dims, Init.normal(c.init_std))
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    gain = model.parameter(
-        name + ".weight", (c.hidden,), ("hidden",), "norm.gain", ONES
-    )
-    return model.rms_norm(name, "residual", x, gain, c.epsilon)
+    gain = model.parameter(name + ".weight", (c.hidden,), ("hidden",), ONES)
+    return model.rms_norm(name, x, gain, c.epsilon)
 
 
 class _Block:
@@ -140,18 +138,14 @@ class _Block:
         # queries lie in the published order, group by group.
         groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
         channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
-        q = self._linear("q_proj", "query_heads", "query_heads.out_in", y,
-                         [groups, queries, channels], [hidden])
-        k = self._linear("k_proj", "heads", "heads.out_in", y,
-                         [groups, channels], [hidden])
-        v = self._linear("v_proj", "heads", "heads.out_in", y,
-                         [groups, channels], [hidden])
-        q = model.rotary("q_rotated", "query_heads", q, c.rope_theta)
-        k = model.rotary("k_rotated", "heads", k, c.rope_theta)
-        y = model.attention("heads", "query_heads", [q, k, v], causal=True)
-        y = self._linear("o_proj", "residual", "attn_out.out_in", y,
-                         [hidden], [groups, queries, channels])
-        return model.add("sum", "residual", y, residual)
+        q = self._linear("q_proj", y, [groups, queries, channels], [hidden])
+        k = self._linear("k_proj", y, [groups, channels], [hidden])
+        v = self._linear("v_proj", y, [groups, channels], [hidden])
+        q = model.rotary("q_rotated", q, c.rope_theta)
+        k = model.rotary("k_rotated", k, c.rope_theta)
+        y = model.attention("heads", [q, k, v], causal=True)
+        y = self._linear("o_proj", y, [hidden], [groups, queries, channels])
+        return model.add("sum", y, residual)
 
     def feed_forward(self, x: Value) -> Value:
         y = _norm(self._model, self._config, "post_attention_layernorm", x)
@@ -161,19 +155,15 @@ class _Block:
     def _mlp(self, y: Value, residual: Value) -> Value:
         c, model = self._config, self._model
         ffn, hidden = ("ffn", c.ffn), ("hidden", c.hidden)
-        up_role = "mlp_up.out_in"
-        gate = self._linear("gate_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
-        up = self._linear("up_proj", "mlp_hidden", up_role, y, [ffn], [hidden])
-        y = model.swiglu("gated", "mlp_hidden", gate, up)
-        y = self._linear("down_proj", "residual", "mlp_down.out_in", y,
-                         [hidden], [ffn])
-        return model.add("sum", "residual", y, residual)
+        gate = self._linear("gate_proj", y, [ffn], [hidden])
+        up = self._linear("up_proj", y, [ffn], [hidden])
+        y = model.swiglu("gated", gate, up)
+        y = self._linear("down_proj", y, [hidden], [ffn])
+        return model.add("sum", y, residual)
 
     def _linear(
         self,
         part: str,
-        role: str,
-        weight_role: str,
         x: Value,
         outs: Sequence[Tuple[str, int]],
         ins: Sequence[Tuple[str, int]],
@@ -184,11 +174,10 @@ class _Block:
             part + ".weight",
             shape,
             names,
-            weight_role,
             Init.normal(self._config.init_std),
             hf_shape=(_product(outs), _product(ins)),
         )
-        return self._model.matmul(part, role, x, weight, len(ins), transpose_b=True)
+        return self._model.matmul(part, x, weight, len(ins), transpose_b=True)
 
 
 def _product(dims: Sequence[Tuple[str, int]]) -> int:

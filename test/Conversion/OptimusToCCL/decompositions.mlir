@@ -19,7 +19,7 @@
 // ROWS: optimus.layer_norm
 // ROWS: %[[DX:.*]], %[[DG:.*]], %[[DB:.*]] = optimus.layer_norm_grad
 // ROWS: ccl.all_reduce %[[DG]] {axis = "row"}
-func.func @layer_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %dy: tensor<4x8x5xf32> {optimus.role = "residual"})
+func.func @layer_norm(%x: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"}, %g: tensor<5xf32> {optimus.role = "vector hidden"}, %dy: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"})
     -> (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<5xf32>) {
   %y, %m, %r = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<4x8x5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<4x8xf32>)
   %dx, %dg, %db = optimus.layer_norm_grad %dy, %x, %m, %r, %g : (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<5xf32>, tensor<5xf32>)
@@ -42,7 +42,7 @@ func.func @layer_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: ten
 // ROWS: optimus.rms_norm %arg0
 // ROWS: %[[DX:.*]], %[[DG:.*]] = optimus.rms_norm_grad %arg2, %arg0, %{{.*}}, %arg1 :
 // ROWS: ccl.all_reduce %[[DG]] {axis = "row"}
-func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %dy: tensor<4x8x5xf32> {optimus.role = "residual"})
+func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"}, %g: tensor<5xf32> {optimus.role = "vector hidden"}, %dy: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"})
     -> (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<5xf32>) {
   %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64} : (tensor<4x8x5xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<4x8xf32>)
   %dx, %dg = optimus.rms_norm_grad %dy, %x, %r, %g : (tensor<4x8x5xf32>, tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<5xf32>)
@@ -64,10 +64,10 @@ func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tenso
 // CHECK: return %[[L]], %[[R]]
 // ROWS-LABEL: func.func @tied(
 // ROWS: optimus.head_loss_grad
-func.func @tied(%table: tensor<10x16xf32> {optimus.role = "token_embedding"}, %tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>) -> (tensor<f32>, tensor<10x16xf32>) {
-  %x = optimus.embedding %table, %tokens {pad = 9 : i64, optimus.role = "residual"} : (tensor<10x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
+func.func @tied(%table: tensor<10x16xf32> {optimus.role = "table vocabulary,hidden"}, %tokens: tensor<4x8xi32>, %targets: tensor<4x8xi32>) -> (tensor<f32>, tensor<10x16xf32>) {
+  %x = optimus.embedding %table, %tokens {pad = 9 : i64, optimus.role = "batch,sequence,hidden"} : (tensor<10x16xf32>, tensor<4x8xi32>) -> tensor<4x8x16xf32>
   %loss, %count, %dx, %dt = optimus.head_loss_grad %x, %table, %targets : (tensor<4x8x16xf32>, tensor<10x16xf32>, tensor<4x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<4x8x16xf32>, tensor<10x16xf32>)
-  %d = optimus.embedding_grad %dx, %tokens accumulate(%dt) {pad = 9 : i64, optimus.role = "token_embedding"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
+  %d = optimus.embedding_grad %dx, %tokens accumulate(%dt) {pad = 9 : i64, optimus.role = "table vocabulary,hidden"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
   return %loss, %d : tensor<f32>, tensor<10x16xf32>
 }
 
@@ -76,8 +76,8 @@ func.func @tied(%table: tensor<10x16xf32> {optimus.role = "token_embedding"}, %t
 // CHECK: %[[G:.*]] = optimus.embedding_grad %{{.*}}, %arg2 :
 // CHECK: %[[S:.*]] = ccl.reduce_scatter %[[G]] {axis = "row", dim = 1 : i64}
 // CHECK: optimus.add %arg0, %[[S]]
-func.func @complete_accumulator(%known: tensor<10x16xf32> {optimus.role = "token_embedding"}, %dy: tensor<4x8x16xf32> {optimus.role = "residual"}, %tokens: tensor<4x8xi32>) -> tensor<10x16xf32> {
-  %d = optimus.embedding_grad %dy, %tokens accumulate(%known) {optimus.role = "token_embedding"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
+func.func @complete_accumulator(%known: tensor<10x16xf32> {optimus.role = "table vocabulary,hidden"}, %dy: tensor<4x8x16xf32> {optimus.role = "batch,sequence,hidden"}, %tokens: tensor<4x8xi32>) -> tensor<10x16xf32> {
+  %d = optimus.embedding_grad %dy, %tokens accumulate(%known) {optimus.role = "table vocabulary,hidden"} : (tensor<4x8x16xf32>, tensor<4x8xi32>, tensor<10x16xf32>) -> tensor<10x16xf32>
   return %d : tensor<10x16xf32>
 }
 
@@ -92,7 +92,7 @@ func.func @complete_accumulator(%known: tensor<10x16xf32> {optimus.role = "token
 // CHECK: %[[B3:.*]] = ccl.all_reduce %[[B2]] {axis = "col"}
 // CHECK: %[[SUM:.*]] = optimus.add %[[WHOLE]], %[[B3]]
 // CHECK: optimus.sqrt %[[SUM]]
-func.func @global_norm(%a: tensor<8x8xf32> {optimus.role = "mlp_up.weight"}, %b: tensor<8xf32> {optimus.role = "norm.gain"}, %c: tensor<8xf32> {optimus.role = "norm.bias"}, %d: tensor<3xf32>) -> tensor<f32> {
+func.func @global_norm(%a: tensor<8x8xf32> {optimus.role = "first in.hidden,out.ffn"}, %b: tensor<8xf32> {optimus.role = "vector hidden"}, %c: tensor<8xf32> {optimus.role = "vector hidden"}, %d: tensor<3xf32>) -> tensor<f32> {
   %n = optimus.global_norm %a, %b, %c, %d : (tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<3xf32>) -> tensor<f32>
   return %n : tensor<f32>
 }
@@ -104,7 +104,7 @@ func.func @global_norm(%a: tensor<8x8xf32> {optimus.role = "mlp_up.weight"}, %b:
 // ROWS: optimus.merge_moments %[[M]] {counts = array<i64: 5>
 // ROWS: %[[S:.*]] = optimus.norm_grad_sums
 // ROWS: optimus.norm_grad_apply {{.*}} %[[S]] {size = 5 : i64}
-func.func @padded_row(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %w: tensor<5x4xf32> {optimus.role = "mlp_up.weight"})
+func.func @padded_row(%x: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"}, %g: tensor<5xf32> {optimus.role = "vector hidden"}, %w: tensor<5x4xf32> {optimus.role = "first in.hidden,out.ffn"})
     -> (tensor<4x8x4xf32>, tensor<4x8x5xf32>) {
   %y, %m, %r = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<4x8x5xf32>, tensor<5xf32>, tensor<5xf32>) -> (tensor<4x8x5xf32>, tensor<4x8xf32>, tensor<4x8xf32>)
   %z = optimus.matmul %y, %w : (tensor<4x8x5xf32>, tensor<5x4xf32>) -> tensor<4x8x4xf32>

@@ -9,7 +9,7 @@
 // CHECK: %[[S:.*]] = optimus.norm_grad_sums {{.*}} -> tensor<2x8x2xf32,
 // CHECK: ccl.all_reduce %[[S]]
 // CHECK: optimus.norm_grad_apply {{.*}} -> tensor<2x8x3xbf16,
-func.func @layer_norm(%x: tensor<4x8x5xbf16> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}, %dy: tensor<4x8x5xbf16> {optimus.role = "residual"})
+func.func @layer_norm(%x: tensor<4x8x5xbf16> {optimus.role = "batch,sequence,hidden"}, %g: tensor<5xf32> {optimus.role = "vector hidden"}, %dy: tensor<4x8x5xbf16> {optimus.role = "batch,sequence,hidden"})
     -> (tensor<4x8x5xbf16>, tensor<4x8x5xbf16>, tensor<5xf32>) {
   %y, %m, %r = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<4x8x5xbf16>, tensor<5xf32>, tensor<5xf32>) -> (tensor<4x8x5xbf16>, tensor<4x8xf32>, tensor<4x8xf32>)
   %dx, %dg, %db = optimus.layer_norm_grad %dy, %x, %m, %r, %g : (tensor<4x8x5xbf16>, tensor<4x8x5xbf16>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<5xf32>) -> (tensor<4x8x5xbf16>, tensor<5xf32>, tensor<5xf32>)
@@ -20,8 +20,8 @@ func.func @layer_norm(%x: tensor<4x8x5xbf16> {optimus.role = "residual"}, %g: te
 // CHECK-LABEL: func.func @rms_norm(
 // CHECK: optimus.row_dot %arg0, %arg0 : {{.*}} -> tensor<2x8xf32,
 // CHECK: optimus.rms_scale %arg0, {{.*}} -> tensor<2x8x3xbf16,
-func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tensor<5xf32> {optimus.role = "norm.gain"}) -> tensor<4x8x5xbf16> {
-  %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64, optimus.role = "residual"} : (tensor<4x8x5xf32>, tensor<5xf32>) -> (tensor<4x8x5xbf16>, tensor<4x8xf32>)
+func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "batch,sequence,hidden"}, %g: tensor<5xf32> {optimus.role = "vector hidden"}) -> tensor<4x8x5xbf16> {
+  %y, %r = optimus.rms_norm %x, %g {epsilon = 1.0e-06 : f64, optimus.role = "batch,sequence,hidden"} : (tensor<4x8x5xf32>, tensor<5xf32>) -> (tensor<4x8x5xbf16>, tensor<4x8xf32>)
   return %y : tensor<4x8x5xbf16>
 }
 
@@ -31,8 +31,8 @@ func.func @rms_norm(%x: tensor<4x8x5xf32> {optimus.role = "residual"}, %g: tenso
 // SUM: %[[R:.*]] = ccl.all_reduce %[[P]] {axis = "col"} : (tensor<4x8x6xbf16, {{.*}}>) -> tensor<4x8x6xbf16>
 // SUM: %[[C:.*]] = optimus.cast %[[R]] {{.*}}: (tensor<4x8x6xbf16>) -> tensor<4x8x6xf32>
 // SUM: return %[[C]]
-func.func @cast_of_partial_sum(%x: tensor<4x8x16xbf16> {optimus.role = "mlp_hidden"}, %w: tensor<16x6xbf16> {optimus.role = "mlp_up.out_in"}) -> tensor<4x8x6xf32> {
-  %0 = optimus.matmul %x, %w {optimus.role = "residual"} : (tensor<4x8x16xbf16>, tensor<16x6xbf16>) -> tensor<4x8x6xbf16>
-  %1 = optimus.cast %0 {optimus.role = "residual"} : (tensor<4x8x6xbf16>) -> tensor<4x8x6xf32>
+func.func @cast_of_partial_sum(%x: tensor<4x8x16xbf16> {optimus.role = "batch,sequence,ffn"}, %w: tensor<16x6xbf16> {optimus.role = "first out.ffn,in.hidden"}) -> tensor<4x8x6xf32> {
+  %0 = optimus.matmul %x, %w {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xbf16>, tensor<16x6xbf16>) -> tensor<4x8x6xbf16>
+  %1 = optimus.cast %0 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xbf16>) -> tensor<4x8x6xf32>
   return %1 : tensor<4x8x6xf32>
 }

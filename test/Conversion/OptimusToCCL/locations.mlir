@@ -13,7 +13,7 @@
 // CHECK: ccl.all_reduce {{.*}} loc(fused<#optimus.origin<phase = backward, part = "all_reduce">>["ln_1"("m.py":2:0)])
 // CHECK: optimus.norm_grad_apply {{.*}} loc(fused<#optimus.origin<phase = backward>>["ln_1"("m.py":2:0)])
 // CHECK: ccl.all_reduce {{.*}} loc(fused<#optimus.origin<phase = backward, result = 1, part = "all_reduce">>["ln_1"("m.py":2:0)])
-func.func @layer_norm(%x: tensor<4x8x6xf32> {optimus.role = "residual"}, %g: tensor<6xf32> {optimus.role = "norm.gain"}, %dy: tensor<4x8x6xf32> {optimus.role = "residual"})
+func.func @layer_norm(%x: tensor<4x8x6xf32> {optimus.role = "batch,sequence,hidden"}, %g: tensor<6xf32> {optimus.role = "vector hidden"}, %dy: tensor<4x8x6xf32> {optimus.role = "batch,sequence,hidden"})
     -> (tensor<4x8x6xf32>, tensor<4x8x6xf32>, tensor<6xf32>) {
   %y, %m, %r = optimus.layer_norm %x, %g, %g {epsilon = 1.0e-05 : f64} : (tensor<4x8x6xf32>, tensor<6xf32>, tensor<6xf32>) -> (tensor<4x8x6xf32>, tensor<4x8xf32>, tensor<4x8xf32>) loc("ln_1"("m.py":2:0))
   %dx, %dg, %db = optimus.layer_norm_grad %dy, %x, %m, %r, %g : (tensor<4x8x6xf32>, tensor<4x8x6xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<6xf32>) -> (tensor<4x8x6xf32>, tensor<6xf32>, tensor<6xf32>) loc(fused<#optimus.origin<phase = backward>>["ln_1"("m.py":2:0)])
@@ -25,8 +25,8 @@ func.func @layer_norm(%x: tensor<4x8x6xf32> {optimus.role = "residual"}, %g: ten
 // CHECK: ccl.matmul {{.*}} loc("up"("m.py":3:0))
 // CHECK: ccl.all_gather {{.*}} loc(fused<#optimus.origin<phase = optimizer, part = "all_gather">>["w"("m.py":4:0)])
 // CHECK: ccl.all_gather {{.*}} loc(fused<#optimus.origin<phase = optimizer, part = "gradient">>["w"("m.py":4:0)])
-func.func @product(%x: tensor<4x8x6xf32> {optimus.role = "residual"}, %w: tensor<6x8xf32> {optimus.role = "mlp_up.weight"}) -> (tensor<4x8x8xf32>, tensor<6x8xf32>) {
-  %y = optimus.matmul %x, %w {optimus.role = "mlp_hidden"} : (tensor<4x8x6xf32>, tensor<6x8xf32>) -> tensor<4x8x8xf32> loc("up"("m.py":3:0))
+func.func @product(%x: tensor<4x8x6xf32> {optimus.role = "batch,sequence,hidden"}, %w: tensor<6x8xf32> {optimus.role = "first in.hidden,out.ffn"}) -> (tensor<4x8x8xf32>, tensor<6x8xf32>) {
+  %y = optimus.matmul %x, %w {optimus.role = "batch,sequence,ffn"} : (tensor<4x8x6xf32>, tensor<6x8xf32>) -> tensor<4x8x8xf32> loc("up"("m.py":3:0))
   %r = optimus.reshard %w {optimus.shardings = [#optimus.sharding<@mesh, [{}, {}]>]} : tensor<6x8xf32> loc(fused<#optimus.origin<phase = optimizer, part = "gradient">>["w"("m.py":4:0)])
   return %y, %r : tensor<4x8x8xf32>, tensor<6x8xf32>
 }

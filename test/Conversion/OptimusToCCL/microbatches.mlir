@@ -8,11 +8,11 @@
 // CHECK-NOT: = ccl.
 // CHECK: %[[S:.*]] = optimus.add %arg1, %[[G]]
 // CHECK: return %[[S]]
-func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
-                      %sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
+func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "batch,sequence,hidden"},
+                      %sum: tensor<8xf32> {optimus.role = "sum:vector hidden", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
     -> tensor<8xf32> {
   %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
-  %0 = optimus.add %sum, %g {optimus.role = "sum:norm.bias"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %0 = optimus.add %sum, %g {optimus.role = "sum:vector hidden"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
 
@@ -20,8 +20,8 @@ func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
 // CHECK-SAME: %arg0: tensor<4xf32, #ccl.local<[8], <@mesh, [{"col"}], unreduced = {"data", "row"}>>>
 // CHECK: ccl.reduce_scatter %arg0 {axis = "data", dim = 0 : i64}
 // CHECK: ccl.all_reduce %{{.*}} {axis = "row"}
-func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<8xf32> {
-  %0 = optimus.reshard %sum {optimus.role = "state:norm.bias"} : tensor<8xf32>
+func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:vector hidden", optimus.binding = #optimus.buffer<role = "grad_sum", of = "b", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<8xf32> {
+  %0 = optimus.reshard %sum {optimus.role = "state:vector hidden"} : tensor<8xf32>
   return %0 : tensor<8xf32>
 }
 
@@ -31,8 +31,8 @@ func.func @update(%sum: tensor<8xf32> {optimus.role = "sum:norm.bias", optimus.b
 // wherever that is bound: functions may stand in any order.
 // CHECK-LABEL: func.func @update(
 // CHECK-SAME: %arg0: tensor<2x4xf32, #ccl.local<[2, 8], <@mesh, [{}, {"col"}]>>>
-func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<2x8xf32> {
-  %0 = optimus.reshard %sum {optimus.role = "state:position_embedding"} : tensor<2x8xf32>
+func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:vector sequence,hidden", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>}) -> tensor<2x8xf32> {
+  %0 = optimus.reshard %sum {optimus.role = "state:vector sequence,hidden"} : tensor<2x8xf32>
   return %0 : tensor<2x8xf32>
 }
 
@@ -43,11 +43,11 @@ func.func @update(%sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding"
 // CHECK: %[[R:.*]] = ccl.all_reduce %[[D]] {axis = "row"}
 // CHECK: %[[T:.*]] = optimus.row_grad %[[R]]
 // CHECK: optimus.add %arg1, %[[T]]
-func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "residual"},
-                      %sum: tensor<2x8xf32> {optimus.role = "sum:position_embedding", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
+func.func @accumulate(%x: tensor<8x8x8xf32> {optimus.role = "batch,sequence,hidden"},
+                      %sum: tensor<2x8xf32> {optimus.role = "sum:vector sequence,hidden", optimus.binding = #optimus.buffer<role = "grad_sum", of = "t", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64})
     -> tensor<2x8xf32> {
   %g = optimus.sum_leading %x : (tensor<8x8x8xf32>) -> tensor<8xf32>
   %t = optimus.row_grad %g {index = 0 : i64} : (tensor<8xf32>) -> tensor<2x8xf32>
-  %0 = optimus.add %sum, %t {optimus.role = "sum:position_embedding"} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
+  %0 = optimus.add %sum, %t {optimus.role = "sum:vector sequence,hidden"} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>
   return %0 : tensor<2x8xf32>
 }

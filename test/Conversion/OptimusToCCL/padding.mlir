@@ -28,7 +28,7 @@ func.func @elsewhere(%w: tensor<7x5xf32> {optimus.param = "w", optimus.sharding 
 // What is whole on every rank is padded too, where its class is.
 // CHECK-LABEL: func.func @whole(
 // CHECK-SAME: %arg0: tensor<4xf32, #ccl.local<[3], <@mesh, [{}]>>>
-func.func @whole(%b: tensor<3xf32>, %x: tensor<8x3xf32>) -> tensor<8x3xf32> {
+func.func @whole(%b: tensor<3xf32> {optimus.sharding = #optimus.sharding<@mesh, [{}]>}, %x: tensor<8x3xf32>) -> tensor<8x3xf32> {
   %0 = optimus.add %x, %b {optimus.shardings = [#optimus.sharding<@mesh, [{}, {"row"}]>]} : (tensor<8x3xf32>, tensor<3xf32>) -> tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }

@@ -9,10 +9,10 @@
 // CHECK: %[[R:.*]] = ccl.all_reduce %[[S]] {axis = "col"}
 // CHECK-NOT: ccl.all_reduce
 // CHECK: return %[[R]]
-func.func @shared_input(%da: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}, %db: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}, %wa: tensor<16x6xf32> {optimus.role = "mlp_up.out_in"}, %wb: tensor<16x6xf32> {optimus.role = "mlp_up.out_in"}) -> tensor<4x8x6xf32> {
-  %0 = optimus.matmul %da, %wa {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
-  %1 = optimus.matmul %db, %wb {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
-  %2 = optimus.add %0, %1 {optimus.role = "residual"} : (tensor<4x8x6xf32>, tensor<4x8x6xf32>) -> tensor<4x8x6xf32>
+func.func @shared_input(%da: tensor<4x8x16xf32> {optimus.role = "batch,sequence,ffn"}, %db: tensor<4x8x16xf32> {optimus.role = "batch,sequence,ffn"}, %wa: tensor<16x6xf32> {optimus.role = "first out.ffn,in.hidden"}, %wb: tensor<16x6xf32> {optimus.role = "first out.ffn,in.hidden"}) -> tensor<4x8x6xf32> {
+  %0 = optimus.matmul %da, %wa {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
+  %1 = optimus.matmul %db, %wb {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
+  %2 = optimus.add %0, %1 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xf32>, tensor<4x8x6xf32>) -> tensor<4x8x6xf32>
   return %2 : tensor<4x8x6xf32>
 }
 
@@ -28,12 +28,12 @@ func.func @shared_input(%da: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}, %
 // CHECK: %[[C:.*]] = optimus.matmul
 // CHECK: %[[U:.*]] = ccl.all_reduce %[[C]] {axis = "col"}
 // CHECK: optimus.add %[[U]], %arg4
-func.func @complete(%da: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}, %db: tensor<4x8x16xf32> {optimus.role = "mlp_hidden"}, %wa: tensor<16x6xf32> {optimus.role = "mlp_up.out_in"}, %wb: tensor<16x6xf32> {optimus.role = "mlp_up.out_in"}, %bias: tensor<6xf32> {optimus.role = "norm.bias"}) -> (tensor<4x8x6xf32>, tensor<4x8x6xf32>, tensor<4x8x6xf32>) {
-  %0 = optimus.matmul %da, %wa {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
-  %1 = optimus.gelu %0 {optimus.role = "residual"} : tensor<4x8x6xf32>
-  %2 = optimus.matmul %db, %wb {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
-  %3 = optimus.add %0, %2 {optimus.role = "residual"} : (tensor<4x8x6xf32>, tensor<4x8x6xf32>) -> tensor<4x8x6xf32>
-  %4 = optimus.matmul %db, %wa {optimus.role = "residual"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
-  %5 = optimus.add %4, %bias {optimus.role = "residual"} : (tensor<4x8x6xf32>, tensor<6xf32>) -> tensor<4x8x6xf32>
+func.func @complete(%da: tensor<4x8x16xf32> {optimus.role = "batch,sequence,ffn"}, %db: tensor<4x8x16xf32> {optimus.role = "batch,sequence,ffn"}, %wa: tensor<16x6xf32> {optimus.role = "first out.ffn,in.hidden"}, %wb: tensor<16x6xf32> {optimus.role = "first out.ffn,in.hidden"}, %bias: tensor<6xf32> {optimus.role = "vector hidden"}) -> (tensor<4x8x6xf32>, tensor<4x8x6xf32>, tensor<4x8x6xf32>) {
+  %0 = optimus.matmul %da, %wa {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
+  %1 = optimus.gelu %0 {optimus.role = "batch,sequence,hidden"} : tensor<4x8x6xf32>
+  %2 = optimus.matmul %db, %wb {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
+  %3 = optimus.add %0, %2 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xf32>, tensor<4x8x6xf32>) -> tensor<4x8x6xf32>
+  %4 = optimus.matmul %db, %wa {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xf32>, tensor<16x6xf32>) -> tensor<4x8x6xf32>
+  %5 = optimus.add %4, %bias {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xf32>, tensor<6xf32>) -> tensor<4x8x6xf32>
   return %1, %3, %5 : tensor<4x8x6xf32>, tensor<4x8x6xf32>, tensor<4x8x6xf32>
 }

@@ -4,7 +4,7 @@
 
 // The table decays, the bias does not.
 func.func @loss(
-    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "token_embedding"},
+    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "table vocabulary,hidden"},
     %bias: tensor<16xf32> {optimus.param = "bias"},
     %tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {
   %x = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
@@ -14,12 +14,12 @@ func.func @loss(
 }
 
 // SGD-LABEL: func.func @train_step(
-// SGD-SAME: %arg2: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "momentum_buffer", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.donates = 2 : i64, optimus.role = "state:token_embedding"}
+// SGD-SAME: %arg2: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "momentum_buffer", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.donates = 2 : i64, optimus.role = "state:table vocabulary,hidden"}
 // SGD-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "weight_decay", lifetime = call, filled_by = host>}
 // SGD-SAME: %[[MOMENTUM:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "momentum", lifetime = call, filled_by = host>})
 // SGD: %[[SCALE:.*]], %{{.*}} = optimus.clip
 // SGD: optimus.sgd %arg0, %{{.*}}, %arg2, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] {decay
-// SGD: optimus.sgd %arg1, %{{.*}}, %arg3, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] :
+// SGD: optimus.sgd %arg1, %{{.*}}, %arg3, %[[SCALE]], %[[LR]], %[[WD]], %[[MOMENTUM]] {optimus.result_roles = ["state:vector hidden of bias", "state:vector hidden of bias"]
 
 // LAMB-LABEL: func.func @train_step(
 // LAMB: %[[SCALE:.*]], %{{.*}} = optimus.clip
@@ -29,18 +29,18 @@ func.func @loss(
 // LAMB: optimus.lamb_update %arg0, %[[U]], %{{.*}}, %[[P]], %[[N]]
 // LAMB: %[[V:.*]], %{{.*}}, %{{.*}} = optimus.lamb_direction %arg1,
 // LAMB-NOT: optimus.global_norm
-// LAMB: optimus.lamb_update %arg1, %[[V]], %{{[^,]*}} :
+// LAMB: optimus.lamb_update %arg1, %[[V]], %{{[^,]*}} {
 
 // SUMS: func.func @train_step(
 // SUMS-LABEL: func.func @accumulate(
 // SUMS-SAME: %[[LOSS:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64}, %[[COUNT:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "real_count", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 1 : i64}
-// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 2 : i64, optimus.role = "sum:token_embedding"}
+// SUMS-SAME: %[[SUM:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 2 : i64, optimus.role = "sum:table vocabulary,hidden"}
 // SUMS: %[[L:.*]], %[[C:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
 // SUMS: optimus.add %[[LOSS]], %[[L]]
 // SUMS: optimus.add %[[COUNT]], %[[C]]
-// SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "sum:token_embedding"}
+// SUMS: optimus.add %[[SUM]], %{{.*}} {optimus.role = "sum:table vocabulary,hidden"}
 // SUMS-LABEL: func.func @update(
-// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.role = "sum:token_embedding"}
+// SUMS-SAME: %[[G:[^:]*]]: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "grad_sum", of = "table", lifetime = sequence, init = <zeros>, reset = step>, optimus.role = "sum:table vocabulary,hidden"}
 // SUMS-SAME: %[[N:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "real_count", lifetime = sequence, init = <zeros>, reset = step>}
 // SUMS-NOT: optimus.embedding
 // SUMS: %[[NORM:.*]] = optimus.global_norm

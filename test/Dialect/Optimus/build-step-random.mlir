@@ -14,11 +14,11 @@ func.func @loss(
 
 // CHECK-LABEL: func.func @train_step(
 // CHECK-SAME: %[[RANDOM:[^:]*]]: tensor<5xi32> {optimus.binding = #optimus.buffer<role = "random", lifetime = call, filled_by = host>}, %{{[^:]*}}: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}
-// CHECK: optimus.dropout %{{.*}}, %[[RANDOM]] {rate = 1.000000e-01 : f64, stream = 3 : i64}
+// CHECK: optimus.dropout %{{.*}}, %[[RANDOM]] {optimus.role = "batch,hidden", rate = 1.000000e-01 : f64, stream = 3 : i64}
 // CHECK: %{{.*}}, %{{.*}}, %[[DH:.*]], %{{.*}} = optimus.head_loss_grad
-// CHECK: optimus.dropout %[[DH]], %[[RANDOM]] {rate = 1.000000e-01 : f64, stream = 3 : i64}
+// CHECK: optimus.dropout %[[DH]], %[[RANDOM]] {optimus.role = "batch,hidden", rate = 1.000000e-01 : f64, stream = 3 : i64}
 // CHECK-LABEL: func.func @eval_step(
-// CHECK-SAME: %{{[^:]*}}: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "targets", lifetime = call, filled_by = data>})
+// CHECK-SAME: %{{[^:]*}}: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "targets", lifetime = call, filled_by = data>, optimus.role = "tokens batch"})
 // CHECK: %[[X:.*]] = optimus.embedding
 // CHECK-NOT: optimus.dropout
 // CHECK: optimus.head_loss %[[X]]

@@ -7,7 +7,7 @@
 // KEEP: func.func @grad(
 // KEEP: func.func @train_step
 func.func @loss(
-    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "token_embedding", optimus.dims = ["vocabulary", "hidden"]},
+    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "table vocabulary,hidden", optimus.dims = ["vocabulary", "hidden"]},
     // A vector in the checkpoint, cut into two dimensions here: no decay.
     %bias: tensor<4x4xf32> {optimus.param = "bias", optimus.hf_shape = array<i64: 16>, optimus.role = "bias"},
     %w: tensor<4x4x16xf32> {optimus.param = "w", optimus.hf_shape = array<i64: 16, 16>, optimus.role = "weight"},
@@ -23,9 +23,9 @@ func.func @loss(
 
 // CHECK-LABEL: func.func @train_step(
 // CHECK-SAME: %arg0: tensor<32x16xf32> {optimus.dims = ["vocabulary", "hidden"], optimus.donates = 0 : i64, optimus.param = "table"
-// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "state:token_embedding"}
+// CHECK-SAME: %arg4: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, optimus.dims = ["vocabulary", "hidden"], optimus.donates = 4 : i64, optimus.role = "state:table vocabulary,hidden"}
 // CHECK-SAME: %arg8: tensor<32x16xf32> {optimus.binding = #optimus.buffer<role = "exp_avg_sq", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer>, {{.*}}optimus.donates = 8 : i64
-// CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "tokens", lifetime = call, filled_by = data>}, %arg13: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "targets", lifetime = call, filled_by = data>}
+// CHECK-SAME: %arg12: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "tokens", lifetime = call, filled_by = data>, optimus.role = "tokens batch"}, %arg13: tensor<8xi32> {optimus.binding = #optimus.buffer<role = "targets", lifetime = call, filled_by = data>, optimus.role = "tokens batch"}
 // CHECK-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr", lifetime = call, filled_by = host>}, %[[WD:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "weight_decay", lifetime = call, filled_by = host>}
 // CHECK-SAME: %[[CLIP:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "clip", lifetime = call, filled_by = host>}, %[[B1:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta1", lifetime = call, filled_by = host>}
 // CHECK-SAME: %[[B2:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta2", lifetime = call, filled_by = host>}, %[[EPS:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "epsilon", lifetime = call, filled_by = host>}
@@ -34,10 +34,10 @@ func.func @loss(
 // CHECK-SAME: -> (tensor<32x16xf32>, tensor<4x4xf32>,
 // CHECK-SAME: {optimus.binding = #optimus.buffer<role = "grad_norm", lifetime = call>}
 // CHECK: %[[LOSS:.*]], %[[COUNT:.*]], %{{.*}}, %{{.*}} = optimus.head_loss_grad
-// CHECK: %[[G:.*]] = optimus.reshard %{{.*}} {optimus.role = "state:token_embedding"}
+// CHECK: %[[G:.*]] = optimus.reshard %{{.*}} {optimus.role = "state:table vocabulary,hidden"}
 // CHECK: %[[NORM:.*]] = optimus.global_norm %[[G]],
 // CHECK: %[[SCALE:.*]], %[[MEAN_NORM:.*]] = optimus.clip %[[NORM]], %[[COUNT]], %[[CLIP]]
-// CHECK: optimus.adamw %arg0, %[[G]], %arg4, %arg8, %[[SCALE]], %[[LR]], %[[WD]], %[[B1]], %[[B2]], %[[EPS]], %[[P1]], %[[P2]] {decay, optimus.result_roles = ["state:token_embedding", "state:token_embedding", "state:token_embedding"], optimus.role = "state:token_embedding"}
+// CHECK: optimus.adamw %arg0, %[[G]], %arg4, %arg8, %[[SCALE]], %[[LR]], %[[WD]], %[[B1]], %[[B2]], %[[EPS]], %[[P1]], %[[P2]] {decay, optimus.result_roles = ["state:table vocabulary,hidden", "state:table vocabulary,hidden", "state:table vocabulary,hidden"], optimus.role = "state:table vocabulary,hidden"}
 // CHECK: optimus.adamw %arg1, {{.*}} {optimus.result_roles = ["state:bias", "state:bias", "state:bias"]
 // CHECK: optimus.adamw %arg2, {{.*}} {decay
 // CHECK: optimus.adamw %arg3, {{.*}} {decay

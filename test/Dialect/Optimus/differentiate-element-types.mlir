@@ -9,12 +9,12 @@
 // CHECK: optimus.head_loss_grad {{.*}} -> (tensor<f32>, tensor<f32>, tensor<2x8x16xbf16>, tensor<32x16xf32>)
 // CHECK: %[[DT16:.*]] = optimus.cast %{{.*}} : (tensor<32x16xf32>) -> tensor<32x16xbf16>
 // CHECK: optimus.cast %[[DT16]] {{.*}}: (tensor<32x16xbf16>) -> tensor<32x16xf32>
-// CHECK: optimus.sum_leading %{{.*}} : (tensor<2x8x16xbf16>) -> tensor<16xf32>
-// CHECK: optimus.matmul %[[DY:.*]], %[[W16]] {transpose_b} : {{.*}} -> tensor<2x8x16xbf16>
+// CHECK: optimus.sum_leading %{{.*}} {optimus.role = "vector hidden of bias"} : (tensor<2x8x16xbf16>) -> tensor<16xf32>
+// CHECK: optimus.matmul %[[DY:.*]], %[[W16]] {optimus.role = "batch,sequence,hidden", transpose_b} : {{.*}} -> tensor<2x8x16xbf16>
 // CHECK: %[[DW16:.*]] = optimus.matmul %{{.*}}, %[[DY]] {contracting = 2 : i64, transpose_a} : {{.*}} -> tensor<16x16xbf16>
-// CHECK: optimus.cast %[[DW16]] : (tensor<16x16xbf16>) -> tensor<16x16xf32>
+// CHECK: optimus.cast %[[DW16]] {optimus.role = "unpaired in.hidden,out.hidden of w"} : (tensor<16x16xbf16>) -> tensor<16x16xf32>
 // CHECK: optimus.layer_norm_grad {{.*}} : (tensor<2x8x16xbf16>, tensor<2x8x16xf32>, {{.*}}) -> (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>)
-// CHECK: optimus.embedding_grad {{.*}} accumulate({{.*}}) : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+// CHECK: optimus.embedding_grad {{.*}} accumulate({{.*}}) {optimus.role = "table vocabulary,hidden of table"} : (tensor<2x8x16xf32>, tensor<2x8xi32>, tensor<32x16xf32>) -> tensor<32x16xf32>
 func.func @loss(
     %table: tensor<32x16xf32> {optimus.param = "table"},
     %gain: tensor<16xf32> {optimus.param = "gain"},

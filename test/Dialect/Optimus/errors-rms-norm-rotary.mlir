@@ -152,6 +152,38 @@ func.func @rotary_c2_infinite(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: t
 
 // -----
 
+func.func @rotary_c3(%x: tensor<2x8x16xf32>) {
+  // expected-error @below {{C3: expected channels to be an even number from 2 to the 16 of x, found 18}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, channels = 18 : i64} : tensor<2x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c3_odd(%x: tensor<2x8x15xf32>) {
+  // expected-error @below {{C3: expected channels to be an even number from 2 to the 15 of x, found 7}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, channels = 7 : i64} : tensor<2x8x15xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c4(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C4: expected parts to be from 1 to the third dimension of x, which has at least four; found 4 of [2, 8, 3, 4, 16]}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, parts = 4 : i64} : tensor<2x8x3x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c4_rank(%x: tensor<2x8x16xf32>) {
+  // expected-error @below {{C4: expected parts to be from 1 to the third dimension of x, which has at least four; found 1 of [2, 8, 16]}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, parts = 1 : i64} : tensor<2x8x16xf32>
+  return
+}
+
+// -----
+
 func.func @row_dot_c1(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: tensor<16xf32>, %bad: tensor<3xf32>) {
   // expected-error @below {{C1: expected b of shape [2, 8, 16], found [2, 8]}}
   %0 = optimus.row_dot %x, %r : (tensor<2x8x16xf32>, tensor<2x8xf32>) -> tensor<2x8xf32>

@@ -36,7 +36,7 @@
 // SUM-LABEL: func.func @update(
 // SUM: optimus.adamw {{.*}} loc(fused<#optimus.origin<phase = optimizer>>["wte.weight"("m.py":1:0)])
 func.func @loss(
-    %table: tensor<32x16xf32> {optimus.param = "wte.weight", optimus.role = "token_embedding"} loc("wte.weight"("m.py":1:0)),
+    %table: tensor<32x16xf32> {optimus.param = "wte.weight", optimus.role = "table vocabulary,hidden"} loc("wte.weight"("m.py":1:0)),
     %w: tensor<16x16xf32> {optimus.param = "w", optimus.role = "weight"},
     %b: tensor<16xf32> {optimus.param = "b", optimus.role = "bias"},
     %tokens: tensor<8xi32>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>) {

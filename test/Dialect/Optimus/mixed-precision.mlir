@@ -17,7 +17,7 @@
 // CHECK-SAME: -> (tensor<f32>, tensor<f32>)
 // CHECK: %[[X:.*]] = optimus.embedding %[[TABLE]], {{.*}} : (tensor<32x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xbf16>
 // CHECK: optimus.layer_norm %[[X]], {{.*}} : (tensor<2x8x16xbf16>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xbf16>, tensor<2x8xf32>, tensor<2x8xf32>)
-// CHECK: %[[NARROW:.*]] = optimus.cast %[[TABLE]] {optimus.role = "token_embedding"} : (tensor<32x16xf32>) -> tensor<32x16xbf16>
+// CHECK: %[[NARROW:.*]] = optimus.cast %[[TABLE]] {optimus.role = "table vocabulary,hidden"} : (tensor<32x16xf32>) -> tensor<32x16xbf16>
 // CHECK: optimus.head_loss %{{.*}}, %[[NARROW]], {{.*}} -> (tensor<f32>, tensor<f32>)
 
 // CHECK-LABEL: func.func @grad
@@ -28,24 +28,24 @@
 // CHECK-SAME: %[[BIAS:[^:]*]]: tensor<16xf32>
 // CHECK-SAME: -> (tensor<f32>, tensor<f32>, tensor<32x16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16x16xf32>, tensor<16xf32>)
 func.func @loss(
-    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "token_embedding"},
-    %gain: tensor<16xf32> {optimus.param = "gain", optimus.role = "norm.gain"},
-    %shift: tensor<16xf32> {optimus.param = "shift", optimus.role = "norm.bias"},
+    %table: tensor<32x16xf32> {optimus.param = "table", optimus.role = "table vocabulary,hidden"},
+    %gain: tensor<16xf32> {optimus.param = "gain", optimus.role = "vector hidden"},
+    %shift: tensor<16xf32> {optimus.param = "shift", optimus.role = "vector hidden"},
     %w: tensor<16x16xf32> {optimus.param = "w", optimus.role = "w.weight"},
     %bias: tensor<16xf32> {optimus.param = "bias", optimus.role = "w.bias"},
     %tokens: tensor<2x8xi32>, %targets: tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>) {
   // CHECK: %[[X:.*]] = optimus.embedding %[[TABLE]]
   // CHECK-SAME: -> tensor<2x8x16xbf16>
-  %x = optimus.embedding %table, %tokens {optimus.role = "residual"} : (tensor<32x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
+  %x = optimus.embedding %table, %tokens {optimus.role = "batch,sequence,hidden"} : (tensor<32x16xf32>, tensor<2x8xi32>) -> tensor<2x8x16xf32>
   // CHECK: %[[Y:.*]], %[[MEAN:.*]], %[[RSTD:.*]] = optimus.layer_norm %[[X]], %[[GAIN]], %[[SHIFT]]
-  %y, %mean, %rstd = optimus.layer_norm %x, %gain, %shift {epsilon = 1.0e-05 : f64, optimus.role = "residual"} : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  %y, %mean, %rstd = optimus.layer_norm %x, %gain, %shift {epsilon = 1.0e-05 : f64, optimus.role = "batch,sequence,hidden"} : (tensor<2x8x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
   // CHECK: %[[NW:.*]] = optimus.cast %[[W]] {optimus.role = "w.weight"} : (tensor<16x16xf32>) -> tensor<16x16xbf16>
   // CHECK: %[[P:.*]] = optimus.matmul %[[Y]], %[[NW]] {{.*}} : (tensor<2x8x16xbf16>, tensor<16x16xbf16>) -> tensor<2x8x16xbf16>
-  %p = optimus.matmul %y, %w {optimus.role = "residual"} : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
+  %p = optimus.matmul %y, %w {optimus.role = "batch,sequence,hidden"} : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
   // CHECK: optimus.add %[[P]], %[[BIAS]] {{.*}} : (tensor<2x8x16xbf16>, tensor<16xf32>) -> tensor<2x8x16xbf16>
-  %q = optimus.add %p, %bias {optimus.role = "residual"} : (tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
+  %q = optimus.add %p, %bias {optimus.role = "batch,sequence,hidden"} : (tensor<2x8x16xf32>, tensor<16xf32>) -> tensor<2x8x16xf32>
   // CHECK: optimus.gelu_with_slope {{.*}} : tensor<2x8x16xbf16>
-  %g = optimus.gelu %q {optimus.role = "residual"} : tensor<2x8x16xf32>
+  %g = optimus.gelu %q {optimus.role = "batch,sequence,hidden"} : tensor<2x8x16xf32>
   // CHECK: optimus.head_loss_grad {{.*}} -> (tensor<f32>, tensor<f32>, tensor<2x8x16xbf16>, tensor<32x16xf32>)
   // CHECK: %[[DQ:.*]] = optimus.mul {{.*}} -> tensor<2x8x16xbf16>
   // CHECK: %[[DBIAS:.*]] = optimus.sum_leading %[[DQ]] {{.*}} : (tensor<2x8x16xbf16>) -> tensor<16xf32>

@@ -29,6 +29,13 @@ inline int64_t rankOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank();
 }
 
+/// What the letters stand for where tokens [A, B] meet a table [v, h].
+inline constexpr std::pair<char, DimensionClass> kTableDimensions[] = {
+    {'A', DimensionClass::Batch},
+    {'B', DimensionClass::Sequence},
+    {'v', DimensionClass::Vocabulary},
+    {'h', DimensionClass::Hidden}};
+
 /// Every operand and result has the same dimensions.
 inline ShardingRule elementwiseRule(Operation *op) {
   std::string all = letters(rankOf(op->getResult(0)), 'a');

@@ -94,7 +94,7 @@ static ShardingRule headLossRule(Operation *op, Value targets, Value bias,
                                                     {'v', FactorKind::Reduced}};
   for (char letter : rows)
     kinds.push_back({letter, FactorKind::Contracted});
-  return ShardingRule::fromEinsum(op, spec, kinds);
+  return ShardingRule::fromEinsum(op, spec, kinds, kTableDimensions);
 }
 
 ShardingRule HeadLossOp::getShardingRule() {

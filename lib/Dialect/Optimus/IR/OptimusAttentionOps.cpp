@@ -160,12 +160,18 @@ static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
+static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
+    {'b', DimensionClass::Batch},
+    {'s', DimensionClass::Sequence},
+    {'g', DimensionClass::Heads},
+    {'d', DimensionClass::Channels}};
 
 /// No position sees later ones where attention is causal, nor what lengths
 /// leave out, so padding at the end of the sequence is seen by padding alone.
 static ShardingRule getRule(Operation *op, const std::string &spec,
                             bool takesPadding) {
-  ShardingRule rule = ShardingRule::fromEinsum(op, spec, kinds);
+  ShardingRule rule =
+      ShardingRule::fromEinsum(op, spec, kinds, attentionDimensions);
   constexpr int sequence = 1;
   rule.factors[rule.operands[0][sequence]].takesPadding = takesPadding;
   return rule;
@@ -210,14 +216,32 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
 
 LogicalResult RotaryOp::verify() {
   ArrayRef<int64_t> x = shapeOf(getX());
-  if (x.size() < 3 || x.back() % 2 != 0)
+  if (x.size() < 3 || (!getChannels() && x.back() % 2 != 0))
     return emitOpError("C1: expected x of shape [batch, sequence, ..., an even "
                        "number], found ")
            << toString(x);
   double theta = getTheta().convertToDouble();
   if (!(theta > 0) || !std::isfinite(theta))
     return emitOpError("C2: expected a positive theta, found ") << theta;
+  int64_t channels = getNumRotated();
+  if (channels < 2 || channels > x.back() || channels % 2 != 0)
+    return emitOpError("C3: expected channels to be an even number from 2 to "
+                       "the ")
+           << x.back() << " of x, found " << channels;
+  if (std::optional<int64_t> parts = getParts())
+    if (x.size() < 4 || *parts < 1 || *parts > x[2])
+      return emitOpError("C4: expected parts to be from 1 to the third "
+                         "dimension of x, which has at least four; found ")
+             << *parts << " of " << toString(x);
   return success();
+}
+
+int64_t RotaryOp::getNumRotatedHeads() {
+  ArrayRef<int64_t> heads = shapeOf(getX()).drop_front(2).drop_back();
+  int64_t each = 1;
+  for (int64_t extent : heads.drop_front(getParts() ? 1 : 0))
+    each *= extent;
+  return getParts().value_or(1) * each;
 }
 
 ShardingRule RotaryOp::getShardingRule() {
@@ -226,7 +250,10 @@ ShardingRule RotaryOp::getShardingRule() {
     term.push_back('a' + dim);
   ShardingRule rule = ShardingRule::fromEinsum(
       *this, term + "->" + term,
-      {{term[1], FactorKind::Whole}, {term.back(), FactorKind::Whole}});
+      {{term[1], FactorKind::Whole},
+       {term.back(), FactorKind::Whole},
+       // Nothing, where all parts are rotated alike.
+       {getParts() ? term[2] : term[1], FactorKind::Whole}});
   // Positions beyond the sequence only turn padding.
   rule.factors[rule.operands[0][1]].takesPadding = true;
   return rule;
@@ -239,7 +266,9 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
   Value dy = resultGradients[0];
   if (!dy)
     return success();
-  gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getTheta(),
-                                         !getInverse()));
+  gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getThetaAttr(),
+                                         getInverse() ? UnitAttr()
+                                                      : builder.getUnitAttr(),
+                                         getChannelsAttr(), getPartsAttr()));
   return success();
 }

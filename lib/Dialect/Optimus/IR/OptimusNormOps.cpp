@@ -200,17 +200,20 @@ LogicalResult RmsScaleOp::verify() {
 
 /// A rule of rows: `spec` with R standing for the leading dimensions of x and
 /// n for its last one.
-static ShardingRule rowRule(Operation *op, Value x, StringRef spec,
-                            ArrayRef<std::pair<char, FactorKind>> kinds) {
+static ShardingRule
+rowRule(Operation *op, Value x, StringRef spec,
+        ArrayRef<std::pair<char, FactorKind>> kinds,
+        ArrayRef<std::pair<char, DimensionClass>> dimensions = {}) {
   std::string rows = letters(rankOf(x) - 1, 'A');
   std::string expanded;
   for (char c : spec)
     expanded += c == 'R' ? rows : std::string(1, c);
-  return ShardingRule::fromEinsum(op, expanded, kinds);
+  return ShardingRule::fromEinsum(op, expanded, kinds, dimensions);
 }
 
 ShardingRule LayerNormOp::getShardingRule() {
-  return rowRule(*this, getX(), "Rn,n,n->Rn,R,R", {{'n', FactorKind::Reduced}});
+  return rowRule(*this, getX(), "Rn,n,n->Rn,R,R", {{'n', FactorKind::Reduced}},
+                 {{'n', DimensionClass::Hidden}});
 }
 
 ShardingRule LayerNormGradOp::getShardingRule() {
@@ -258,7 +261,8 @@ ShardingRule NormParamGradOp::getShardingRule() {
 }
 
 ShardingRule RmsNormOp::getShardingRule() {
-  return rowRule(*this, getX(), "Rn,n->Rn,R", {{'n', FactorKind::Reduced}});
+  return rowRule(*this, getX(), "Rn,n->Rn,R", {{'n', FactorKind::Reduced}},
+                 {{'n', DimensionClass::Hidden}});
 }
 
 ShardingRule RmsNormGradOp::getShardingRule() {

@@ -17,7 +17,8 @@ static ArrayRef<int64_t> getShape(Type type) {
 
 ShardingRule
 ShardingRule::fromEinsum(Operation *op, StringRef spec,
-                         ArrayRef<std::pair<char, FactorKind>> kinds) {
+                         ArrayRef<std::pair<char, FactorKind>> kinds,
+                         ArrayRef<std::pair<char, DimensionClass>> dimensions) {
   ShardingRule rule;
   llvm::SmallDenseMap<char, int64_t> numbers;
   auto read = [&](StringRef side, TypeRange types,
@@ -45,6 +46,11 @@ ShardingRule::fromEinsum(Operation *op, StringRef spec,
     auto it = numbers.find(letter);
     if (it != numbers.end())
       rule.factors[it->second].kind = kind;
+  }
+  for (auto [letter, dimension] : dimensions) {
+    auto it = numbers.find(letter);
+    if (it != numbers.end())
+      rule.factors[it->second].dimension = dimension;
   }
   return rule;
 }

@@ -40,7 +40,8 @@ LogicalResult LengthsOp::verify() {
 
 ShardingRule LengthsOp::getShardingRule() {
   ShardingRule rule = ShardingRule::fromEinsum(
-      *this, getTargets() ? "bs,bs->b" : "bs->b", {{'s', FactorKind::Whole}});
+      *this, getTargets() ? "bs,bs->b" : "bs->b", {{'s', FactorKind::Whole}},
+      {{'b', DimensionClass::Batch}, {'s', DimensionClass::Sequence}});
   rule.factors[1].takesPadding = true;
   return rule;
 }
@@ -132,7 +133,8 @@ LogicalResult EmbeddingGradOp::verify() {
 ShardingRule EmbeddingOp::getShardingRule() {
   std::string rows = letters(rankOf(getTokens()), 'A');
   return ShardingRule::fromEinsum(*this, "vh," + rows + "->" + rows + "h",
-                                  {{'v', FactorKind::Contracted}});
+                                  {{'v', FactorKind::Contracted}},
+                                  kTableDimensions);
 }
 
 ShardingRule EmbeddingGradOp::getShardingRule() {

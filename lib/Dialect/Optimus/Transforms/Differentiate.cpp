@@ -9,6 +9,7 @@
 #include "LossFunction.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/Transforms/Role.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -81,6 +82,7 @@ public:
       existing->emitError("@grad exists already; the module is differentiated");
       return signalPassFailure();
     }
+    inferRoles(loss->function);
     func::FuncOp grad = loss->function.clone();
     grad.setName("grad");
     symbols.insert(grad, std::next(loss->function->getIterator()));

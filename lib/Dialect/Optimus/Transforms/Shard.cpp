@@ -6,14 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Layout.h"
+#include "ShardingPropagation.h"
+
 #include "optimus/Analysis/DimensionClasses.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,17 +34,22 @@ public:
   using ShardPassBase::ShardPassBase;
 
   void runOnOperation() override {
-    if (failed(readOptions()) || failed(findMesh()) || failed(checkAxes()))
+    if (failed(readStrategy()) || failed(findMesh()) || failed(checkAxes()))
+      return signalPassFailure();
+    layout.emplace(*table, meshOp);
+    if (failed(layout->choose(layouts)))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(shard(function)))
         return signalPassFailure();
+    if (failed(layout->checkChosen()))
+      return signalPassFailure();
     if (noPad && failed(checkDivisibility(DimensionClasses(getOperation()))))
       return signalPassFailure();
   }
 
 private:
-  LogicalResult readOptions();
+  LogicalResult readStrategy();
   /// The module's mesh, or a new one as the option says.
   LogicalResult findMesh();
   /// Every axis of the strategy is one of the mesh and the other way round.
@@ -52,50 +59,33 @@ private:
                                   const DimensionClasses &classes);
 
   LogicalResult shard(func::FuncOp function);
-  LogicalResult shardArguments(func::FuncOp function);
+  LogicalResult decideArguments(func::FuncOp function,
+                                ShardingPropagation &known);
+  LogicalResult decideResults(Operation *op, ShardingPropagation &known);
+  void annotate(func::FuncOp function, const ShardingPropagation &known);
   LogicalResult shardResults(func::FuncOp function);
-  LogicalResult shard(Operation *op);
 
   /// An annotation of the user's, which must fit the value and the mesh,
   /// without the axes of one rank, which shard nothing.
   FailureOr<ShardingAttr> readAnnotation(Operation *op, ShardingAttr sharding,
                                          Type type);
-  /// What the table says of a role; null where it says nothing.
-  FailureOr<ShardingAttr> lookupRole(Operation *op, StringRef role,
-                                     RankedTensorType type);
-  /// `sharding` with the data axis sharding a dimension that it divides as it
-  /// is, if there is one.
-  ShardingAttr cutState(ShardingAttr sharding, RankedTensorType type);
-  /// `sharding` of a sum over tokens, of which the ranks that differ in tokens
-  /// alone hold partial sums.
-  ShardingAttr addUp(ShardingAttr sharding);
-  /// What follows from the operands along the rule's factors.
-  ShardingAttr propagate(Operation *op, unsigned result);
-
-  FlatSymbolRefAttr getMeshRef() {
-    return FlatSymbolRefAttr::get(meshOp.getSymNameAttr());
-  }
-  ShardingAttr getReplicated(int64_t rank) {
-    return ShardingAttr::getReplicated(getMeshRef(), rank);
-  }
+  /// How a value lies, if `given` or its role or path say it.
+  LogicalResult decide(Operation *op, Value value, ShardingAttr given,
+                       StringRef role, StringRef path,
+                       ShardingPropagation &known);
 
   const Strategy *table = nullptr;
-  ChosenLayouts chosen;
   MeshOp meshOp;
+  std::optional<Layout> layout;
 };
 } // namespace
 
-LogicalResult ShardPass::readOptions() {
+LogicalResult ShardPass::readStrategy() {
   table = lookupStrategy(strategy);
   if (!table)
     return getOperation().emitError("unknown strategy '")
            << strategy << "'; known are "
            << llvm::join(getKnownStrategies(), ", ");
-  llvm::Expected<ChosenLayouts> parsed = parseChosenLayouts(layouts);
-  if (!parsed)
-    return getOperation().emitError("layouts: ")
-           << llvm::toString(parsed.takeError());
-  chosen = std::move(*parsed);
   return success();
 }
 
@@ -144,15 +134,34 @@ LogicalResult ShardPass::checkAxes() {
   return success();
 }
 
+/// Whether the program says already what values are to a strategy, as one does
+/// that was differentiated, or has no parameters of which that would follow.
+static bool hasRoles(func::FuncOp function) {
+  bool hasParameter = false;
+  for (BlockArgument argument : function.getArguments()) {
+    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+    hasParameter |= buffer && buffer.getLifetime() == Lifetime::Parameter;
+    if (!getRole(argument).empty())
+      return true;
+  }
+  return !hasParameter;
+}
+
 LogicalResult ShardPass::shard(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitOpError("expected one block, found ")
            << function.getBody().getBlocks().size();
-  if (failed(shardArguments(function)))
+  if (!hasRoles(function))
+    inferRoles(function);
+  ShardingPropagation known(function, meshOp);
+  if (failed(decideArguments(function, known)))
     return failure();
   for (Operation &op : function.front().without_terminator())
-    if (failed(shard(&op)))
+    if (failed(decideResults(&op, known)))
       return failure();
+  if (failed(known.run()))
+    return failure();
+  annotate(function, known);
   return shardResults(function);
 }
 
@@ -173,162 +182,95 @@ ShardPass::readAnnotation(Operation *op, ShardingAttr sharding, Type type) {
       return *meshOp.getAxisSize(axis) == 1;
     });
   }
-  return ShardingAttr::get(getMeshRef(), dims);
+  return ShardingAttr::get(sharding.getMesh(), dims);
 }
 
-ShardingAttr ShardPass::cutState(ShardingAttr sharding, RankedTensorType type) {
-  int64_t size = meshOp.getAxisSize(Strategy::kDataAxis).value_or(1);
-  if (size == 1)
-    return sharding;
-  for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
-    SmallVector<StringRef> axes = sharding.getDimAxes(dim);
-    if (extent % (meshOp.getProduct(axes) * size) != 0)
-      continue;
-    axes.push_back(Strategy::kDataAxis);
-    return sharding.withDimAxes(dim, axes);
+LogicalResult ShardPass::decide(Operation *op, Value value, ShardingAttr given,
+                                StringRef role, StringRef path,
+                                ShardingPropagation &known) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (given) {
+    FailureOr<ShardingAttr> read = readAnnotation(op, given, type);
+    if (failed(read))
+      return failure();
+    known.decide(value, *read, "by its annotation");
+    return success();
   }
-  return sharding;
+  FailureOr<ShardingAttr> sharding = layout->lookup(op, role, path, type);
+  if (failed(sharding))
+    return failure();
+  ++(*sharding ? numFromRules : numPropagated);
+  if (*sharding)
+    known.decide(value, *sharding, "by the strategy or a layout");
+  return success();
 }
 
-ShardingAttr ShardPass::addUp(ShardingAttr sharding) {
-  SmallVector<StringRef> used, unreduced;
-  for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
-    llvm::append_range(used, sharding.getDimAxes(dim));
-  for (StringRef axis :
-       llvm::split(table->lookup("tokens").split(',').first, '+'))
-    if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1 &&
-        !llvm::is_contained(used, axis))
-      unreduced.push_back(axis);
-  return sharding.withUnreduced(unreduced);
-}
-
-FailureOr<ShardingAttr> ShardPass::lookupRole(Operation *op, StringRef role,
-                                              RankedTensorType type) {
-  bool isState = role.consume_front(OptimusDialect::kStateRole);
-  bool isSum = role.consume_front(kSumRole);
-  // A value whose role has a typing mistake would lie anywhere but there.
-  if (!role.empty())
-    if (std::string problem = checkRole(role); !problem.empty())
-      return op->emitOpError(problem);
-  StringRef layout = table->lookup(role);
-  auto *own = llvm::find_if(
-      chosen, [&](const auto &entry) { return entry.first == role; });
-  if (own != chosen.end())
-    layout = own->second;
-  if (layout.empty())
-    return ShardingAttr();
-  SmallVector<SmallVector<StringRef>> dims;
-  for (StringRef dim : llvm::split(layout, ',')) {
-    dims.emplace_back();
-    // An axis of one rank shards nothing.
-    for (StringRef axis : llvm::split(dim, '+'))
-      if (axis != "-" && meshOp.getAxisSize(axis).value_or(1) > 1)
-        dims.back().push_back(axis);
-  }
-  if (static_cast<int64_t>(dims.size()) != type.getRank())
-    return op->emitOpError("has a value of rank ")
-           << type.getRank() << " with role '" << role << "', which "
-           << (own == chosen.end() ? ("strategy '" + table->name + "'").str()
-                                   : "the option layouts")
-           << " lays out as [" << layout << ']';
-  auto sharding = ShardingAttr::get(getMeshRef(), dims);
-  if (isSum)
-    return addUp(sharding);
-  return isState ? cutState(sharding, type) : sharding;
-}
-
-LogicalResult ShardPass::shardArguments(func::FuncOp function) {
-  // Before steps are built tokens and targets have no binding, but only they
-  // are integers.
-  StringRef unbound[] = {"tokens", "targets"};
-  unsigned numUnbound = 0;
+LogicalResult ShardPass::decideArguments(func::FuncOp function,
+                                         ShardingPropagation &known) {
+  unsigned numTokens = 0;
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type)
       continue;
-    unsigned number = argument.getArgNumber();
-    if (ShardingAttr given = getSharding(argument)) {
-      FailureOr<ShardingAttr> read = readAnnotation(function, given, type);
-      if (failed(read))
-        return failure();
-      function.setArgAttr(number, OptimusDialect::kSharding, *read);
-      continue;
-    }
-    StringRef role = getRole(argument);
-    BufferAttr buffer = getArgumentBuffer(function, number);
-    if (role.empty() && buffer && !buffer.getOf() &&
-        checkRole(buffer.getRole()).empty())
-      role = buffer.getRole();
-    if (role.empty() && !buffer && type.getElementType().isInteger() &&
-        numUnbound < 2)
-      role = unbound[numUnbound++];
-    FailureOr<ShardingAttr> sharding = lookupRole(function, role, type);
-    if (failed(sharding))
+    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+    std::string role = getRole(argument).str();
+    // Before steps are built tokens and targets have no binding, but only they
+    // are integers.
+    bool isTokens = buffer ? buffer.getFilledBy() == FilledBy::Data
+                           : type.getElementType().isInteger() && numTokens < 2;
+    numTokens += isTokens;
+    if (role.empty() && isTokens && type.getRank() == 2)
+      role = Role{
+          Position::Tokens,
+          {{DimensionClass::Batch}, {DimensionClass::Sequence}},
+          {}}.toString();
+    StringRef path =
+        buffer && buffer.getOf() ? buffer.getOf().getValue() : StringRef();
+    if (failed(decide(function, argument, getSharding(argument), role, path,
+                      known)))
       return failure();
-    ++(*sharding ? numFromTable : numPropagated);
-    function.setArgAttr(number, OptimusDialect::kSharding,
-                        *sharding ? *sharding : getReplicated(type.getRank()));
+    if (getSharding(argument) && buffer &&
+        buffer.getLifetime() == Lifetime::Parameter)
+      layout->keep(path, known.get(argument));
   }
   return success();
 }
 
-ShardingAttr ShardPass::propagate(Operation *op, unsigned result) {
-  int64_t rank =
-      cast<RankedTensorType>(op->getResult(result).getType()).getRank();
-  SmallVector<SmallVector<StringRef>> dims(rank);
-  auto interface = dyn_cast<ShardingRuleOpInterface>(op);
-  if (!interface)
-    return getReplicated(rank);
-  ShardingRule rule = interface.getShardingRule();
-  llvm::SmallDenseSet<StringRef> taken;
-  for (auto [dim, factor] : llvm::enumerate(rule.results[result])) {
-    if (rule.factors[factor].kind == FactorKind::Whole)
-      continue;
-    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
-      for (auto [operandDim, operandFactor] : llvm::enumerate(factors)) {
-        if (operandFactor != factor || !dims[dim].empty())
-          continue;
-        SmallVector<StringRef> axes =
-            getSharding(operand).getDimAxes(operandDim);
-        if (llvm::any_of(axes, [&](StringRef a) { return taken.contains(a); }))
-          continue;
-        dims[dim] = axes;
-        taken.insert_range(axes);
-      }
-  }
-  return ShardingAttr::get(getMeshRef(), dims);
-}
-
-LogicalResult ShardPass::shard(Operation *op) {
-  SmallVector<Attribute> shardings;
+LogicalResult ShardPass::decideResults(Operation *op,
+                                       ShardingPropagation &known) {
   for (OpResult result : op->getResults()) {
-    auto type = dyn_cast<RankedTensorType>(result.getType());
-    if (!type)
+    if (!isa<RankedTensorType>(result.getType()))
       return op->emitOpError("expected results that are tensors of static "
                              "shape, found ")
              << result.getType();
-    if (ShardingAttr given = getSharding(result)) {
-      FailureOr<ShardingAttr> read = readAnnotation(op, given, type);
-      if (failed(read))
-        return failure();
-      shardings.push_back(*read);
-      continue;
-    }
-    FailureOr<ShardingAttr> sharding = lookupRole(op, getRole(result), type);
-    if (failed(sharding))
+    bool isNamed = result.getResultNumber() == 0 &&
+                   getPhase(op->getLoc()) == ProgramPhase::Forward;
+    StringRef path = isNamed ? getPath(op->getLoc()) : StringRef();
+    if (failed(decide(op, result, getSharding(result), getRole(result), path,
+                      known)))
       return failure();
-    ++(*sharding ? numFromTable : numPropagated);
-    shardings.push_back(*sharding ? *sharding
-                                  : propagate(op, result.getResultNumber()));
   }
-  if (op->hasTrait<MovesInPanels>() && !op->hasAttr(OptimusDialect::kMove) &&
-      table->move != OptimusDialect::kMovePanels)
-    op->setAttr(OptimusDialect::kMove,
-                StringAttr::get(&getContext(), table->move));
-  if (!shardings.empty())
-    op->setAttr(OptimusDialect::kShardings,
-                ArrayAttr::get(&getContext(), shardings));
   return success();
+}
+
+void ShardPass::annotate(func::FuncOp function,
+                         const ShardingPropagation &known) {
+  for (BlockArgument argument : function.getArguments())
+    if (isa<RankedTensorType>(argument.getType()))
+      function.setArgAttr(argument.getArgNumber(), OptimusDialect::kSharding,
+                          known.get(argument));
+  for (Operation &op : function.front().without_terminator()) {
+    if (op.hasTrait<MovesInPanels>() && !op.hasAttr(OptimusDialect::kMove) &&
+        table->move != OptimusDialect::kMovePanels)
+      op.setAttr(OptimusDialect::kMove,
+                 StringAttr::get(&getContext(), table->move));
+    SmallVector<Attribute> shardings;
+    for (OpResult result : op.getResults())
+      shardings.push_back(known.get(result));
+    if (!shardings.empty())
+      op.setAttr(OptimusDialect::kShardings,
+                 ArrayAttr::get(&getContext(), shardings));
+  }
 }
 
 LogicalResult ShardPass::shardResults(func::FuncOp function) {

@@ -95,16 +95,33 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     of the sequence, which is therefore never sharded, and nor is the last dimension;
     batch and heads may be.
 
+    With `channels`, d is that number: only so many of the first channels of each
+    head are rotated, and the others stay. With `parts`, only so many of the first
+    entries of the third dimension are: of a packed [b, s, 3, n, d] with `parts = 2`
+    queries and keys. That dimension is then not sharded either.
+
     ```mlir
     %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<2x8x4x16xf32>
+    %z = optimus.rotary %qkv {theta = 1.0e4 : f64, channels = 4 : i64, parts = 2 : i64} : tensor<2x8x3x4x16xf32>
     ```
 
-    Constraints: (C1) x has a batch, positions and an even last dimension; (C2)
-    theta is positive and finite.
+    Constraints: (C1) x has a batch, positions and channels, an even number without `channels`; (C2)
+    theta is positive and finite; (C3) channels is even, positive and at most the last
+    dimension; (C4) parts is positive and at most the third dimension, which is not
+    the last.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, F64Attr:$theta, UnitAttr:$inverse);
+  let arguments = (ins Optimus_FloatTensor:$x, F64Attr:$theta, UnitAttr:$inverse,
+                       OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x)";
+  let extraClassDeclaration = [{
+    /// How many channels of a head are rotated.
+    int64_t getNumRotated() {
+      return getChannels().value_or(getX().getType().getShape().back());
+    }
+    /// How many of a token's heads are rotated: the first ones.
+    int64_t getNumRotatedHeads();
+  }];
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_ATTENTIONOPS

@@ -30,12 +30,13 @@ def Optimus_Dialect : Dialect {
     * `optimus.param`: the parameter's name in a checkpoint;
     * `optimus.hf_shape`: its shape there, where that differs;
     * `optimus.init`: an `#optimus.init` attribute;
-    * `optimus.role`: what the parameter is to a sharding strategy, as
-      `"mlp_up.weight"`;
     * `optimus.dims`: the names of its dimensions, as `["hidden", "heads"]`.
 
-    Operations may carry `optimus.role` too, for their first result (or
-    `optimus.result_roles`, one for each result), and
+    The compiler infers what values are to a sharding strategy, and keeps it in
+    `optimus.role`, as `"first in.hidden,out.ffn of h.0.mlp.c_fc.weight"`
+    (`docs/strategies.md`): on arguments, and on operations for their first result (or
+    `optimus.result_roles`, one for each result). A program that has a role already
+    keeps it. Operations may carry
     `optimus.shardings`, one sharding for each result (or `unit` for a result
     that has none): absent means undecided. Function arguments carry
     `optimus.sharding`. `optimus.donates = k` on an argument promises that
@@ -57,7 +58,7 @@ def Optimus_Dialect : Dialect {
     * (A4) `optimus.init` is an `#optimus.init`; a program that is compiled to a
       library has one for each parameter.
     * (A5) `optimus.role` is a text, `optimus.result_roles` one for each result;
-      `--optimus-shard` refuses roles that no strategy knows.
+      `--optimus-shard` refuses texts that are no roles.
     * (A6) `optimus.dims` is a name for each dimension, of 1 to 255 bytes of UTF-8
       without control characters.
     * (A7) `optimus.sharding` and `optimus.shardings` have the ranks of their values

@@ -28,6 +28,23 @@ enum class FactorKind {
   Whole,
 };
 
+/// What a dimension is in a transformer: what strategies have rules for. An
+/// operation says it of those factors of which it knows it.
+enum class DimensionClass {
+  Other,
+  Batch,
+  Sequence,
+  /// Heads of an attention; of keys and values where queries are in groups.
+  Heads,
+  /// What a head holds, which attention reads whole.
+  Channels,
+  /// The width of the residual stream.
+  Hidden,
+  /// What is between the two linears of a pair.
+  Ffn,
+  Vocabulary,
+};
+
 struct Factor {
   int64_t size;
   FactorKind kind;
@@ -37,6 +54,7 @@ struct Factor {
   /// Whether a Reduced or Whole factor may be sharded after all: what each rank
   /// makes of its shard alone stands beside that of the others in the result.
   bool standsAlone = false;
+  DimensionClass dimension = DimensionClass::Other;
 };
 
 /// What an operand is in the sum that a result is.
@@ -67,9 +85,11 @@ struct ShardingRule {
   /// Builds a rule from an einsum-like string, one letter a dimension:
   /// `fromEinsum(op, "bsh,h->bsh,bs", {{'h', FactorKind::Reduced}})`. Factors
   /// not named in `kinds` are Parallel. Extents are those of the types.
+  /// `dimensions` are the classes of factors that the operation knows.
   static ShardingRule
   fromEinsum(Operation *op, StringRef spec,
-             ArrayRef<std::pair<char, FactorKind>> kinds = {});
+             ArrayRef<std::pair<char, FactorKind>> kinds = {},
+             ArrayRef<std::pair<char, DimensionClass>> dimensions = {});
 };
 
 } // namespace mlir::optimus

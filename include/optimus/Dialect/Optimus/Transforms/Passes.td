@@ -20,7 +20,9 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
     gradients are those of `loss_sum`: a sum over tokens, not divided by their
     number.
 
-    The body of `@loss` is cloned and walked backwards; each operation builds
+    The values of `@loss` get the roles that follow from the program, where they
+    have none (`docs/strategies.md`). Then its
+    body is cloned and walked backwards; each operation builds
     the gradient of its operands through `DifferentiableOpInterface`. Every
     operation that makes a gradient gets the role of the value it is the
     gradient of, so that both are sharded alike. Operations with several
@@ -127,18 +129,23 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
 }
 
 def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
-  let summary = "Gives every value a sharding, from a strategy's table";
+  let summary = "Gives every value a sharding, from a strategy's rules";
   let description = [{
     Adds the mesh to the module where it has none, and annotates every argument
     and result of a function (`optimus.sharding`) and every result of an
     operation (`optimus.shardings`). In this order, a value's sharding is
 
     1. the annotation that it carries already;
-    2. what the option `layouts`, or else the strategy's table, says of its
-       role. Tokens and targets have these names as roles;
-    3. what follows from the operands along the factors of the operation's
-       rule that are not contracted;
-    4. whole on every rank.
+    2. what the option `layouts` says of its path;
+    3. what the strategy's rules say of its role: the classes of its dimensions,
+       and the linear that it is the weight of. A function with parameters whose
+       values have no roles gets those that follow from the program;
+    4. what follows from its neighbours along factors of rules that are not
+       contracted, from operands to results and back, until nothing more does;
+    5. whole on every rank.
+
+    Where a value would follow two neighbours that lie otherwise, the error says
+    on which two paths.
 
     Results that belong to a parameter (its update, moments and gradient) are
     sharded as it is. An axis of one rank shards nothing.
@@ -160,9 +167,9 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     by it (roles `state:…`) along the first dimension that it divides.
 
     ```mlir
-    %y = optimus.gelu %x {optimus.role = "mlp_hidden"} : tensor<4x8x16xf32>
+    %y = optimus.gelu %x {optimus.role = "batch,sequence,ffn"} : tensor<4x8x16xf32>
     // with mesh=row:2,col:2 strategy=summa
-    %y = optimus.gelu %x {optimus.role = "mlp_hidden",
+    %y = optimus.gelu %x {optimus.role = "batch,sequence,ffn",
       optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {}, {"col"} ]>]} : tensor<4x8x16xf32>
     ```
   }];
@@ -172,8 +179,8 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     Option<"strategy", "strategy", "std::string", "\"summa\"",
            "serial, summa, summa-paper, megatron, megatron-sp or data">,
     Option<"layouts", "layouts", "std::string", "\"\"",
-           "ROLE=LAYOUT in place of the strategy's, separated by semicolons, as "
-           "mlp_down.weight=row,col">,
+           "PATTERN=LAYOUT in place of the strategy's, separated by semicolons, as "
+           "h.*.mlp.c_proj.weight=row,col">,
     Option<"noPad", "no-pad", "bool", "false",
            "Refuse dimensions that the mesh does not divide">
   ];
@@ -181,10 +188,10 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numUserShardings", "shardings-given",
               "Values whose sharding was annotated already">,
-    Statistic<"numFromTable", "shardings-from-table",
-              "Values whose sharding the strategy's table gave">,
+    Statistic<"numFromRules", "shardings-from-rules",
+              "Values whose sharding the strategy's rules or a layout gave">,
     Statistic<"numPropagated", "shardings-propagated",
-              "Values whose sharding followed from the operands">
+              "Values whose sharding followed from their neighbours">
   ];
 }
 

@@ -1,4 +1,4 @@
-//===- Strategy.h - Tables from roles to shardings --------------*- C++ -*-===//
+//===- Strategy.h - Rules that shard transformers ---------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,7 +10,7 @@
 #define OPTIMUS_DIALECT_OPTIMUS_TRANSFORMS_STRATEGY_H
 
 #include "mlir/Support/LLVM.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/Transforms/Role.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -18,25 +18,43 @@
 #include "llvm/Support/Error.h"
 
 #include <string>
-#include <utility>
 
 namespace mlir::optimus {
 
-/// A row of a strategy: what has this role is sharded so.
-struct RoleLayout {
-  StringRef role;
-  /// The axes that shard each dimension, slowest first, as "data+row,-,col";
-  /// "-" where none does.
-  StringRef layout;
+/// What a rule speaks of: classes of dimensions, and sides of a linear.
+namespace rule_dims {
+enum : unsigned {
+  Batch = 1 << 0,
+  Sequence = 1 << 1,
+  Heads = 1 << 2,
+  Hidden = 1 << 3,
+  Ffn = 1 << 4,
+  Vocabulary = 1 << 5,
+  /// What a linear contracts, and what it makes.
+  In = 1 << 6,
+  Out = 1 << 7,
+  /// What is between the linears of a pair.
+  Inner = Heads | Ffn,
+};
+} // namespace rule_dims
+
+/// A rule of a strategy: at this position, a dimension that is one of these is
+/// sharded over these axes.
+struct StrategyRule {
+  Position position;
+  /// Some of `rule_dims`.
+  unsigned dims;
+  /// Slowest first, as "data+row".
+  StringRef axes;
 };
 
-/// A way to spread a transformer over a mesh. A strategy is data: nothing but
-/// the pass that reads this table knows its name.
+/// A way to spread a transformer over a mesh. A strategy is rules, the same for
+/// all models: nothing but the pass that reads them knows its name.
 struct Strategy {
   StringRef name;
-  ArrayRef<RoleLayout> roles;
-  /// What holds where `roles` says nothing.
-  ArrayRef<RoleLayout> base;
+  ArrayRef<StrategyRule> rules;
+  /// What holds at positions of which `rules` say nothing.
+  ArrayRef<StrategyRule> base;
   /// How what moves in a product does: `optimus.move` where the program does
   /// not say.
   StringRef move = OptimusDialect::kMovePanels;
@@ -45,26 +63,35 @@ struct Strategy {
   /// and the optimizer's state is sharded by it.
   static constexpr StringLiteral kDataAxis = "data";
 
-  /// The layout of a role, empty where the table does not name it: then the
-  /// value's sharding follows from those of its operands.
-  StringRef lookup(StringRef role) const;
-  /// The axes that the table names, in order of appearance.
+  /// The rules that hold at a position. The earlier ones choose first: an axis
+  /// shards one dimension.
+  ArrayRef<StrategyRule> getRules(Position position) const;
+  /// The axes that shard each dimension of what has `role`, among those that
+  /// `shards` says do anything.
+  SmallVector<SmallVector<StringRef>>
+  layOut(const Role &role, llvm::function_ref<bool(StringRef)> shards) const;
+  /// The axes over which tokens differ.
+  SmallVector<StringRef> getTokenAxes() const;
+  /// The axes that the rules name, in order of appearance.
   SmallVector<StringRef> getAxes() const;
   /// Whether a mesh need not have an axis: the data axis, unless it is all that
   /// the strategy has.
   bool isOptional(StringRef axis) const;
 };
 
-/// What is wrong with a role that no strategy's table has; empty if one does.
-std::string checkRole(StringRef role);
+/// A layout that the user chose for what has a path, in place of the
+/// strategy's.
+struct ChosenLayout {
+  /// A path in the model, in which `*` stands for any part of it.
+  StringRef pattern;
+  /// The axes that shard each dimension, as "data+row,-,col"; "-" where none.
+  StringRef layout;
+};
 
-/// Layouts that stand before those of a strategy's table, by role.
-using ChosenLayouts = SmallVector<std::pair<std::string, std::string>>;
-
-/// Reads `ROLE=LAYOUT` with layouts as in tables, several separated by `;`:
-/// "mlp_down.weight=row,col;heads=data+row,-,col,-". The error says what is
-/// expected; a role is one that some strategy names.
-llvm::Expected<ChosenLayouts> parseChosenLayouts(StringRef text);
+/// Reads `PATTERN=LAYOUT`, several separated by `;`:
+/// "h.*.mlp.c_proj.weight=row,col;h.0.attn.heads=data+row,-,col,-". The error
+/// says what is expected. `text` outlives the layouts.
+llvm::Expected<SmallVector<ChosenLayout>> parseChosenLayouts(StringRef text);
 
 /// All strategies; `serial`, which shards nothing, comes first.
 ArrayRef<Strategy> getStrategies();

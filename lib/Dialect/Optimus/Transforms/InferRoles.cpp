@@ -1,0 +1,265 @@
+//===- InferRoles.cpp - Roles from the program ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/DimensionGroups.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/Transforms/Role.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+
+/// A product of an activation with a weight.
+struct Linear {
+  Value weight;
+  /// The sides of the weight's dimensions.
+  SmallVector<LinearSide> sides;
+};
+
+class RoleInference {
+public:
+  explicit RoleInference(func::FuncOp function) : function(function) {}
+
+  void run() {
+    addValues();
+    for (Operation &op : function.front())
+      addKnown(&op);
+    for (Operation &op : function.front())
+      if (std::optional<Linear> linear = getLinear(&op))
+        linears.push_back(*linear);
+    nameInner();
+    for (const Linear &linear : linears)
+      positions.try_emplace(getParameter(linear.weight), place(linear));
+    for (BlockArgument argument : function.getArguments())
+      setRole(argument);
+    for (Operation &op : function.front().without_terminator())
+      setRole(&op);
+  }
+
+private:
+  void addValues();
+  /// The classes of dimensions that the operation knows.
+  void addKnown(Operation *op);
+  std::optional<Linear> getLinear(Operation *op);
+  /// What a linear makes and another one contracts is ffn, if it is nothing
+  /// else.
+  void nameInner();
+  /// The weight's role; linears are to be visited in the program's order.
+  Role place(const Linear &linear);
+  void setRole(BlockArgument argument);
+  void setRole(Operation *op);
+
+  DimensionClass getClass(Value value, int64_t dim) const {
+    return classes.lookup(groups.find(value, dim));
+  }
+  /// The role of an activation with the dimensions of `value`.
+  Role getRoleOf(Value value) const;
+  /// Whether some dimension on one side of a linear is so.
+  bool leads(const Linear &linear, LinearSide side,
+             llvm::function_ref<bool(DimensionClass)> is) const;
+  bool isParameter(BlockArgument argument) const {
+    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+    return buffer && buffer.getLifetime() == Lifetime::Parameter;
+  }
+  /// The parameter that a weight is made of, as by a cast.
+  Value getParameter(Value weight) const { return ofParameters.lookup(weight); }
+
+  func::FuncOp function;
+  DimensionGroups groups;
+  llvm::DenseMap<int64_t, DimensionClass> classes;
+  /// What is made of parameters alone, and the first one that it is made of.
+  llvm::DenseMap<Value, Value> ofParameters;
+  SmallVector<Linear> linears;
+  llvm::DenseMap<Value, Role> positions;
+};
+
+} // namespace
+
+static bool holdsFloats(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+static bool has(const Role &role, DimensionClass dimension) {
+  return llvm::any_of(role.dims, [&](const RoleDim &dim) {
+    return dim.dimension == dimension;
+  });
+}
+
+/// Whether a class can be what is between two linears.
+static bool isInner(DimensionClass dimension) {
+  return dimension == DimensionClass::Heads ||
+         dimension == DimensionClass::Ffn ||
+         dimension == DimensionClass::Vocabulary;
+}
+
+static bool isHidden(DimensionClass dimension) {
+  return dimension == DimensionClass::Hidden;
+}
+
+void RoleInference::addValues() {
+  for (BlockArgument argument : function.getArguments()) {
+    groups.add(argument);
+    if (isParameter(argument))
+      ofParameters[argument] = argument;
+  }
+  for (Operation &op : function.front()) {
+    groups.addOperation(&op);
+    if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), [&](Value v) {
+          return ofParameters.contains(v);
+        }))
+      for (Value result : op.getResults())
+        ofParameters[result] = ofParameters.lookup(op.getOperand(0));
+  }
+}
+
+void RoleInference::addKnown(Operation *op) {
+  auto interface = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!interface)
+    return;
+  // Of what two operations say, the more particular one holds: channels that
+  // are normalised are channels.
+  static constexpr DimensionClass ranking[] = {
+      DimensionClass::Other,  DimensionClass::Ffn,
+      DimensionClass::Hidden, DimensionClass::Sequence,
+      DimensionClass::Batch,  DimensionClass::Channels,
+      DimensionClass::Heads,  DimensionClass::Vocabulary};
+  ShardingRule rule = interface.getShardingRule();
+  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [dim, factor] : llvm::enumerate(factors)) {
+      DimensionClass &known = classes[groups.find(operand, dim)];
+      known = std::max(known, rule.factors[factor].dimension,
+                       [](DimensionClass a, DimensionClass b) {
+                         return llvm::find(ranking, a) < llvm::find(ranking, b);
+                       });
+    }
+}
+
+std::optional<Linear> RoleInference::getLinear(Operation *op) {
+  if (!op->hasTrait<MovesInPanels>())
+    return std::nullopt;
+  Value input = op->getOperand(0), weight = op->getOperand(1);
+  if (ofParameters.contains(input) || !ofParameters.contains(weight))
+    return std::nullopt;
+  ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+  Linear linear{weight, {}};
+  for (int64_t factor : rule.operands[1])
+    linear.sides.push_back(rule.factors[factor].kind == FactorKind::Contracted
+                               ? LinearSide::In
+                               : LinearSide::Out);
+  return linear;
+}
+
+void RoleInference::nameInner() {
+  llvm::DenseSet<int64_t> made;
+  auto isHeads = [](DimensionClass dimension) {
+    return dimension == DimensionClass::Heads;
+  };
+  for (const Linear &linear : linears) {
+    // Beside heads are what they hold, and those that share keys.
+    bool isOfHeads = leads(linear, LinearSide::In, isHeads);
+    for (auto [dim, side] : llvm::enumerate(linear.sides)) {
+      int64_t group = groups.find(linear.weight, dim);
+      if (side == LinearSide::Out) {
+        made.insert(group);
+        continue;
+      }
+      DimensionClass &known = classes[group];
+      if (known == DimensionClass::Other && made.contains(group) && !isOfHeads)
+        known = DimensionClass::Ffn;
+    }
+  }
+}
+
+bool RoleInference::leads(const Linear &linear, LinearSide side,
+                          llvm::function_ref<bool(DimensionClass)> is) const {
+  for (auto [dim, known] : llvm::enumerate(linear.sides))
+    if (known == side && is(getClass(linear.weight, dim)))
+      return true;
+  return false;
+}
+
+Role RoleInference::place(const Linear &linear) {
+  // A linear from inner to inner ends its pair: what it makes is the residual
+  // stream of what follows.
+  if (leads(linear, LinearSide::In, isInner))
+    for (auto [dim, side] : llvm::enumerate(linear.sides)) {
+      DimensionClass &known = classes[groups.find(linear.weight, dim)];
+      if (side == LinearSide::Out && known == DimensionClass::Ffn)
+        known = DimensionClass::Hidden;
+    }
+  Role role = getRoleOf(linear.weight);
+  if (leads(linear, LinearSide::In, isInner))
+    role.position = Position::Second;
+  else if (leads(linear, LinearSide::In, isHidden) &&
+           leads(linear, LinearSide::Out, isInner))
+    role.position = Position::First;
+  else
+    role.position = Position::Unpaired;
+  for (auto [dim, side] : llvm::zip(role.dims, linear.sides))
+    dim.side = side;
+  return role;
+}
+
+Role RoleInference::getRoleOf(Value value) const {
+  Role role;
+  for (int64_t dim = 0; dim < cast<RankedTensorType>(value.getType()).getRank();
+       ++dim)
+    role.dims.push_back({getClass(value, dim)});
+  return role;
+}
+
+void RoleInference::setRole(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  auto type = dyn_cast<RankedTensorType>(argument.getType());
+  if (!type || type.getRank() == 0 || !getRole(argument).empty())
+    return;
+  Role role = getRoleOf(argument);
+  if (isParameter(argument)) {
+    role.position = Position::Vector;
+    if (auto known = positions.find(argument); known != positions.end())
+      role = known->second;
+    else if (has(role, DimensionClass::Vocabulary))
+      role.position = Position::Table;
+    // Of what no dimension is known, rules have nothing to say.
+    if (llvm::all_of(role.dims, [](const RoleDim &dim) {
+          return dim.dimension == DimensionClass::Other;
+        }))
+      return;
+    role.path = getArgumentBuffer(function, number).getOf();
+  } else {
+    if (!has(role, DimensionClass::Batch))
+      return;
+    if (!holdsFloats(argument))
+      role.position = Position::Tokens;
+  }
+  function.setArgAttr(number, OptimusDialect::kRole,
+                      StringAttr::get(function.getContext(), role.toString()));
+}
+
+void RoleInference::setRole(Operation *op) {
+  if (op->getNumResults() == 0 || op->hasAttr(OptimusDialect::kResultRoles))
+    return;
+  Value result = op->getResult(0);
+  if (!isa<RankedTensorType>(result.getType()) || !holdsFloats(result) ||
+      !getRole(result).empty() || ofParameters.contains(result))
+    return;
+  Role role = getRoleOf(result);
+  role.path = getPath(op->getLoc());
+  if (has(role, DimensionClass::Batch))
+    op->setAttr(OptimusDialect::kRole,
+                StringAttr::get(op->getContext(), role.toString()));
+}
+
+void mlir::optimus::inferRoles(func::FuncOp function) {
+  RoleInference(function).run();
+}

@@ -1,0 +1,126 @@
+//===- Layout.cpp - How a value lies by its role or path --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layout.h"
+
+#include "optimus-support/NearestName.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+LogicalResult Layout::choose(StringRef text) {
+  llvm::Expected<SmallVector<ChosenLayout>> parsed = parseChosenLayouts(text);
+  if (!parsed)
+    return mesh->getParentOp()->emitError("layouts: ")
+           << llvm::toString(parsed.takeError());
+  for (const ChosenLayout &layout : *parsed)
+    chosen.push_back(
+        {layout, cantFail(llvm::GlobPattern::create(layout.pattern))});
+  return success();
+}
+
+ShardingAttr Layout::cutState(ShardingAttr sharding, RankedTensorType type) {
+  int64_t size = mesh.getAxisSize(Strategy::kDataAxis).value_or(1);
+  if (size == 1)
+    return sharding;
+  for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
+    SmallVector<StringRef> axes = sharding.getDimAxes(dim);
+    if (extent % (mesh.getProduct(axes) * size) != 0)
+      continue;
+    axes.push_back(Strategy::kDataAxis);
+    return sharding.withDimAxes(dim, axes);
+  }
+  return sharding;
+}
+
+ShardingAttr Layout::addUp(ShardingAttr sharding) {
+  SmallVector<StringRef> used, unreduced;
+  for (int64_t dim = 0; dim < sharding.getRank(); ++dim)
+    llvm::append_range(used, sharding.getDimAxes(dim));
+  for (StringRef axis : strategy.getTokenAxes())
+    if (shards(axis) && !llvm::is_contained(used, axis))
+      unreduced.push_back(axis);
+  return sharding.withUnreduced(unreduced);
+}
+
+FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
+                                       StringRef path, RankedTensorType type) {
+  bool isState = role.consume_front(OptimusDialect::kStateRole);
+  bool isSum = role.consume_front(kSumRole);
+  ShardingAttr sharding, kept;
+  if (!role.empty()) {
+    // A value whose role has a typing mistake would lie anywhere but there.
+    llvm::Expected<Role> read = Role::parse(role);
+    if (!read)
+      return op->emitOpError(llvm::toString(read.takeError()));
+    if (std::ssize(read->dims) != type.getRank())
+      return op->emitOpError("has a value of rank ")
+             << type.getRank() << " with the role '" << role << "' of "
+             << read->dims.size() << " dimensions";
+    path = read->path;
+    if (read->position != Position::Activation)
+      kept = annotated.lookup(path);
+    if (!strategy.getAxes().empty())
+      sharding = ShardingAttr::get(
+          getMeshRef(),
+          strategy.layOut(*read, [&](StringRef axis) { return shards(axis); }));
+  }
+  FailureOr<ShardingAttr> own = lookupChosen(op, path, type);
+  if (failed(own))
+    return failure();
+  if (kept || *own)
+    sharding = kept ? kept : *own;
+  if (!sharding)
+    return sharding;
+  if (isSum)
+    return addUp(sharding);
+  return isState ? cutState(sharding, type) : sharding;
+}
+
+FailureOr<ShardingAttr> Layout::lookupChosen(Operation *op, StringRef path,
+                                             RankedTensorType type) {
+  if (path.empty() || chosen.empty())
+    return ShardingAttr();
+  paths.push_back(path.str());
+  // The last one wins, so that a pattern can have exceptions.
+  Chosen *own = nullptr;
+  for (Chosen &each : chosen)
+    if (each.glob.match(path)) {
+      each.isUsed = true;
+      own = &each;
+    }
+  if (!own)
+    return ShardingAttr();
+  SmallVector<SmallVector<StringRef>> dims;
+  for (StringRef dim : llvm::split(own->layout.layout, ',')) {
+    dims.emplace_back();
+    for (StringRef axis : llvm::split(dim, '+'))
+      if (axis != "-" && shards(axis))
+        dims.back().push_back(axis);
+  }
+  if (std::ssize(dims) != type.getRank())
+    return op->emitOpError("has a value of rank ")
+           << type.getRank() << " at '" << path << "', which the layout '"
+           << own->layout.pattern << '=' << own->layout.layout
+           << "' means; expected an entry for each dimension";
+  return ShardingAttr::get(getMeshRef(), dims);
+}
+
+LogicalResult Layout::checkChosen() {
+  for (const Chosen &each : chosen)
+    if (!each.isUsed)
+      return mesh->getParentOp()->emitError("layouts: nothing is at '")
+             << each.layout.pattern
+             << "'; expected the path of a parameter or an activation, as "
+                "h.0.mlp.c_proj.weight, in which * stands for any part"
+             << optimus_support::didYouMean(each.layout.pattern, paths);
+  return success();
+}

@@ -1,0 +1,184 @@
+# ===- phi.py - Phi ---------------------------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Phi, a decoder whose attention and feed-forward part read the same input.
+
+Parameters have the names, shapes and element order of the first published
+checkpoints (phi-1 and phi-1.5), whose queries, keys and values are packed. Of each
+head only the first channels are rotated. As in GPT-NeoX, the two parts may have a
+norm each.
+"""
+
+import math
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.models import ConfigError
+from optimus.models.checks import check_extents, check_heads, check_positive
+
+KIND = "phi"
+EPSILON = 1e-5
+"""Of the layer norms, as in the published models."""
+
+Dims = Sequence[Tuple[str, int]]
+
+
+class Config(NamedTuple):
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    """Sequences in the global batch."""
+    ffn: Optional[int] = None
+    """Width of the feed-forward part; 4 * hidden if absent."""
+    rotary_dim: Optional[int] = None
+    """Channels of a head that are rotated; the even part of a half if absent."""
+    rope_theta: float = 10000.0
+    """The base of the angles of the position embedding."""
+    norms: int = 1
+    """Norms of a layer: one for both parts, or one each."""
+    chunk: int = 512
+    """Tokens whose logits exist at one time."""
+    init_std: float = 0.02
+
+    def check(self) -> None:
+        """Raises ConfigError unless a model can be built."""
+        extents = dict(self._asdict(), ffn=self.ffn_width)
+        del extents["rotary_dim"], extents["norms"]
+        reals = ("rope_theta", "init_std")
+        check_positive({name: extents.pop(name) for name in reals})
+        check_extents(extents)
+        check_heads(self.hidden, self.heads)
+        if self.rotated % 2 or not 2 <= self.rotated <= self.head_dim:
+            raise ConfigError(
+                "{rotary_dim} is %d; expected an even number from 2 to the %d channels "
+                "of a head" % (self.rotated, self.head_dim)
+            )
+        if self.norms not in (1, 2):
+            raise ConfigError("{norms} is %r; expected 1 or 2" % self.norms)
+
+    @property
+    def ffn_width(self) -> int:
+        return 4 * self.hidden if self.ffn is None else self.ffn
+
+    @property
+    def head_dim(self) -> int:
+        return self.hidden // self.heads
+
+    @property
+    def rotated(self) -> int:
+        if self.rotary_dim is not None:
+            return self.rotary_dim
+        return max(self.head_dim // 4 * 2, 2)
+
+
+def build(config: Config) -> LossFunction:
+    """The loss of Phi on a batch. Raises ConfigError."""
+    config.check()
+    c = config
+    model = LossFunction(
+        {
+            "kind": KIND,
+            "batch": c.batch,
+            "sequence": c.sequence,
+            "vocabulary": c.vocabulary,
+            "layers": c.layers,
+            "hidden": c.hidden,
+            "heads": c.heads,
+            "ffn": c.ffn_width,
+            "rotary_dim": c.rotated,
+            "rope_theta": float(c.rope_theta),
+        }
+    )
+    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
+    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
+    hidden, words = ("hidden", c.hidden), ("vocabulary", c.vocabulary)
+    table = _parameter(
+        model, "transformer.embd.wte.weight", [words, hidden], Init.normal(c.init_std)
+    )
+    x = model.embedding("embedded", table, tokens)
+    for layer in range(c.layers):
+        with model.scope("transformer.h.%d" % layer):
+            x = _block(model, c, x)
+    with model.scope("lm_head"):
+        x = _norm(model, c, "ln", x)
+        normal = Init.normal(c.init_std)
+        head = _parameter(model, "linear.weight", [words, hidden], normal)
+        bias = _parameter(model, "linear.bias", [words], ZEROS)
+        model.head_loss(x, head, targets, c.chunk, bias)
+    return model
+
+
+def _block(model: LossFunction, c: Config, x: Value) -> Value:
+    """One transformer layer. The two products that lead back to the residual
+    stream are added first, so that where they are partial sums, one reduction
+    serves both."""
+    if c.norms == 1:
+        to_attention = to_ffn = _norm(model, c, "ln", x)
+    else:
+        to_attention = _norm(model, c, "ln_attn", x)
+        to_ffn = _norm(model, c, "ln_mlp", x)
+    hidden = ("hidden", c.hidden)
+    heads = [("heads", c.heads), ("head_dim", c.head_dim)]
+    with model.scope("mixer"):
+        y = _linear(model, c, "Wqkv", to_attention, [("three", 3), *heads], [hidden])
+        y = model.rotary("rotated", y, c.rope_theta, channels=c.rotated, parts=2)
+        y = model.attention("heads", [y], causal=True)
+        attended, attention_bias = _product(model, c, "out_proj", y, [hidden], heads)
+    ffn = [("ffn", c.ffn_width)]
+    with model.scope("mlp"):
+        y = _linear(model, c, "fc1", to_ffn, ffn, [hidden])
+        y = model.gelu("gelu", y)
+        fed, ffn_bias = _product(model, c, "fc2", y, [hidden], ffn)
+    y = model.add("parts", attended, fed)
+    y = model.add("attention_biased", y, attention_bias)
+    y = model.add("biased", y, ffn_bias)
+    return model.add("sum", y, x)
+
+
+def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
+    hidden = [("hidden", c.hidden)]
+    gain = _parameter(model, name + ".weight", hidden, ONES)
+    bias = _parameter(model, name + ".bias", hidden, ZEROS)
+    return model.layer_norm(name, x, gain, bias, EPSILON)
+
+
+def _linear(
+    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
+) -> Value:
+    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
+    product, bias = _product(model, c, name, x, outs, ins)
+    return model.add(name, product, bias)
+
+
+def _product(
+    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
+) -> Tuple[Value, Value]:
+    """x times the transpose of a weight [outs…, ins…]; and the bias [outs…]."""
+    normal = Init.normal(c.init_std)
+    shape = (_extent(outs), _extent(ins))
+    weight = _parameter(model, name + ".weight", [*outs, *ins], normal, shape)
+    bias = _parameter(model, name + ".bias", outs, ZEROS, shape[:1])
+    product = model.matmul(name + "_product", x, weight, len(ins), transpose_b=True)
+    return product, bias
+
+
+def _parameter(
+    model: LossFunction,
+    name: str,
+    dims: Dims,
+    init: Init,
+    hf_shape: Optional[Sequence[int]] = None,
+) -> Value:
+    names, shape = zip(*dims)
+    return model.parameter(name, shape, names, init, hf_shape=hf_shape)
+
+
+def _extent(dims: Dims) -> int:
+    return math.prod(extent for _, extent in dims)

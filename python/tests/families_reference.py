@@ -1,0 +1,185 @@
+# ===- families_reference.py - Losses of further families in NumPy ---------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The losses of Phi and of T5's encoder, written from the models' equations.
+
+Only forward: gradients are held against differences of these losses. Tensors have
+the names and shapes of checkpoints, linear weights [out, in].
+"""
+
+from typing import List, Tuple
+
+import numpy as np
+
+from gpt2_reference import Tensors
+
+Shapes = List[Tuple[str, Tuple[int, ...]]]
+
+
+def cross_entropy(logits: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+    """In nats, summed over targets >= 0, and their number."""
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    logits = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    real = targets >= 0
+    chosen = np.where(real, targets, 0)[..., None]
+    picked = np.take_along_axis(logits, chosen, axis=-1)[..., 0]
+    return -float(picked[real].sum()), int(real.sum())
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """Of [b, s, n, d]; `hidden` says of [b, 1, queries, keys] what is not seen."""
+    scores = np.einsum("bsnd,btnd->bnst", q, k) / np.sqrt(q.shape[-1])
+    weights = np.exp(np.where(hidden, -np.inf, scores))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    mixed = np.einsum("bnst,btnd->bsnd", weights, v)
+    return mixed.reshape(*mixed.shape[:2], -1)
+
+
+def rotate(x: np.ndarray, channels: int, theta: float) -> np.ndarray:
+    """The first channels of each head of [b, s, n, d]: i and i + channels/2 are the
+    parts of a complex number, which turns by its position."""
+    half = channels // 2
+    speeds = theta ** (-np.arange(half) / half)
+    turn = np.exp(1j * np.outer(np.arange(x.shape[1]), speeds))[None, :, None]
+    turned = (x[..., :half] + 1j * x[..., half:channels]) * turn
+    return np.concatenate([turned.real, turned.imag, x[..., channels:]], axis=-1)
+
+
+class Phi:
+    """Attention and feed-forward part read the same normalised input."""
+
+    def __init__(self, parameters: Tensors, heads: int, rotary_dim: int, theta: float):
+        self.p, self.heads = parameters, heads
+        self.rotary_dim, self.theta = rotary_dim, theta
+
+    def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+        x = self.p["transformer.embd.wte.weight"][tokens]
+        length = tokens.shape[1]
+        later = np.triu(np.ones((length, length), bool), k=1)[None, None]
+        layer = 0
+        while "transformer.h.%d.mlp.fc1.weight" % layer in self.p:
+            x = x + self._parts(x, "transformer.h.%d." % layer, later)
+            layer += 1
+        y = self._norm(x, "lm_head.ln")
+        return cross_entropy(self._linear(y, "lm_head.linear"), targets)
+
+    def _parts(self, x, prefix, later):
+        if prefix + "ln.weight" in self.p:
+            to_attention = to_ffn = self._norm(x, prefix + "ln")
+        else:
+            to_attention = self._norm(x, prefix + "ln_attn")
+            to_ffn = self._norm(x, prefix + "ln_mlp")
+        qkv = self._linear(to_attention, prefix + "mixer.Wqkv")
+        q, k, v = np.moveaxis(qkv.reshape(*x.shape[:2], 3, self.heads, -1), 2, 0)
+        q, k = (rotate(part, self.rotary_dim, self.theta) for part in (q, k))
+        mixed = attention(q, k, v, later)
+        attended = self._linear(mixed, prefix + "mixer.out_proj")
+        fed = self._linear(gelu(self._linear(to_ffn, prefix + "mlp.fc1")), prefix + "mlp.fc2")
+        return attended + fed
+
+    def _linear(self, x, name):
+        return x @ self.p[name + ".weight"].T + self.p[name + ".bias"]
+
+    def _norm(self, x, name):
+        x = x - x.mean(axis=-1, keepdims=True)
+        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5)
+        return x * self.p[name + ".weight"] + self.p[name + ".bias"]
+
+
+class T5Encoder:
+    """Two embeddings besides the tokens', a gated feed-forward part, no biases."""
+
+    def __init__(self, parameters: Tensors, heads: int):
+        self.p, self.heads = parameters, heads
+
+    def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+        p = self.p
+        x = p["shared.weight"][tokens] + p["encoder.embed_positions.weight"]
+        x = x + p["encoder.embed_segments.weight"][0]
+        # What ended a sequence before tokens of it, which have targets, were hidden.
+        real = (tokens != 0) | (targets >= 0)
+        padding = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 0
+        padding[:, 0] = False
+        padding = padding[:, None, None]
+        layer = 0
+        while "encoder.block.%d.layer.0.layer_norm.weight" % layer in p:
+            x = self._block(x, "encoder.block.%d.layer." % layer, padding)
+            layer += 1
+        y = self._norm(x, "encoder.final_layer_norm")
+        return cross_entropy(y @ p["lm_head.weight"].T, targets)
+
+    def _block(self, x, prefix, padding):
+        attend, feed = prefix + "0.SelfAttention.", prefix + "1.DenseReluDense."
+        y = self._norm(x, prefix + "0.layer_norm")
+        q, k, v = (
+            (y @ self.p[attend + part + ".weight"].T).reshape(*y.shape[:2], self.heads, -1)
+            for part in "qkv"
+        )
+        x = x + attention(q, k, v, padding) @ self.p[attend + "o.weight"].T
+        y = self._norm(x, prefix + "1.layer_norm")
+        gate, up = (y @ self.p[feed + name + ".weight"].T for name in ("wi_0", "wi_1"))
+        return x + (gelu(gate) * up) @ self.p[feed + "wo.weight"].T
+
+    def _norm(self, x, name):
+        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6)
+        return x * self.p[name + ".weight"]
+
+
+def phi_shapes(layers: int, hidden: int, ffn: int, vocabulary: int, norms: int) -> Shapes:
+    """Names and shapes of phi-1.5's checkpoint, and of two norms where there are."""
+
+    def linear(name, outs, ins):
+        return [(name + ".weight", (outs, ins)), (name + ".bias", (outs,))]
+
+    def norm(name):
+        return [(name + ".weight", (hidden,)), (name + ".bias", (hidden,))]
+
+    shapes: Shapes = [("transformer.embd.wte.weight", (vocabulary, hidden))]
+    for layer in range(layers):
+        prefix = "transformer.h.%d." % layer
+        for name in ["ln"] if norms == 1 else ["ln_attn", "ln_mlp"]:
+            shapes += norm(prefix + name)
+        shapes += linear(prefix + "mixer.Wqkv", 3 * hidden, hidden)
+        shapes += linear(prefix + "mixer.out_proj", hidden, hidden)
+        shapes += linear(prefix + "mlp.fc1", ffn, hidden)
+        shapes += linear(prefix + "mlp.fc2", hidden, ffn)
+    return shapes + norm("lm_head.ln") + linear("lm_head.linear", vocabulary, hidden)
+
+
+def t5_encoder_shapes(
+    layers: int, hidden: int, inner: int, ffn: int, sequence: int, vocabulary: int
+) -> Shapes:
+    """Names and shapes of T5EncoderModel, with our embeddings and head; `inner` is
+    the width of all heads."""
+    shapes: Shapes = [
+        ("shared.weight", (vocabulary, hidden)),
+        ("encoder.embed_positions.weight", (sequence, hidden)),
+        ("encoder.embed_segments.weight", (2, hidden)),
+    ]
+    for layer in range(layers):
+        shapes += [
+            ("encoder.block.%d.layer.%s.weight" % (layer, name), shape)
+            for name, shape in [
+                ("0.layer_norm", (hidden,)),
+                ("0.SelfAttention.q", (inner, hidden)),
+                ("0.SelfAttention.k", (inner, hidden)),
+                ("0.SelfAttention.v", (inner, hidden)),
+                ("0.SelfAttention.o", (hidden, inner)),
+                ("1.layer_norm", (hidden,)),
+                ("1.DenseReluDense.wi_0", (ffn, hidden)),
+                ("1.DenseReluDense.wi_1", (ffn, hidden)),
+                ("1.DenseReluDense.wo", (hidden, ffn)),
+            ]
+        ]
+    return shapes + [
+        ("encoder.final_layer_norm.weight", (hidden,)),
+        ("lm_head.weight", (vocabulary, hidden)),
+    ]
