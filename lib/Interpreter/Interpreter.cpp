@@ -77,10 +77,8 @@ static LogicalResult checkType(func::FuncOp function, StringRef what,
          << " to be a tensor of static shape, found " << type;
 }
 
-/// Checks that the mesh has the axes that a value's type names and that their
-/// parts make up the whole.
-static LogicalResult checkEncoding(Operation *op, Type type,
-                                   const Ranks &ranks) {
+LogicalResult mlir::optimus::checkEncoding(Operation *op, Type type,
+                                           const Ranks &ranks) {
   ccl::LocalAttr local = ccl::getLocal(type);
   if (!local)
     return success();

@@ -15,9 +15,9 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/Philox.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/Interpreter.h"
 
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -37,8 +37,10 @@ public:
 
   StatusOr<Tensor> collect(unsigned argument) {
     std::string name = getArgumentName(function, argument);
-    auto type =
-        dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+    RankedTensorType type = getType(argument);
+    // Arenas, and what a device program only writes.
+    if (!type && exec::isDeviceProgram(function))
+      return Tensor();
     if (!type || !type.hasStaticShape())
       return invalidArgument("argument '" + name +
                              "' is not a tensor of static shape");
@@ -69,6 +71,12 @@ public:
   }
 
 private:
+  RankedTensorType getType(unsigned argument) {
+    if (exec::isDeviceProgram(function))
+      return exec::getInputType(function, argument);
+    return dyn_cast<RankedTensorType>(function.getArgument(argument).getType());
+  }
+
   /// An array of the argument's shape, or of its shape in checkpoints.
   StatusOr<Tensor> read(const std::string &path, unsigned argument,
                         ArrayRef<int64_t> shape) {
@@ -82,8 +90,7 @@ private:
                              toString(shape) + ", found " +
                              toString(file.getShape()));
     OPTRT_ASSIGN_OR_RETURN(Tensor tensor, file.read());
-    Type type = function.getArgument(argument).getType();
-    if (getElementTypeOrSelf(type).isInteger())
+    if (getType(argument).getElementType().isInteger())
       for (double x : tensor.elements)
         if (!(std::abs(x) < 0x1p31) || x != std::trunc(x))
           return invalidArgument("'" + path +

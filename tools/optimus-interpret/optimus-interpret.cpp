@@ -1,4 +1,4 @@
-//===- optimus-interpret.cpp - Executes programs in f64 ---------*- C++ -*-===//
+//===- optimus-interpret.cpp - Executes programs ----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -11,10 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Against.h"
 #include "Arguments.h"
 #include "Npy.h"
 
 #include "optimus/InitOptimus.h"
+#include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/GradientCheck.h"
 #include "optimus/Interpreter/InterpretableOpInterface.h"
 #include "optimus/Interpreter/Interpreter.h"
@@ -26,6 +28,7 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/PathUse.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -34,6 +37,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -73,6 +78,11 @@ static cl::opt<std::string> compareWith(
     "compare-with", cl::value_desc("name"), cl::cat(category),
     cl::desc("Fail unless this function gives the same results for the same "
              "arguments, up to the order of sums in f64"));
+static cl::opt<std::string>
+    against("against", cl::value_desc("program.mlir"), cl::cat(category),
+            cl::desc("Fail unless the function of this name in another "
+                     "program gives the same results for the same arguments, "
+                     "up to what rounding to f32 does"));
 static cl::opt<bool>
     gradientCheck("gradcheck", cl::cat(category),
                   cl::desc("Compare the gradients of @grad (or @grad_step) "
@@ -84,17 +94,27 @@ static cl::opt<std::string>
                cl::desc("How many elements of a parameter to check (default: "
                         "1000)"));
 
-static std::string getResultPath(func::FuncOp function, unsigned result) {
+static std::string getResultPath(StringRef name) {
   SmallString<128> path{StringRef(outputs)};
-  llvm::sys::path::append(path, getResultName(function, result) + ".npy");
+  llvm::sys::path::append(path, name + ".npy");
   return path.str().str();
+}
+
+static SmallVector<std::string> getResultNames(func::FuncOp function) {
+  if (exec::isDeviceProgram(function))
+    return exec::getResultNames(function);
+  SmallVector<std::string> names;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    names.push_back(getResultName(function, i));
+  return names;
 }
 
 /// Says before any work whether results can be written, each to a file of its
 /// own that is no input.
 static Status checkFiles(func::FuncOp function,
                          const ArgumentSources &sources) {
-  std::vector<PathUse> from{{"the program", inputPath}}, to;
+  std::vector<PathUse> from{{"the program", inputPath}, {"--against", against}},
+      to;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     from.push_back({"--inputs", findArgumentFile(function, i, sources)});
   if (outputs.empty())
@@ -102,14 +122,13 @@ static Status checkFiles(func::FuncOp function,
   if (llvm::sys::fs::exists(outputs) && !llvm::sys::fs::is_directory(outputs))
     return invalidArgument("--outputs: expected a folder, but '" + outputs +
                            "' is none");
-  for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    std::string name = getResultName(function, i);
+  for (StringRef name : getResultNames(function)) {
     // A name may come from the program; files of others are none of its
     // business.
-    if (StringRef(name).find_first_of(StringRef("/\0", 2)) != StringRef::npos)
-      return invalidArgument("--outputs: the result '" + name +
+    if (name.find_first_of(StringRef("/\0", 2)) != StringRef::npos)
+      return invalidArgument("--outputs: the result '" + name.str() +
                              "' has a name that no file can have");
-    to.push_back({"--outputs", getResultPath(function, i)});
+    to.push_back({"--outputs", getResultPath(name)});
     if (llvm::sys::fs::is_directory(outputs))
       OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(to.back().path));
   }
@@ -143,27 +162,24 @@ static void print(StringRef name, const Tensor &tensor) {
 }
 
 /// Prints and writes the results as the options ask.
-static Status report(func::FuncOp function, ArrayRef<Tensor> results) {
+static Status report(ArrayRef<NamedTensor> results) {
   if (!outputs.empty())
     if (std::error_code error = llvm::sys::fs::create_directories(outputs))
       return invalidArgument("--outputs: cannot make the folder '" + outputs +
                              "': " + error.message());
-  for (auto [index, result] : llvm::enumerate(results)) {
-    if (result.shape.empty() || printResults)
-      print(getResultName(function, index), result);
-    if (outputs.empty())
-      continue;
-    bool integers =
-        getElementTypeOrSelf(function.getResultTypes()[index]).isInteger();
-    OPTRT_RETURN_IF_ERROR(
-        writeNpy(getResultPath(function, index), result, integers));
+  for (const NamedTensor &result : results) {
+    if (result.tensor.shape.empty() || printResults)
+      print(result.name, result.tensor);
+    if (!outputs.empty())
+      OPTRT_RETURN_IF_ERROR(writeNpy(getResultPath(result.name), result.tensor,
+                                     result.isInteger));
   }
   return optimus_support::okStatus();
 }
 
 /// Compares results with those of another function.
 static int compare(func::FuncOp function, func::FuncOp reference,
-                   ArrayRef<Tensor> arguments, ArrayRef<Tensor> results) {
+                   ArrayRef<Tensor> arguments, ArrayRef<NamedTensor> results) {
   FailureOr<SmallVector<Tensor>> expected = interpret(reference, arguments);
   if (failed(expected))
     return 1;
@@ -171,16 +187,18 @@ static int compare(func::FuncOp function, func::FuncOp reference,
     return fail("@" + function.getName() + " has " + Twine(results.size()) +
                 " results, @" + reference.getName() + " has " +
                 Twine(expected->size()));
-  for (auto [index, pair] :
-       llvm::enumerate(llvm::zip_equal(results, *expected))) {
-    auto &[found, wanted] = pair;
-    std::string name = getResultName(function, index);
+  for (auto [result, wanted] : llvm::zip_equal(results, *expected)) {
+    const auto &[name, found, isInteger] = result;
     if (found.shape != wanted.shape)
       return fail("result " + name + " has another shape in @" +
                   reference.getName());
     // Sums of up to 10^4 terms in another order, cancelling to a thousandth.
     double distance = getDistance(found, wanted);
     double scale = getMagnitude(wanted);
+    if (!std::isfinite(scale))
+      return fail("result " + name + " of @" + reference.getName() +
+                  " is not finite, so nothing can be compared; give other "
+                  "arguments");
     llvm::outs() << name << ": "
                  << llvm::format("%.1e",
                                  scale > 0 ? distance / scale : distance)
@@ -271,6 +289,27 @@ static StatusOr<func::FuncOp> getFunction(ModuleOp module, StringRef flag,
           .str());
 }
 
+/// Whether a function can be executed on this machine.
+static LogicalResult checkMemoryOf(func::FuncOp function) {
+  return exec::isDeviceProgram(function) ? exec::checkDeviceMemory(function)
+                                         : checkMemory(function);
+}
+
+static FailureOr<std::vector<NamedTensor>>
+interpretAny(func::FuncOp function, ArrayRef<Tensor> arguments) {
+  if (exec::isDeviceProgram(function))
+    return exec::interpretDeviceProgram(function, arguments);
+  FailureOr<SmallVector<Tensor>> tensors = interpret(function, arguments);
+  if (failed(tensors))
+    return failure();
+  std::vector<NamedTensor> results;
+  for (auto [index, tensor] : llvm::enumerate(*tensors))
+    results.push_back(
+        {getResultName(function, index), std::move(tensor),
+         getElementTypeOrSelf(function.getResultTypes()[index]).isInteger()});
+  return results;
+}
+
 static int run(ModuleOp module, const ArgumentSources &sources) {
   if (gradientCheck)
     return checkGradientsOf(module, sources);
@@ -284,20 +323,28 @@ static int run(ModuleOp module, const ArgumentSources &sources) {
     if (!found.ok())
       return fail(found.status());
     reference = *found;
+    if (exec::isDeviceProgram(reference) || exec::isDeviceProgram(*function))
+      return fail("--compare-with: expected functions on tensors, found "
+                  "commands; compare these --against a program");
   }
   if (Status status = checkFiles(*function, sources); !status.ok())
     return fail(status);
-  if (failed(checkMemory(*function)) ||
+  if (failed(checkMemoryOf(*function)) ||
       (reference && failed(checkMemory(reference))))
     return kBadInput;
   auto arguments = collectArguments(*function, sources);
   if (!arguments.ok())
     return fail(arguments.status());
-  FailureOr<SmallVector<Tensor>> results = interpret(*function, *arguments);
+  if (!against.empty())
+    roundToTypes(*function, *arguments);
+  FailureOr<std::vector<NamedTensor>> results =
+      interpretAny(*function, *arguments);
   if (failed(results))
     return kBadInput;
-  if (Status status = report(*function, *results); !status.ok())
+  if (Status status = report(*results); !status.ok())
     return fail(status);
+  if (!against.empty())
+    return compareAgainst(against, *function, *arguments, *results);
   return reference ? compare(*function, reference, *arguments, *results)
                    : kDone;
 }
@@ -310,6 +357,7 @@ static int interpretProgram() {
   DialectRegistry registry;
   registerAllDialects(registry);
   registerInterpreterModels(registry);
+  exec::registerDeviceInterpreterModels(registry);
   MLIRContext context(registry, chooseThreading());
   context.printOpOnDiagnostic(false);
 
@@ -333,7 +381,8 @@ int main(int argc, char **argv) {
     std::optional<int> code =
         parseCommandLine(argc, argv,
                          {.name = "optimus-interpret",
-                          .summary = "executes optimus and ccl programs in f64",
+                          .summary = "executes optimus and ccl programs in "
+                                     "f64, and device programs",
                           .input = "PROGRAM.mlir",
                           .needsInput = false,
                           .isOurs = isOurs});

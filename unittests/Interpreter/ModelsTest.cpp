@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Interpreter/DeviceInterfaces.h"
+#include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/InterpretableOpInterface.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,4 +40,22 @@ TEST(InterpreterModels, EveryOperationHasOne) {
     ++numFound;
   }
   EXPECT_GT(numFound, 30);
+}
+
+// Nor does a device program run that has a command without one.
+TEST(InterpreterModels, EveryCommandHasOne) {
+  DialectRegistry registry;
+  registry.insert<exec::ExecDialect>();
+  exec::registerDeviceInterpreterModels(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  int numFound = 0;
+  for (RegisteredOperationName name : context.getRegisteredOperations()) {
+    if (!name.hasInterface<exec::CommandOpInterface>())
+      continue;
+    EXPECT_TRUE(name.hasInterface<exec::InterpretableCommandOpInterface>())
+        << name.getStringRef().str() << " cannot be interpreted";
+    ++numFound;
+  }
+  EXPECT_EQ(numFound, 8);
 }

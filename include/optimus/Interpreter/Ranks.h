@@ -14,6 +14,7 @@
 #include "optimus-support/Shard.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -84,6 +85,10 @@ private:
   optimus_support::Mesh mesh;
   llvm::DenseMap<Value, SmallVector<Tensor>> values;
 };
+
+/// Checks that the mesh has the axes that a value's type names and that their
+/// parts make up the whole. Errors go to `op`.
+LogicalResult checkEncoding(Operation *op, Type type, const Ranks &ranks);
 
 } // namespace mlir::optimus
 

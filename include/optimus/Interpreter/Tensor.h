@@ -13,6 +13,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace mlir::optimus {
@@ -44,6 +45,13 @@ struct Tensor {
 
   double &operator[](int64_t index) { return elements[index]; }
   double operator[](int64_t index) const { return elements[index]; }
+};
+
+/// A result of a program.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+  bool isInteger;
 };
 
 /// The largest magnitude of an element; 0 for none, infinity for a NaN.
