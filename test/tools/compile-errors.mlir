@@ -29,7 +29,9 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // OUTPUT: error: give the model library a name with -o FILE
 
 // RUN: not optimus-compile %s --mcpu=abacus -o %t.so 2>&1 | FileCheck %s --check-prefix=CPU
-// CPU: error: --mcpu: unknown processor 'abacus'
+// CPU: error: --mcpu: unknown processor 'abacus' for {{.*}}; known are native, {{[a-z0-9-]+}}, {{[a-z0-9-]+}},
+// RUN: not optimus-compile %s --mcpu=natvie -o %t.so 2>&1 | FileCheck %s --check-prefix=NEAR
+// NEAR: error: --mcpu: unknown processor 'natvie' for {{.*}}; did you mean 'native'?; known are native,
 // RUN: not optimus-compile %s --optimizer=adam -o %t.so 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
 // OPTIMIZER: error: --optimizer: unknown optimizer 'adam'; known are adamw, lamb, sgd
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE

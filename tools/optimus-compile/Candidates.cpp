@@ -105,6 +105,7 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
     if (failed(passes.run(*copy))) {
       if (candidate.problem.empty())
         candidate.problem = ("phase '" + phase.name + "' failed").str();
+      candidate.isFault = !phase.checksInput;
       return;
     }
     if (phase.name == "place")
@@ -203,6 +204,13 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
                   optimus_support::isStandardOutput(options.output)
                       ? llvm::errs()
                       : llvm::outs());
+  // Even where another layout is possible: this one might be the better one.
+  for (const Candidate &candidate : candidates)
+    if (candidate.isFault)
+      return fail("--mesh " + candidate.mesh.toString() + " --strategy " +
+                      candidate.strategy + " --recompute " +
+                      candidate.recompute + ": " + candidate.problem,
+                  kOurFault);
   if (!chosen)
     return fail(options.memoryBudget
                     ? "no layout fits the memory budget; give more ranks, a "

@@ -26,6 +26,8 @@ struct Candidate {
   std::string recompute = "none";
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
+  /// Whether that is a fault of ours: a phase takes what others of ours make.
+  bool isFault = false;
   double stepMs = 0, exposedMs = 0;
   /// Sent by all ranks, as the manifest counts it.
   int64_t commBytes = 0;

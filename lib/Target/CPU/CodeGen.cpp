@@ -9,6 +9,7 @@
 #include "optimus/Target/CPU/CodeGen.h"
 
 #include "optimus-support/InputFile.h"
+#include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -87,10 +88,15 @@ llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {
   }
   std::unique_ptr<llvm::MCSubtargetInfo> known(
       (*target)->createMCSubtargetInfo(getTriple(), "", ""));
-  if (!known->isCPUStringValid(result.cpu))
-    return makeError("unknown processor '{0}' for {1}; --mcpu takes 'native' "
-                     "or a name that 'llc --mcpu=help' lists",
-                     name, getTriple().getArchName());
+  if (!known->isCPUStringValid(result.cpu)) {
+    std::vector<std::string> names{"native"};
+    for (const auto &processor : known->getAllProcessorDescriptions())
+      names.push_back(processor.Key);
+    return makeError("unknown processor '{0}' for {1}{2}; known are {3}", name,
+                     getTriple().getArchName(),
+                     optimus_support::didYouMean(name.str(), names),
+                     llvm::join(names, ", "));
+  }
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
       (*target)->createMCSubtargetInfo(getTriple(), result.cpu,
                                        result.features));
