@@ -87,6 +87,7 @@ private:
   void tell(Neighbour &to, MessageType type, std::string_view payload);
   void tellAll(MessageType type, std::string_view payload);
   void send(Neighbour &to);
+  void partFromAll(std::chrono::milliseconds atMost);
   void receiveFrom(Neighbour &from);
   void understand(Neighbour &from, uint32_t type, std::string_view payload);
   void readNews(Neighbour &from, std::string_view payload);

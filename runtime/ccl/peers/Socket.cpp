@@ -139,6 +139,8 @@ std::ptrdiff_t receiveSome(const Socket &from, void *data, std::size_t size) {
   }
 }
 
+void endSending(const Socket &to) { shutdown(to.get(), SHUT_WR); }
+
 bool sendAll(const Socket &to, std::string_view text, Deadline deadline) {
   while (!text.empty()) {
     std::ptrdiff_t sent = sendSome(to, text.data(), text.size());
