@@ -78,8 +78,11 @@ PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
     rank.lastHeard = Clock::now();
   for (std::size_t rank = 0; rank != sockets.size(); ++rank)
     if (sockets[rank].isOpen())
-      neighbours.push_back({static_cast<int>(rank), std::move(sockets[rank]),
-                            {}, {}, std::vector<uint64_t>(ranks.size())});
+      neighbours.push_back({static_cast<int>(rank),
+                            std::move(sockets[rank]),
+                            {},
+                            {},
+                            std::vector<uint64_t>(ranks.size())});
 }
 
 Status PeerMonitor::start() {
@@ -328,8 +331,8 @@ void PeerMonitor::judge() {
     if (ranks[rank].activity.waits())
       reports[rank].activity.waitedSeconds += age(rank);
   }
-  std::optional<Stall> stall = findStall(reports, options.mesh, options.names,
-                                         options.timeoutSeconds);
+  std::optional<Stall> stall =
+      findStall(reports, options.mesh, options.names, options.timeoutSeconds);
   if (!stall)
     return;
   // Of whom nothing is heard, its neighbours will say so.
@@ -383,8 +386,8 @@ void PeerMonitor::work() {
   while (!stopping.load()) {
     std::vector<pollfd> watched;
     for (const Neighbour &one : neighbours)
-      watched.push_back({ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN,
-                         0});
+      watched.push_back(
+          {ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN, 0});
     // Short enough that the end of the process does not wait for it.
     constexpr int kMilliseconds = 20;
     poll(watched.data(), watched.size(), kMilliseconds);
@@ -405,8 +408,8 @@ void PeerMonitor::work() {
       tellNews();
       nextNews = after(interval / kTellings);
     }
-    bool died = goneAt != Clock::time_point() &&
-                Clock::now() - goneAt >= kSettling;
+    bool died =
+        goneAt != Clock::time_point() && Clock::now() - goneAt >= kSettling;
     if (beats || died)
       judge();
   }

@@ -76,8 +76,8 @@ private:
   struct Neighbour {
     int rank;
     Socket socket;
-    std::string in;  ///< received and not understood yet
-    std::string out; ///< under `sending`: said and not sent yet
+    std::string in;              ///< received and not understood yet
+    std::string out;             ///< under `sending`: said and not sent yet
     std::vector<uint64_t> known; ///< what it knows of each rank
   };
 
