@@ -56,8 +56,8 @@ Status run(World &world, int64_t rows, int64_t columns, double joined) {
   auto seconds = [&] {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  OPTRT_RETURN_IF_ERROR(world.layOut(
-      optimus_support::Mesh({{"row", rows}, {"col", columns}})));
+  OPTRT_RETURN_IF_ERROR(
+      world.layOut(optimus_support::Mesh({{"row", rows}, {"col", columns}})));
   double laidOut = seconds();
   OPTRT_RETURN_IF_ERROR(world.control->watch({kTimeoutSeconds, endProcess}));
   if (world.control->isRoot())
@@ -75,8 +75,8 @@ int main(int argc, char **argv) {
   if (argc != 5 || std::strcmp(argv[1], "--backend") != 0 ||
       std::strcmp(argv[3], "--mesh") != 0 ||
       std::sscanf(argv[4], "%ldx%ld", &rows, &columns) != 2)
-    return fail(invalidArgument(
-        "expected --backend mpi|tcp --mesh ROWSxCOLUMNS, found other arguments"));
+    return fail(invalidArgument("expected --backend mpi|tcp --mesh "
+                                "ROWSxCOLUMNS, found other arguments"));
   Clock::time_point start = Clock::now();
   StatusOr<World> world = join(argv[2]);
   if (!world.ok())

@@ -191,8 +191,8 @@ def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     results = finish(jobs)
     assert [code for code, _, _ in results] == [1, 1, -signal.SIGKILL, 1]
     said = "".join(errors for _, _, errors in results)
-    place = r"error: rank 2 \(process %d on .*\) died; it " % jobs[2].pid
-    assert re.search(place, said), said
+    place = "; rank 2 ran as process %d on " % jobs[2].pid
+    assert re.search("error: rank 2 died; it .*" + place, said), said
     assert said.count("optimus-run: error:") == 1, said
 
 

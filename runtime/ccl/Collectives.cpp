@@ -46,12 +46,11 @@ Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
       other.desc.outer == own.desc.outer && other.desc.inner == own.desc.inner)
     return okStatus();
   auto describe = [&](const StartedCollective &one) {
-    return concat("rank ", one.rank, " runs ", control.nameOf(one.rank, one.id),
-                  ", ", collectiveName(one.desc.kind), " from or to ",
-                  one.desc.root, " of ", one.desc.outer, "x", one.desc.inner,
-                  " of ",
-                  optimus_support::toString(
-                      optimus_support::ElementType(one.desc.type)));
+    return concat(
+        "rank ", one.rank, " runs ", control.nameOf(one.rank, one.id), ", ",
+        collectiveName(one.desc.kind), " from or to ", one.desc.root, " of ",
+        one.desc.outer, "x", one.desc.inner, " of ",
+        optimus_support::toString(optimus_support::ElementType(one.desc.type)));
   };
   return internal(
       concat("ranks disagree: ", describe(own), " where ", describe(other)));

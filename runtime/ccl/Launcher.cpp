@@ -44,36 +44,98 @@ using Finds = Launcher::Finds;
 // Where one sets another's variables too, the one that says more comes first:
 // mpirun and torchrun are started by srun, which never is by them.
 constexpr KnownLauncher kLaunchers[] = {
-    {"--rank", {"OPTIMUS_RANK"}, {"OPTIMUS_RANKS"}, "OPTIMUS_RANK",
-     nullptr, nullptr, {}, Meets::Nowhere, Finds::Tcp, true},
-    {"mpirun", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_SIZE"},
-     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE"}, Meets::OnThisHost,
-     Finds::Mpi, true},
-    {"torchrun", {"TORCHELASTIC_RUN_ID", "RANK"}, {"WORLD_SIZE"}, "RANK",
-     "LOCAL_RANK", nullptr, {"TORCHELASTIC_RUN_ID"}, Meets::AtAddress,
+    {"--rank",
+     {"OPTIMUS_RANK"},
+     {"OPTIMUS_RANKS"},
+     "OPTIMUS_RANK",
+     nullptr,
+     nullptr,
+     {},
+     Meets::Nowhere,
+     Finds::Tcp,
+     true},
+    {"mpirun",
+     {"OMPI_COMM_WORLD_SIZE"},
+     {"OMPI_COMM_WORLD_SIZE"},
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     {"PMIX_NAMESPACE"},
+     Meets::OnThisHost,
+     Finds::Mpi,
+     true},
+    {"torchrun",
+     {"TORCHELASTIC_RUN_ID", "RANK"},
+     {"WORLD_SIZE"},
+     "RANK",
+     "LOCAL_RANK",
+     nullptr,
+     {"TORCHELASTIC_RUN_ID"},
+     Meets::AtAddress,
      Finds::Tcp},
-    {"MVAPICH2's mpirun", {"MV2_COMM_WORLD_RANK"}, {"MV2_COMM_WORLD_SIZE"},
-     "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", nullptr, {},
-     Meets::Nowhere, Finds::Mpi},
-    {"an mpiexec of MPICH or Intel MPI", {"PMI_RANK", "MPI_LOCALRANKID"},
-     {"PMI_SIZE"}, "PMI_RANK", "MPI_LOCALRANKID", nullptr, {}, Meets::OverPmi,
+    {"MVAPICH2's mpirun",
+     {"MV2_COMM_WORLD_RANK"},
+     {"MV2_COMM_WORLD_SIZE"},
+     "MV2_COMM_WORLD_RANK",
+     "MV2_COMM_WORLD_LOCAL_RANK",
+     nullptr,
+     {},
+     Meets::Nowhere,
      Finds::Mpi},
-    {"srun", {"SLURM_STEP_ID", "PMIX_RANK"},
-     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_LOCALID",
-     nullptr, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, Meets::OnFirstNode,
+    {"an mpiexec of MPICH or Intel MPI",
+     {"PMI_RANK", "MPI_LOCALRANKID"},
+     {"PMI_SIZE"},
+     "PMI_RANK",
+     "MPI_LOCALRANKID",
+     nullptr,
+     {},
+     Meets::OverPmi,
      Finds::Mpi},
-    {"srun", {"SLURM_STEP_ID", "SLURM_PROCID"},
-     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_LOCALID",
-     nullptr, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, Meets::OnFirstNode,
+    {"srun",
+     {"SLURM_STEP_ID", "PMIX_RANK"},
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_PROCID",
+     "SLURM_LOCALID",
+     nullptr,
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     Meets::OnFirstNode,
+     Finds::Mpi},
+    {"srun",
+     {"SLURM_STEP_ID", "SLURM_PROCID"},
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_PROCID",
+     "SLURM_LOCALID",
+     nullptr,
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     Meets::OnFirstNode,
      Finds::PerhapsMpi},
-    {"an mpiexec of MPICH or Intel MPI", {"PMI_RANK", "PMI_SIZE"},
-     {"PMI_SIZE"}, "PMI_RANK", nullptr, nullptr, {}, Meets::Nowhere,
+    {"an mpiexec of MPICH or Intel MPI",
+     {"PMI_RANK", "PMI_SIZE"},
+     {"PMI_SIZE"},
+     "PMI_RANK",
+     nullptr,
+     nullptr,
+     {},
+     Meets::Nowhere,
      Finds::Mpi},
-    {"torchrun", {"RANK", "WORLD_SIZE"}, {"WORLD_SIZE"}, "RANK", "LOCAL_RANK",
-     nullptr, {}, Meets::AtAddress, Finds::Tcp},
-    {"a launcher that speaks PMIx", {"PMIX_RANK"}, {}, "PMIX_RANK", nullptr,
-     nullptr, {"PMIX_NAMESPACE"}, Meets::Nowhere, Finds::Mpi},
+    {"torchrun",
+     {"RANK", "WORLD_SIZE"},
+     {"WORLD_SIZE"},
+     "RANK",
+     "LOCAL_RANK",
+     nullptr,
+     {},
+     Meets::AtAddress,
+     Finds::Tcp},
+    {"a launcher that speaks PMIx",
+     {"PMIX_RANK"},
+     {},
+     "PMIX_RANK",
+     nullptr,
+     nullptr,
+     {"PMIX_NAMESPACE"},
+     Meets::Nowhere,
+     Finds::Mpi},
 };
 
 /// Ports that Linux gives to nobody by itself, and how many a job looks at.
@@ -115,8 +177,8 @@ public:
     launcher.isCertain = known.isCertain;
     for (const char *part : known.job)
       if (part && variables(part))
-        launcher.job += concat(launcher.job.empty() ? "" : ".",
-                               variables(part));
+        launcher.job +=
+            concat(launcher.job.empty() ? "" : ".", variables(part));
     bool makesSense = launcher.rank && (!known.sizes[0] || launcher.size) &&
                       (!launcher.size || *launcher.rank < *launcher.size);
     if (!makesSense && !known.isCertain)
@@ -158,8 +220,7 @@ private:
     case Meets::AtAddress: {
       std::optional<int> port = number("MASTER_PORT");
       std::string host = text("MASTER_ADDR");
-      if (host.empty() || !port || *port == 0 ||
-          *port > 65535 - kPortsOfAJob)
+      if (host.empty() || !port || *port == 0 || *port > 65535 - kPortsOfAJob)
         return std::nullopt;
       // torchrun may listen there itself.
       bool isTaken = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -220,9 +281,9 @@ std::string firstHostOf(const std::string &nodeList) {
 
 StatusOr<MeetingPoint> parseMeetingPoint(const std::string &text) {
   std::size_t colon = text.rfind(':');
-  std::optional<int> port =
-      colon == std::string::npos ? std::nullopt
-                                 : numberIn(text.c_str() + colon + 1);
+  std::optional<int> port = colon == std::string::npos
+                                ? std::nullopt
+                                : numberIn(text.c_str() + colon + 1);
   if (!port || *port == 0 || *port > 65535 || colon == 0)
     return invalidArgument(concat(
         "--rendezvous (OPTIMUS_RENDEZVOUS) is `", text,
@@ -240,14 +301,14 @@ StatusOr<Launcher> findLauncher(const Variables &variables) {
       continue;
     if (!found->rank || !found->size || *found->rank >= *found->size)
       if (known.isCertain)
-        return invalidArgument(concat(
-            "the variables ", known.sizes[0], " (`",
-            finder.text(known.sizes[0]), "`) and ", known.rank, " (`",
-            finder.text(known.rank), "`) say that ", known.name,
-            " started this process, but not as which of how many; ",
-            std::strcmp(known.name, "--rank") == 0
-                ? "give --ranks N and --rank R from 0 to N - 1"
-                : "start it with mpirun, or unset them"));
+        return invalidArgument(
+            concat("the variables ", known.sizes[0], " (`",
+                   finder.text(known.sizes[0]), "`) and ", known.rank, " (`",
+                   finder.text(known.rank), "`) say that ", known.name,
+                   " started this process, but not as which of how many; ",
+                   std::strcmp(known.name, "--rank") == 0
+                       ? "give --ranks N and --rank R from 0 to N - 1"
+                       : "start it with mpirun, or unset them"));
     launcher = *std::move(found);
     break;
   }
@@ -285,9 +346,9 @@ StatusOr<std::string> chooseBackend(const Launcher &launcher,
     if (launcher.finds == Finds::Tcp && !launcher.isAlone())
       return invalidArgument(
           concat("--backend mpi needs processes that an MPI's launcher "
-                 "started, but ", launcher.toString(),
-                 "; use --backend tcp, or `mpirun -n ", count,
-                 " optimus-run ...`"));
+                 "started, but ",
+                 launcher.toString(), "; use --backend tcp, or `mpirun -n ",
+                 count, " optimus-run ...`"));
     return asked;
   }
   if (asked.empty() && launcher.finds == Finds::Mpi &&
@@ -299,16 +360,21 @@ StatusOr<std::string> chooseBackend(const Launcher &launcher,
         launcher.name.empty() ? "--backend tcp was asked for"
                               : launcher.toString(),
         ", and nothing says which of how many this one is: use torchrun, srun "
-        "or `mpirun -n ", count, " optimus-run ...`, or start each with ",
-        meeting, ", --rank R and --ranks N"));
+        "or `mpirun -n ",
+        count, " optimus-run ...`, or start each with ", meeting,
+        ", --rank R and --ranks N"));
   if (!launcher.meetingPoint && !launcher.pmiSocket && !launcher.isAlone())
     return invalidArgument(concat(
-        launcher.toString(), ", and nothing says where they meet: each would "
-        "do the whole job by itself; give all of them ", meeting,
-        launcher.finds == Finds::Tcp ? "" :
-        concat(", use `mpirun -n ", count, " optimus-run ...`"),
-        launcher.isCertain ? "" :
-        ", or --backend local for ranks as threads of this one process"));
+        launcher.toString(),
+        ", and nothing says where they meet: each would "
+        "do the whole job by itself; give all of them ",
+        meeting,
+        launcher.finds == Finds::Tcp
+            ? ""
+            : concat(", use `mpirun -n ", count, " optimus-run ...`"),
+        launcher.isCertain
+            ? ""
+            : ", or --backend local for ranks as threads of this one process"));
   return std::string("tcp");
 }
 

@@ -47,10 +47,10 @@ public:
   std::optional<Stall> run() const {
     for (int rank = 0; rank != size(); ++rank)
       if (ranks[rank].gone)
-        return Stall{rank, concat(called(rank), " died", lastWord(rank))};
+        return Stall{rank, concat("rank ", rank, " died", lastWord(rank))};
     for (int rank = 0; rank != size(); ++rank)
       if (ranks[rank].silentSeconds > timeout)
-        return Stall{rank, concat(called(rank), " was not heard of for ",
+        return Stall{rank, concat("rank ", rank, " was not heard of for ",
                                   seconds(ranks[rank].silentSeconds),
                                   ": its process is stopped or its host is "
                                   "out of reach",
@@ -64,13 +64,6 @@ public:
 
 private:
   int size() const { return static_cast<int>(ranks.size()); }
-
-  /// "rank 3 (process 17 on node4)".
-  std::string called(int rank) const {
-    const std::string &place = ranks[rank].place;
-    return concat("rank ", rank, place.empty() ? "" : " (", place,
-                  place.empty() ? "" : ")");
-  }
 
   static std::string seconds(double value) {
     char text[32];
@@ -141,7 +134,7 @@ private:
       const ActivitySnapshot &at = ranks[culprit].activity;
       if (!at.waits() || at.waitingAxis < 0)
         return Stall{culprit,
-                     concat(called(culprit), " stalled ",
+                     concat("rank ", culprit, " stalled ",
                             at.command.number == CommandId::kNone
                                 ? std::string("before its first command")
                                 : concat("in ", names(culprit, at.command)),
@@ -164,7 +157,11 @@ std::optional<Stall> findStall(std::span<const RankReport> ranks,
                                const optimus_support::Mesh &mesh,
                                const CommandNames &names,
                                double timeoutSeconds) {
-  return Search(ranks, mesh, names, timeoutSeconds).run();
+  std::optional<Stall> stall = Search(ranks, mesh, names, timeoutSeconds).run();
+  if (stall && !ranks[stall->rank].place.empty())
+    stall->message +=
+        concat("; rank ", stall->rank, " ran as ", ranks[stall->rank].place);
+  return stall;
 }
 
 } // namespace optrt

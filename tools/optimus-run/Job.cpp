@@ -23,7 +23,8 @@ StatusOr<Launcher> findLauncherOf(const JobOptions &options) {
   const std::string ranks = options.ranks ? concat(*options.ranks) : "";
   return findLauncher([&](std::string_view name) -> const char * {
     for (const auto &[variable, given] :
-         {std::pair("OPTIMUS_RANK", &rank), {"OPTIMUS_RANKS", &ranks},
+         {std::pair("OPTIMUS_RANK", &rank),
+          {"OPTIMUS_RANKS", &ranks},
           {"OPTIMUS_RENDEZVOUS", &options.rendezvous}})
       if (name == variable && !given->empty())
         return given->c_str();
@@ -34,7 +35,8 @@ StatusOr<Launcher> findLauncherOf(const JobOptions &options) {
 /// What MPI found is what the launcher started.
 static Status checkSize(const World &world, const Launcher &launcher) {
   int size = world.control->size(), rank = world.control->firstRank();
-  if (launcher.size ? *launcher.size == size : launcher.rank.value_or(0) == rank)
+  if (launcher.size ? *launcher.size == size
+                    : launcher.rank.value_or(0) == rank)
     return okStatus();
   return invalidArgument(concat(
       launcher.toString(),

@@ -48,10 +48,10 @@ int runCommand(const CommandLine &line, World &world) {
 
 /// Joins the job, and runs a command in it.
 int runJob(const CommandLine &line, const Launcher &launcher) {
-  const RankOptions &ranks = line.subcommand == Subcommand::Eval ? line.eval.ranks
-                             : line.subcommand == Subcommand::Bench
-                                 ? line.bench.ranks
-                                 : line.train.ranks;
+  const RankOptions &ranks =
+      line.subcommand == Subcommand::Eval    ? line.eval.ranks
+      : line.subcommand == Subcommand::Bench ? line.bench.ranks
+                                             : line.train.ranks;
   bool speaks = true;
   StatusOr<World> created =
       joinJob(line.job, launcher, ranks.timeoutSeconds, speaks);
@@ -136,8 +136,7 @@ std::string optimus_run::describeRanks(const World &world,
                 threads == 1 ? " thread each" : " threads each");
 }
 
-void optimus_run::warnOfSlowSteps(const World &world,
-                                         const Session &session) {
+void optimus_run::warnOfSlowSteps(const World &world, const Session &session) {
   if (!world.control->isRoot())
     return;
   std::string sentence = session.oversubscription();

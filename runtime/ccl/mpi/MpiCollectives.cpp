@@ -29,8 +29,8 @@ public:
     OPTIMUS_MPI_CHECK(MPI_Comm_rank, comm, &members.index);
     OPTRT_ASSIGN_OR_RETURN(int here, ranksOfThisHost(comm));
     const char *choice = std::getenv("OPTIMUS_MPI_BROADCAST");
-    members.chainBroadcast = choice ? std::strcmp(choice, "chain") == 0
-                                    : here < members.size;
+    members.chainBroadcast =
+        choice ? std::strcmp(choice, "chain") == 0 : here < members.size;
     return created;
   }
   ~MpiCommunicator() override {

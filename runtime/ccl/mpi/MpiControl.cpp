@@ -80,8 +80,8 @@ public:
     StatusOr<PeerSockets> sockets =
         listener->connect(firstRank(), overlayPeers(firstRank(), size()),
                           allGather(listener->address()));
-    OPTRT_RETURN_IF_ERROR(agree(
-        sockets.status().withAdvice("--timeout 0 does without that")));
+    OPTRT_RETURN_IF_ERROR(
+        agree(sockets.status().withAdvice("--timeout 0 does without that")));
     std::vector<std::string> places = allGather(ownPlace());
     monitor = std::make_unique<PeerMonitor>(
         std::move(sockets).value(),
@@ -115,9 +115,8 @@ private:
       total += lengths[r];
     }
     std::string text(total, '\0');
-    OPTIMUS_MPI_CHECK(MPI_Allgatherv, own.data(), length, MPI_CHAR,
-                      text.data(), lengths.data(), offsets.data(), MPI_CHAR,
-                      MPI_COMM_WORLD);
+    OPTIMUS_MPI_CHECK(MPI_Allgatherv, own.data(), length, MPI_CHAR, text.data(),
+                      lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD);
     std::vector<std::string> all;
     for (int r = 0; r != process->size; ++r)
       all.push_back(text.substr(offsets[r], lengths[r]));

@@ -117,13 +117,15 @@ Status Operation::begin(const Members &newMembers, int newTag,
   return beginReduction();
 }
 
-/// Places of the segments of a pipeline, which take turns in a buffer of so many
-/// elements.
+/// Places of the segments of a pipeline, which take turns in a buffer of so
+/// many elements.
 std::function<std::byte *(int64_t)>
 Operation::placesInRing(std::vector<std::byte> &buffer, int64_t elements,
                         int64_t segmentLength) const {
   return [ring = reserve(buffer, bytes(elements)),
-          length = bytes(segmentLength)](int64_t k) { return ring + k % Pipeline::kWindow * length; };
+          length = bytes(segmentLength)](int64_t k) {
+    return ring + k % Pipeline::kWindow * length;
+  };
 }
 
 Status Operation::beginBroadcast() {

@@ -62,8 +62,7 @@ StatusOr<std::shared_ptr<MpiProcess>> MpiProcess::start() {
   int provided = 0, size = 0, rank = 0;
   OPTIMUS_MPI_CHECK(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_SERIALIZED,
                     &provided);
-  OPTIMUS_MPI_CHECK(MPI_Comm_set_errhandler, MPI_COMM_WORLD,
-                    MPI_ERRORS_RETURN);
+  OPTIMUS_MPI_CHECK(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   OPTIMUS_MPI_CHECK(MPI_Comm_size, MPI_COMM_WORLD, &size);
   OPTIMUS_MPI_CHECK(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
   OPTRT_ASSIGN_OR_RETURN(int here, ranksOfThisHost(MPI_COMM_WORLD));
@@ -77,9 +76,7 @@ MpiProcess::MpiProcess(std::string notice, int size, int rank,
       ranksOnThisHost(ranksOnThisHost),
       engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {}
 
-MpiProcess::~MpiProcess() {
-  warnOfMpi("MPI_Finalize", MPI_Finalize());
-}
+MpiProcess::~MpiProcess() { warnOfMpi("MPI_Finalize", MPI_Finalize()); }
 
 } // namespace optrt
 

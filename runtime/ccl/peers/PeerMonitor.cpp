@@ -49,6 +49,9 @@ constexpr std::chrono::milliseconds kTerminationGrace(500);
 /// How long the ranks that do not speak leave mpirun alone, which ends all when
 /// it sees one end.
 constexpr std::chrono::milliseconds kTimeToSpeak(100);
+/// Until neighbours have heard what is said last: where nothing is printed, and
+/// where that waits for it.
+constexpr std::chrono::milliseconds kTimeToPart(1000), kTimeToBeHeard(50);
 
 constexpr double kLongestInterval = 0.5;
 
@@ -57,7 +60,7 @@ constexpr int kTellings = 5;
 
 /// How long a death is not judged: others may have died with it, and all must
 /// choose the same rank to speak.
-constexpr std::chrono::milliseconds kSettling(50);
+constexpr std::chrono::milliseconds kSettling(30);
 
 /// Far more than any message has: a longer one is not of a peer.
 constexpr uint32_t kMostPayload = 1 << 16;
@@ -75,8 +78,11 @@ PeerMonitor::PeerMonitor(PeerSockets sockets, Options options)
     rank.lastHeard = Clock::now();
   for (std::size_t rank = 0; rank != sockets.size(); ++rank)
     if (sockets[rank].isOpen())
-      neighbours.push_back({static_cast<int>(rank), std::move(sockets[rank]),
-                            {}, {}, std::vector<uint64_t>(ranks.size())});
+      neighbours.push_back({static_cast<int>(rank),
+                            std::move(sockets[rank]),
+                            {},
+                            {},
+                            std::vector<uint64_t>(ranks.size())});
 }
 
 Status PeerMonitor::start() {
@@ -101,6 +107,7 @@ PeerMonitor::~PeerMonitor() {
   if (thread.joinable())
     thread.join();
   tellAll(Goodbye, std::to_string(options.rank));
+  partFromAll(kTimeToPart);
   struct sigaction now {};
   if (sigaction(SIGTERM, nullptr, &now) == 0 &&
       now.sa_handler == noteTermination)
@@ -117,6 +124,8 @@ void PeerMonitor::endOthers() {
   // The rank that speaks is the one that needs no more words.
   tellAll(Verdict, concat(options.rank, ' ', options.rank, " rank ",
                           options.rank, " ended the job"));
+  // The monitor's thread reads on meanwhile, as in partFromAll().
+  std::this_thread::sleep_for(kTimeToBeHeard);
 }
 
 void PeerMonitor::tell(Neighbour &to, MessageType type,
@@ -142,6 +151,37 @@ void PeerMonitor::send(Neighbour &to) {
     if (sent <= 0)
       return;
     to.out.erase(0, sent);
+  }
+}
+
+/// A connection that is closed while something lies unread is reset, and what
+/// was said last and is not on its way yet is lost. So all is read, and nothing
+/// said, until the others have closed theirs.
+void PeerMonitor::partFromAll(std::chrono::milliseconds atMost) {
+  const Clock::time_point latest = Clock::now() + atMost;
+  bool isAlone = false;
+  while (!isAlone && Clock::now() < latest) {
+    isAlone = true;
+    std::vector<pollfd> watched;
+    for (Neighbour &one : neighbours) {
+      std::lock_guard lock(sending);
+      send(one);
+      if (one.out.empty())
+        endSending(one.socket);
+      watched.push_back({one.socket.get(), POLLIN, 0});
+      isAlone = isAlone && !one.socket.isOpen();
+    }
+    constexpr int kMilliseconds = 10;
+    poll(watched.data(), watched.size(), kMilliseconds);
+    for (std::size_t i = 0; i != neighbours.size(); ++i) {
+      char buffer[1 << 12];
+      std::ptrdiff_t got = watched[i].revents ? 1 : 0;
+      while (got > 0)
+        got = receiveSome(neighbours[i].socket, buffer, sizeof(buffer));
+      std::lock_guard lock(sending);
+      if (got < 0)
+        neighbours[i].socket.close();
+    }
   }
 }
 
@@ -291,8 +331,8 @@ void PeerMonitor::judge() {
     if (ranks[rank].activity.waits())
       reports[rank].activity.waitedSeconds += age(rank);
   }
-  std::optional<Stall> stall = findStall(reports, options.mesh, options.names,
-                                         options.timeoutSeconds);
+  std::optional<Stall> stall =
+      findStall(reports, options.mesh, options.names, options.timeoutSeconds);
   if (!stall)
     return;
   // Of whom nothing is heard, its neighbours will say so.
@@ -319,8 +359,10 @@ void PeerMonitor::end(int culprit, int speaker, const std::string &message) {
     return;
   tellAll(Verdict, concat(culprit, ' ', speaker, ' ', message));
   bool speaks = speaker == options.rank && culprit != options.rank;
+  const Clock::time_point mayLeave = Clock::now() + kTimeToSpeak;
+  partFromAll(speaks ? kTimeToBeHeard : kTimeToSpeak);
   if (!speaks)
-    std::this_thread::sleep_for(kTimeToSpeak);
+    std::this_thread::sleep_until(mayLeave);
   options.onStall(unavailable(message), speaks);
 }
 
@@ -344,8 +386,8 @@ void PeerMonitor::work() {
   while (!stopping.load()) {
     std::vector<pollfd> watched;
     for (const Neighbour &one : neighbours)
-      watched.push_back({ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN,
-                         0});
+      watched.push_back(
+          {ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN, 0});
     // Short enough that the end of the process does not wait for it.
     constexpr int kMilliseconds = 20;
     poll(watched.data(), watched.size(), kMilliseconds);
@@ -366,8 +408,8 @@ void PeerMonitor::work() {
       tellNews();
       nextNews = after(interval / kTellings);
     }
-    bool died = goneAt != Clock::time_point() &&
-                Clock::now() - goneAt >= kSettling;
+    bool died =
+        goneAt != Clock::time_point() && Clock::now() - goneAt >= kSettling;
     if (beats || died)
       judge();
   }

@@ -76,8 +76,8 @@ private:
   struct Neighbour {
     int rank;
     Socket socket;
-    std::string in;  ///< received and not understood yet
-    std::string out; ///< under `sending`: said and not sent yet
+    std::string in;              ///< received and not understood yet
+    std::string out;             ///< under `sending`: said and not sent yet
     std::vector<uint64_t> known; ///< what it knows of each rank
   };
 
@@ -87,6 +87,7 @@ private:
   void tell(Neighbour &to, MessageType type, std::string_view payload);
   void tellAll(MessageType type, std::string_view payload);
   void send(Neighbour &to);
+  void partFromAll(std::chrono::milliseconds atMost);
   void receiveFrom(Neighbour &from);
   void understand(Neighbour &from, uint32_t type, std::string_view payload);
   void readNews(Neighbour &from, std::string_view payload);

@@ -60,8 +60,8 @@ static void sendAtOnce(const Socket &socket) {
 }
 
 StatusOr<Socket> listenOn(int port) {
-  Socket listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                           0));
+  Socket listener(
+      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -110,8 +110,8 @@ Socket connectTo(const std::string &address, int port, Deadline deadline) {
 }
 
 Socket acceptFrom(const Socket &listener) {
-  Socket peer(accept4(listener.get(), nullptr, nullptr,
-                      SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Socket peer(
+      accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (peer.isOpen())
     sendAtOnce(peer);
   return peer;
@@ -138,6 +138,8 @@ std::ptrdiff_t receiveSome(const Socket &from, void *data, std::size_t size) {
       return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
   }
 }
+
+void endSending(const Socket &to) { shutdown(to.get(), SHUT_WR); }
 
 bool sendAll(const Socket &to, std::string_view text, Deadline deadline) {
   while (!text.empty()) {

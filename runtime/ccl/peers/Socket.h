@@ -75,6 +75,9 @@ std::string receiveText(const Socket &from, std::size_t size,
 std::ptrdiff_t sendSome(const Socket &to, const void *data, std::size_t size);
 std::ptrdiff_t receiveSome(const Socket &from, void *data, std::size_t size);
 
+/// Says the end of what is sent; the other end can still be heard.
+void endSending(const Socket &to);
+
 /// The IPv4 addresses of a host, by its name or written out; none if nobody
 /// knows it.
 std::vector<std::string> addressesOf(const std::string &host);

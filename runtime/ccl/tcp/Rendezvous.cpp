@@ -95,7 +95,9 @@ std::string listOf(const std::vector<int> &ranks) {
   constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t i = 0; i != std::min(ranks.size(), kMost); ++i)
-    text += concat(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ",
+    text += concat(i == 0                  ? ""
+                   : i + 1 == ranks.size() ? " and "
+                                           : ", ",
                    ranks[i]);
   return ranks.size() > kMost
              ? concat(text, " and ", ranks.size() - kMost, " more")
@@ -186,8 +188,7 @@ private:
       if (watched[0].revents)
         for (Socket guest = acceptFrom(listener); guest.isOpen();
              guest = acceptFrom(listener))
-          pending.push_back(
-              {std::move(guest), deadlineIn(kAnswerSeconds), {}});
+          pending.push_back({std::move(guest), deadlineIn(kAnswerSeconds), {}});
       if (Clock::now() > deadline) {
         std::vector<int> ranks = missing();
         return unavailable(concat(
@@ -205,8 +206,8 @@ private:
   Status receiveFrom(Pending &from) {
     char buffer[4096];
     std::ptrdiff_t got = 1;
-    while (got > 0 && (got = receiveSome(from.socket, buffer,
-                                         sizeof(buffer))) > 0)
+    while (got > 0 &&
+           (got = receiveSome(from.socket, buffer, sizeof(buffer))) > 0)
       from.text.append(buffer, got);
     if (got < 0 || Clock::now() > from.deadline ||
         from.text.compare(0, kMagic.size(),
@@ -242,10 +243,10 @@ private:
           who, " runs ", greeting.version, ", and rank 0 (", cards[0].place,
           ") ", job.version, "; start the same program on all hosts"));
     if (greeting.size != job.size)
-      return invalidArgument(
-          concat(who, " was started as one of ", greeting.size,
-                 " ranks, and rank 0 (", cards[0].place, ") as one of ",
-                 job.size, "; give all the same number"));
+      return invalidArgument(concat(who, " was started as one of ",
+                                    greeting.size, " ranks, and rank 0 (",
+                                    cards[0].place, ") as one of ", job.size,
+                                    "; give all the same number"));
     if (greeting.rank < 0 || greeting.rank >= job.size)
       return invalidArgument(concat(who, " is not from 0 to ", job.size - 1));
     const Card &other = cards[greeting.rank];
@@ -306,8 +307,8 @@ public:
     return unavailable(concat(
         "rank ", job.rank, " (", own.place, ") did not find rank 0 at ",
         point.host, ":", point.port,
-        point.numPorts == 1 ? "" : concat(" to ", point.port +
-                                                      point.numPorts - 1),
+        point.numPorts == 1 ? ""
+                            : concat(" to ", point.port + point.numPorts - 1),
         " within ", seconds(job.timeoutSeconds), ": ", lastTrouble,
         "; start rank 0 there, and let the others reach it over TCP "
         "(--timeout waits longer)"));
@@ -336,13 +337,12 @@ private:
 
   /// As long as rank 0 waits for the others; it knows how long that is.
   StatusOr<std::vector<Card>> hear(const Socket &host) {
-    std::optional<std::string> message =
-        receiveMessage(host, deadlineIn(0));
+    std::optional<std::string> message = receiveMessage(host, deadlineIn(0));
     if (!message)
-      return unavailable(concat(
-          "rank 0 at ", job.meetingPoint.host, ":", job.meetingPoint.port,
-          " ended before all ranks had come; rank ", job.rank, " (", own.place,
-          ") waited for it"));
+      return unavailable(concat("rank 0 at ", job.meetingPoint.host, ":",
+                                job.meetingPoint.port,
+                                " ended before all ranks had come; rank ",
+                                job.rank, " (", own.place, ") waited for it"));
     const std::string &text = *message;
     std::size_t line = text.find('\n');
     Status status = ControlPlane::decode(text.substr(0, line));

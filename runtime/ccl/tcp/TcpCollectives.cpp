@@ -142,10 +142,10 @@ public:
   void abort() override { engine.abort(); }
 
 private:
-  static StatusOr<TcpMembers>
-  connect(PeerListener &listener, int rank,
-          const std::vector<std::string> &addresses,
-          const optimus_support::Mesh &mesh, const Axes &axes) {
+  static StatusOr<TcpMembers> connect(PeerListener &listener, int rank,
+                                      const std::vector<std::string> &addresses,
+                                      const optimus_support::Mesh &mesh,
+                                      const Axes &axes) {
     TcpMembers members;
     members.index = static_cast<int>(mesh.combinedIndex(rank, axes));
     members.ranks.resize(mesh.combinedSize(axes));

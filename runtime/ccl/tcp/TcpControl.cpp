@@ -87,10 +87,10 @@ public:
   Status layOut(const optimus_support::Mesh &newMesh) override {
     Status fits;
     if (newMesh.numRanks() != size())
-      fits = invalidArgument(concat(
-          "the library is compiled for a mesh of ", newMesh.toString(), " = ",
-          newMesh.numRanks(), " ranks, but ", job.startedBy, " started ",
-          size(), "; start ", newMesh.numRanks()));
+      fits = invalidArgument(
+          concat("the library is compiled for a mesh of ", newMesh.toString(),
+                 " = ", newMesh.numRanks(), " ranks, but ", job.startedBy,
+                 " started ", size(), "; start ", newMesh.numRanks()));
     OPTRT_RETURN_IF_ERROR(agree(fits));
     mesh = newMesh;
     std::unique_ptr<RankActivity> former = std::move(ownActivity);
@@ -199,9 +199,8 @@ private:
       return okStatus();
     StatusOr<PeerListener> opened = PeerListener::open();
     OPTRT_RETURN_IF_ERROR(agree(opened.status()));
-    StatusOr<PeerSockets> sockets =
-        opened->connect(job.rank, overlayPeers(job.rank, size()),
-                        allGather(opened->address()));
+    StatusOr<PeerSockets> sockets = opened->connect(
+        job.rank, overlayPeers(job.rank, size()), allGather(opened->address()));
     OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
     std::vector<std::string> places;
     for (const Card &card : cards)
@@ -274,8 +273,8 @@ private:
 
 } // namespace
 
-StatusOr<std::unique_ptr<ControlPlane>> createTcpControl(TcpJob job,
-                                                         bool &isSaidElsewhere) {
+StatusOr<std::unique_ptr<ControlPlane>>
+createTcpControl(TcpJob job, bool &isSaidElsewhere) {
   auto control = std::make_unique<TcpControl>(std::move(job));
   OPTRT_RETURN_IF_ERROR(control->join(isSaidElsewhere));
   return std::unique_ptr<ControlPlane>(std::move(control));

@@ -24,11 +24,11 @@ Status TcpEngine::start() {
     return okStatus();
   wakes = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wakes.isOpen())
-    return unavailable(concat("cannot make an eventfd: ",
-                              std::strerror(errno)));
+    return unavailable(
+        concat("cannot make an eventfd: ", std::strerror(errno)));
   OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that moves data over TCP",
-                          [this] { work(); }));
+      thread,
+      startThread("the thread that moves data over TCP", [this] { work(); }));
   return okStatus();
 }
 
@@ -133,8 +133,8 @@ void TcpEngine::work() {
     }
     poll(watched.data(), watched.size(), -1);
     uint64_t count;
-    if (watched[0].revents)
-      [[maybe_unused]] ssize_t got = read(wakes.get(), &count, sizeof(count));
+    if (watched[0].revents) [[maybe_unused]]
+      ssize_t got = read(wakes.get(), &count, sizeof(count));
   }
 }
 

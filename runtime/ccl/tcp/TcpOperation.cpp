@@ -112,8 +112,8 @@ void TcpOperation::begin(const TcpMembers &newMembers, uint64_t sequence,
   desc = newDesc;
   src = static_cast<const std::byte *>(newSrc);
   dst = static_cast<std::byte *>(newDst);
-  elementBytes = optimus_support::elementBytes(
-      optimus_support::ElementType(desc.type));
+  elementBytes =
+      optimus_support::elementBytes(optimus_support::ElementType(desc.type));
   header = {sequence, 0, started};
   streams.resize(n);
   exchangesLeft = 0;
@@ -259,8 +259,9 @@ void TcpOperation::handOn() {
   // All that was sent has arrived, so that a source in place may be written.
   const std::byte *own = reduced.data();
   if (isBroadcast)
-    own = (isRoot ? isDense(desc.src_ld) ? src : packed.data() : wholeResult()) +
-          bytes(mine.begin);
+    own =
+        (isRoot ? isDense(desc.src_ld) ? src : packed.data() : wholeResult()) +
+        bytes(mine.begin);
   auto wants = [&](int member) {
     return isBroadcast ? member != desc.root : wantsResult(member);
   };

@@ -32,7 +32,8 @@ struct Backend {
   World (*create)();
 };
 
-template <typename T> T valueOrDie(StatusOr<T> found) {
+template <typename T>
+T valueOrDie(StatusOr<T> found) {
   if (!found.ok()) {
     std::fprintf(stderr, "%s\n", found.status().message().c_str());
     std::exit(1);

@@ -38,25 +38,23 @@ std::string backend(const Environment &environment,
   return chosen.ok() ? *chosen : chosen.status().message();
 }
 
-const Environment kOpenMpi = {{"OMPI_COMM_WORLD_SIZE", "4"},
-                              {"OMPI_COMM_WORLD_RANK", "3"},
-                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                              {"PMIX_NAMESPACE", "77.1"},
-                              {"PMIX_RANK", "3"}};
+const Environment kOpenMpi = {
+    {"OMPI_COMM_WORLD_SIZE", "4"},       {"OMPI_COMM_WORLD_RANK", "3"},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+    {"PMIX_NAMESPACE", "77.1"},          {"PMIX_RANK", "3"}};
 const Environment kHydra = {
     {"PMI_SIZE", "3"}, {"PMI_RANK", "1"}, {"MPI_LOCALRANKID", "1"}};
-const Environment kSlurm = {{"SLURM_STEP_ID", "0"},
-                            {"SLURM_JOB_ID", "17"},
-                            {"SLURM_NTASKS", "4"},
-                            {"SLURM_PROCID", "1"},
-                            {"SLURM_LOCALID", "0"},
-                            {"SLURM_STEP_NODELIST", "node[03,05-07]"}};
-const Environment kTorchrun = {
-    {"WORLD_SIZE", "8"},          {"RANK", "5"},
-    {"LOCAL_RANK", "1"},          {"MASTER_ADDR", "node1"},
-    {"MASTER_PORT", "29500"},     {"TORCHELASTIC_RUN_ID", "none"},
-    {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+const Environment kSlurm = {
+    {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "17"},
+    {"SLURM_NTASKS", "4"},  {"SLURM_PROCID", "1"},
+    {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "node[03,05-07]"}};
+const Environment kTorchrun = {{"WORLD_SIZE", "8"},
+                               {"RANK", "5"},
+                               {"LOCAL_RANK", "1"},
+                               {"MASTER_ADDR", "node1"},
+                               {"MASTER_PORT", "29500"},
+                               {"TORCHELASTIC_RUN_ID", "none"},
+                               {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 const Environment kPmix = {{"PMIX_RANK", "1"},
                            {"PMIX_NAMESPACE", "job"},
                            {"PMIX_SERVER_URI41", "job.0;tcp4://127.0.0.1:1"}};
@@ -122,11 +120,17 @@ TEST(Launcher, EachSaysWhichOfHowMany) {
            {with(kSlurm, kOpenMpi), "mpirun", 4, 3, 1},
            {kHydra, "an mpiexec of MPICH or Intel MPI", 3, 1, 1},
            {without(kHydra, "MPI_LOCALRANKID"),
-            "an mpiexec of MPICH or Intel MPI", 3, 1, {}},
+            "an mpiexec of MPICH or Intel MPI",
+            3,
+            1,
+            {}},
            // Hydra starts its proxies as a step of Slurm's.
            {with(kSlurm, kHydra), "an mpiexec of MPICH or Intel MPI", 3, 1, 1},
            {{{"MV2_COMM_WORLD_SIZE", "2"}, {"MV2_COMM_WORLD_RANK", "1"}},
-            "MVAPICH2's mpirun", 2, 1, {}},
+            "MVAPICH2's mpirun",
+            2,
+            1,
+            {}},
            {kSlurm, "srun", 4, 1, 0},
            {with(kSlurm, {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}), "srun", 4, 1,
             0},
@@ -186,13 +190,13 @@ TEST(Launcher, SaysWhereRanksMeet) {
 }
 
 TEST(Launcher, ReadsListsOfNodes) {
-  for (const auto &[list, first] :
-       std::map<std::string, std::string>{{"node1", "node1"},
-                                          {"node1,node2", "node1"},
-                                          {"node[001-004,007],gpu1", "node001"},
-                                          {"node[7,9]", "node7"},
-                                          {"rack[2-3]n[01-16].x,a", "rack2n01.x"},
-                                          {"broken[1-2", "broken1"}})
+  for (const auto &[list, first] : std::map<std::string, std::string>{
+           {"node1", "node1"},
+           {"node1,node2", "node1"},
+           {"node[001-004,007],gpu1", "node001"},
+           {"node[7,9]", "node7"},
+           {"rack[2-3]n[01-16].x,a", "rack2n01.x"},
+           {"broken[1-2", "broken1"}})
     EXPECT_EQ(firstHostOf(list), first) << list;
 }
 
@@ -256,8 +260,8 @@ TEST(Launcher, VariablesThatMakeNoSenseAreRefused) {
            with(kByHand, {{"OPTIMUS_RANK", "3"}})})
     EXPECT_THAT(find(wrong).status().message(),
                 HasSubstr("not as which of how many"));
-  for (const char *point : {"node1", ":17", "node1:", "node1:0", "node1:70000",
-                            "node1:1x"})
+  for (const char *point :
+       {"node1", ":17", "node1:", "node1:0", "node1:70000", "node1:1x"})
     EXPECT_THAT(backend(with(kByHand, {{"OPTIMUS_RENDEZVOUS", point}})),
                 HasSubstr("expected HOST:PORT"))
         << point;

@@ -41,6 +41,9 @@ protected:
     }
   }
 
+  // As the other ranks do; the monitor waits for it.
+  void TearDown() override { far.clear(); }
+
   void watch() {
     PeerMonitor::Options options;
     options.rank = kRank;
@@ -69,7 +72,7 @@ protected:
   }
 
   static constexpr int kRank = 1, kSize = 3;
-  static constexpr uint32_t kVerdict = 3;
+  static constexpr uint32_t kGoodbye = 1, kVerdict = 3;
   RankActivity activity;
   PeerSockets near, far;
   std::promise<End> ended;
@@ -92,6 +95,28 @@ TEST_F(PeerMonitorTest, WhoIsChosenSpeaks) {
   End end = waitForEnd();
   EXPECT_TRUE(end.speaks);
   EXPECT_EQ(end.status.message(), "rank 0 died\nin its third collective");
+}
+
+TEST_F(PeerMonitorTest, WhoLeavesHearsTheOthersToTheEnd) {
+  watch();
+  std::thread leaves([&] { monitor.reset(); });
+  // It says that it leaves, and no more. A connection that it closed now, with
+  // something unread, might be reset before that was on its way.
+  std::string said;
+  char buffer[4096];
+  ssize_t got;
+  while ((got = read(far[0].get(), buffer, sizeof(buffer))) > 0)
+    said.append(buffer, got);
+  EXPECT_EQ(got, 0);
+  const uint32_t goodbye[] = {kGoodbye, 1};
+  std::string expected(reinterpret_cast<const char *>(goodbye),
+                       sizeof(goodbye));
+  expected += std::to_string(kRank);
+  ASSERT_GE(said.size(), expected.size());
+  EXPECT_EQ(said.substr(said.size() - expected.size()), expected);
+  EXPECT_EQ(::send(far[0].get(), buffer, 1, MSG_NOSIGNAL), 1);
+  far.clear();
+  leaves.join();
 }
 
 TEST_F(PeerMonitorTest, TheLowestThatLivesSpeaks) {

@@ -55,12 +55,12 @@ TEST(Pmi, TheFirstRankSaysWhereItIs) {
   std::vector<std::string> asked;
   std::thread serves([&, &far = proxy] {
     // As MPICH 4.0's mpiexec does.
-    asked = answer(far,
-                   {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
-                    "cmd=my_kvsname kvsname=kvs_17_0_5_host",
-                    "cmd=put_result rc=0 msg=success", "cmd=barrier_out",
-                    "cmd=get_result rc=0 msg=success value=10.0.0.1,10.1.0.1",
-                    "cmd=finalize_ack"});
+    asked =
+        answer(far, {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+                     "cmd=my_kvsname kvsname=kvs_17_0_5_host",
+                     "cmd=put_result rc=0 msg=success", "cmd=barrier_out",
+                     "cmd=get_result rc=0 msg=success value=10.0.0.1,10.1.0.1",
+                     "cmd=finalize_ack"});
   });
   StatusOr<PmiAnswer> found =
       askPmi(std::move(client), 0, "10.0.0.1,10.1.0.1", deadlineIn(20));
@@ -114,10 +114,9 @@ TEST(Pmi, SomethingElseIsRefused) {
 TEST(Pmi, AProxyThatIsGoneIsNamed) {
   auto [proxy, client] = connection();
   proxy.close();
-  EXPECT_THAT(askPmi(std::move(client), 1, "here", deadlineIn(20))
-                  .status()
-                  .message(),
-              HasSubstr("answered ``"));
+  EXPECT_THAT(
+      askPmi(std::move(client), 1, "here", deadlineIn(20)).status().message(),
+      HasSubstr("answered ``"));
 }
 
 } // namespace

@@ -55,7 +55,8 @@ protected:
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i != jobs.size(); ++i)
       threads.emplace_back([&, i] {
-        outcomes[i].cards = meet(jobs[i], cardOf(i), outcomes[i].isSaidElsewhere);
+        outcomes[i].cards =
+            meet(jobs[i], cardOf(i), outcomes[i].isSaidElsewhere);
       });
     for (std::thread &thread : threads)
       thread.join();

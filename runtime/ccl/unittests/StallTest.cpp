@@ -99,6 +99,9 @@ TEST_F(StallTest, ARankThatDiedNamesWhoWaits) {
   ranks[2].activity.command = {};
   EXPECT_THAT(find()->message,
               HasSubstr("rank 2 died; it had begun no command"));
+  ranks[2].place = "process 17 on node4";
+  EXPECT_THAT(find()->message,
+              HasSubstr("; rank 2 ran as process 17 on node4"));
 }
 
 TEST_F(StallTest, SilenceIsNotedAfterTheTimeout) {

@@ -35,9 +35,9 @@ struct MeetingPoint {
 /// This process's place among those that were started with it, as environment
 /// variables tell it.
 struct Launcher {
-  std::string name; ///< for messages: "srun"; empty: nobody is known
-  std::optional<int> size;      ///< how many it started, where it says so
-  std::optional<int> rank;      ///< this one's number
+  std::string name;        ///< for messages: "srun"; empty: nobody is known
+  std::optional<int> size; ///< how many it started, where it says so
+  std::optional<int> rank; ///< this one's number
   std::optional<int> localRank; ///< its number among those of this host
   /// Tells this job from others that meet at the same place; empty: unknown.
   std::string job;
@@ -50,9 +50,9 @@ struct Launcher {
 
   /// Who finds the other processes.
   enum class Finds {
-    Mpi,       ///< MPI does
-    PerhapsMpi,///< we do; MPI if it was built for this launcher
-    Tcp,       ///< we do, and MPI cannot
+    Mpi,        ///< MPI does
+    PerhapsMpi, ///< we do; MPI if it was built for this launcher
+    Tcp,        ///< we do, and MPI cannot
   } finds = Finds::Tcp;
   /// Whether its variables stand for processes that it started: others' may be
   /// left over from what is around a job.
