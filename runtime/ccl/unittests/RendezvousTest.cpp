@@ -19,6 +19,7 @@
 #include <queue>
 #include <set>
 #include <thread>
+#include <unistd.h>
 
 using namespace optrt;
 using testing::AllOf;
@@ -76,9 +77,10 @@ protected:
     }
   }
 
-  // One that is free now, and that nobody else takes by itself.
+  // One that is free now, and that nobody else takes by itself: other tests of
+  // this moment begin elsewhere.
   const int port = [] {
-    int number = 61440;
+    int number = 61440 + getpid() % 500;
     while (!listenOn(number).ok())
       ++number;
     return number;
