@@ -79,12 +79,13 @@ def run(command, **arguments):
     return result.stdout
 
 
-def build_model(path, **sizes):
-    """Writes the text IR of a GPT-2 with these --layers, --hidden, ..."""
+def build_model(path, tree=ROOT, **sizes):
+    """Writes the text IR of a GPT-2 with these --layers, --hidden, ..., as the
+    builder of a tree does."""
     command = [sys.executable, "-m", "optimus.models", "gpt2", "-o", path]
     for name, value in sizes.items():
         command += [f"--{name}", value]
-    run(command, env=dict(os.environ, PYTHONPATH=str(ROOT / "python")))
+    run(command, env=dict(os.environ, PYTHONPATH=str(tree / "python")))
 
 
 def spread(values, digits=1):
