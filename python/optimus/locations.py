@@ -14,7 +14,7 @@ from typing import Dict, Iterator, List
 
 from optimus.attributes import string_text
 
-WRITERS = ("optimus.ir", __name__)
+WRITERS = ("optimus.ir", "optimus.models.parts", __name__)
 """Modules whose lines are no builder's."""
 
 

@@ -21,7 +21,6 @@ from typing import Any, Dict, Iterable, List, NoReturn, Optional
 from optimus import __version__, output
 from optimus.ir import LossFunction
 from optimus.models import ConfigError, bert, gpt2, llama, phi, t5_encoder
-from optimus.models.checks import check_heads
 
 PROGRAM = "optimus.models"
 
@@ -346,14 +345,10 @@ def _build_phi(options: argparse.Namespace) -> LossFunction:
 
 
 def _build_t5_encoder(options: argparse.Namespace) -> LossFunction:
-    head_dim = options.head_dim
-    if head_dim is None:
-        check_heads(options.hidden, max(options.heads, 1))
-        head_dim = options.hidden // max(options.heads, 1)
     return t5_encoder.build(
         t5_encoder.Config(
             **_common(options),
-            head_dim=head_dim,
+            head_dim=options.head_dim,
             mask_token=options.mask_token,
             pad_token=options.pad_token,
         )

@@ -9,10 +9,9 @@
 element order (BertForMaskedLM): every token sees all of its sequence that is
 not padding. Sequences are of one segment, whose token type is 0."""
 
-import math
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional
 
-from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.ir import ZEROS, Init, LossFunction, Value
 from optimus.models.checks import (
     check_dropout,
     check_extents,
@@ -20,6 +19,7 @@ from optimus.models.checks import (
     check_masking,
     check_positive,
 )
+from optimus.models.parts import Dims, begin, biased_linear, layer_norm
 
 KIND = "bert"
 EPSILON = 1e-12
@@ -71,23 +71,14 @@ def build(config: Config) -> LossFunction:
     """The loss of BERT on a batch. Raises ConfigError."""
     config.check()
     c = config
-    model = LossFunction(
-        {
-            "kind": KIND,
-            "batch": c.batch,
-            "sequence": c.sequence,
-            "vocabulary": c.vocabulary,
-            "layers": c.layers,
-            "hidden": c.hidden,
-            "heads": c.heads,
-            "ffn": c.ffn_width,
-            "objective": "masked_token",
-            "mask_token": c.mask,
-            "pad_token": c.pad_token,
-        }
+    model, tokens, targets = begin(
+        KIND,
+        c,
+        ffn=c.ffn_width,
+        objective="masked_token",
+        mask_token=c.mask,
+        pad_token=c.pad_token,
     )
-    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
-    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
     lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
     def table(name: str, rows: int, dim: str) -> Value:
@@ -131,44 +122,13 @@ def _head(
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    def vector(part: str, init: Init) -> Value:
-        return model.parameter(name + part, (c.hidden,), ("hidden",), init)
-
-    gain = vector(".weight", ONES)
-    bias = vector(".bias", ZEROS)
-    return model.layer_norm(name, x, gain, bias, EPSILON)
-
-
-Dims = Sequence[Tuple[str, int]]
+    return layer_norm(model, name, x, c.hidden, EPSILON)
 
 
 def _linear(
-    model: LossFunction,
-    c: Config,
-    name: str,
-    x: Value,
-    outs: Dims,
-    ins: Dims,
+    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
 ) -> Value:
-    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
-    out_names, out_shape = zip(*outs)
-    in_names, in_shape = zip(*ins)
-    weight = model.parameter(
-        name + ".weight",
-        out_shape + in_shape,
-        out_names + in_names,
-        Init.normal(c.init_std),
-        hf_shape=(math.prod(out_shape), math.prod(in_shape)),
-    )
-    bias = model.parameter(
-        name + ".bias",
-        out_shape,
-        out_names,
-        ZEROS,
-        hf_shape=(math.prod(out_shape),),
-    )
-    y = model.matmul(name + "_product", x, weight, len(ins), transpose_b=True)
-    return model.add(name, y, bias)
+    return biased_linear(model, name, x, outs, ins, c.init_std)
 
 
 class _Block:

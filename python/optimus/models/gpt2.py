@@ -10,13 +10,14 @@
 import math
 from typing import NamedTuple, Optional
 
-from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.ir import ZEROS, Init, LossFunction, Value
 from optimus.models.checks import (
     check_dropout,
     check_extents,
     check_heads,
     check_positive,
 )
+from optimus.models.parts import begin, layer_norm
 
 KIND = "gpt2"
 EPSILON = 1e-5
@@ -58,18 +59,7 @@ def build(config: Config) -> LossFunction:
     """The loss of GPT-2 on a batch. Raises ConfigError."""
     config.check()
     c = config
-    model = LossFunction(
-        {
-            "kind": KIND,
-            "batch": c.batch,
-            "sequence": c.sequence,
-            "vocabulary": c.vocabulary,
-            "layers": c.layers,
-            "hidden": c.hidden,
-            "heads": c.heads,
-            "ffn": c.ffn_width,
-        }
-    )
+    model, tokens, targets = begin(KIND, c, ffn=c.ffn_width)
     normal = Init.normal(c.init_std)
     wte = model.parameter(
         "wte.weight",
@@ -83,10 +73,6 @@ def build(config: Config) -> LossFunction:
         ("sequence", "hidden"),
         normal,
     )
-    # Inputs are written after all parameters, whenever they are declared.
-    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
-    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
-
     x = model.embedding("embedded", wte, tokens)
     x = model.add("embedded_at", x, wpe)
     x = model.dropout("embedded_dropped", x, c.dropout)
@@ -94,18 +80,9 @@ def build(config: Config) -> LossFunction:
         with model.scope("h.%d" % layer):
             block = _Block(model, c)
             x = block.feed_forward(block.self_attention(x))
-    x = _norm(model, c, "ln_f", x)
+    x = layer_norm(model, "ln_f", x, c.hidden, EPSILON)
     model.head_loss(x, wte, targets, c.chunk)
     return model
-
-
-def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    def vector(part: str, init: Init) -> Value:
-        return model.parameter(name + part, (c.hidden,), ("hidden",), init)
-
-    gain = vector(".weight", ONES)
-    bias = vector(".bias", ZEROS)
-    return model.layer_norm(name, x, gain, bias, EPSILON)
 
 
 class _Block:
@@ -120,7 +97,7 @@ class _Block:
         self._scaled = Init.normal(config.init_std / math.sqrt(2 * config.layers))
 
     def self_attention(self, x: Value) -> Value:
-        y = _norm(self._model, self._config, "ln_1", x)
+        y = self._norm("ln_1", x)
         with self._model.scope("attn"):
             return self._attention(y, x)
 
@@ -132,14 +109,14 @@ class _Block:
             "c_attn.weight",
             (c.hidden, 3) + heads,
             ("hidden", "three", "heads", "head_dim"),
-                self._normal,
+            self._normal,
             hf_shape=(c.hidden, 3 * c.hidden),
         )
         bias = model.parameter(
             "c_attn.bias",
             (3,) + heads,
             ("three", "heads", "head_dim"),
-                ZEROS,
+            ZEROS,
             hf_shape=(3 * c.hidden,),
         )
         y = model.matmul("qkv_product", y, weight)
@@ -149,7 +126,7 @@ class _Block:
             "c_proj.weight",
             heads + (c.hidden,),
             ("heads", "head_dim", "hidden"),
-                self._scaled,
+            self._scaled,
             hf_shape=(c.hidden, c.hidden),
         )
         bias = self._hidden_vector("c_proj.bias")
@@ -157,7 +134,7 @@ class _Block:
         return self._into_residual("out", y, bias, residual)
 
     def feed_forward(self, x: Value) -> Value:
-        y = _norm(self._model, self._config, "ln_2", x)
+        y = self._norm("ln_2", x)
         with self._model.scope("mlp"):
             return self._mlp(y, x)
 
@@ -167,13 +144,13 @@ class _Block:
             "c_fc.weight",
             (c.hidden, c.ffn_width),
             ("hidden", "ffn"),
-                self._normal,
+            self._normal,
         )
         bias = model.parameter(
             "c_fc.bias",
             (c.ffn_width,),
             ("ffn",),
-                ZEROS,
+            ZEROS,
         )
         y = model.matmul("up_product", y, weight)
         y = model.add("up", y, bias)
@@ -182,11 +159,14 @@ class _Block:
             "c_proj.weight",
             (c.ffn_width, c.hidden),
             ("ffn", "hidden"),
-                self._scaled,
+            self._scaled,
         )
         bias = self._hidden_vector("c_proj.bias")
         y = model.matmul("down_product", y, weight)
         return self._into_residual("down", y, bias, residual)
+
+    def _norm(self, name: str, x: Value) -> Value:
+        return layer_norm(self._model, name, x, self._config.hidden, EPSILON)
 
     def _hidden_vector(self, name: str) -> Value:
         shape = (self._config.hidden,)

@@ -12,12 +12,12 @@ feed-forward part; no biases. Published linear weights are [out, in]; they are
 that here too, and the products transpose them, so that no element ever moves.
 """
 
-import math
-from typing import NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
-from optimus.ir import ONES, Init, LossFunction, Value
+from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive
+from optimus.models.parts import Dims, begin, linear, rms_norm
 
 KIND = "llama"
 
@@ -79,30 +79,21 @@ def build(config: Config) -> LossFunction:
     """The loss of Llama on a batch. Raises ConfigError."""
     config.check()
     c = config
-    model = LossFunction(
-        {
-            "kind": KIND,
-            "batch": c.batch,
-            "sequence": c.sequence,
-            "vocabulary": c.vocabulary,
-            "layers": c.layers,
-            "hidden": c.hidden,
-            "heads": c.heads,
-            "kv_heads": c.kv_heads,
-            "ffn": c.ffn,
-            "rope_theta": float(c.rope_theta),
-            "tied": c.tied,
-        }
+    model, tokens, targets = begin(
+        KIND,
+        c,
+        kv_heads=c.kv_heads,
+        ffn=c.ffn,
+        rope_theta=float(c.rope_theta),
+        tied=c.tied,
     )
-    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
-    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
     table = _table(model, c, "model.embed_tokens.weight")
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
             block = _Block(model, c)
             x = block.feed_forward(block.self_attention(x))
-    x = _norm(model, c, "model.norm", x)
+    x = rms_norm(model, "model.norm", x, c.hidden, c.epsilon)
     if not c.tied:
         table = _table(model, c, "lm_head.weight")
     model.head_loss(x, table, targets, c.chunk)
@@ -115,11 +106,6 @@ def _table(model: LossFunction, c: Config, name: str) -> Value:
     return model.parameter(name, shape, dims, Init.normal(c.init_std))
 
 
-def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    gain = model.parameter(name + ".weight", (c.hidden,), ("hidden",), ONES)
-    return model.rms_norm(name, x, gain, c.epsilon)
-
-
 class _Block:
     """One transformer layer, in a scope of its own."""
 
@@ -128,7 +114,7 @@ class _Block:
         self._config = config
 
     def self_attention(self, x: Value) -> Value:
-        y = _norm(self._model, self._config, "input_layernorm", x)
+        y = self._norm("input_layernorm", x)
         with self._model.scope("self_attn"):
             return self._attention(y, x)
 
@@ -148,7 +134,7 @@ class _Block:
         return model.add("sum", y, residual)
 
     def feed_forward(self, x: Value) -> Value:
-        y = _norm(self._model, self._config, "post_attention_layernorm", x)
+        y = self._norm("post_attention_layernorm", x)
         with self._model.scope("mlp"):
             return self._mlp(y, x)
 
@@ -161,24 +147,8 @@ class _Block:
         y = self._linear("down_proj", y, [hidden], [ffn])
         return model.add("sum", y, residual)
 
-    def _linear(
-        self,
-        part: str,
-        x: Value,
-        outs: Sequence[Tuple[str, int]],
-        ins: Sequence[Tuple[str, int]],
-    ) -> Value:
-        """x times the transpose of a weight [outs…, ins…]."""
-        names, shape = zip(*outs, *ins)
-        weight = self._model.parameter(
-            part + ".weight",
-            shape,
-            names,
-            Init.normal(self._config.init_std),
-            hf_shape=(_product(outs), _product(ins)),
-        )
-        return self._model.matmul(part, x, weight, len(ins), transpose_b=True)
+    def _norm(self, name: str, x: Value) -> Value:
+        return rms_norm(self._model, name, x, self._config.hidden, self._config.epsilon)
 
-
-def _product(dims: Sequence[Tuple[str, int]]) -> int:
-    return math.prod(extent for _, extent in dims)
+    def _linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
+        return linear(self._model, name, x, outs, ins, self._config.init_std)

@@ -13,19 +13,23 @@ head only the first channels are rotated. As in GPT-NeoX, the two parts may have
 norm each.
 """
 
-import math
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Tuple
 
-from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive
+from optimus.models.parts import (
+    Dims,
+    begin,
+    biased_linear,
+    layer_norm,
+    product_and_bias,
+    weight,
+)
 
 KIND = "phi"
 EPSILON = 1e-5
 """Of the layer norms, as in the published models."""
-
-Dims = Sequence[Tuple[str, int]]
-
 
 class Config(NamedTuple):
     layers: int
@@ -82,35 +86,23 @@ def build(config: Config) -> LossFunction:
     """The loss of Phi on a batch. Raises ConfigError."""
     config.check()
     c = config
-    model = LossFunction(
-        {
-            "kind": KIND,
-            "batch": c.batch,
-            "sequence": c.sequence,
-            "vocabulary": c.vocabulary,
-            "layers": c.layers,
-            "hidden": c.hidden,
-            "heads": c.heads,
-            "ffn": c.ffn_width,
-            "rotary_dim": c.rotated,
-            "rope_theta": float(c.rope_theta),
-        }
+    model, tokens, targets = begin(
+        KIND,
+        c,
+        ffn=c.ffn_width,
+        rotary_dim=c.rotated,
+        rope_theta=float(c.rope_theta),
     )
-    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
-    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
-    hidden, words = ("hidden", c.hidden), ("vocabulary", c.vocabulary)
-    table = _parameter(
-        model, "transformer.embd.wte.weight", [words, hidden], Init.normal(c.init_std)
-    )
+    hidden, words = [("hidden", c.hidden)], [("vocabulary", c.vocabulary)]
+    table = weight(model, "transformer.embd.wte", words, hidden, c.init_std)
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("transformer.h.%d" % layer):
             x = _block(model, c, x)
     with model.scope("lm_head"):
         x = _norm(model, c, "ln", x)
-        normal = Init.normal(c.init_std)
-        head = _parameter(model, "linear.weight", [words, hidden], normal)
-        bias = _parameter(model, "linear.bias", [words], ZEROS)
+        head = weight(model, "linear", words, hidden, c.init_std)
+        bias = model.parameter("linear.bias", (c.vocabulary,), ("vocabulary",), ZEROS)
         model.head_loss(x, head, targets, c.chunk, bias)
     return model
 
@@ -143,42 +135,16 @@ def _block(model: LossFunction, c: Config, x: Value) -> Value:
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    hidden = [("hidden", c.hidden)]
-    gain = _parameter(model, name + ".weight", hidden, ONES)
-    bias = _parameter(model, name + ".bias", hidden, ZEROS)
-    return model.layer_norm(name, x, gain, bias, EPSILON)
+    return layer_norm(model, name, x, c.hidden, EPSILON)
 
 
 def _linear(
     model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
 ) -> Value:
-    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
-    product, bias = _product(model, c, name, x, outs, ins)
-    return model.add(name, product, bias)
+    return biased_linear(model, name, x, outs, ins, c.init_std)
 
 
 def _product(
     model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
 ) -> Tuple[Value, Value]:
-    """x times the transpose of a weight [outs…, ins…]; and the bias [outs…]."""
-    normal = Init.normal(c.init_std)
-    shape = (_extent(outs), _extent(ins))
-    weight = _parameter(model, name + ".weight", [*outs, *ins], normal, shape)
-    bias = _parameter(model, name + ".bias", outs, ZEROS, shape[:1])
-    product = model.matmul(name + "_product", x, weight, len(ins), transpose_b=True)
-    return product, bias
-
-
-def _parameter(
-    model: LossFunction,
-    name: str,
-    dims: Dims,
-    init: Init,
-    hf_shape: Optional[Sequence[int]] = None,
-) -> Value:
-    names, shape = zip(*dims)
-    return model.parameter(name, shape, names, init, hf_shape=hf_shape)
-
-
-def _extent(dims: Dims) -> int:
-    return math.prod(extent for _, extent in dims)
+    return product_and_bias(model, name, x, outs, ins, c.init_std)

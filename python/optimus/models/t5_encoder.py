@@ -14,31 +14,30 @@ encoder adds an embedding of positions and of the segment to that of the tokens,
 and scores are divided by the root of a head's width.
 """
 
-import math
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional
 
-from optimus.ir import ONES, Init, LossFunction, Value
-from optimus.models import ConfigError
+from optimus.ir import LossFunction, Value
 from optimus.models.checks import (
     check_extents,
+    check_heads,
     check_masking,
     check_positive,
 )
+from optimus.models.parts import Dims, begin, linear, rms_norm, weight
 
 KIND = "t5-encoder"
 EPSILON = 1e-6
 """Of the norms, as in the published models."""
 SEGMENTS = 2
 
-Dims = Sequence[Tuple[str, int]]
-
 
 class Config(NamedTuple):
     layers: int
     hidden: int
     heads: int
-    head_dim: int
-    """Channels of a head; heads * head_dim need not be hidden."""
+    head_dim: Optional[int]
+    """Channels of a head; heads * head_dim need not be hidden. hidden / heads if
+    absent."""
     ffn: int
     """Width of the feed-forward part."""
     sequence: int
@@ -57,12 +56,20 @@ class Config(NamedTuple):
     def mask(self) -> int:
         return self.vocabulary - 1 if self.mask_token is None else self.mask_token
 
+    @property
+    def head_width(self) -> int:
+        return self.hidden // self.heads if self.head_dim is None else self.head_dim
+
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = self._asdict()
         for name in ("init_std", "mask_token", "pad_token"):
             del extents[name]
+        if self.head_dim is None:
+            del extents["head_dim"]
         check_extents(extents)
+        if self.head_dim is None:
+            check_heads(self.hidden, self.heads)
         check_positive({"init_std": self.init_std})
         check_masking(self.mask, self.pad_token, self.vocabulary)
 
@@ -71,28 +78,19 @@ def build(config: Config) -> LossFunction:
     """The loss of the encoder on a batch. Raises ConfigError."""
     config.check()
     c = config
-    model = LossFunction(
-        {
-            "kind": KIND,
-            "batch": c.batch,
-            "sequence": c.sequence,
-            "vocabulary": c.vocabulary,
-            "layers": c.layers,
-            "hidden": c.hidden,
-            "heads": c.heads,
-            "head_dim": c.head_dim,
-            "ffn": c.ffn,
-            "objective": "masked_token",
-            "mask_token": c.mask,
-            "pad_token": c.pad_token,
-        }
+    model, tokens, targets = begin(
+        KIND,
+        c,
+        head_dim=c.head_width,
+        ffn=c.ffn,
+        objective="masked_token",
+        mask_token=c.mask,
+        pad_token=c.pad_token,
     )
-    tokens = model.input("tokens", (c.batch, c.sequence), ("batch", "sequence"))
-    targets = model.input("targets", (c.batch, c.sequence), ("batch", "sequence"))
     lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
     def table(name: str, rows: int, dim: str) -> Value:
-        return _weight(model, c, name, [(dim, rows)], [("hidden", c.hidden)])
+        return weight(model, name, [(dim, rows)], [("hidden", c.hidden)], c.init_std)
 
     words = table("shared", c.vocabulary, "vocabulary")
     positions = table("encoder.embed_positions", c.sequence, "sequence")
@@ -113,7 +111,7 @@ def build(config: Config) -> LossFunction:
 
 def _self_attention(model: LossFunction, c: Config, x: Value, lengths: Value) -> Value:
     y = _norm(model, c, "layer_norm", x)
-    heads = [("heads", c.heads), ("head_dim", c.head_dim)]
+    heads = [("heads", c.heads), ("head_dim", c.head_width)]
     hidden = [("hidden", c.hidden)]
     with model.scope("SelfAttention"):
         parts = [_linear(model, c, part, y, heads, hidden) for part in "qkv"]
@@ -133,28 +131,10 @@ def _feed_forward(model: LossFunction, c: Config, x: Value) -> Value:
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    gain = model.parameter(name + ".weight", (c.hidden,), ("hidden",), ONES)
-    return model.rms_norm(name, x, gain, EPSILON)
+    return rms_norm(model, name, x, c.hidden, EPSILON)
 
 
 def _linear(
     model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
 ) -> Value:
-    """x times the transpose of a weight [outs…, ins…]."""
-    weight = _weight(model, c, name, outs, ins)
-    return model.matmul(name, x, weight, len(ins), transpose_b=True)
-
-
-def _weight(model: LossFunction, c: Config, name: str, outs: Dims, ins: Dims) -> Value:
-    names, shape = zip(*outs, *ins)
-    return model.parameter(
-        name + ".weight",
-        shape,
-        names,
-        Init.normal(c.init_std),
-        hf_shape=(_extent(outs), _extent(ins)),
-    )
-
-
-def _extent(dims: Dims) -> int:
-    return math.prod(extent for _, extent in dims)
+    return linear(model, name, x, outs, ins, c.init_std)
