@@ -56,20 +56,6 @@ class Model(NamedTuple):
             self.ffn or 4 * self.hidden,
         )
 
-    def flags(self) -> List[str]:
-        flags = {
-            "--layers": self.layers,
-            "--hidden": self.hidden,
-            "--heads": self.heads,
-            "--seq": self.sequence,
-            "--vocab": self.vocabulary,
-            "--batch": self.batch,
-            "--ffn": self.ffn,
-            "--init-std": self.init_std,
-            "--dropout": self.dropout,
-        }
-        return _command_line(flags)
-
 
 class BertModel(Model):
     """The arguments of the BERT builder, which are those of GPT-2's."""
@@ -108,20 +94,6 @@ class LlamaModel(NamedTuple):
             *(self.vocabulary, self.tied),
         )
 
-    def flags(self) -> List[str]:
-        flags = {
-            "--layers": self.layers,
-            "--hidden": self.hidden,
-            "--heads": self.heads,
-            "--kv-heads": self.kv_heads,
-            "--ffn": self.ffn,
-            "--seq": self.sequence,
-            "--vocab": self.vocabulary,
-            "--batch": self.batch,
-            "--rope-theta": self.rope_theta,
-        }
-        return _command_line(flags) + (["--tied"] if self.tied else ["--untied"])
-
 
 class PhiModel(NamedTuple):
     """The arguments of the Phi builder."""
@@ -144,21 +116,6 @@ class PhiModel(NamedTuple):
             self.layers, self.hidden, self.ffn, self.vocabulary, self.norms
         )
 
-    def flags(self) -> List[str]:
-        flags = {
-            "--layers": self.layers,
-            "--hidden": self.hidden,
-            "--heads": self.heads,
-            "--seq": self.sequence,
-            "--vocab": self.vocabulary,
-            "--batch": self.batch,
-            "--rotary-dim": self.rotary_dim,
-            "--ffn": self.ffn,
-            "--norms": self.norms,
-            "--rope-theta": self.rope_theta,
-        }
-        return _command_line(flags)
-
 
 class T5EncoderModel(NamedTuple):
     """The arguments of the builder of T5's encoder."""
@@ -180,28 +137,18 @@ class T5EncoderModel(NamedTuple):
             *(self.ffn, self.sequence, self.vocabulary),
         )
 
-    def flags(self) -> List[str]:
-        flags = {
-            "--layers": self.layers,
-            "--hidden": self.hidden,
-            "--heads": self.heads,
-            "--head-dim": self.head_dim,
-            "--ffn": self.ffn,
-            "--seq": self.sequence,
-            "--vocab": self.vocabulary,
-            "--batch": self.batch,
-        }
-        return _command_line(flags)
 
-
-def _command_line(flags: Dict[str, object]) -> List[str]:
-    """The flags that have a value."""
-    return [
-        part
-        for flag, value in flags.items()
-        if value is not None
-        for part in (flag, str(value))
-    ]
+def _command_line(model: NamedTuple) -> List[str]:
+    """The flags of a builder for the arguments that have a value."""
+    names = {"sequence": "--seq", "vocabulary": "--vocab"}
+    parts: List[str] = []
+    for name, value in model._asdict().items():
+        flag = names.get(name, "--" + name.replace("_", "-"))
+        if isinstance(value, bool):
+            parts.append("--" + ("" if value else "un") + name)
+        elif value is not None:
+            parts += [flag, str(value)]
+    return parts
 
 
 class Checkpoint:
@@ -301,7 +248,7 @@ class Tools:
 def build_program(model: Model, path: Path) -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     builder = [sys.executable, "-m", "optimus.models", model.KIND]
-    succeed(call([*builder, *model.flags(), "-o", str(path)], env=environment))
+    succeed(call([*builder, *_command_line(model), "-o", str(path)], env=environment))
 
 
 def call(command: List[str], **options) -> subprocess.CompletedProcess:
