@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "CollectiveKinds.h"
+#include "CollectiveWorlds.h"
 #include "TypedNumbers.h"
-#include "optimus-runtime/World.h"
 
 #include <gtest/gtest.h>
 
@@ -26,83 +26,6 @@
 using namespace optrt;
 
 namespace {
-
-struct Backend {
-  std::string name;
-  World (*create)();
-};
-
-template <typename T>
-T valueOrDie(StatusOr<T> found) {
-  if (!found.ok()) {
-    std::fprintf(stderr, "%s\n", found.status().message().c_str());
-    std::exit(1);
-  }
-  return std::move(found).value();
-}
-
-const Launcher &launcher() {
-  static const Launcher found = valueOrDie(findLauncher());
-  return found;
-}
-
-World createMpiOrDie() { return valueOrDie(createMpiWorld()); }
-
-World createTcpOrDie() {
-  TcpJob job = tcpJobOf(launcher());
-  job.timeoutSeconds = 60;
-  // The other ranks do not wait for one whose process has crashed.
-  job.onStall = [](const Status &status, bool speaks) {
-    if (speaks)
-      std::fprintf(stderr, "%s\n", status.message().c_str());
-    std::_Exit(1);
-  };
-  bool isSaidElsewhere = false;
-  return valueOrDie(createTcpWorld(std::move(job), isSaidElsewhere));
-}
-
-std::vector<Backend> backends() {
-  if (startedByMpirun())
-    return {{"mpi", createMpiOrDie}};
-  if (!launcher().isAlone())
-    return {{"tcp", createTcpOrDie}};
-  return {{"local", createLocalWorld}};
-}
-
-struct Mesh {
-  std::vector<int64_t> sizes;
-  Collectives::Axes axes; ///< the group's, which is tested
-};
-
-/// 1 to 6 ranks on the tested axis, beside, before and behind another axis;
-/// groups of several axes.
-std::vector<Mesh> meshes() {
-  return {{{1}, {0}},         {{2}, {0}},    {{3}, {0}},       {{4}, {0}},
-          {{5}, {0}},         {{6}, {0}},    {{2, 2}, {0}},    {{2, 2}, {1}},
-          {{2, 3}, {0}},      {{2, 3}, {1}}, {{1, 2, 3}, {1}}, {{1, 4}, {1}},
-          {{4, 1}, {0}},      {{4, 1}, {1}}, {{2, 3}, {0, 1}}, {{2, 2}, {1, 0}},
-          {{2, 2, 2}, {0, 2}}};
-}
-
-std::vector<Mesh> meshesOfThisJob() {
-  std::vector<Mesh> chosen;
-  for (Mesh &mesh : meshes()) {
-    int64_t product = 1;
-    for (int64_t size : mesh.sizes)
-      product *= size;
-    if (launcher().name.empty() || product == launcher().size)
-      chosen.push_back(mesh);
-  }
-  return chosen;
-}
-
-std::vector<Mesh> largestMeshesOfThisJob() {
-  std::vector<Mesh> chosen;
-  for (const Mesh &mesh : meshesOfThisJob())
-    if (mesh.sizes.size() == 1 && mesh.sizes[0] != 5)
-      chosen = {mesh};
-  return chosen;
-}
 
 struct Shape {
   int64_t outer, inner;
@@ -375,21 +298,20 @@ describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
 
 /// The kinds that move f32, or those that move narrower elements.
 std::vector<Kind> only(bool f32, std::vector<Kind> kinds) {
-  std::erase_if(kinds, [&](const Kind &kind) {
-    return (kind.type == OPTRT_F32) != f32;
-  });
+  std::erase_if(
+      kinds, [&](const Kind &kind) { return (kind.type == OPTRT_F32) != f32; });
   return kinds;
 }
 
 // Which ranks a group has does not depend on what it moves: f32 meets every
 // mesh, narrower elements the largest.
-INSTANTIATE_TEST_SUITE_P(
-    Conformance, CollectivesTest,
-    testing::Combine(testing::ValuesIn(backends()),
-                     testing::ValuesIn(meshesOfThisJob()),
-                     testing::ValuesIn(only(/*f32=*/true, allKinds())),
-                     kShapes),
-    describe);
+INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesTest,
+                         testing::Combine(testing::ValuesIn(backends()),
+                                          testing::ValuesIn(meshesOfThisJob()),
+                                          testing::ValuesIn(only(/*f32=*/true,
+                                                                 allKinds())),
+                                          kShapes),
+                         describe);
 INSTANTIATE_TEST_SUITE_P(
     Conformance, CollectivesInPlace,
     testing::Combine(testing::ValuesIn(backends()),
