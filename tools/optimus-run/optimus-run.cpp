@@ -186,10 +186,7 @@ static void prepareForWantOfMemory() {
     std::_Exit(1);
   } catch (...) {
   }
-  Status status = statusOfException();
-  printFailure(status);
-  optimus_support::removeTemporaries();
-  std::_Exit(status.exitCode());
+  endProcess(statusOfException(), /*speaks=*/true);
 }
 
 static int runAndReport(int argc, char **argv) {

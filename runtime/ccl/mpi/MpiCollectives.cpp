@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../InFlightSlots.h"
 #include "MpiProcess.h"
 #include "core/Thread.h"
 #include "optimus-support/ElementType.h"
@@ -44,16 +45,9 @@ public:
 
   Status start(CommandId id, const optrt_collective_desc &desc, const void *src,
                void *dst) override {
-    InFlight *free = nullptr;
-    for (std::unique_ptr<InFlight> &candidate : inFlight)
-      if (!candidate->used)
-        free = candidate.get();
-    if (!free) {
-      if (inFlight.size() == kMaxInFlight)
-        return tooManyInFlight();
-      inFlight.push_back(std::make_unique<InFlight>());
-      free = inFlight.back().get();
-    }
+    InFlight *free = inFlight.findFree();
+    if (!free)
+      return tooManyInFlight();
     // The tag tells operations apart that are in flight at the same time, with
     // two numbers each; MPI allows 32767 at least.
     int tag = static_cast<int>(sequence++ % (4 * kMaxInFlight)) * 2;
@@ -72,15 +66,13 @@ public:
   }
 
   Status wait(CommandId id) override {
-    for (std::unique_ptr<InFlight> &one : inFlight) {
-      if (!one->used || one->id != id)
-        continue;
-      engine.waitFor(*one);
-      one->used = false;
-      lastCompletion = one->completedAt;
-      return one->status;
-    }
-    return notStarted();
+    InFlight *one = inFlight.find(id);
+    if (!one)
+      return notStarted();
+    engine.waitFor(*one);
+    one->used = false;
+    lastCompletion = one->completedAt;
+    return one->status;
   }
 
   void overlap() override { engine.overlap(); }
@@ -107,7 +99,7 @@ private:
 
   Members members;
   ProgressEngine &engine;
-  std::vector<std::unique_ptr<InFlight>> inFlight;
+  InFlightSlots<InFlight> inFlight;
   uint64_t sequence = 0;
   Clock::time_point lastCompletion;
 };

@@ -75,11 +75,7 @@ public:
     monitor.reset();
     if (options.timeoutSeconds <= 0 || size() == 1)
       return okStatus();
-    StatusOr<PeerListener> listener = PeerListener::open();
-    OPTRT_RETURN_IF_ERROR(agree(listener.status()));
-    StatusOr<PeerSockets> sockets =
-        listener->connect(firstRank(), overlayPeers(firstRank(), size()),
-                          allGather(listener->address()));
+    StatusOr<PeerSockets> sockets = connectOverlay(*this);
     OPTRT_RETURN_IF_ERROR(
         agree(sockets.status().withAdvice("--timeout 0 does without that")));
     std::vector<std::string> places = allGather(ownPlace());

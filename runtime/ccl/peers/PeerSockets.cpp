@@ -158,4 +158,12 @@ PeerListener::connect(int rank, const std::vector<int> &peers,
   return sockets;
 }
 
+StatusOr<PeerSockets> connectOverlay(ControlPlane &control) {
+  StatusOr<PeerListener> listener = PeerListener::open();
+  OPTRT_RETURN_IF_ERROR(control.agree(listener.status()));
+  const int rank = control.firstRank();
+  return listener->connect(rank, overlayPeers(rank, control.size()),
+                           control.allGather(listener->address()));
+}
+
 } // namespace optrt

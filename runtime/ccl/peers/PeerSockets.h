@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H
 
 #include "Socket.h"
+#include "optimus-runtime/ControlPlane.h"
 
 #include <string>
 #include <utility>
@@ -54,6 +55,12 @@ private:
   Socket socket;
   std::string secret; ///< tells our peers from strangers
 };
+
+/// Connects this process, which runs one rank, to that rank's overlayPeers().
+/// Collective.
+///
+/// Errors: Unavailable, of this process alone when a peer cannot be reached.
+StatusOr<PeerSockets> connectOverlay(ControlPlane &control);
 
 } // namespace optrt
 

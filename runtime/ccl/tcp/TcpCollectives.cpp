@@ -8,6 +8,7 @@
 
 #include "TcpCollectives.h"
 
+#include "../InFlightSlots.h"
 #include "../peers/PeerSockets.h"
 #include "TcpEngine.h"
 #include "optimus-support/ElementType.h"
@@ -27,17 +28,11 @@ public:
 
   Status start(CommandId id, const optrt_collective_desc &desc, const void *src,
                void *dst) override {
-    InFlight *free = nullptr;
-    for (std::unique_ptr<InFlight> &candidate : inFlight)
-      if (!candidate->used)
-        free = candidate.get();
-    if (!free) {
-      if (inFlight.size() == kMaxInFlight)
-        return tooManyInFlight();
-      inFlight.push_back(std::make_unique<InFlight>());
-      free = inFlight.back().get();
-    }
+    InFlight *free = inFlight.findFree();
+    if (!free)
+      return tooManyInFlight();
     free->used = true;
+    free->id = id;
     free->operation.begin(group.members, sequence++, id, desc, src, dst);
     if (!free->operation.isDone())
       engine.add(group, free->operation);
@@ -45,15 +40,13 @@ public:
   }
 
   Status wait(CommandId id) override {
-    for (std::unique_ptr<InFlight> &one : inFlight) {
-      if (!one->used || one->operation.id() != id)
-        continue;
-      OPTRT_RETURN_IF_ERROR(engine.waitFor(group, one->operation));
-      one->used = false;
-      lastCompletion = one->operation.completedAt();
-      return okStatus();
-    }
-    return notStarted();
+    InFlight *one = inFlight.find(id);
+    if (!one)
+      return notStarted();
+    OPTRT_RETURN_IF_ERROR(engine.waitFor(group, one->operation));
+    one->used = false;
+    lastCompletion = one->operation.completedAt();
+    return okStatus();
   }
 
   /// The engine's thread moves everything all the time.
@@ -76,12 +69,13 @@ public:
 private:
   struct InFlight {
     TcpOperation operation;
+    CommandId id;
     bool used = false; ///< started and not waited for
   };
 
   TcpGroup &group;
   TcpEngine &engine;
-  std::vector<std::unique_ptr<InFlight>> inFlight;
+  InFlightSlots<InFlight> inFlight;
   uint64_t sequence = 0;
   Clock::time_point lastCompletion;
 };

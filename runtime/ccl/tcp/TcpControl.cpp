@@ -197,10 +197,7 @@ private:
                       std::function<void(const Status &, bool)> onStall) {
     if (size() == 1)
       return okStatus();
-    StatusOr<PeerListener> opened = PeerListener::open();
-    OPTRT_RETURN_IF_ERROR(agree(opened.status()));
-    StatusOr<PeerSockets> sockets = opened->connect(
-        job.rank, overlayPeers(job.rank, size()), allGather(opened->address()));
+    StatusOr<PeerSockets> sockets = connectOverlay(*this);
     OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
     std::vector<std::string> places;
     for (const Card &card : cards)

@@ -66,7 +66,6 @@ public:
   bool isDone() const { return done; }
   Clock::time_point completedAt() const { return doneAt; }
 
-  CommandId id() const { return started.id; }
   /// Whether it has something to send to a member, or to receive from it.
   bool sendsTo(int member) const { return !streams[member].out.empty(); }
   bool receivesFrom(int member) const { return !streams[member].in.empty(); }

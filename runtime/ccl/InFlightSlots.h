@@ -1,0 +1,49 @@
+//===- InFlightSlots.h - Collectives that are not waited for ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_INFLIGHTSLOTS_H
+#define OPTIMUS_RUNTIME_CCL_INFLIGHTSLOTS_H
+
+#include "optimus-runtime/Collectives.h"
+
+#include <memory>
+#include <vector>
+
+namespace optrt {
+
+/// What a communicator has started and not waited for, which stays where it is.
+/// An InFlight has a member `used`, true from its start to its wait, and the
+/// command's `id`; its buffers serve the next one.
+template <typename InFlight>
+class InFlightSlots {
+public:
+  /// One that is not used; null where as many are as may be.
+  InFlight *findFree() {
+    for (auto one = slots.rbegin(); one != slots.rend(); ++one)
+      if (!(*one)->used)
+        return one->get();
+    if (slots.size() == Communicator::kMaxInFlight)
+      return nullptr;
+    return slots.emplace_back(std::make_unique<InFlight>()).get();
+  }
+
+  /// The one that a command started; null where none did.
+  InFlight *find(CommandId id) {
+    for (std::unique_ptr<InFlight> &one : slots)
+      if (one->used && one->id == id)
+        return one.get();
+    return nullptr;
+  }
+
+private:
+  std::vector<std::unique_ptr<InFlight>> slots;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CCL_INFLIGHTSLOTS_H
