@@ -81,14 +81,12 @@ const Tensor &Ranks::get(Value value, int64_t rank) const {
   return found->second[rank];
 }
 
-/// The nearest number of a narrower format, the even one of two.
-static double roundTo(const llvm::fltSemantics &format, double number) {
+llvm::APFloat mlir::optimus::roundTo(FloatType type, double number) {
   llvm::APFloat value(number);
   bool loses;
-  value.convert(format, llvm::APFloat::rmNearestTiesToEven, &loses);
-  value.convert(llvm::APFloat::IEEEdouble(),
-                llvm::APFloat::rmNearestTiesToEven, &loses);
-  return value.convertToDouble();
+  value.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                &loses);
+  return value;
 }
 
 void Ranks::set(Value value, SmallVector<Tensor> parts) {
@@ -98,7 +96,7 @@ void Ranks::set(Value value, SmallVector<Tensor> parts) {
   if (element && element.getWidth() < 32)
     for (Tensor &part : parts)
       for (double &number : part.elements)
-        number = roundTo(element.getFloatSemantics(), number);
+        number = roundTo(element, number).convertToDouble();
   values[value] = std::move(parts);
 }
 

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_INTERPRETER_TENSOR_H
 #define OPTIMUS_INTERPRETER_TENSOR_H
 
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -60,6 +62,9 @@ double getMagnitude(const Tensor &tensor);
 /// The largest distance between elements of two tensors of one shape. NaNs are
 /// equal to each other and infinitely far from anything else.
 double getDistance(const Tensor &a, const Tensor &b);
+
+/// The nearest number of a type of floats, the even one of two.
+llvm::APFloat roundTo(FloatType type, double number);
 
 } // namespace mlir::optimus
 

@@ -8,34 +8,19 @@
 
 #include "Elements.h"
 
-#include "llvm/ADT/APFloat.h"
+#include "optimus/Interpreter/Tensor.h"
 
 #include <cstring>
 
 using namespace mlir;
 using namespace mlir::exec;
 
-static llvm::APFloat convert(Type type, double value) {
-  llvm::APFloat number(value);
-  bool losesInformation;
-  number.convert(cast<FloatType>(type).getFloatSemantics(),
-                 llvm::APFloat::rmNearestTiesToEven, &losesInformation);
-  return number;
-}
-
-static double widen(llvm::APFloat number) {
-  bool losesInformation;
-  number.convert(llvm::APFloat::IEEEdouble(),
-                 llvm::APFloat::rmNearestTiesToEven, &losesInformation);
-  return number.convertToDouble();
-}
-
 double mlir::exec::roundTo(Type type, double value) {
   if (type.isF64())
     return value;
   if (type.isF32())
     return static_cast<float>(value);
-  return widen(convert(type, value));
+  return optimus::roundTo(cast<FloatType>(type), value).convertToDouble();
 }
 
 template <typename T>
@@ -57,8 +42,9 @@ double mlir::exec::loadElement(Type type, const char *bytes) {
     return loadAs<float>(bytes);
   if (type.isInteger())
     return loadAs<int32_t>(bytes);
-  return widen(llvm::APFloat(cast<FloatType>(type).getFloatSemantics(),
-                             llvm::APInt(16, loadAs<uint16_t>(bytes))));
+  return llvm::APFloat(cast<FloatType>(type).getFloatSemantics(),
+                       llvm::APInt(16, loadAs<uint16_t>(bytes)))
+      .convertToDouble();
 }
 
 void mlir::exec::storeElement(Type type, double value, char *bytes) {
@@ -68,7 +54,7 @@ void mlir::exec::storeElement(Type type, double value, char *bytes) {
     return storeAs(static_cast<float>(value), bytes);
   if (type.isInteger())
     return storeAs(static_cast<int32_t>(value), bytes);
-  storeAs(static_cast<uint16_t>(
-              convert(type, value).bitcastToAPInt().getZExtValue()),
-          bytes);
+  llvm::APInt bits =
+      optimus::roundTo(cast<FloatType>(type), value).bitcastToAPInt();
+  storeAs(static_cast<uint16_t>(bits.getZExtValue()), bytes);
 }
