@@ -12,6 +12,7 @@
 #include "optimus-support/Nesting.h"
 
 #include "llvm/Support/Process.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -35,6 +36,15 @@ mlir::optimus::readProgram(const std::string &path) {
   }
   return llvm::MemoryBuffer::getMemBufferCopy(text,
                                               path == "-" ? "<stdin>" : path);
+}
+
+Status mlir::optimus::readProgram(const std::string &path,
+                                  llvm::SourceMgr &sources) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> text,
+                         readProgram(path));
+  sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  quoteBriefly(sources);
+  return okStatus();
 }
 
 StatusOr<std::unique_ptr<OutputStream>>

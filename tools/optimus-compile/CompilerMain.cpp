@@ -120,13 +120,9 @@ static int compile(const DialectRegistry &extensions) {
   extensions.appendTo(registry);
   setContextFlags();
   MLIRContext context(registry);
-  StatusOr<std::unique_ptr<llvm::MemoryBuffer>> text =
-      readProgram(options->input);
-  if (!text.ok())
-    return fail(text.status());
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
-  quoteBriefly(sources);
+  if (Status status = readProgram(options->input, sources); !status.ok())
+    return fail(status);
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   prefixDiagnosticsWithPaths(context);
   TimingScope parsing = timing.nest("Parser");

@@ -162,12 +162,9 @@ int mlir::optimus::compareAgainst(const std::string &path,
                                   func::FuncOp function,
                                   ArrayRef<Tensor> arguments,
                                   ArrayRef<NamedTensor> results) {
-  auto text = readProgram(path);
-  if (!text.ok())
-    return fail(text.status());
   llvm::SourceMgr sourceManager;
-  sourceManager.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
-  quoteBriefly(sourceManager);
+  if (auto status = readProgram(path, sourceManager); !status.ok())
+    return fail(status);
   SourceMgrDiagnosticHandler handler(sourceManager, function.getContext());
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sourceManager, function.getContext());

@@ -361,12 +361,9 @@ static int interpretProgram() {
   MLIRContext context(registry, chooseThreading());
   context.printOpOnDiagnostic(false);
 
-  auto text = readProgram(inputPath);
-  if (!text.ok())
-    return fail(text.status());
   llvm::SourceMgr sourceManager;
-  sourceManager.AddNewSourceBuffer(*std::move(text), llvm::SMLoc());
-  quoteBriefly(sourceManager);
+  if (Status status = readProgram(inputPath, sourceManager); !status.ok())
+    return fail(status);
   SourceMgrDiagnosticHandler handler(sourceManager, &context);
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sourceManager, &context);

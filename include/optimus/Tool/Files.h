@@ -39,6 +39,10 @@ readProgram(const std::string &path);
 /// that locations name and the tool has not read nothing.
 void quoteBriefly(llvm::SourceMgr &sources);
 
+/// Reads a program for a parser, with diagnostics that quote briefly.
+optimus_support::Status readProgram(const std::string &path,
+                                    llvm::SourceMgr &sources);
+
 /// One output file as a stream: nothing is at its place before commit().
 class OutputStream : public llvm::raw_ostream {
 public:

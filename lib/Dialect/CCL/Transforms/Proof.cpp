@@ -18,7 +18,6 @@
 using namespace mlir;
 using namespace mlir::ccl;
 using optimus::BufferAttr;
-using optimus::Lemma;
 using optimus::Meanings;
 using optimus::Term;
 
@@ -84,9 +83,9 @@ public:
         whole(terms, getWholeType), shards(terms, getWholeType) {}
 
   LogicalResult run();
-  bool uses(Lemma lemma) const {
-    return whole.getLemmas().contains(lemma) ||
-           shards.getLemmas().contains(lemma);
+  void addLemmas(optimus::LemmaSet &used) const {
+    used.insert(whole.getLemmas());
+    used.insert(shards.getLemmas());
   }
 
 private:
@@ -342,8 +341,6 @@ LogicalResult ccl::proveEqual(func::FuncOp serial, func::FuncOp partitioned,
   if (failed(proof.run()))
     return failure();
   if (lemmas)
-    for (const optimus::LemmaText &text : optimus::getLemmas())
-      if (proof.uses(text.lemma))
-        lemmas->insert(text.lemma);
+    proof.addLemmas(*lemmas);
   return success();
 }

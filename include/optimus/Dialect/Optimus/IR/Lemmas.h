@@ -56,6 +56,7 @@ ArrayRef<LemmaText> getLemmas();
 class LemmaSet {
 public:
   void insert(Lemma lemma) { used.set(static_cast<unsigned>(lemma)); }
+  void insert(const LemmaSet &others) { used |= others.used; }
   bool contains(Lemma lemma) const {
     return used.test(static_cast<unsigned>(lemma));
   }
