@@ -16,6 +16,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_EXCHANGE_H
 #define OPTIMUS_RUNTIME_CCL_MPI_EXCHANGE_H
 
+#include "../CollectiveOperands.h"
 #include "Mpi.h"
 
 #include <cstddef>
@@ -32,14 +33,6 @@ struct ElementUnit {
   int64_t bytes = sizeof(float);
   MPI_Datatype type = MPI_FLOAT;
 };
-
-/// The start of `buffer`, which holds `bytes` or more afterwards: it keeps its
-/// memory from one operation to the next.
-inline std::byte *reserve(std::vector<std::byte> &buffer, std::size_t bytes) {
-  if (buffer.size() < bytes)
-    buffer.resize(bytes);
-  return buffer.data();
-}
 
 /// A rank's side of an exchange.
 class Exchange {

@@ -44,18 +44,6 @@ private:
   MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
-/// Calls body(row, column, offset, length) for the rows of the elements
-/// [begin, begin + length) of a matrix with `inner` columns.
-template <typename Body>
-void forEachRow(int64_t begin, int64_t length, int64_t inner, Body body) {
-  for (int64_t done = 0; done != length;) {
-    int64_t row = (begin + done) / inner, column = (begin + done) % inner;
-    int64_t some = std::min(inner - column, length - done);
-    body(row, column, done, some);
-    done += some;
-  }
-}
-
 Status tooLarge() {
   return internal(
       "it moves 2^31 elements or more, which MPI's counts cannot express");
@@ -63,38 +51,11 @@ Status tooLarge() {
 
 } // namespace
 
-void Operation::pack(std::byte *packed, const std::byte *matrix, int64_t ld,
-                     int64_t begin, int64_t length) const {
-  forEachRow(begin, length, desc.inner,
-             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-               std::memcpy(packed + bytes(at),
-                           matrix + bytes(row * ld + column), bytes(some));
-             });
-}
-
-void Operation::unpack(std::byte *matrix, int64_t ld, const std::byte *packed,
-                       int64_t begin, int64_t length) const {
-  forEachRow(begin, length, desc.inner,
-             [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-               std::memcpy(matrix + bytes(row * ld + column),
-                           packed + bytes(at), bytes(some));
-             });
-}
-
-/// What this rank gives, to where it lies in the destination.
-void Operation::copyToOwn(std::byte *block) const {
-  for (int64_t row = 0; row != desc.outer; ++row)
-    std::memcpy(block + bytes(row * desc.dst_ld),
-                src + bytes(row * desc.src_ld), bytes(desc.inner));
-}
-
 Status Operation::begin(const Members &newMembers, int newTag,
                         const optrt_collective_desc &newDesc,
                         const void *newSrc, void *newDst) {
   members = newMembers;
-  desc = newDesc;
-  src = static_cast<const std::byte *>(newSrc);
-  dst = static_cast<std::byte *>(newDst);
+  bind(newDesc, newSrc, newDst);
   unit = desc.type == OPTRT_F32 ? ElementUnit() : ElementUnit{2, MPI_UINT16_T};
   tag = newTag;
   room = roomFor(members, desc);
@@ -241,12 +202,6 @@ Operation::Part Operation::partOf(int r) const {
   int64_t begin = count() * r / members.size;
   return {0, begin, count() * (r + 1) / members.size - begin};
 }
-
-bool Operation::wantsResult(int r) const {
-  return desc.kind != OPTRT_REDUCE || r == desc.root;
-}
-
-bool Operation::isDense(int64_t ld) const { return isDenseMatrix(desc, ld); }
 
 bool Operation::isOneRound() const { return isInOneRound(desc); }
 

@@ -35,7 +35,7 @@
 namespace optrt {
 
 /// One collective of a rank. All calls are made under the back-end's lock.
-class Operation {
+class Operation : CollectiveOperands {
 public:
   /// Posts what can be sent at once. `newTag` tells apart operations that are
   /// in flight on a communicator at the same time, with the number after it.
@@ -66,29 +66,13 @@ private:
   Part partOf(int r) const;
   /// Where what rank r adds to this rank's part is.
   std::byte *slotOf(int r) { return received.data() + bytes(r * slotLength); }
-  /// Of some elements.
-  int64_t bytes(int64_t elements) const { return elements * unit.bytes; }
-  /// Copies elements [begin, begin + length) of a matrix with `inner` columns
-  /// out of it, and into it.
-  void pack(std::byte *packed, const std::byte *matrix, int64_t ld,
-            int64_t begin, int64_t length) const;
-  void unpack(std::byte *matrix, int64_t ld, const std::byte *packed,
-              int64_t begin, int64_t length) const;
-  void copyToOwn(std::byte *block) const;
   std::function<std::byte *(int64_t)>
   placesInRing(std::vector<std::byte> &buffer, int64_t elements,
                int64_t segmentLength) const;
-  bool wantsResult(int r) const;
   bool isOneRound() const;
-  /// Whether the matrix has no gaps between rows.
-  bool isDense(int64_t ld) const;
-  int64_t count() const { return desc.outer * desc.inner; }
 
   Members members{};
   OperationRoom room;
-  optrt_collective_desc desc{};
-  const std::byte *src = nullptr;
-  std::byte *dst = nullptr;
   ElementUnit unit;
   Stage stage = Stage::Exchange;
   bool done = true;

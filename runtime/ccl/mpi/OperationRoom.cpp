@@ -28,10 +28,6 @@ int64_t optrt::chainSegment(int32_t kind, int64_t count, int ranks) {
              : segmentLength(count);
 }
 
-bool optrt::isDenseMatrix(const optrt_collective_desc &desc, int64_t ld) {
-  return desc.outer == 1 || ld == desc.inner;
-}
-
 bool optrt::isInOneRound(const optrt_collective_desc &desc) {
   return desc.kind != OPTRT_REDUCE_SCATTER &&
          desc.outer * desc.inner <= kOneRoundElements;
@@ -42,7 +38,7 @@ bool optrt::isAlongChain(const optrt_collective_desc &desc) {
 }
 
 static OperationRoom roomOfChain(const Members &members,
-                          const optrt_collective_desc &desc) {
+                                 const optrt_collective_desc &desc) {
   const int64_t count = desc.outer * desc.inner;
   const int64_t segment = chainSegment(desc.kind, count, members.size);
   const int64_t ring =
@@ -60,7 +56,7 @@ static OperationRoom roomOfChain(const Members &members,
 }
 
 OperationRoom optrt::roomFor(const Members &members,
-                      const optrt_collective_desc &desc) {
+                             const optrt_collective_desc &desc) {
   const int n = members.size;
   const int64_t count = desc.outer * desc.inner;
   if (count == 0 || n == 1)

@@ -39,9 +39,6 @@ inline constexpr int64_t kExchangeSegment = 1 << 15;
 /// Elements of a segment of a tensor that goes along a chain.
 int64_t chainSegment(int32_t kind, int64_t count, int ranks);
 
-/// Whether a matrix has no gaps between rows.
-bool isDenseMatrix(const optrt_collective_desc &desc, int64_t ld);
-
 /// Whether the sums of a reduction to one rank go along a chain. They are f32.
 bool isAlongChain(const optrt_collective_desc &desc);
 

@@ -67,10 +67,11 @@ std::optional<std::string> receiveMessage(const Socket &from,
 struct Greeting {
   std::string version, job;
   int size = 0, rank = -1;
-  std::string card;
+  Card card;
 
   std::string toText() const {
-    return concat(version, '\n', job, '\n', size, ' ', rank, '\n', card);
+    return concat(version, '\n', job, '\n', size, ' ', rank, '\n',
+                  card.toText());
   }
   static Greeting fromText(const std::string &text) {
     std::istringstream stream(text);
@@ -79,7 +80,7 @@ struct Greeting {
     std::getline(stream, greeting.job);
     stream >> greeting.size >> greeting.rank;
     stream.ignore(1);
-    greeting.card = std::string(std::istreambuf_iterator(stream), {});
+    greeting.card = Card::read(stream);
     return greeting;
   }
 };
@@ -235,7 +236,7 @@ private:
     }
     from.isKnown = true;
     sendAll(from.socket, kWelcome, deadlineIn(kAnswerSeconds));
-    Card card = Card::fromText(greeting.card);
+    const Card &card = greeting.card;
     const std::string who =
         concat("rank ", greeting.rank, " (", card.place, ")");
     if (greeting.version != job.version)
@@ -323,7 +324,7 @@ private:
       lastTrouble = "nobody listens there";
       return Socket();
     }
-    Greeting greeting{job.version, job.job, job.size, job.rank, own.toText()};
+    Greeting greeting{job.version, job.job, job.size, job.rank, own};
     std::string answer;
     if (sendAll(host, framed(greeting.toText()), soon))
       answer = receiveText(host, kWelcome.size(), soon);
@@ -350,15 +351,8 @@ private:
     OPTRT_RETURN_IF_ERROR(status);
     std::istringstream lines(text.substr(line + 1));
     std::vector<Card> cards(job.size);
-    for (Card &card : cards) {
-      std::string three;
-      for (int i = 0; i != 3; ++i) {
-        std::string one;
-        std::getline(lines, one);
-        three += one + '\n';
-      }
-      card = Card::fromText(three);
-    }
+    for (Card &card : cards)
+      card = Card::read(lines);
     return cards;
   }
 
@@ -375,8 +369,7 @@ std::string Card::toText() const {
   return concat(place, '\n', host, '\n', address, '\n');
 }
 
-Card Card::fromText(const std::string &text) {
-  std::istringstream lines(text);
+Card Card::read(std::istream &lines) {
   Card card;
   std::getline(lines, card.place);
   std::getline(lines, card.host);

@@ -18,6 +18,7 @@
 
 #include "optimus-runtime/World.h"
 
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct Card {
   std::string address; ///< of its PeerListener
 
   std::string toText() const;
-  static Card fromText(const std::string &text);
+  /// Takes the next one from a text.
+  static Card read(std::istream &lines);
 };
 
 /// The cards of all ranks, in order.

@@ -25,16 +25,12 @@ static bool isSmallCollective(const optrt_collective_desc &desc) {
   return desc.outer * desc.inner <= kSmallElements;
 }
 
-static bool isDenseIn(const optrt_collective_desc &desc, int64_t ld) {
-  return desc.outer == 1 || ld == desc.inner;
-}
-
 TcpRoom optrt::tcpRoomFor(const optrt_collective_desc &desc, int size) {
   const int64_t count = desc.outer * desc.inner;
   if (count == 0 || size == 1)
     return {};
-  const bool isSrcDense = isDenseIn(desc, desc.src_ld);
-  const bool areBothDense = isSrcDense && isDenseIn(desc, desc.dst_ld);
+  const bool isSrcDense = isDenseMatrix(desc, desc.src_ld);
+  const bool areBothDense = isSrcDense && isDenseMatrix(desc, desc.dst_ld);
   const int64_t part =
       isSmallCollective(desc) ? count : (count + size - 1) / size;
   switch (desc.kind) {
@@ -49,48 +45,7 @@ TcpRoom optrt::tcpRoomFor(const optrt_collective_desc &desc, int size) {
   }
 }
 
-static std::byte *reserve(std::vector<std::byte> &buffer, int64_t bytes) {
-  if (static_cast<int64_t>(buffer.size()) < bytes)
-    buffer.resize(bytes);
-  return buffer.data();
-}
-
-/// Calls body(row, column, offset, length) for the rows of the elements
-/// [begin, begin + length) of a matrix with `inner` columns.
-template <typename Body>
-static void forEachRowOf(int64_t begin, int64_t length, int64_t inner,
-                         Body body) {
-  for (int64_t at = 0; at != length;) {
-    int64_t row = (begin + at) / inner, column = (begin + at) % inner;
-    int64_t some = std::min(inner - column, length - at);
-    body(row, column, at, some);
-    at += some;
-  }
-}
-
-void TcpOperation::pack(std::byte *to, const std::byte *matrix, int64_t ld,
-                        Part part) const {
-  forEachRowOf(part.begin, part.length, desc.inner,
-               [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-                 std::memcpy(to + bytes(at), matrix + bytes(row * ld + column),
-                             bytes(some));
-               });
-}
-
-void TcpOperation::unpack(std::byte *matrix, int64_t ld, const std::byte *from,
-                          Part part) const {
-  forEachRowOf(part.begin, part.length, desc.inner,
-               [&](int64_t row, int64_t column, int64_t at, int64_t some) {
-                 std::memcpy(matrix + bytes(row * ld + column),
-                             from + bytes(at), bytes(some));
-               });
-}
-
 bool TcpOperation::isSmall() const { return isSmallCollective(desc); }
-
-bool TcpOperation::wantsResult(int member) const {
-  return desc.kind != OPTRT_REDUCE || member == desc.root;
-}
 
 /// What a member reduces, or hands on.
 TcpOperation::Part TcpOperation::partOf(int member) const {
@@ -109,20 +64,14 @@ void TcpOperation::begin(const TcpMembers &newMembers, uint64_t sequence,
   members = &newMembers;
   const int index = members->index, n = members->size();
   started = {members->ranks[index], newId, newDesc};
-  desc = newDesc;
-  src = static_cast<const std::byte *>(newSrc);
-  dst = static_cast<std::byte *>(newDst);
-  elementBytes =
-      optimus_support::elementBytes(optimus_support::ElementType(desc.type));
+  bind(newDesc, newSrc, newDst);
   header = {sequence, 0, started};
   streams.resize(n);
   exchangesLeft = 0;
   done = count() == 0 || n == 1;
   bool gives = n == 1 || (desc.kind == OPTRT_BROADCAST && index == desc.root);
   if (gives && dst && dst != src && count() != 0)
-    for (int64_t row = 0; row != desc.outer; ++row)
-      std::memcpy(dst + bytes(row * desc.dst_ld),
-                  src + bytes(row * desc.src_ld), bytes(desc.inner));
+    copyToOwn(dst);
   if (done) {
     doneAt = Clock::now();
     return;
@@ -176,7 +125,7 @@ void TcpOperation::planBroadcast() {
   }
   const std::byte *whole = src;
   if (!isDense(desc.src_ld)) {
-    pack(reserve(packed, bytes(count())), src, desc.src_ld, {0, count()});
+    pack(reserve(packed, bytes(count())), src, desc.src_ld, 0, count());
     whole = packed.data();
   }
   for (int member = 0; member != n; ++member) {
@@ -190,12 +139,10 @@ void TcpOperation::planAllGather() {
   exchangesLeft = 1;
   slotLength = count();
   auto block = [&](int member) { return dst + bytes(member * desc.inner); };
-  for (int64_t row = 0; row != desc.outer; ++row)
-    std::memcpy(block(index) + bytes(row * desc.dst_ld),
-                src + bytes(row * desc.src_ld), bytes(desc.inner));
+  copyToOwn(block(index));
   const std::byte *own = src;
   if (!isDense(desc.src_ld)) {
-    pack(reserve(packed, bytes(count())), src, desc.src_ld, {0, count()});
+    pack(reserve(packed, bytes(count())), src, desc.src_ld, 0, count());
     own = packed.data();
   }
   if (desc.outer != 1)
@@ -218,7 +165,7 @@ void TcpOperation::planReduction() {
   auto from = [&](int member) {
     return src + (scatters ? bytes(member * desc.inner) : 0);
   };
-  pack(slotOf(index), from(index), desc.src_ld, mine);
+  pack(slotOf(index), from(index), desc.src_ld, mine.begin, mine.length);
   const bool isStraight = scatters ? desc.outer == 1 : isDense(desc.src_ld);
   if (!isStraight)
     reserve(packed, bytes(scatters ? n * count() : count()));
@@ -228,7 +175,7 @@ void TcpOperation::planReduction() {
     if (!isStraight && member != index) {
       std::byte *to =
           packed.data() + bytes(scatters ? member * count() : part.begin);
-      pack(to, from(member), desc.src_ld, part);
+      pack(to, from(member), desc.src_ld, part.begin, part.length);
       data = to;
     }
     send(member, data, part.length);
@@ -280,25 +227,24 @@ void TcpOperation::handOn() {
 /// The last exchange is over: what did not arrive where it belongs goes there.
 void TcpOperation::finish() {
   const int index = members->index, n = members->size();
-  const Part all{0, count()};
   switch (desc.kind) {
   case OPTRT_ALL_GATHER:
     for (int member = 0; member != n && desc.outer != 1; ++member)
       if (member != index)
-        unpack(dst + bytes(member * desc.inner), desc.dst_ld, slotOf(member),
-               all);
+        unpack(dst + bytes(member * desc.inner), desc.dst_ld, slotOf(member), 0,
+               count());
     break;
   case OPTRT_BROADCAST:
     if (index != desc.root && !isDense(desc.dst_ld))
-      unpack(dst, desc.dst_ld, packed.data(), all);
+      unpack(dst, desc.dst_ld, packed.data(), 0, count());
     break;
   default:
     if (!wantsResult(index))
       break;
     if (desc.kind == OPTRT_REDUCE_SCATTER || isSmall())
-      unpack(dst, desc.dst_ld, reduced.data(), all);
+      unpack(dst, desc.dst_ld, reduced.data(), 0, count());
     else if (!isDense(desc.dst_ld))
-      unpack(dst, desc.dst_ld, packed.data(), all);
+      unpack(dst, desc.dst_ld, packed.data(), 0, count());
   }
   done = true;
   doneAt = Clock::now();

@@ -24,6 +24,7 @@
 #define OPTIMUS_RUNTIME_CCL_TCP_TCPOPERATION_H
 
 #include "../Agreement.h"
+#include "../CollectiveOperands.h"
 #include "../peers/Socket.h"
 
 #include <array>
@@ -51,7 +52,7 @@ struct TcpRoom {
 };
 TcpRoom tcpRoomFor(const optrt_collective_desc &desc, int size);
 
-class TcpOperation {
+class TcpOperation : CollectiveOperands {
 public:
   using Clock = std::chrono::steady_clock;
 
@@ -112,15 +113,6 @@ private:
 
   Part partOf(int member) const;
   bool isSmall() const;
-  bool wantsResult(int member) const;
-  bool isDense(int64_t ld) const { return desc.outer == 1 || ld == desc.inner; }
-  int64_t count() const { return desc.outer * desc.inner; }
-  int64_t bytes(int64_t elements) const { return elements * elementBytes; }
-  /// Copies elements of a matrix with `inner` columns out of it, and into it.
-  void pack(std::byte *packed, const std::byte *matrix, int64_t ld,
-            Part part) const;
-  void unpack(std::byte *matrix, int64_t ld, const std::byte *packed,
-              Part part) const;
   /// Where the whole result is received: the destination, or a buffer.
   std::byte *wholeResult();
   std::byte *slotOf(int member) {
@@ -129,10 +121,7 @@ private:
 
   const TcpMembers *members = nullptr;
   StartedCollective started;
-  optrt_collective_desc desc{};
-  const std::byte *src = nullptr;
-  std::byte *dst = nullptr;
-  int64_t elementBytes = 4, slotLength = 0;
+  int64_t slotLength = 0;
   Header header;
   int exchangesLeft = 0;
   bool done = true;
