@@ -15,7 +15,10 @@ if(CMAKE_UNITY_BUILD)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(OPTIMUS_SANITIZER)
-  add_compile_options(-fsanitize=${OPTIMUS_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Objects of the compiler, which has no RTTI, are used where there is some, and
+  # would not be known there.
+  add_compile_options(-fsanitize=${OPTIMUS_SANITIZER} -fno-sanitize=vptr
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${OPTIMUS_SANITIZER})
 endif()
 if(OPTIMUS_FUZZERS)

@@ -27,10 +27,6 @@ separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_library(OptimusMLIRFlags INTERFACE)
 target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
 target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
-if(OPTIMUS_SANITIZER)
-  # It compares types by what RTTI knows of them.
-  target_compile_options(OptimusMLIRFlags INTERFACE -fno-sanitize=vptr)
-endif()
 
 # MLIR's headers are half of what the compilation of a source takes; they are
 # parsed once for all libraries of the compiler.
