@@ -45,8 +45,8 @@ LogicalResult AddressTable::addIndex(Operation *op,
   if (!number.axes)
     return success();
   int64_t scale = number.scale;
-  for (StringRef axis : llvm::reverse(
-           llvm::to_vector(number.axes.getAsValueRange<StringAttr>()))) {
+  for (Attribute name : llvm::reverse(number.axes.getValue())) {
+    StringRef axis = cast<StringAttr>(name).getValue();
     FailureOr<uint32_t> index = getAxis(op, axis);
     if (failed(index))
       return failure();
