@@ -12,6 +12,7 @@
 #include "optimus-runtime/Collectives.h"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace optrt {
@@ -22,11 +23,12 @@ namespace optrt {
 template <typename InFlight>
 class InFlightSlots {
 public:
-  /// One that is not used; null where as many are as may be.
+  /// The first that is not used, so that few buffers grow large; null where as
+  /// many are as may be.
   InFlight *findFree() {
-    for (auto one = slots.rbegin(); one != slots.rend(); ++one)
-      if (!(*one)->used)
-        return one->get();
+    for (std::unique_ptr<InFlight> &one : slots)
+      if (!one->used)
+        return one.get();
     if (slots.size() == Communicator::kMaxInFlight)
       return nullptr;
     return slots.emplace_back(std::make_unique<InFlight>()).get();
@@ -39,6 +41,9 @@ public:
         return one.get();
     return nullptr;
   }
+
+  /// All that there ever were at a time.
+  std::span<const std::unique_ptr<InFlight>> all() const { return slots; }
 
 private:
   std::vector<std::unique_ptr<InFlight>> slots;

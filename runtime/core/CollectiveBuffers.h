@@ -10,16 +10,17 @@
 #define OPTIMUS_RUNTIME_CORE_COLLECTIVEBUFFERS_H
 
 #include "BoundProgram.h"
+#include "ccl/InFlightSlots.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace optrt {
 
 /// The buffers that a rank's communicators keep for programs that run one after
-/// the other. As they do, each collective takes the first place that is free,
-/// whose buffers are as large as the largest that was there.
+/// the other. Collectives take places as they do there, and a place's buffers
+/// are as large as the largest that was in it.
 class CollectiveBuffers {
 public:
   explicit CollectiveBuffers(const std::vector<Communicator *> &communicators)
@@ -28,12 +29,10 @@ public:
   void add(const BoundProgram &program) {
     program.visitCollectives(
         [&](uint32_t number, const optrt_collective_desc &desc) {
-          std::vector<Place> &list = places[desc.axis];
-          auto free = std::find_if(list.begin(), list.end(),
-                                   [](const Place &p) { return !p.taken; });
-          if (free == list.end())
-            free = list.insert(list.end(), Place());
-          free->taken = number;
+          // 64 at most are in flight: the table was checked.
+          Place *free = places[desc.axis].findFree();
+          free->used = true;
+          free->id = {number, 0};
           const std::vector<int64_t> needed =
               communicators[desc.axis]->bufferBytes(desc);
           free->bytes.resize(std::max(free->bytes.size(), needed.size()));
@@ -41,30 +40,30 @@ public:
             free->bytes[kind] = std::max(free->bytes[kind], needed[kind]);
         },
         [&](uint32_t number) {
-          for (std::vector<Place> &list : places)
-            for (Place &place : list)
-              if (place.taken == number)
-                place.taken.reset();
+          for (InFlightSlots<Place> &slots : places)
+            if (Place *place = slots.find({number, 0}))
+              place->used = false;
         });
   }
 
   int64_t bytes() const {
     int64_t sum = 0;
-    for (const std::vector<Place> &list : places)
-      for (const Place &place : list)
-        for (int64_t bytes : place.bytes)
+    for (const InFlightSlots<Place> &slots : places)
+      for (const std::unique_ptr<Place> &place : slots.all())
+        for (int64_t bytes : place->bytes)
           sum += bytes;
     return sum;
   }
 
 private:
   struct Place {
-    std::optional<uint32_t> taken;
-    std::vector<int64_t> bytes;
+    bool used = false;
+    CommandId id;
+    std::vector<int64_t> bytes; ///< of each kind
   };
 
   const std::vector<Communicator *> &communicators;
-  std::vector<std::vector<Place>> places; ///< of each communicator
+  std::vector<InFlightSlots<Place>> places; ///< of each communicator
 };
 
 } // namespace optrt

@@ -86,6 +86,16 @@ TEST_F(CollectiveBuffersTest, NeighboursHavePlacesOfTheirOwn) {
   EXPECT_EQ(bytes(), 4 * (16 + 4));
 }
 
+TEST_F(CollectiveBuffersTest, WhatFollowsTakesTheFirstPlace) {
+  uint32_t first = start(CollectiveKind::AllReduce, 0, 0, 2);
+  uint32_t second = start(CollectiveKind::AllReduce, 0, 16, 1);
+  f.wait(first);
+  f.wait(second);
+  f.wait(start(CollectiveKind::AllReduce, 0, 0, 16));
+  f.wait(start(CollectiveKind::AllReduce, 0, 0, 8));
+  EXPECT_EQ(bytes(), 4 * (16 + 1));
+}
+
 TEST_F(CollectiveBuffersTest, AxesHavePlacesOfTheirOwn) {
   f.wait(start(CollectiveKind::AllReduce, 0, 0, 16));
   f.wait(start(CollectiveKind::AllReduce, 1, 0, 16));
