@@ -16,21 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 namespace optrt {
 
 /// Whether a matrix has no gaps between rows.
 inline bool isDenseMatrix(const optrt_collective_desc &desc, int64_t ld) {
   return desc.outer == 1 || ld == desc.inner;
-}
-
-/// The start of `buffer`, which holds `bytes` or more afterwards: it keeps its
-/// memory from one operation to the next.
-inline std::byte *reserve(std::vector<std::byte> &buffer, std::size_t bytes) {
-  if (buffer.size() < bytes)
-    buffer.resize(bytes);
-  return buffer.data();
 }
 
 /// Calls body(row, column, offset, length) for the rows of the elements

@@ -59,8 +59,8 @@ Status Exchange::begin(Plan newPlan) {
   ringSlot = std::min(plan.segmentLength, longest) * plan.unit.bytes;
   const Room room = roomFor(plan.size, longest, plan.segmentLength,
                             plan.place != nullptr);
-  reserve(outgoingRing, room.outgoing * plan.unit.bytes);
-  reserve(incomingRing, room.incoming * plan.unit.bytes);
+  outgoingRing.reserve(room.outgoing * plan.unit.bytes);
+  incomingRing.reserve(room.incoming * plan.unit.bytes);
   for (int i = 0; i != receives; ++i)
     OPTRT_RETURN_IF_ERROR(postReceive(kSends + i));
   return okStatus();

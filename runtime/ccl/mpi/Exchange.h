@@ -17,6 +17,7 @@
 #define OPTIMUS_RUNTIME_CCL_MPI_EXCHANGE_H
 
 #include "../CollectiveOperands.h"
+#include "../KeptBuffer.h"
 #include "Mpi.h"
 
 #include <cstddef>
@@ -100,7 +101,7 @@ private:
   std::vector<int64_t> segments;     ///< which a request is for
   std::vector<int> completed;        ///< numbers of requests
   /// Places of segments under way, `ringSlot` bytes for each.
-  std::vector<std::byte> outgoingRing, incomingRing;
+  KeptBuffer outgoingRing, incomingRing;
   int64_t ringSlot = 0;
 };
 

@@ -81,9 +81,9 @@ Status Operation::begin(const Members &newMembers, int newTag,
 /// Places of the segments of a pipeline, which take turns in a buffer of so
 /// many elements.
 std::function<std::byte *(int64_t)>
-Operation::placesInRing(std::vector<std::byte> &buffer, int64_t elements,
+Operation::placesInRing(KeptBuffer &buffer, int64_t elements,
                         int64_t segmentLength) const {
-  return [ring = reserve(buffer, bytes(elements)),
+  return [ring = buffer.reserve(bytes(elements)),
           length = bytes(segmentLength)](int64_t k) {
     return ring + k % Pipeline::kWindow * length;
   };
@@ -222,7 +222,7 @@ Status Operation::beginAllGather() {
   copyToOwn(block(members.index));
   const std::byte *own = src;
   if (!isDense(desc.src_ld)) {
-    std::byte *copy = reserve(packed, bytes(room.packed));
+    std::byte *copy = packed.reserve(bytes(room.packed));
     pack(copy, src, desc.src_ld, 0, count());
     own = copy;
   }
@@ -248,9 +248,9 @@ Status Operation::beginReduction() {
   stage = Stage::Exchange;
   const int index = members.index;
   const Part mine = partOf(index);
-  reserve(packed, bytes(room.packed));
+  packed.reserve(bytes(room.packed));
   slotLength = isOneRound() ? count() : mine.length;
-  reserve(received, bytes(room.received));
+  received.reserve(bytes(room.received));
   // In one round, what this rank adds is also what all others get; in place, it
   // may not be read from `src` once the result is there.
   std::byte *own = slotOf(index);

@@ -25,6 +25,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 #define OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 
+#include "../KeptBuffer.h"
 #include "Exchange.h"
 #include "OperationRoom.h"
 #include "Pipeline.h"
@@ -67,7 +68,7 @@ private:
   /// Where what rank r adds to this rank's part is.
   std::byte *slotOf(int r) { return received.data() + bytes(r * slotLength); }
   std::function<std::byte *(int64_t)>
-  placesInRing(std::vector<std::byte> &buffer, int64_t elements,
+  placesInRing(KeptBuffer &buffer, int64_t elements,
                int64_t segmentLength) const;
   bool isOneRound() const;
 
@@ -88,7 +89,7 @@ private:
   int64_t numReduced = 0;   ///< elements of it
   int64_t slotLength = 0;
   // Kept between uses: fresh pages are slow.
-  std::vector<std::byte> packed, received;
+  KeptBuffer packed, received;
 };
 
 } // namespace optrt

@@ -112,7 +112,7 @@ void TcpOperation::receive(int member, std::byte *data, int64_t elements) {
 }
 
 std::byte *TcpOperation::wholeResult() {
-  return isDense(desc.dst_ld) ? dst : reserve(packed, bytes(count()));
+  return isDense(desc.dst_ld) ? dst : packed.reserve(bytes(count()));
 }
 
 void TcpOperation::planBroadcast() {
@@ -125,7 +125,7 @@ void TcpOperation::planBroadcast() {
   }
   const std::byte *whole = src;
   if (!isDense(desc.src_ld)) {
-    pack(reserve(packed, bytes(count())), src, desc.src_ld, 0, count());
+    pack(packed.reserve(bytes(count())), src, desc.src_ld, 0, count());
     whole = packed.data();
   }
   for (int member = 0; member != n; ++member) {
@@ -142,11 +142,11 @@ void TcpOperation::planAllGather() {
   copyToOwn(block(index));
   const std::byte *own = src;
   if (!isDense(desc.src_ld)) {
-    pack(reserve(packed, bytes(count())), src, desc.src_ld, 0, count());
+    pack(packed.reserve(bytes(count())), src, desc.src_ld, 0, count());
     own = packed.data();
   }
   if (desc.outer != 1)
-    reserve(slots, bytes(n * count()));
+    slots.reserve(bytes(n * count()));
   for (int member = 0; member != n; ++member) {
     send(member, own, count());
     receive(member, desc.outer == 1 ? block(member) : slotOf(member), count());
@@ -159,8 +159,8 @@ void TcpOperation::planReduction() {
   exchangesLeft = scatters || isSmall() ? 1 : 2;
   const Part mine = partOf(index);
   slotLength = mine.length;
-  reserve(slots, bytes(n * slotLength));
-  reserve(reduced, bytes(slotLength));
+  slots.reserve(bytes(n * slotLength));
+  reduced.reserve(bytes(slotLength));
   // Where what a member reduces begins in the source.
   auto from = [&](int member) {
     return src + (scatters ? bytes(member * desc.inner) : 0);
@@ -168,7 +168,7 @@ void TcpOperation::planReduction() {
   pack(slotOf(index), from(index), desc.src_ld, mine.begin, mine.length);
   const bool isStraight = scatters ? desc.outer == 1 : isDense(desc.src_ld);
   if (!isStraight)
-    reserve(packed, bytes(scatters ? n * count() : count()));
+    packed.reserve(bytes(scatters ? n * count() : count()));
   for (int member = 0; member != n; ++member) {
     const Part part = partOf(member);
     const std::byte *data = from(member) + bytes(part.begin);

@@ -25,6 +25,7 @@
 
 #include "../Agreement.h"
 #include "../CollectiveOperands.h"
+#include "../KeptBuffer.h"
 #include "../peers/Socket.h"
 
 #include <array>
@@ -128,7 +129,7 @@ private:
   Clock::time_point doneAt;
   std::vector<Stream> streams; ///< by member
   // Kept between uses: fresh pages are slow.
-  std::vector<std::byte> packed, slots, reduced;
+  KeptBuffer packed, slots, reduced;
 };
 
 } // namespace optrt
