@@ -188,7 +188,7 @@ class Campaign:
         chosen = choice.choice(seeds)
         mutant = self.mutant(seed, chosen, choice.choice(seeds))
         first, _, _ = chosen.read_text().partition("\n")
-        _, mesh, strategy, phase = first.split()
+        _, mesh, strategy, precision, phase = first.split()
         if phase == "llvm":
             return
         program = self.scratch / "mutant.mlir"
@@ -196,6 +196,7 @@ class Campaign:
         library = self.scratch / "mutant.so"
         library.unlink(missing_ok=True)
         options = ["--mesh", mesh, "--strategy", strategy, "--accumulate"]
+        options += ["--precision", precision]
         start = ["--compile-from", phase, "-o", str(library)]
         compile_command = [self.tool("optimus-compile"), str(program), *options, *start]
         if not self.check(seed, compile_command, 60, program=mutant):

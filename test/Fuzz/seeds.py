@@ -28,11 +28,19 @@ MODELS = {
     "bert": [],
     "llama": ["--kv-heads", "1", "--ffn", "12"],
 }
-# The meshes and strategies that differ most in what they make of a program.
+# The meshes, strategies and precisions that differ most in what they make of a program.
 LAYOUTS = {
-    "gpt2": [("row:1,col:1", "serial"), ("row:2,col:2", "summa")],
-    "bert": [("row:2,col:2", "megatron-sp")],
-    "llama": [("row:2,col:2", "summa-paper"), ("data:2,row:1,col:2", "summa")],
+    "gpt2": [
+        ("row:1,col:1", "serial", "f32"),
+        ("row:2,col:2", "summa", "f32"),
+        ("row:1,col:2", "summa", "bf16"),
+    ],
+    "bert": [("row:2,col:2", "megatron-sp", "f32")],
+    "llama": [
+        ("row:2,col:2", "summa-paper", "f32"),
+        ("data:2,row:1,col:2", "summa", "f32"),
+        ("row:1,col:2", "megatron", "bf16"),
+    ],
 }
 
 CSV = {
@@ -109,19 +117,19 @@ def main() -> None:
         program = inputs / (model + ".mlir")
         builder = [sys.executable, "-m", "optimus.models", model, *SHAPE, *flags]
         subprocess.run([*builder, "-o", str(program)], check=True)
-        for mesh, strategy in LAYOUTS[model]:
-            options = ["--mesh", mesh, "--strategy", strategy]
+        for mesh, strategy, precision in LAYOUTS[model]:
+            options = ["--mesh", mesh, "--strategy", strategy, "--precision", precision]
             library = inputs / (model + ".so")
             dumps = inputs / "dumps"
             tools.run(
                 "optimus-compile", program, *options, "--accumulate",
                 *("--dump-phases-to", dumps, "-o", library),
             )
-            name = "%s-%s" % (model, strategy)
+            name = "%s-%s-%s" % (model, strategy, precision)
             shutil.copy(library, folder / "tables" / (name + ".so"))
             for dump in sorted(dumps.iterdir()):
                 phase = dump.stem[3:]
-                first = "// %s %s %s\n" % (mesh, strategy, phase)
+                first = "// %s %s %s %s\n" % (mesh, strategy, precision, phase)
                 seed = folder / "programs" / ("%s-%s.mlir" % (name, phase))
                 seed.write_text(first + dump.read_text())
                 if phase == "place":
