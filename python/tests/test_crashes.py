@@ -103,6 +103,8 @@ class Scenario:
         environment = dict(
             os.environ,
             LD_PRELOAD=str(self.faults.resolve()),
+            # It comes before AddressSanitizer, where a build has that.
+            ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
             TMPDIR=str(self.work),
             OMP_NUM_THREADS="1",
             OPTIMUS_FAULTS_UNDER=str(self.work),

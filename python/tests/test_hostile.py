@@ -334,7 +334,7 @@ def test_files_may_not_grow(tools, folder):
 
 
 @pytest.mark.parametrize("mebibytes", [100, 300, *range(570, 630, 6), 700])
-def test_threads_and_memory_run_out(tools, folder, mebibytes):
+def test_threads_and_memory_run_out(tools, folder, mebibytes, limits_addresses):
     """64 ranks as threads in little memory, and in almost enough."""
     library = tools.library(MANY, "data:64,row:1,col:1", "data")
     size = mebibytes << 20

@@ -154,7 +154,7 @@ def test_the_linkers_words_are_passed_on(tools, folder, program):
     assert left_in(folder) == ["ld"]
 
 
-def test_a_limit_on_memory(tools, folder, program):
+def test_a_limit_on_memory(tools, folder, program, limits_addresses):
     """However little there is, it is one message that says what was asked for."""
     command = ["optimus-compile", program, "--compile-to=llvm", "-o", "out"]
 

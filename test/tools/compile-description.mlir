@@ -53,3 +53,28 @@
 // RUN: sed 's/tensor<3x1x4xf32, #ccl.local<[[]3, 2, 4[]]/tensor<3x1x4xf32, #ccl.local<[3, 3, 4]/g' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=PARTS
 // PARTS: error: 'func.func' op argument 6: expected 2 parts that cover the extent 3 of dimension 1, found 'tensor<3x1x4xf32, #ccl.local<[3, 3, 4]
+
+// Any other function is exported, too. It is of what buffers hold, says what it
+// is passed, and is there.
+// RUN: sed 's/^  func.func @loss/  func.func @helper(%%x: f64) -> f64 { return %%x : f64 }\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=F64
+// RUN: not optimus-compile bad.mlir --compile-to=exec 2>&1 | FileCheck %s --check-prefix=F64
+// F64-NOT: internal
+// F64: bad.mlir:2:3: error: expected @helper to have tensors of f32, bf16, f16 or i32 with a static shape and at least one element, found argument 0 of type 'f64'
+// RUN: sed 's/^  func.func @loss/  func.func @helper(%%x: tensor<4xf64>) -> tensor<4xf64> { return %%x : tensor<4xf64> }\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=WIDE
+// WIDE-NOT: internal
+// WIDE: error: expected @helper to have tensors of {{.*}}, found argument 0 of type 'tensor<4xf64>'
+// RUN: sed 's/^  func.func @loss/  func.func @helper() -> tensor<i8> { %%x = arith.constant dense<0> : tensor<i8> return %%x : tensor<i8> }\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=NARROW
+// NARROW: error: expected @helper to have tensors of {{.*}}, found result 0 of type 'tensor<i8>'
+// RUN: sed 's/^  func.func @loss/  func.func private @helper(tensor<4xf32>) -> tensor<4xf32>\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=NO-BODY
+// NO-BODY: error: expected @helper to have a body of one block, found 0; nothing is called: remove it
+// RUN: sed 's/^  func.func @loss/  func.func @helper(%%x: tensor<4xf32>) -> tensor<4xf32> { llvm.br ^next\n  ^next: return %%x : tensor<4xf32> }\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=BLOCKS
+// BLOCKS: error: expected @helper to have a body of one block, found 2
+// RUN: sed 's/^  func.func @loss/  func.func @helper(%%x: tensor<4xf32>) -> tensor<4xf32> { return %%x : tensor<4xf32> }\n&/' good.mlir > bad.mlir
+// RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=UNBOUND
+// UNBOUND-NOT: internal
+// UNBOUND: error: {{.*}}argument 0: expected 'optimus.param' or 'optimus.binding', without which the runtime would not know what to pass to @helper

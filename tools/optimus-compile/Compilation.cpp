@@ -11,6 +11,7 @@
 #include "Record.h"
 #include "Report.h"
 
+#include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Target/CPU/ModelDescription.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/MlirFlags.h"
@@ -53,8 +54,43 @@ static LogicalResult checkSizes(Operation *op, TypeRange types) {
   return success();
 }
 
+/// Whether the functions that a phase leaves are of tensors; of later ones they
+/// are device programs.
+static bool holdsTensors(StringRef phase) {
+  SmallVector<StringRef> names = getPhaseNames();
+  return llvm::find(names, phase) < llvm::find(names, "exec");
+}
+
+/// Holds a function against what all phases take for granted, those that only
+/// the last ones look at, too.
+static LogicalResult checkForm(FunctionOpInterface function) {
+  auto fail = [&] {
+    return function->emitError("expected @")
+           << function.getName() << " to have ";
+  };
+  size_t numBlocks = function.getFunctionBody().getBlocks().size();
+  if (numBlocks != 1)
+    return fail() << "a body of one block, found " << numBlocks
+                  << (numBlocks == 0 ? "; nothing is called: remove it" : "");
+  auto check = [&](StringRef what, ArrayRef<Type> types) -> LogicalResult {
+    for (auto [number, type] : llvm::enumerate(types))
+      if (!hasBuffers(type))
+        return fail() << "tensors of f32, bf16, f16 or i32 with a static shape "
+                         "and at least one element, found "
+                      << what << ' ' << number << " of type " << type;
+    return success();
+  };
+  if (failed(check("argument", function.getArgumentTypes())))
+    return failure();
+  return check("result", function.getResultTypes());
+}
+
 LogicalResult mlir::optimus::checkProgram(ModuleOp module,
                                           const CompileOptions &options) {
+  if (options.compileFrom.empty() || holdsTensors(options.compileFrom))
+    for (auto function : module.getOps<FunctionOpInterface>())
+      if (failed(checkForm(function)))
+        return failure();
   // A program without functions lacks more than that, as its phases will say.
   bool hasFunctions = !module.getOps<FunctionOpInterface>().empty();
   if (options.writesLibrary() && hasFunctions &&

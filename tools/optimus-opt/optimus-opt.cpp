@@ -22,6 +22,7 @@
 #include "optimus-support/PathUse.h"
 #include "optimus-support/ScratchFolder.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -90,8 +91,6 @@ public:
   OptConfig() : MlirOptMainConfig(createFromCLOptions()) {
     setPassPipelineSetupFn(
         [addPasses = passPipelineCallback](PassManager &passes) {
-          // MLIR has registered by now what prints errors.
-          prefixDiagnosticsWithPaths(*passes.getContext());
           return success(succeeded(addPasses(passes)) &&
                          succeeded(enableReproducer(passes)));
         });
@@ -178,6 +177,11 @@ int main(int argc, char **argv) {
   return runTool("optimus-opt", argc, argv, [&]() -> int {
     DialectRegistry registry;
     registerAllDialects(registry);
+    // Every program has functions. When the parser meets the first, MLIR has
+    // registered what prints errors, and nothing has been verified.
+    registry.addExtension(+[](MLIRContext *context, func::FuncDialect *) {
+      prefixDiagnosticsWithPaths(*context);
+    });
     registerAllPasses();
     registerCLIOptions("optimus-opt", registry);
     declareReproducerFlags();

@@ -8,6 +8,7 @@
 
 #include "Lowering.h"
 
+#include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
@@ -33,11 +34,6 @@ static LogicalResult lowerOp(Operation *op, Lowering &lowering) {
 }
 
 static bool isTensor(Type type) { return isa<RankedTensorType>(type); }
-
-/// Whether tensors of an element type have buffers.
-static bool hasBufferElements(Type type) {
-  return type.isF32() || type.isBF16() || type.isF16() || type.isInteger(32);
-}
 
 /// True if a function is to be converted.
 static bool hasTensors(func::FuncOp function) {
@@ -91,10 +87,7 @@ private:
                                   "code has a device program");
     auto checkTypes = [&](TypeRange types, StringRef what) -> LogicalResult {
       for (auto [index, type] : llvm::enumerate(types)) {
-        auto tensor = dyn_cast<RankedTensorType>(type);
-        if (!tensor || !tensor.hasStaticShape() ||
-            tensor.getNumElements() == 0 ||
-            !hasBufferElements(tensor.getElementType()))
+        if (!hasBuffers(type))
           return function.emitOpError()
                  << what << " " << index
                  << " must be a tensor of f32, bf16, f16 or i32 with static "

@@ -45,6 +45,9 @@ private:
   /// type of what is in it.
   LogicalResult checkAgreement(func::FuncOp function, const Twine &where,
                                BufferAttr buffer, RankedTensorType type);
+  /// That a function of tensors that the library will export says what each of
+  /// them is.
+  LogicalResult checkBound(func::FuncOp function);
   LogicalResult checkTable(Operation *op);
 
   int64_t get(StringRef key) {
@@ -83,7 +86,7 @@ static RankedTensorType getTensorType(func::FuncOp function, unsigned number) {
   if (auto local = function.getArgAttrOfType<TypeAttr>(
           number, exec::ExecDialect::kLocalType))
     return dyn_cast<RankedTensorType>(local.getValue());
-  return dyn_cast<RankedTensorType>(function.getArgument(number).getType());
+  return dyn_cast<RankedTensorType>(function.getArgumentTypes()[number]);
 }
 
 LogicalResult ModelChecker::checkAgreement(func::FuncOp function,
@@ -234,6 +237,26 @@ LogicalResult ModelChecker::check(func::FuncOp function) {
   return success();
 }
 
+LogicalResult ModelChecker::checkBound(func::FuncOp function) {
+  // Steps are built of these, and bind what they are given.
+  if (llvm::is_contained({"loss", "grad"}, function.getSymName()))
+    return success();
+  auto fail = [&](const char *what, unsigned number) {
+    return function.emitOpError(what)
+           << ' ' << number << ": expected '" << OptimusDialect::kParam
+           << "' or '" << OptimusDialect::kBinding
+           << "', without which the runtime would not know what to pass to @"
+           << function.getSymName();
+  };
+  for (auto [number, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (isa<RankedTensorType>(type) && !getArgumentBuffer(function, number))
+      return fail("argument", number);
+  for (auto [number, type] : llvm::enumerate(function.getResultTypes()))
+    if (isa<RankedTensorType>(type) && !getResultBuffer(function, number))
+      return fail("result", number);
+  return success();
+}
+
 LogicalResult ModelChecker::checkTable(Operation *op) {
   auto lookUp = dyn_cast<TokenTableOpInterface>(op);
   if (!lookUp)
@@ -253,6 +276,11 @@ LogicalResult ModelChecker::check() {
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(check(function)))
       return failure();
+  // A program without a loss lacks more than that, as its phases will say.
+  if (module.lookupSymbol("loss") || module.lookupSymbol("train_step"))
+    for (auto function : module.getOps<func::FuncOp>())
+      if (failed(checkBound(function)))
+        return failure();
   WalkResult walked =
       module.walk([&](Operation *op) { return WalkResult(checkTable(op)); });
   return failure(walked.wasInterrupted());
