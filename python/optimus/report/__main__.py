@@ -1,0 +1,113 @@
+# ===- __main__.py - The command line of optimus-report -------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`optimus-report COMMAND FILE…` reads profiles.
+
+Exit codes: 0 done, 1 the arguments, an input or the output are wrong, 2 a fault of
+ours.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from typing import List, NoReturn, Optional
+
+from optimus import __version__, output
+from optimus.report import ReportError, runs, summary, swaps
+from optimus.report.memory import Memory
+
+PROGRAM = "optimus-report"
+
+
+class _Parser(argparse.ArgumentParser):
+    """One error is one line, exit code 1."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ReportError("%s (see --help)" % message)
+
+    def _print_message(self, message: str, file=None) -> None:
+        # Help and version; argparse would ignore that they cannot be written.
+        output.write("-", message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM, description="Read what optimus-run train --profile FILE wrote."
+    )
+    version = "%s %s" % (PROGRAM, __version__)
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    memory = commands.add_parser("memory", help="what blocks of memory do, and when")
+    memory.set_defaults(report=_memory)
+    _add_inputs(memory)
+    memory.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="NAME=D2H,H2D",
+        help="a link to host memory and its rates in GB/s, beside those that are known",
+    )
+    return parser
+
+
+def _add_inputs(command: _Parser) -> None:
+    command.add_argument("files", nargs="+", metavar="FILE", help="profiles of one run")
+    command.add_argument(
+        "--incomplete",
+        action="store_true",
+        help="read profiles that were not closed, as far as they go",
+    )
+
+
+def _memory(options: argparse.Namespace) -> None:
+    links = [*swaps.LINKS, *map(swaps.parse, options.link)]
+    profiles = runs.read(options.files, options.incomplete)
+    memories = [Memory(profile).gather() for profile in profiles]
+    output.write("-", "\n".join(summary.lines(memories, links)) + "\n")
+
+
+def check_output(path: str, files: List[str]) -> None:
+    """Raises ReportError where a profile would be written over."""
+    for file in files:
+        try:
+            same = os.path.samefile(path, file)
+        except (OSError, ValueError):
+            continue
+        if same:
+            raise ReportError(
+                "-o '%s' is the profile that is read; give the output another name" % path
+            )
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    output.open_missing_streams()
+    try:
+        options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+        options.report(options)
+    except (ReportError, output.OutputError) as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory; profile fewer steps")
+    except Exception:
+        output.say(traceback.format_exc().rstrip())
+        output.say("%s: error: this is a fault of ours; please report it" % PROGRAM)
+        return 2
+    return 0
+
+
+def _fail(message: str) -> int:
+    output.say("%s: error: %s" % (PROGRAM, message))
+    return 1
+
+
+if __name__ == "__main__":
+    # The end, and no traceback; a caller that ignores the signal is heeded.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(main())
