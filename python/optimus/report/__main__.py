@@ -19,8 +19,9 @@ import traceback
 from typing import List, NoReturn, Optional
 
 from optimus import __version__, output
-from optimus.report import ReportError, runs, summary, swaps
+from optimus.report import ReportError, page, runs, summary, swaps, window
 from optimus.report.memory import Memory
+from optimus.report.profile import Profile
 
 PROGRAM = "optimus-report"
 
@@ -45,7 +46,7 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     memory = commands.add_parser("memory", help="what blocks of memory do, and when")
     memory.set_defaults(report=_memory)
-    _add_inputs(memory)
+    _add_inputs(memory, "write a page of HTML there; - is standard output")
     memory.add_argument(
         "--link",
         action="append",
@@ -56,20 +57,50 @@ def _parser() -> _Parser:
     return parser
 
 
-def _add_inputs(command: _Parser) -> None:
+def _add_inputs(command: _Parser, wrote: str) -> None:
     command.add_argument("files", nargs="+", metavar="FILE", help="profiles of one run")
     command.add_argument(
         "--incomplete",
         action="store_true",
         help="read profiles that were not closed, as far as they go",
     )
+    command.add_argument(
+        "--rank", type=int, metavar="R", help="the rank to draw (default: the first)"
+    )
+    command.add_argument(
+        "--steps",
+        metavar="FIRST:LAST",
+        help="the steps to draw (default: up to four that can be drawn, from the second)",
+    )
+    command.add_argument("-o", "--output", metavar="FILE", help=wrote)
 
 
 def _memory(options: argparse.Namespace) -> None:
     links = [*swaps.LINKS, *map(swaps.parse, options.link)]
-    profiles = runs.read(options.files, options.incomplete)
-    memories = [Memory(profile).gather() for profile in profiles]
-    output.write("-", "\n".join(summary.lines(memories, links)) + "\n")
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.blocks))
+    chosen = window.profile_of(profiles, choice.rank)
+    closely = window.Window(chosen, choice)
+    memories = [
+        Memory(profile).gather(*([closely] if profile is chosen else []))
+        for profile in profiles
+    ]
+    lines = summary.lines(memories, links)
+    if options.output is not None:
+        memory = memories[profiles.index(chosen)]
+        output.write(options.output, page.render(memory, closely, links, lines))
+    if options.output != "-":
+        output.write("-", "\n".join(lines) + "\n")
+
+
+def _read(options: argparse.Namespace) -> List[Profile]:
+    if options.output is not None:
+        check_output(options.output, options.files)
+    return runs.read(options.files, options.incomplete)
+
+
+def _choose(options: argparse.Namespace, profiles, boxes_of) -> window.Choice:
+    return window.choose(profiles, options.rank, options.steps, boxes_of)
 
 
 def check_output(path: str, files: List[str]) -> None:
