@@ -20,10 +20,17 @@ from typing import List, NoReturn, Optional
 
 from optimus import __version__, output
 from optimus.report import ReportError, page, runs, summary, swaps, window
+from optimus.report.exports import memory_viz, minimalloc, perfetto
 from optimus.report.memory import Memory
 from optimus.report.profile import Profile
 
 PROGRAM = "optimus-report"
+
+FORMATS = {
+    "memory_viz": memory_viz.render,
+    "perfetto": perfetto.render,
+    "minimalloc": minimalloc.render,
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,6 +60,16 @@ def _parser() -> _Parser:
         default=[],
         metavar="NAME=D2H,H2D",
         help="a link to host memory and its rates in GB/s, beside those that are known",
+    )
+    export = commands.add_parser("export", help="write what other tools read")
+    export.set_defaults(report=_export)
+    _add_inputs(export, "where to write; - is standard output")
+    export.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        required=True,
+        help="a memory snapshot for pytorch.org/memory_viz, a trace for "
+        "ui.perfetto.dev, or live ranges for optimus-plan",
     )
     return parser
 
@@ -91,6 +108,15 @@ def _memory(options: argparse.Namespace) -> None:
         output.write(options.output, page.render(memory, closely, links, lines))
     if options.output != "-":
         output.write("-", "\n".join(lines) + "\n")
+
+
+def _export(options: argparse.Namespace) -> None:
+    if options.output is None:
+        raise ReportError("export: expected -o FILE, found none")
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.commands))
+    windows = window.windows_of(profiles, choice, options.rank is None)
+    output.write_bytes(options.output, FORMATS[options.format](windows))
 
 
 def _read(options: argparse.Namespace) -> List[Profile]:

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import sqlite3
+import struct
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -24,6 +25,7 @@ APPLICATION_ID = 0x4F505446  # "OPTF"
 VERSION = 1
 NOT_MEASURED = -1
 ROWS_AT_A_TIME = 50_000
+HEADER_BYTES = 100  # of an SQLite file
 
 TABLES = "trace ranks functions queues commands blocks accesses calls times transfers"
 
@@ -419,20 +421,36 @@ def _column(rows: Sequence[tuple], column: int) -> np.ndarray:
 def _open(path: str) -> sqlite3.Connection:
     try:
         with open(path, "rb") as file:
-            start = file.read(16)
+            start = file.read(HEADER_BYTES)
+            size = os.fstat(file.fileno()).st_size
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise ReportError("cannot read '%s': %s" % (path, why)) from None
-    if start != b"SQLite format 3\0":
+    if not start.startswith(b"SQLite format 3\0"):
         raise ReportError(
             "'%s' is no profile: expected an SQLite database, found %s; profiles are "
             "written by `optimus-run train --profile FILE`"
             % (path, "an empty file" if not start else "another format")
         )
+    _check_size(path, start, size)
     name = "file:%s?mode=ro" % _quoted(os.path.abspath(path))
     connection = sqlite3.connect(name, uri=True)
     connection.execute("PRAGMA query_only = 1")
     return connection
+
+
+def _check_size(path: str, start: bytes, size: int) -> None:
+    """SQLite itself does not look at pages that are missing until it needs them."""
+    if len(start) == HEADER_BYTES:
+        page, pages = struct.unpack_from(">H10xI", start, 16)
+        # 65536 does not fit.
+        expected = (65536 if page == 1 else page) * pages
+        if size >= expected:
+            return
+        why = "expected %d bytes, found %d" % (expected, size)
+    else:
+        why = "it has %d bytes" % size
+    raise _damaged(path, why)
 
 
 def _quoted(path: str) -> str:
@@ -440,7 +458,7 @@ def _quoted(path: str) -> str:
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
-def _damaged(path: str, error: Exception) -> ReportError:
+def _damaged(path: str, error: object) -> ReportError:
     return ReportError(
         "'%s' is a damaged profile: %s; it was cut short or changed after it was "
         "written, so take another copy or profile again" % (path, error)

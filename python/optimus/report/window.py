@@ -83,6 +83,23 @@ def _fitting(profile, rank, infos, there, boxes_of) -> Choice:
     return Choice(rank, there[0], last)
 
 
+def windows_of(profiles: Sequence[Profile], choice: Choice, all_ranks: bool):
+    """The window of the choice, or those of all ranks that have the same steps; read."""
+    found: List[Window] = []
+    for profile in profiles:
+        ranks = sorted(profile.ranks) if all_ranks else [choice.rank]
+        windows = [
+            Window(profile, choice._replace(rank=rank))
+            for rank in ranks
+            if rank in profile.ranks
+        ]
+        for call in profile.measured() if windows else ():
+            for window in windows:
+                window(call)
+        found += [window for window in windows if window.calls]
+    return found
+
+
 def profile_of(profiles: Sequence[Profile], rank: int) -> Profile:
     return next(profile for profile in profiles if rank in profile.ranks)
 
@@ -97,11 +114,12 @@ class Window:
         self._lives: List[events.Lives] = []
         self._idle: List[Intervals] = []
 
-    def __call__(self, call: Call, idle: Intervals) -> None:
+    def __call__(self, call: Call, idle: Optional[Intervals] = None) -> None:
         if self.choice.has(call.info):
             self.calls.append(call)
             self._lives.append(events.lives(call, self.profile.blocks))
-            self._idle.append(idle)
+            if idle is not None:
+                self._idle.append(idle)
 
     @property
     def begin(self) -> int:
