@@ -32,9 +32,11 @@ class ByHand:
         self._rows = lambda query: [dict(row) for row in connection.execute(query)]
         self.blocks = {row["block"]: row for row in self._rows("SELECT * FROM blocks")}
         self.calls = self._rows("SELECT * FROM calls ORDER BY call")
+        rows = self._rows("SELECT * FROM commands WHERE function = 0")
+        self.commands = {row["command"]: row for row in rows}
         self._accesses = self._rows("SELECT * FROM accesses")
-        self._times = self._keyed("times")
-        self._transfers = self._keyed("transfers")
+        self.times = self._keyed("times")
+        self.transfers = self._keyed("transfers")
         self._allocations = self._rows("SELECT * FROM allocations")
 
     def _keyed(self, table: str) -> Dict[Tuple[int, int], dict]:
@@ -53,8 +55,8 @@ class ByHand:
             (
                 number,
                 block["address"],
-                self._times[call["call"], block["first"]]["begin"],
-                self._times[call["call"], block["last"]]["end"],
+                self.times[call["call"], block["first"]]["begin"],
+                self.times[call["call"], block["last"]]["end"],
             )
             for number, block in self.blocks.items()
             if block["function"] == call["function"]
@@ -68,8 +70,8 @@ class ByHand:
         for access in self._accesses:
             if access["function"] == call["function"]:
                 key = call["call"], access["command"]
-                time = self._times[key]
-                last = self._transfers.get(key, time)["end"]
+                time = self.times[key]
+                last = self.transfers.get(key, time)["end"]
                 kind = {1: "read", 2: "write", 3: "both"}[access["access"]]
                 end = max(time["end"], last)
                 found.append(Event(time["begin"], 2, kind, access["block"], end))

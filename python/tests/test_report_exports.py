@@ -131,7 +131,7 @@ def test_trace_has_every_command(export, by_hand):
         calls = {call["call"] for call in drawn(by_hand, rank)}
         expected = sorted(
             (row["begin"] / 1000, (row["end"] - row["begin"]) / 1000)
-            for (call, _), row in by_hand._times.items()
+            for (call, _), row in by_hand.times.items()
             if call in calls
         )
         found = [e for e in trace_events(data, "X") if e["pid"] == rank]

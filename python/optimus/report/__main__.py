@@ -16,16 +16,19 @@ import os
 import signal
 import sys
 import traceback
+from functools import partial
 from typing import List, NoReturn, Optional
 
 from optimus import __version__, output
-from optimus.report import ReportError, page, runs, summary, swaps, window
+from optimus.report import ReportError, page, runs, summary, swaps, timeline, window
 from optimus.report.exports import memory_viz, minimalloc, perfetto
 from optimus.report.memory import Memory
 from optimus.report.profile import Profile
+from optimus.report.queues import Queues
 
 PROGRAM = "optimus-report"
 
+PAGE = "write a page of HTML there; - is standard output"
 FORMATS = {
     "memory_viz": memory_viz.render,
     "perfetto": perfetto.render,
@@ -53,7 +56,7 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     memory = commands.add_parser("memory", help="what blocks of memory do, and when")
     memory.set_defaults(report=_memory)
-    _add_inputs(memory, "write a page of HTML there; - is standard output")
+    _add_inputs(memory, PAGE)
     memory.add_argument(
         "--link",
         action="append",
@@ -61,6 +64,9 @@ def _parser() -> _Parser:
         metavar="NAME=D2H,H2D",
         help="a link to host memory and its rates in GB/s, beside those that are known",
     )
+    queues = commands.add_parser("timeline", help="what queues execute, and when")
+    queues.set_defaults(report=_timeline)
+    _add_inputs(queues, PAGE)
     export = commands.add_parser("export", help="write what other tools read")
     export.set_defaults(report=_export)
     _add_inputs(export, "where to write; - is standard output")
@@ -102,10 +108,27 @@ def _memory(options: argparse.Namespace) -> None:
         Memory(profile).gather(*([closely] if profile is chosen else []))
         for profile in profiles
     ]
-    lines = summary.lines(memories, links)
+    memory = memories[profiles.index(chosen)]
+    render = partial(page.render, memory, closely, links)
+    _write(options, summary.lines(memories, links), render)
+
+
+def _timeline(options: argparse.Namespace) -> None:
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.commands))
+    chosen = window.profile_of(profiles, choice.rank)
+    closely = window.Window(chosen, choice)
+    all_queues = [
+        Queues(profile).gather(*([closely] if profile is chosen else []))
+        for profile in profiles
+    ]
+    _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
+
+
+def _write(options: argparse.Namespace, lines: List[str], render) -> None:
+    """The page, if one is wanted, and the lines, unless the page is where they go."""
     if options.output is not None:
-        memory = memories[profiles.index(chosen)]
-        output.write(options.output, page.render(memory, closely, links, lines))
+        output.write(options.output, render(lines))
     if options.output != "-":
         output.write("-", "\n".join(lines) + "\n")
 

@@ -148,3 +148,13 @@ function connectSearch(boxes) {
     said.textContent = field.value.trim() ? count.toLocaleString() + ' found' : '';
   });
 }
+
+/// What is clicked away in the legend goes from the boxes, too.
+function connectLegend(boxes) {
+  boxes.graph.on('plotly_restyle', () => {
+    const away = boxes.graph.data.filter(
+      (curve) => curve.visible === 'legendonly' && 'category' in (curve.meta || {}));
+    boxes.hidden = new Set(away.map((curve) => curve.meta.category));
+    boxes.draw();
+  });
+}

@@ -26,15 +26,7 @@
   const time = await plot('time');
   const gantt = new Boxes(time, boxes, data.stripes);
   connectSearch(gantt);
-  // A category that is clicked away below goes from the Gantt chart, too.
-  time.on('plotly_restyle', () => {
-    gantt.hidden = new Set();
-    time.data.forEach((curve) => {
-      if (curve.visible === 'legendonly' && 'category' in (curve.meta || {}))
-        gantt.hidden.add(curve.meta.category);
-    });
-    gantt.draw();
-  });
+  connectLegend(gantt);
   await plot('idle');
   await plot('lifetimes');
   window.gantt = gantt;

@@ -223,9 +223,16 @@ def _swap_line(link: Link, idle) -> dict:
     longest = int(idle.length.max()) if len(idle.length) else 1_000_000
     times = np.array([1_000, max(longest, 2_000)])
     return {
-        **dict(x=(times / 1e3).tolist(), y=(times / link.time(1)).tolist(), mode="lines"),
-        **dict(name=link.name, xaxis="x", yaxis="y", line={"width": 1, "dash": "dash"}),
-        "hovertemplate": "%{y:.4s}B in %{x:.4s} µs<extra>" + html.escape(link.name) + "</extra>",
+        "x": (times / 1e3).tolist(),
+        "y": (times / link.time(1)).tolist(),
+        "mode": "lines+text",
+        "text": ["", html.escape(link.name)],
+        "textposition": "middle left",
+        "xaxis": "x",
+        "yaxis": "y",
+        "showlegend": False,
+        "line": {"width": 1, "dash": "dash", "color": "#888"},
+        "hovertemplate": "%{y:.4s}B in %{x:.4s} µs<extra>%{text}</extra>",
     }
 
 
@@ -262,7 +269,7 @@ def _cumulative(histogram: Histogram):
 
 def _said_empty(layout: dict, curves: List[dict], why: str) -> dict:
     """A figure without data says so."""
-    if any(curve.get("mode") != "lines" or "legendgroup" in curve for curve in curves):
+    if any("legendgroup" in curve for curve in curves):
         return layout
     note = {**dict(text=why, xref="paper", yref="paper", x=0.5, y=0.5), "showarrow": False}
     return {**layout, "annotations": [note]}

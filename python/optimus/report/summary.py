@@ -77,7 +77,7 @@ def _peaks(memories: Sequence[Memory]) -> List[str]:
     found = [
         (memory, rank, each)
         for memory in memories
-        for rank, each in memory.ranks.items()
+        for rank, each in sorted(memory.ranks.items())
         if each.peak is not None
     ]
     if not found:
