@@ -44,7 +44,11 @@ class OutputError(Exception):
 
 def write(path: str, text: str) -> None:
     """Writes all of an output or leaves it as it was. Raises OutputError."""
-    data = text.encode("utf-8")
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """As `write`."""
     try:
         stream = _stream_of(path)
         if stream is not None:

@@ -1,0 +1,193 @@
+# ===- __main__.py - The command line of optimus-report -------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`optimus-report COMMAND FILE…` reads profiles.
+
+Exit codes: 0 done, 1 the arguments, an input or the output are wrong, 2 a fault of
+ours.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from functools import partial
+from typing import List, NoReturn, Optional
+
+from optimus import __version__, output
+from optimus.report import ReportError, page, runs, summary, swaps, timeline, window
+from optimus.report.exports import memory_viz, minimalloc, perfetto
+from optimus.report.memory import Memory
+from optimus.report.profile import Profile
+from optimus.report.queues import Queues
+
+PROGRAM = "optimus-report"
+
+PAGE = "write a page of HTML there; - is standard output"
+FORMATS = {
+    "memory_viz": memory_viz.render,
+    "perfetto": perfetto.render,
+    "minimalloc": minimalloc.render,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """One error is one line, exit code 1."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ReportError("%s (see --help)" % message)
+
+    def _print_message(self, message: str, file=None) -> None:
+        # Help and version; argparse would ignore that they cannot be written.
+        output.write("-", message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM, description="Read what optimus-run train --profile FILE wrote."
+    )
+    version = "%s %s" % (PROGRAM, __version__)
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    memory = commands.add_parser("memory", help="what blocks of memory do, and when")
+    memory.set_defaults(report=_memory)
+    _add_inputs(memory, PAGE)
+    memory.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="NAME=D2H,H2D",
+        help="a link to host memory and its rates in GB/s, beside those that are known",
+    )
+    queues = commands.add_parser("timeline", help="what queues execute, and when")
+    queues.set_defaults(report=_timeline)
+    _add_inputs(queues, PAGE)
+    export = commands.add_parser("export", help="write what other tools read")
+    export.set_defaults(report=_export)
+    _add_inputs(export, "where to write; - is standard output")
+    export.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        required=True,
+        help="a memory snapshot for pytorch.org/memory_viz, a trace for "
+        "ui.perfetto.dev, or live ranges for optimus-plan",
+    )
+    return parser
+
+
+def _add_inputs(command: _Parser, wrote: str) -> None:
+    command.add_argument("files", nargs="+", metavar="FILE", help="profiles of one run")
+    command.add_argument(
+        "--incomplete",
+        action="store_true",
+        help="read profiles that were not closed, as far as they go",
+    )
+    command.add_argument(
+        "--rank", type=int, metavar="R", help="the rank to draw (default: the first)"
+    )
+    command.add_argument(
+        "--steps",
+        metavar="FIRST:LAST",
+        help="the steps to draw (default: up to four that can be drawn, from the second)",
+    )
+    command.add_argument("-o", "--output", metavar="FILE", help=wrote)
+
+
+def _memory(options: argparse.Namespace) -> None:
+    links = [*swaps.LINKS, *map(swaps.parse, options.link)]
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.blocks))
+    chosen = window.profile_of(profiles, choice.rank)
+    closely = window.Window(chosen, choice)
+    memories = [
+        Memory(profile).gather(*([closely] if profile is chosen else []))
+        for profile in profiles
+    ]
+    memory = memories[profiles.index(chosen)]
+    render = partial(page.render, memory, closely, links)
+    _write(options, summary.lines(memories, links), render)
+
+
+def _timeline(options: argparse.Namespace) -> None:
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.commands))
+    chosen = window.profile_of(profiles, choice.rank)
+    closely = window.Window(chosen, choice)
+    all_queues = [
+        Queues(profile).gather(*([closely] if profile is chosen else []))
+        for profile in profiles
+    ]
+    _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
+
+
+def _write(options: argparse.Namespace, lines: List[str], render) -> None:
+    """The page, if one is wanted, and the lines, unless the page is where they go."""
+    if options.output is not None:
+        output.write(options.output, render(lines))
+    if options.output != "-":
+        output.write("-", "\n".join(lines) + "\n")
+
+
+def _export(options: argparse.Namespace) -> None:
+    if options.output is None:
+        raise ReportError("export: expected -o FILE, found none")
+    profiles = _read(options)
+    choice = _choose(options, profiles, lambda function: len(function.commands))
+    windows = window.windows_of(profiles, choice, options.rank is None)
+    output.write_bytes(options.output, FORMATS[options.format](windows))
+
+
+def _read(options: argparse.Namespace) -> List[Profile]:
+    if options.output is not None:
+        check_output(options.output, options.files)
+    return runs.read(options.files, options.incomplete)
+
+
+def _choose(options: argparse.Namespace, profiles, boxes_of) -> window.Choice:
+    return window.choose(profiles, options.rank, options.steps, boxes_of)
+
+
+def check_output(path: str, files: List[str]) -> None:
+    """Raises ReportError where a profile would be written over."""
+    for file in files:
+        try:
+            same = os.path.samefile(path, file)
+        except (OSError, ValueError):
+            continue
+        if same:
+            raise ReportError(
+                "-o '%s' is the profile that is read; give the output another name" % path
+            )
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    output.open_missing_streams()
+    try:
+        options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+        options.report(options)
+    except (ReportError, output.OutputError) as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory; profile fewer steps")
+    except Exception:
+        output.say(traceback.format_exc().rstrip())
+        output.say("%s: error: this is a fault of ours; please report it" % PROGRAM)
+        return 2
+    return 0
+
+
+def _fail(message: str) -> int:
+    output.say("%s: error: %s" % (PROGRAM, message))
+    return 1
+
+
+if __name__ == "__main__":
+    # The end, and no traceback; a caller that ignores the signal is heeded.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(main())

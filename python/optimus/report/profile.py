@@ -1,0 +1,465 @@
+# ===- profile.py - Profiles as they lie in files -------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Opens profiles, checks them, and gives their calls one after another.
+
+What is the same in every call (commands, blocks, accesses) is read at once, into
+arrays. What was measured is a stream: at no time is more in memory than a call."""
+
+import itertools
+import json
+import os
+import sqlite3
+import struct
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from optimus.report import ReportError
+
+APPLICATION_ID = 0x4F505446  # "OPTF"
+VERSION = 1
+NOT_MEASURED = -1
+ROWS_AT_A_TIME = 50_000
+HEADER_BYTES = 100  # of an SQLite file
+
+TABLES = "trace ranks functions queues commands blocks accesses calls times transfers"
+
+
+class Blocks(NamedTuple):
+    """All blocks of a file; a block's index here is what other arrays call it by."""
+
+    function: np.ndarray  # index of a function, or -1: resident
+    address: np.ndarray
+    bytes: np.ndarray
+    category: np.ndarray  # index into `categories`
+    first: np.ndarray  # index of a command; -1: resident
+    last: np.ndarray
+    names: List[str]
+    paths: List[str]
+    sources: List[str]
+    categories: List[str]
+
+    @property
+    def resident(self) -> np.ndarray:
+        return self.function < 0
+
+
+class Commands(NamedTuple):
+    """The commands of one function, in their order."""
+
+    kind: List[str]
+    name: List[Optional[str]]
+    queue: np.ndarray  # index into the function's queues
+    path: List[str]
+    source: List[str]
+    flops: np.ndarray
+    bytes: np.ndarray
+    waits_for: np.ndarray  # index of a command, or -1
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+
+class Accesses(NamedTuple):
+    """What the commands of one function touch, in the commands' order."""
+
+    command: np.ndarray  # index of a command
+    block: np.ndarray  # index of a block
+    access: np.ndarray  # 1 read, 2 write, 3 both
+    bytes: np.ndarray
+
+
+class Queue(NamedTuple):
+    kind: str
+    axes: str
+
+
+class Function(NamedTuple):
+    """What one function does whenever it is called."""
+
+    name: str
+    arena_bytes: int
+    queues: List[Queue]
+    commands: Commands
+    accesses: Accesses
+    blocks: np.ndarray  # indices of the blocks in its arena
+
+
+class CallInfo(NamedTuple):
+    """One call, without what was measured inside."""
+
+    call: int
+    rank: int
+    step: int
+    function: int  # index of a function
+    begin: int
+    end: int
+
+
+class Call(NamedTuple):
+    """One call, with the times of all its commands."""
+
+    info: CallInfo
+    function: Function
+    begin: np.ndarray  # for each command; NOT_MEASURED where there is no time
+    end: np.ndarray
+    transfer_begin: np.ndarray  # NOT_MEASURED: moves nothing
+    transfer_end: np.ndarray
+    allocations: np.ndarray  # rows of block, address, malloc and free times
+
+
+class Profile:
+    """One file."""
+
+    def __init__(self, path: str, incomplete: bool = False):
+        """Raises ReportError. `incomplete`: also one that was not closed."""
+        self.path = path
+        self._connection = _open(path)
+        try:
+            self._read(incomplete)
+        except (sqlite3.Error, OverflowError, TypeError, ValueError, KeyError) as error:
+            raise _damaged(path, error) from None
+
+    def _read(self, incomplete: bool) -> None:
+        self._check(incomplete)
+        rows = self._rows("SELECT rank, coordinates FROM ranks ORDER BY rank")
+        self.ranks: Dict[int, Dict[str, int]] = {
+            rank: json.loads(coordinates) for rank, coordinates in rows
+        }
+        self.functions: List[Function] = []
+        self._command_numbers: List[np.ndarray] = []
+        numbers = self._rows("SELECT function FROM functions ORDER BY function")
+        self._function_index = {row[0]: index for index, row in enumerate(numbers)}
+        for function in self._function_index:
+            columns = "SELECT command FROM commands WHERE function = ? ORDER BY command"
+            commands = _matrix(self._rows(columns, function), 1)[:, 0]
+            self._command_numbers.append(commands)
+        self.blocks = self._read_blocks()
+        for function in self._function_index:
+            self.functions.append(self._read_function(function))
+        self.calls = self._read_calls()
+
+    def _check(self, incomplete: bool) -> None:
+        application = self._rows("PRAGMA application_id")[0][0]
+        if application != APPLICATION_ID:
+            raise ReportError(
+                "%s is an SQLite database, but no profile; expected a file that "
+                "`optimus-run train --profile` wrote" % self.path
+            )
+        version = self._rows("PRAGMA user_version")[0][0]
+        if version != VERSION:
+            raise ReportError(
+                "%s has version %d of the format of profiles, and this optimus-report "
+                "reads version %d; use the one of the optimus-run that wrote it"
+                % (self.path, version, VERSION)
+            )
+        names = {row[0] for row in self._rows("SELECT name FROM sqlite_master")}
+        for table in TABLES.split():
+            if table not in names:
+                raise ReportError(
+                    "%s has no table '%s', which every profile has; it was damaged or "
+                    "changed after it was written" % (self.path, table)
+                )
+        self.trace = dict(self._rows("SELECT key, value FROM trace"))
+        if not self.trace.get("complete") and not incomplete:
+            raise ReportError(
+                "%s was not closed: its run is still going on, or was killed; wait for "
+                "its end, or give --incomplete to read the calls it has" % self.path
+            )
+
+    def _rows(self, query: str, *values) -> List[tuple]:
+        return self._connection.execute(query, values).fetchall()
+
+    def _read_blocks(self) -> Blocks:
+        rows = self._rows(
+            "SELECT block, function, address, bytes, first, last, category, name, path,"
+            " source FROM blocks ORDER BY block"
+        )
+        self.block_numbers = _column(rows, 0)
+        function = [
+            -1 if row[1] is None else self._function_index[row[1]] for row in rows
+        ]
+        categories = sorted({row[6] or "other" for row in rows})
+        number = {category: index for index, category in enumerate(categories)}
+        return Blocks(
+            function=np.array(function, np.int64),
+            address=_column(rows, 2),
+            bytes=_column(rows, 3),
+            category=np.array([number[row[6] or "other"] for row in rows], np.int64),
+            first=self._commands_of(rows, function, 4),
+            last=self._commands_of(rows, function, 5),
+            names=[row[7] or "" for row in rows],
+            paths=[row[8] or "" for row in rows],
+            sources=[row[9] or "" for row in rows],
+            categories=categories,
+        )
+
+    def _commands_of(self, rows, function, column: int) -> np.ndarray:
+        """Indices of the commands that `column` of blocks' rows names."""
+        owner = np.array(function, np.int64)
+        number = _column(rows, column)
+        index = np.full(len(rows), -1, np.int64)
+        for each, commands in enumerate(self._command_numbers):
+            mine = owner == each
+            index[mine] = self._index(commands, number[mine], "command", "blocks")
+        return index
+
+    def _index(self, known: np.ndarray, numbers: np.ndarray, what: str, table: str):
+        """Positions of `numbers` among the sorted numbers `known`."""
+        index = np.searchsorted(known, numbers)
+        found = index < len(known)
+        found[found] = known[index[found]] == numbers[found]
+        if not found.all():
+            raise ReportError(
+                "%s is not consistent: its table '%s' names the %s %d, which is not "
+                "there" % (self.path, table, what, numbers[~found][0])
+            )
+        return index
+
+    def _read_function(self, number: int) -> Function:
+        name, arena = self._rows(
+            "SELECT name, arena_bytes FROM functions WHERE function = ?", number
+        )[0]
+        queues = self._rows(
+            "SELECT queue, kind, axes FROM queues WHERE function = ? ORDER BY queue",
+            number,
+        )
+        rows = self._rows(
+            "SELECT queue, flops, bytes, waits_for, kind, name, path, source FROM"
+            " commands WHERE function = ? ORDER BY command",
+            number,
+        )
+        index = self._function_index[number]
+        known = self._command_numbers[index]
+        waits_for = _column(rows, 3)
+        waits = waits_for != -1
+        waits_for[waits] = self._index(known, waits_for[waits], "command", "commands")
+        commands = Commands(
+            kind=[row[4] or "" for row in rows],
+            name=[row[5] for row in rows],
+            queue=self._index(_column(queues, 0), _column(rows, 0), "queue", "commands"),
+            path=[row[6] or "" for row in rows],
+            source=[row[7] or "" for row in rows],
+            flops=np.maximum(_column(rows, 1), 0),
+            bytes=np.maximum(_column(rows, 2), 0),
+            waits_for=waits_for,
+        )
+        touched = _matrix(
+            self._rows(
+                "SELECT command, block, access, bytes FROM accesses WHERE function = ?"
+                " ORDER BY command, operand",
+                number,
+            ),
+            4,
+        )
+        return Function(
+            name=name,
+            arena_bytes=arena or 0,
+            queues=[Queue(kind or "", axes or "") for _, kind, axes in queues],
+            commands=commands,
+            accesses=Accesses(
+                self._index(known, touched[:, 0], "command", "accesses"),
+                self._index(self.block_numbers, touched[:, 1], "block", "accesses"),
+                touched[:, 2],
+                touched[:, 3],
+            ),
+            blocks=np.flatnonzero(self.blocks.function == index),
+        )
+
+    def _read_calls(self) -> List[CallInfo]:
+        calls = []
+        for call, rank, step, function, begin, end in self._rows(
+            "SELECT call, rank, step, function, begin, end FROM calls ORDER BY call"
+        ):
+            if function not in self._function_index or rank not in self.ranks:
+                raise ReportError(
+                    "%s is not consistent: call %s is of function %s on rank %s, which "
+                    "is not there" % (self.path, call, function, rank)
+                )
+            # A call that a crash cut short has no end.
+            if begin is not None and end is not None:
+                index = self._function_index[function]
+                calls.append(CallInfo(call, rank, step, index, begin, end))
+        return calls
+
+    def measured(self) -> Iterator[Call]:
+        """All calls, in the file's order. Raises ReportError."""
+        try:
+            yield from self._measured()
+        except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:
+            raise _damaged(self.path, error) from None
+
+    def _measured(self) -> Iterator[Call]:
+        times = self._by_call("SELECT call, command, begin, end FROM times", 4)
+        transfers = self._by_call("SELECT call, command, begin, end FROM transfers", 4)
+        allocations = self._allocations()
+        infos = {info.call: info for info in self.calls}
+        for number, rows in times:
+            moved = _until(transfers, number)
+            allocated = _until(allocations, number)
+            info = infos.get(number)
+            if info is None:  # cut short
+                continue
+            function = self.functions[info.function]
+            begin, end = self._times(info.function, rows)
+            moved_begin, moved_end = self._times(info.function, moved)
+            yield Call(
+                info,
+                function,
+                begin,
+                end,
+                moved_begin,
+                moved_end,
+                self._allocated(allocated),
+            )
+
+    def _allocations(self) -> "_Stream":
+        known = "SELECT 1 FROM sqlite_master WHERE name = 'allocations'"
+        if not self._rows(known):
+            return _Stream(iter(()))
+        query = (
+            "SELECT call, block, address, malloc_begin, malloc_end, free_begin,"
+            " free_end FROM allocations"
+        )
+        return self._by_call(query, 7)
+
+    def _allocated(self, rows: Optional[np.ndarray]) -> np.ndarray:
+        """Rows of block (index), address, and the four times."""
+        if rows is None:
+            return np.empty((0, 6), np.int64)
+        rows = rows[:, 1:].copy()
+        rows[:, 0] = self._index(self.block_numbers, rows[:, 0], "block", "allocations")
+        return rows
+
+    def _times(
+        self, function: int, rows: Optional[np.ndarray]
+    ) -> Tuple[np.ndarray, np.ndarray]:
+        """Begin and end for each command of a function."""
+        commands = self._command_numbers[function]
+        begin = np.full(len(commands), NOT_MEASURED, np.int64)
+        end = begin.copy()
+        if rows is not None:
+            index = self._index(commands, rows[:, 1], "command", "times")
+            begin[index], end[index] = rows[:, 2], rows[:, 3]
+        return begin, end
+
+    def _by_call(self, query: str, width: int) -> "_Stream":
+        """Rows in the order of the file, those of a call together."""
+        cursor = self._connection.execute(query + " ORDER BY rowid")
+        return _Stream(self._group(cursor, width, query.split()[-1]))
+
+    def _group(self, cursor, width: int, table: str):
+        rest = np.empty((0, width), np.int64)
+        done = set()
+        while True:
+            rows = cursor.fetchmany(ROWS_AT_A_TIME)
+            chunk = np.concatenate([rest, _matrix(rows, width)])
+            edges = np.flatnonzero(np.diff(chunk[:, 0])) + 1
+            parts = np.split(chunk, edges) if len(chunk) else []
+            # The last call may go on in the next rows.
+            rest = parts.pop() if rows and parts else rest[:0]
+            for part in parts:
+                call = int(part[0, 0])
+                if call in done:
+                    raise ReportError(
+                        "%s is not consistent: expected the rows of call %d together in "
+                        "table '%s', found them in two places" % (self.path, call, table)
+                    )
+                done.add(call)
+                yield call, part
+            if not rows:
+                return
+
+
+class _Stream:
+    """An iterator of which the next item can be looked at."""
+
+    def __init__(self, items: Iterator[Tuple[int, np.ndarray]]):
+        self._items = items
+        self.waiting: Optional[Tuple[int, np.ndarray]] = None
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        item, self.waiting = self.waiting, None
+        return next(self._items) if item is None else item
+
+
+def _until(stream: _Stream, call: int) -> Optional[np.ndarray]:
+    """The rows of `call`, if it has any; those of earlier calls are dropped."""
+    for number, rows in stream:
+        if number == call:
+            return rows
+        if number > call:
+            stream.waiting = (number, rows)
+            return None
+    return None
+
+
+def _matrix(rows: Sequence[tuple], width: int) -> np.ndarray:
+    """Rows of whole numbers as an array; NULL is -1."""
+    numbers = itertools.chain.from_iterable(rows)
+    try:
+        flat = np.fromiter(numbers, np.int64, len(rows) * width)
+    except TypeError:
+        flat = np.array([[-1 if x is None else x for x in row] for row in rows], np.int64)
+    return flat.reshape(-1, width)
+
+
+def _column(rows: Sequence[tuple], column: int) -> np.ndarray:
+    """A column of whole numbers; NULL is -1."""
+    numbers = (-1 if row[column] is None else row[column] for row in rows)
+    return np.fromiter(numbers, np.int64, len(rows))
+
+
+def _open(path: str) -> sqlite3.Connection:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(HEADER_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ReportError("cannot read '%s': %s" % (path, why)) from None
+    if not start.startswith(b"SQLite format 3\0"):
+        raise ReportError(
+            "'%s' is no profile: expected an SQLite database, found %s; profiles are "
+            "written by `optimus-run train --profile FILE`"
+            % (path, "an empty file" if not start else "another format")
+        )
+    _check_size(path, start, size)
+    name = "file:%s?mode=ro" % _quoted(os.path.abspath(path))
+    connection = sqlite3.connect(name, uri=True)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _check_size(path: str, start: bytes, size: int) -> None:
+    """SQLite itself does not look at pages that are missing until it needs them."""
+    if len(start) == HEADER_BYTES:
+        page, pages = struct.unpack_from(">H10xI", start, 16)
+        # 65536 does not fit.
+        expected = (65536 if page == 1 else page) * pages
+        if size >= expected:
+            return
+        why = "expected %d bytes, found %d" % (expected, size)
+    else:
+        why = "it has %d bytes" % size
+    raise _damaged(path, why)
+
+
+def _quoted(path: str) -> str:
+    """A path inside an URI."""
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _damaged(path: str, error: object) -> ReportError:
+    return ReportError(
+        "'%s' is a damaged profile: %s; it was cut short or changed after it was "
+        "written, so take another copy or profile again" % (path, error)
+    )
