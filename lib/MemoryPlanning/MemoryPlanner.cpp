@@ -69,19 +69,6 @@ int64_t optimus_planning::lowerBound(std::span<const LiveRange> ranges) {
 /// Nodes that cost too little to be weighed against bytes: a fifth of a second.
 static constexpr int64_t kLeastNodes = 20'000;
 
-/// All arenas are multiples of this: the greatest common divisor of the sizes
-/// where that satisfies every alignment, of sizes and alignments otherwise.
-static int64_t arenaStep(const std::vector<Component> &components) {
-  int64_t sizes = 0, alignments = 0, maxAlignment = 1;
-  for (const Component &component : components)
-    for (const Buffer &buffer : component.buffers) {
-      sizes = std::gcd(sizes, buffer.size);
-      alignments = std::gcd(alignments, buffer.alignment);
-      maxAlignment = std::max(maxAlignment, buffer.alignment);
-    }
-  return sizes % maxAlignment == 0 ? sizes : std::gcd(sizes, alignments);
-}
-
 namespace {
 
 /// The search over arena sizes, each asked of every component that is larger.
@@ -92,7 +79,7 @@ public:
               const Options &options)
       : components(components), placements(placements),
         step(arenaStep(components)), proven(bound),
-        nodesLeft(options.nodeLimit) {
+        nodesLeft(options.nodeLimit), searches(components.size()) {
     if (options.timeLimit)
       deadline =
           std::chrono::steady_clock::now() +
@@ -152,8 +139,9 @@ private:
       if (placements[i].arenaBytes <= capacity)
         continue;
       std::vector<int64_t> offsets;
-      SearchResult result =
-          searchPlacement(components[i], capacity, budget, offsets);
+      if (!searches[i])
+        searches[i].emplace(components[i]);
+      SearchResult result = searches[i]->run(capacity, budget, offsets);
       fits = result == SearchResult::Fits;
       if (result == SearchResult::DoesNotFit)
         proven = std::max(proven, (capacity / step + 1) * step);
@@ -177,6 +165,8 @@ private:
   /// No arena is smaller.
   int64_t proven;
   int64_t nodesLeft;
+  /// By component, made when one is needed.
+  std::vector<std::optional<SkylineSearch>> searches;
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
@@ -219,7 +209,9 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
     allowance =
         std::min(allowance, kLeastNodes + (search.arena() - goodEnough) /
                                               options.bytesPerNode);
-  search.bringDownTo(goodEnough, allowance);
+  // Where the budget is met, nobody asks for less.
+  if (!options.budget || search.arena() > *options.budget)
+    search.bringDownTo(goodEnough, allowance);
 
   for (size_t i = 0; i < components.size(); ++i) {
     const std::vector<Buffer> &buffers = components[i].buffers;

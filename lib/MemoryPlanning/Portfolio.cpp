@@ -8,6 +8,8 @@
 
 #include "Portfolio.h"
 
+#include "Neighbours.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -102,51 +104,6 @@ public:
 private:
   static constexpr size_t kBlockSize = 512;
   std::vector<std::vector<Placed>> blocks;
-};
-
-/// For each buffer the others alive at the same time, one after the other in
-/// one array. Built only when there are few pairs.
-class Neighbours {
-public:
-  /// `maxPairs`: gives up, leaving itself empty, when there are more.
-  Neighbours(const Component &component, int64_t maxPairs) {
-    // Buffers come by rising first section: a sweep over the live ones.
-    const std::vector<Buffer> &buffers = component.buffers;
-    std::vector<int32_t> live;
-    std::vector<std::pair<int32_t, int32_t>> pairs;
-    for (int32_t i = 0; i < static_cast<int32_t>(buffers.size()); ++i) {
-      std::erase_if(live, [&](int32_t other) {
-        return buffers[other].last <= buffers[i].first;
-      });
-      if (static_cast<int64_t>(pairs.size() + live.size()) > maxPairs)
-        return;
-      for (int32_t other : live)
-        pairs.emplace_back(other, i);
-      live.push_back(i);
-    }
-    begins.assign(buffers.size() + 1, 0);
-    for (auto [a, b] : pairs) {
-      ++begins[a + 1];
-      ++begins[b + 1];
-    }
-    std::partial_sum(begins.begin(), begins.end(), begins.begin());
-    members.resize(begins.back());
-    std::vector<int64_t> next(begins.begin(), begins.end() - 1);
-    for (auto [a, b] : pairs) {
-      members[next[a]++] = b;
-      members[next[b]++] = a;
-    }
-  }
-
-  bool empty() const { return begins.empty(); }
-  std::span<const int32_t> of(int32_t buffer) const {
-    return std::span<const int32_t>(members).subspan(
-        begins[buffer], begins[buffer + 1] - begins[buffer]);
-  }
-
-private:
-  std::vector<int64_t> begins;
-  std::vector<int32_t> members;
 };
 
 class Portfolio {

@@ -25,6 +25,11 @@ optimus_planning::sectionLoads(const Component &component) {
   return loads;
 }
 
+/// In floating point, as the difference may pass 64 bits.
+static double durationOf(const LiveRange &range) {
+  return static_cast<double>(range.upper) - static_cast<double>(range.lower);
+}
+
 /// Replaces the times of the ranges by section numbers.
 static Component compress(std::span<const LiveRange> ranges,
                           std::span<const size_t> members) {
@@ -45,7 +50,8 @@ static Component compress(std::span<const LiveRange> ranges,
   for (size_t member : members) {
     const LiveRange &range = ranges[member];
     component.buffers.push_back({sectionAt(range.lower), sectionAt(range.upper),
-                                 paddedSize(range), range.alignment, member});
+                                 paddedSize(range), range.alignment,
+                                 durationOf(range), member});
   }
   std::vector<int64_t> loads = sectionLoads(component);
   component.lowerBound = *std::max_element(loads.begin(), loads.end());

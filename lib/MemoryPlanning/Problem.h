@@ -26,6 +26,8 @@ struct Buffer {
   /// Padded, > 0.
   int64_t size;
   int64_t alignment;
+  /// How long it is alive, in the caller's time.
+  double duration;
   /// Its index in the caller's ranges.
   size_t range;
 };

@@ -9,9 +9,7 @@
 #ifndef OPTIMUS_LIB_MEMORYPLANNING_SKYLINESEARCH_H
 #define OPTIMUS_LIB_MEMORYPLANNING_SKYLINESEARCH_H
 
-#include "Problem.h"
-
-#include <chrono>
+#include "Skyline.h"
 
 namespace optimus_planning {
 
@@ -21,19 +19,25 @@ struct SearchBudget {
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
-enum class SearchResult {
-  Fits,
-  /// Every placement has been ruled out.
-  DoesNotFit,
-  /// The allowance was spent first.
-  GaveUp,
+/// The exact search in one component, asked for one capacity after the other.
+class SkylineSearch {
+public:
+  explicit SkylineSearch(const Component &component);
+
+  /// Looks for a placement of the component in an arena of `capacity` bytes.
+  /// Spends nodes of the budget; writes `offsets` when it fits.
+  SearchResult run(int64_t capacity, SearchBudget &budget,
+                   std::vector<int64_t> &offsets) const;
+
+private:
+  const Component &component;
+  Neighbours neighbours;
+  int64_t unit;
 };
 
-/// Looks for a placement of the component in an arena of `capacity` bytes.
-/// Spends nodes of the budget; writes `offsets` when it fits.
-SearchResult searchPlacement(const Component &component, int64_t capacity,
-                             SearchBudget &budget,
-                             std::vector<int64_t> &offsets);
+/// All arenas are multiples of this: the greatest common divisor of the sizes
+/// where that satisfies every alignment, of sizes and alignments otherwise.
+int64_t arenaStep(std::span<const Component> components);
 
 } // namespace optimus_planning
 

@@ -28,9 +28,10 @@ namespace optimus_planning {
 struct LiveRange {
   /// A name for messages and for the caller; unique within one problem.
   int64_t id = 0;
-  /// The buffer is alive at the times t with lower <= t < upper. Any unit: the
-  /// planner looks only at their order. With lower == upper it is never alive:
-  /// it conflicts with nothing, and its bytes need not lie in the arena.
+  /// The buffer is alive at the times t with lower <= t < upper. Any unit:
+  /// lengths of time only decide what is tried first. With lower == upper it is
+  /// never alive: it conflicts with nothing, and its bytes need not lie in the
+  /// arena.
   int64_t lower = 0;
   int64_t upper = 0;
   /// Bytes asked for, >= 0. In the arena the buffer takes `size` rounded up to
@@ -45,8 +46,8 @@ int64_t paddedSize(const LiveRange &range);
 
 /// What the planner aims for and how hard it works.
 struct Options {
-  /// Bytes the arena should fit in. The plan may still be larger: compare
-  /// Plan::arenaBytes.
+  /// Bytes the arena should fit in; then no smaller one is looked for. The plan
+  /// may still be larger: compare Plan::arenaBytes.
   std::optional<int64_t> budget;
   /// An arena of at most this multiple of the lower bound is good enough: the
   /// exact search runs only when the portfolio's arena is above it or above the
