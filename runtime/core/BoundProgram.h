@@ -92,6 +92,7 @@ private:
 
   Status execute(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
+  Status submitObserved(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
 
   const optimus_support::program::TargetT *target = nullptr;

@@ -145,7 +145,7 @@ Status Session::build(SessionOptions options) {
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
-      ranks[i]->context.observer = options.observe(ranks[i]->context.rank);
+      ranks[i]->observer = options.observe(ranks[i]->context);
     return buildRank(*ranks[i]);
   });
 }

@@ -9,6 +9,7 @@
 #include "CommandLine.h"
 
 #include "Suggestion.h"
+#include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
 
 #include <CLI/App.hpp>
@@ -193,6 +194,18 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                     "Folder of the checkpoint to go on from");
   train->add_option("--log-json", options.logJson,
                     "File for one JSON object a step");
+  CLI::Option *profile = train->add_option(
+      "--profile", options.profile,
+      "File for when every command took place (docs/profile.md)");
+  train
+      ->add_option_function<std::string>(
+          "--profile-steps",
+          [&options](const std::string &text) {
+            options.profileSteps = *ProfileSteps().parse(text);
+          },
+          "FIRST:LAST of the steps that --profile records (default: all)")
+      ->needs(profile)
+      ->check(oneOf(ProfileSteps()));
   CLI::Option *evalData = train->add_option(
       "--eval-data", options.evalData,
       "File whose mean loss is reported at the end and every --eval-every "

@@ -51,13 +51,26 @@ struct Site {
   Queue queue;
 };
 
-/// Sees every command of a rank as it is put on its queue, on the rank's
-/// thread.
+/// Sees the commands of a rank, on the rank's thread.
 class CommandObserver {
 public:
+  using Clock = Communicator::Clock;
+
   virtual ~CommandObserver() = default;
-  virtual void begin(const BoundProgram &program, uint32_t command) = 0;
-  virtual void end(const BoundProgram &program, uint32_t command) = 0;
+  /// Before a call of a session, by its number there; false where nothing of it
+  /// is to be seen.
+  virtual bool beginCall(std::size_t) { return true; }
+  /// When all of a call is done. None follows a call that fails.
+  virtual void endCall() {}
+  /// Before and after a command is put on its queue. What it waits for is ahead
+  /// of it there.
+  virtual void begin(const BoundProgram &program, Site site) = 0;
+  virtual void end(const BoundProgram &program, Site site) = 0;
+  /// When a collective was waited for: from when to when it was in flight.
+  virtual void transferred(uint32_t, Clock::time_point, Clock::time_point) {}
+  /// With dynamic placement: what became of a buffer of the function.
+  virtual void allocated(uint32_t, const void *, CommandTimes) {}
+  virtual void freed(uint32_t, CommandTimes) {}
 };
 
 /// The execution state of one rank, and what it does for each kind of command.
