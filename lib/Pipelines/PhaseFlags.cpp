@@ -120,6 +120,11 @@ Status Reader::readSchedule() {
 }
 
 Status Reader::readRecompute() {
+  // The id of a value ends with its number among the results.
+  if (StringRef(flags.recompute).contains(':')) {
+    options.recompute = flags.recompute;
+    return okStatus();
+  }
   SmallVector<StringRef> policies(ccl::getRecomputePolicies());
   if (flags.mayChoose)
     policies.push_back(kAuto);

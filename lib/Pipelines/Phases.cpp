@@ -12,6 +12,7 @@
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Target/CPU/Passes.h"
@@ -20,6 +21,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -75,14 +78,19 @@ static void addTune(OpPassManager &passes, const PhaseOptions &options) {
 
 static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
   ccl::RecomputePassOptions recompute;
-  recompute.policy = options.recompute;
+  if (ccl::lookupRecomputePolicy(options.recompute))
+    recompute.policy = options.recompute;
+  else
+    recompute.values =
+        llvm::map_to_vector(llvm::split(options.recompute, ','),
+                            [](StringRef value) { return value.str(); });
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  passes.addNestedPass<FuncOp>(ccl::createRecomputePass(recompute));
-  // Again: the forward need not compute what only the backward recomputes.
   passes.addPass(createCanonicalizerPass());
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(createFusePass());
+  // From here on no operation becomes another one, which may round otherwise.
+  functions.addPass(ccl::createRecomputePass(recompute));
   functions.addPass(ccl::createGroupProductsPass());
   passes.addPass(
       ccl::createVerifyPartitionPass(options.serialProgram, {options.serial}));

@@ -106,7 +106,7 @@ static cl::opt<std::string> recompute(
              "attention: all but products; layer: all but the activations "
              "between blocks; auto: the fastest by prediction that fits "
              "--memory-budget (default: none, and auto where nothing else "
-             "fits)"));
+             "fits); or ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0"));
 static cl::opt<bool>
     report("report", cl::cat(category),
            cl::desc("Print memory, communication and predicted times"));

@@ -20,6 +20,7 @@
 #include "Lowering.h"
 
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -125,7 +126,8 @@ private:
   /// True if `op` can write `result` where `operand` lies, as far as the
   /// operation goes.
   static bool canWorkInPlace(Operation *op, OpResult result, Value operand) {
-    return llvm::count(op->getOperands(), operand) == 1 &&
+    return !op->hasAttr(ccl::kOwnBuffer) &&
+           llvm::count(op->getOperands(), operand) == 1 &&
            haveOneBuffer(operand, result) &&
            llvm::any_of(getInPlaceOperands(result), [&](unsigned number) {
              return op->getOperand(number) == operand;

@@ -154,14 +154,25 @@ def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
       products and collectives do not; their results are kept, or what follows
       from them first where that is what is used.
 
+    `values` names what is recomputed besides, by the ids of values: that of
+    `optimus.gelu` at `h.3.mlp.gelu` is `h.3.mlp.gelu:0`. What such a value is made from
+    is kept, unless it is named too.
+
     The boundary between forward and backward is what makes the result bound to
     `loss_sum`; a function without one is left alone. Must run after
-    `cse`, which would merge the clones with what they clone.
+    `cse`, which would merge the clones with what they clone, and after
+    `optimus-fuse`, so that what runs again is the same kernel and gives the same
+    bits. To that end a product of which an operand is not used later any
+    more gets `ccl.own_buffer`, and one that adds to an operand where it lies,
+    since the backward never uses that, does not run again.
   }];
   let dependentDialects = ["::mlir::optimus::OptimusDialect"];
   let options = [
     Option<"policy", "policy", "std::string", "\"none\"",
-           "none, layer or attention">
+           "none, layer or attention">,
+    ListOption<"values", "values", "std::string",
+               "What is recomputed besides: ids of values of the forward, in "
+               "which * stands for any part">
   ];
   let statistics = [
     Statistic<"numCloned", "operations-repeated",

@@ -16,6 +16,11 @@
 
 namespace mlir::ccl {
 
+/// On a product that may not add to an operand where that lies, though nothing
+/// uses it afterwards: the same product without recomputation did not, and
+/// rounds otherwise.
+inline constexpr llvm::StringLiteral kOwnBuffer = "ccl.own_buffer";
+
 /// What --optimus-recompute recomputes, from least to most.
 enum class RecomputePolicy { None, Attention, Layer };
 

@@ -1,0 +1,77 @@
+//===- Recomputation.h - What of a forward may run again --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A function that differentiates is straight-line: the forward pass, the
+// operation that makes the loss and its gradient, the backward pass. A value of
+// the forward that the backward uses is kept in memory in between, unless it is
+// recomputed from what is kept.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_DIALECT_CCL_TRANSFORMS_RECOMPUTATION_H
+#define OPTIMUS_DIALECT_CCL_TRANSFORMS_RECOMPUTATION_H
+
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlir::ccl {
+
+using ValueSet = llvm::DenseSet<Value>;
+
+/// The forward and the backward of one function, and what lives between them.
+class Recomputation {
+public:
+  /// Nothing where a function makes no loss, or is not one block.
+  static std::optional<Recomputation> of(func::FuncOp function);
+
+  /// The operations before what makes the loss and its gradient, that, and
+  /// those after it, without the terminator.
+  ArrayRef<Operation *> getForward() const { return forward; }
+  Operation *getBoundary() const { return boundary; }
+  ArrayRef<Operation *> getBackward() const { return backward; }
+
+  /// Where an operation stands in the function.
+  int64_t getPosition(Operation *op) const { return position.lookup(op); }
+  bool isForward(Value value) const;
+  /// Whether the forward makes a value from the batch; parameters in any layout
+  /// are no activations.
+  bool isActivation(Value value) const { return activations.contains(value); }
+  /// Whether an operation of the forward may run again, to the bit. A product
+  /// that adds to an operand where it lies may not: a second run would need
+  /// that operand, so that the first had to add it elsewhere, and rounds
+  /// otherwise there.
+  bool isRepeatable(Operation *op) const;
+
+  /// What a policy recomputes.
+  ValueSet select(RecomputePolicy policy) const;
+
+  /// Makes the backward recompute `repeated`, of which every value is an
+  /// activation that a repeatable operation made, and erases what nothing uses
+  /// then. Returns how many operations run again.
+  int64_t apply(const ValueSet &repeated) &&;
+
+private:
+  Recomputation(Operation *boundary);
+
+  void findActivations();
+  void keepBuffersApart(Operation *op, Operation *original);
+
+  Block *block;
+  Operation *boundary;
+  SmallVector<Operation *> forward, backward;
+  llvm::DenseMap<Operation *, int64_t> position;
+  /// The position of the last operation that used each value of the forward.
+  llvm::DenseMap<Value, int64_t> lastUse;
+  ValueSet activations;
+};
+
+} // namespace mlir::ccl
+
+#endif // OPTIMUS_DIALECT_CCL_TRANSFORMS_RECOMPUTATION_H
