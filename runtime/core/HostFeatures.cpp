@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -61,8 +62,18 @@ bool startsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-/// The spellings under which /proc/cpuinfo may list a feature; none when its
-/// lack does no harm.
+/// Linux's names of what code for ARM draws on.
+const std::map<std::string_view, std::string_view> &armNames() {
+  static const std::map<std::string_view, std::string_view> names = {
+      {"neon", "asimd"},
+      {"sve", "sve"},
+      {"sve2", "sve2"},
+  };
+  return names;
+}
+
+/// The spellings under which the flags of an x86 processor may list a feature;
+/// none when its lack does no harm.
 std::vector<std::string> spellings(std::string_view feature) {
   auto it = linuxNames().find(feature);
   if (it != linuxNames().end())
@@ -81,6 +92,20 @@ std::vector<std::string> spellings(std::string_view feature) {
   return all;
 }
 
+/// The words of the first line of /proc/cpuinfo that begins so; nothing where
+/// there is none.
+std::optional<std::set<std::string>> wordsOf(std::string_view cpuInfo,
+                                             std::string_view line) {
+  std::size_t begin = cpuInfo.find(line);
+  if (begin == std::string_view::npos)
+    return std::nullopt;
+  begin = cpuInfo.find(':', begin);
+  std::size_t end = std::min(cpuInfo.find('\n', begin), cpuInfo.size());
+  std::istringstream words(
+      std::string(cpuInfo.substr(begin + 1, end - begin - 1)));
+  return std::set<std::string>{std::istream_iterator<std::string>(words), {}};
+}
+
 /// The version of AVX10 that this processor converges on; 0 without AVX10.
 unsigned avx10Version() {
 #if defined(__x86_64__)
@@ -96,15 +121,8 @@ unsigned avx10Version() {
 
 std::vector<std::string> missingFeatures(std::span<const std::string> features,
                                          std::string_view cpuInfo) {
-  std::size_t begin = cpuInfo.find("\nflags");
-  if (begin == std::string_view::npos)
-    return {};
-  begin = cpuInfo.find(':', begin);
-  std::size_t end = std::min(cpuInfo.find('\n', begin), cpuInfo.size());
-  std::istringstream words(
-      std::string(cpuInfo.substr(begin + 1, end - begin - 1)));
-  std::set<std::string> present{std::istream_iterator<std::string>(words), {}};
-
+  std::optional<std::set<std::string>> x86 = wordsOf(cpuInfo, "\nflags"),
+                                       arm = wordsOf(cpuInfo, "\nFeatures");
   std::vector<std::string> missing;
   for (std::string_view feature : features) {
     // LLVM's lists mark features that are on with a plus.
@@ -112,10 +130,14 @@ std::vector<std::string> missingFeatures(std::span<const std::string> features,
       continue;
     if (startsWith(feature, "+"))
       feature.remove_prefix(1);
-    std::vector<std::string> names = spellings(feature);
-    if (!names.empty() &&
+    auto it = armNames().find(feature);
+    bool isArms = it != armNames().end();
+    const auto &present = isArms ? arm : x86;
+    std::vector<std::string> names =
+        isArms ? std::vector{std::string(it->second)} : spellings(feature);
+    if (present && !names.empty() &&
         std::none_of(names.begin(), names.end(), [&](const std::string &name) {
-          return present.count(name) != 0;
+          return present->contains(name);
         }))
       missing.emplace_back(feature);
   }

@@ -54,10 +54,18 @@ TEST(HostFeatures, TuningDoesNotMatter) {
   EXPECT_THAT(missing({"fast-gather", "prefer-256-bit", "invpcid"}), IsEmpty());
 }
 
+TEST(HostFeatures, KnowsWhatCodeForArmNeeds) {
+  std::vector<std::string> features = {"neon", "+sve", "sve2", "-sve2"};
+  EXPECT_THAT(missingFeatures(features, "processor\t: 0\nFeatures\t: fp asimd "
+                                        "sve\nCPU part\t: 0xd40\n"),
+              ElementsAre("sve2"));
+}
+
 TEST(HostFeatures, OtherProcessorsAreNotJudged) {
   EXPECT_THAT(missingFeatures(std::vector<std::string>{"avx2"},
-                              "Features\t: fp asimd\n"),
+                              "processor\t: 0\nFeatures\t: fp asimd\n"),
               IsEmpty());
+  EXPECT_THAT(missing({"neon", "sve"}), IsEmpty());
 }
 
 TEST(HostFeatures, ThisProcessorHasSse2OrIsAnother) {
