@@ -93,7 +93,7 @@ def _add_inputs(command: _Parser, wrote: str) -> None:
     command.add_argument(
         "--steps",
         metavar="FIRST:LAST",
-        help="the steps to draw (default: up to four that can be drawn, from the second)",
+        help="the steps to draw (default: from the second on, four at most)",
     )
     command.add_argument("-o", "--output", metavar="FILE", help=wrote)
 
@@ -161,7 +161,8 @@ def check_output(path: str, files: List[str]) -> None:
             continue
         if same:
             raise ReportError(
-                "-o '%s' is the profile that is read; give the output another name" % path
+                "-o '%s' is the profile that is read; give the output another name"
+                % path
             )
 
 

@@ -96,7 +96,9 @@ def in_order(call: Call, blocks: Blocks) -> np.ndarray:
     was done to it. A block's number stands for its size too."""
     touched, alive = accesses(call), lives(call, blocks)
     time = np.concatenate([alive.malloc, touched.begin, alive.free])
-    rank = np.repeat([MALLOC, ACCESS, FREE], [len(alive[0]), len(touched[0]), len(alive[0])])
+    rank = np.repeat(
+        [MALLOC, ACCESS, FREE], [len(alive[0]), len(touched[0]), len(alive[0])]
+    )
     # Reads are 1, writes 2, both 3.
     what = np.concatenate(
         [np.full(len(alive[0]), 4), touched.access, np.full(len(alive[0]), 5)]

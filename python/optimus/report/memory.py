@@ -140,7 +140,9 @@ class Memory:
         if warm:
             self._add_by_category(self.idle_times, idle.block, idle.length)
             alive = events.lives(call, self.blocks)
-            self._add_by_category(self.lifetimes, alive.block, alive.free - alive.malloc)
+            self._add_by_category(
+                self.lifetimes, alive.block, alive.free - alive.malloc
+            )
         return idle
 
     def _add_by_category(self, histograms, block, values) -> None:
