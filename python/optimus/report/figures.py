@@ -65,7 +65,7 @@ def time_figure(memory: Memory, window: Window, alive: events.Lives) -> dict:
     """Above room for the Gantt chart, below the live bytes."""
     arena = max([call.function.arena_bytes for call in window.calls], default=0)
     width = (window.end - window.begin) / MS
-    lowest, highest = _addresses(memory, alive, arena)
+    above = alive.address + memory.blocks.bytes[alive.block] - window.lowest_address
     planned = arena + int(memory.resident_by_category.sum())
     layout = {
         "height": 820,
@@ -82,7 +82,7 @@ def time_figure(memory: Memory, window: Window, alive: events.Lives) -> dict:
         "yaxis": {
             **BYTES,
             "title": {"text": "address"},
-            "range": [lowest, highest],
+            "range": [0, max(arena, int(above.max(initial=1)))],
             "domain": UPPER,
             "zeroline": False,
             "showgrid": False,
@@ -97,7 +97,7 @@ def time_figure(memory: Memory, window: Window, alive: events.Lives) -> dict:
     curves = [
         *_live_curves(memory, window, alive),
         _planned_line(width, planned),
-        anchor(0, lowest),
+        anchor(0, 0),
     ]
     return {"data": curves, "layout": layout}
 
@@ -132,16 +132,6 @@ def _planned_line(width: float, planned: int) -> dict:
         "line": {"color": "#222", "dash": "dash"},
         "hovertemplate": "%{y:.4s}B resident and planned arena<extra></extra>",
     }
-
-
-def _addresses(memory: Memory, alive: events.Lives, arena: int) -> Tuple[int, int]:
-    if not len(alive.block):
-        return 0, max(arena, 1)
-    above = int((alive.address + memory.blocks.bytes[alive.block]).max())
-    below = int(alive.address.min())
-    # Offsets begin at 0; addresses of allocations where they begin.
-    planned = memory.profile.trace.get("placement") != "dynamic"
-    return (0, max(arena, above)) if planned else (below, above)
 
 
 def idle_figure(memory: Memory, idle: Intervals, links: Sequence[Link]) -> dict:

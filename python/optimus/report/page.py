@@ -74,12 +74,13 @@ def render(
 
 def _boxes(memory: Memory, window: Window, alive: events.Lives) -> Dict[str, dict]:
     blocks = memory.blocks
+    bottom = alive.address - window.lowest_address
     return {
         "block": html.numbers(alive.block),
         "left": html.numbers((alive.malloc - window.begin) / MS),
         "right": html.numbers((alive.free - window.begin) / MS),
-        "bottom": html.numbers(alive.address),
-        "top": html.numbers(alive.address + blocks.bytes[alive.block]),
+        "bottom": html.numbers(bottom),
+        "top": html.numbers(bottom + blocks.bytes[alive.block]),
         "kind": html.numbers(blocks.category[alive.block]),
     }
 

@@ -137,6 +137,12 @@ class Window:
     def idle(self) -> Intervals:
         return Intervals(*map(np.concatenate, zip(*self._idle)))
 
+    @property
+    def lowest_address(self) -> int:
+        """What pages count addresses from: offsets from 0, others from the lowest."""
+        dynamic = self.profile.trace.get("placement") == "dynamic"
+        return int(self.lives.address.min(initial=1 << 62)) if dynamic else 0
+
     def steps(self) -> List[tuple]:
         """(step, begin, end), in order."""
         found = {}
