@@ -123,6 +123,9 @@ class Profile:
 
     def _read(self, incomplete: bool) -> None:
         self._check(incomplete)
+        self.process = int(self.trace.get("process") or 0)
+        self.processes = int(self.trace.get("processes") or 1)
+        self.origin = int(self.trace.get("origin_unix_ns") or 0)  # of times, Unix
         rows = self._rows("SELECT rank, coordinates FROM ranks ORDER BY rank")
         self.ranks: Dict[int, Dict[str, int]] = {
             rank: json.loads(coordinates) for rank, coordinates in rows
@@ -136,6 +139,9 @@ class Profile:
             commands = matrix(self._rows(columns, function), 1)[:, 0]
             self._command_numbers.append(commands)
         self.blocks = self._read_blocks()
+        # What is resident has -1 for both.
+        _check_order(self.blocks.first + 1, self.blocks.last + 1, "blocks")
+        _check_order(np.zeros_like(self.blocks.bytes), self.blocks.bytes, "sizes")
         for function in self._function_index:
             self.functions.append(self._read_function(function))
         self.calls = self._read_calls()
@@ -279,6 +285,7 @@ class Profile:
                 )
             # A call that a crash cut short has no end.
             if begin is not None and end is not None:
+                _check_order(np.array([0, begin]), np.array([step, end]), "calls")
                 index = self._function_index[function]
                 calls.append(CallInfo(call, rank, step, index, begin, end))
         return calls
@@ -333,6 +340,8 @@ class Profile:
             return np.empty((0, 6), np.int64)
         rows = rows[:, 1:].copy()
         rows[:, 0] = self._index(self.block_numbers, rows[:, 0], "block", "allocations")
+        freed = rows[:, 5] != NOT_MEASURED
+        _check_order(rows[freed, 2], rows[freed, 5], "allocations")
         return rows
 
     def _times(
@@ -345,4 +354,11 @@ class Profile:
         if rows is not None:
             index = self._index(commands, rows[:, 1], "command", "times")
             begin[index], end[index] = rows[:, 2], rows[:, 3]
+            _check_order(rows[:, 2], rows[:, 3], "times of call %d" % rows[0, 0])
         return begin, end
+
+
+def _check_order(begin: np.ndarray, end: np.ndarray, what: str) -> None:
+    """Raises ValueError where something ends before it begins, or begins before 0."""
+    if (begin < 0).any() or (end < begin).any():
+        raise ValueError("%s end before they begin, or begin before 0" % what)
