@@ -112,6 +112,7 @@ def test_not_closed(path, capfd):
         ("UPDATE blocks SET last = 1 WHERE block = 150", "blocks end"),
         ("UPDATE blocks SET bytes = -5 WHERE block = 150", "sizes"),
         ("UPDATE trace SET value = 'x' WHERE key = 'process'", "damaged"),
+        ("DELETE FROM times", "found none"),
         ("DROP TABLE accesses", "'accesses'"),
         ("UPDATE calls SET begin = NULL", "no call"),
     ],

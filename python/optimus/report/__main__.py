@@ -108,6 +108,7 @@ def _memory(options: argparse.Namespace) -> None:
         Memory(profile).gather(*([closely] if profile is chosen else []))
         for profile in profiles
     ]
+    window.check([closely], choice)
     memory = memories[profiles.index(chosen)]
     render = partial(page.render, memory, closely, links)
     _write(options, summary.lines(memories, links), render)
@@ -122,6 +123,7 @@ def _timeline(options: argparse.Namespace) -> None:
         Queues(profile).gather(*([closely] if profile is chosen else []))
         for profile in profiles
     ]
+    window.check([closely], choice)
     _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
 
 
@@ -139,6 +141,7 @@ def _export(options: argparse.Namespace) -> None:
     profiles = _read(options)
     choice = _choose(options, profiles, lambda function: len(function.commands))
     windows = window.windows_of(profiles, choice, options.rank is None)
+    window.check(windows, choice)
     output.write_bytes(options.output, FORMATS[options.format](windows))
 
 
