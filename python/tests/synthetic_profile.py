@@ -97,9 +97,12 @@ class _Program:
         self._weights = [
             self._resident("h.%d.weight" % i, "parameter", 4096) for i in range(layers)
         ]
-        moments = [self._resident("h.%d.moment" % i, "state", 8192) for i in range(layers)]
+        moments = [
+            self._resident("h.%d.moment" % i, "state", 8192) for i in range(layers)
+        ]
         kept = [
-            self._arena("h.%d.up" % i, "activation", 640 * (i + 1)) for i in range(layers)
+            self._arena("h.%d.up" % i, "activation", 640 * (i + 1))
+            for i in range(layers)
         ]
         gradients = [
             self._arena("h.%d.weight" % i, "gradient", 4096) for i in range(layers)
@@ -109,15 +112,23 @@ class _Program:
             path = "h.%d.mlp.up" % i
             read = [(self._weights[i], READ), *([(kept[i - 1], READ)] if i else [])]
             self._command("gemm", path, [*read, (scratch, WRITE)])
-            self._command("launch", path, [(scratch, READ), (kept[i], WRITE)], name="gelu")
+            self._command(
+                "launch", path, [(scratch, READ), (kept[i], WRITE)], name="gelu"
+            )
         for i in reversed(range(layers)):
             path = "h.%d.mlp.up" % i
             touched = [(kept[i], READ), (self._weights[i], READ), (gradients[i], WRITE)]
             self._command("gemm", path, touched)
             if self._shape.collectives:
-                start = self._command("all_reduce", path, [(gradients[i], BOTH)], queue=1)
+                start = self._command(
+                    "all_reduce", path, [(gradients[i], BOTH)], queue=1
+                )
                 self._command("wait", path, [], waits_for=start)
-            touched = [(gradients[i], READ), (moments[i], BOTH), (self._weights[i], BOTH)]
+            touched = [
+                (gradients[i], READ),
+                (moments[i], BOTH),
+                (self._weights[i], BOTH),
+            ]
             self._command("launch", "h.%d.weight" % i, touched, name="adamw")
         self._place()
 
@@ -201,7 +212,9 @@ def _write_static(connection, shape: Shape, program: _Program, trace: dict) -> N
         [(rank, json.dumps({"row": rank, "col": 0})) for rank in _ranks(shape)],
     )
     _insert(connection, "functions", [(0, "train_step", program.arena_bytes)])
-    _insert(connection, "queues", [(0, 0, "compute", ""), (0, 1, "communication", "row")])
+    _insert(
+        connection, "queues", [(0, 0, "compute", ""), (0, 1, "communication", "row")]
+    )
     columns = "kind name queue path source flops bytes waits_for".split()
     commands = [
         (0, number, *(command[column] for column in columns))
@@ -210,7 +223,8 @@ def _write_static(connection, shape: Shape, program: _Program, trace: dict) -> N
     _insert(connection, "commands", commands)
     columns = "block function space name address bytes category path source first last"
     blocks = [
-        tuple(block.get(column) for column in columns.split()) for block in program.blocks
+        tuple(block.get(column) for column in columns.split())
+        for block in program.blocks
     ]
     _insert(connection, "blocks", blocks)
     _insert(connection, "accesses", [(0, *row) for row in program.accesses])
@@ -227,7 +241,9 @@ def _write_measured(connection, shape: Shape, program: _Program) -> None:
         for rank in _ranks(shape):
             times, transfers = _times(program, ready[rank], call)
             end = times[-1][2] + 500
-            _insert(connection, "calls", [(call, rank, step, 0, ready[rank] - 200, end)])
+            _insert(
+                connection, "calls", [(call, rank, step, 0, ready[rank] - 200, end)]
+            )
             _insert(connection, "times", [(call, *row) for row in times])
             _insert(connection, "transfers", [(call, *row) for row in transfers])
             if shape.dynamic:

@@ -117,7 +117,11 @@ def test_snapshot_frames(export):
     snapshot = pickle.loads(export("memory_viz"))
     made = [e for e in snapshot["device_traces"][0] if e["action"] == "alloc"]
     frames = {tuple(frame.values()) for entry in made for frame in entry["frames"]}
-    assert ("h.1.up", "gpt2.py", 9) in frames and ("activation", "category", 0) in frames
+    assert ("h.1.up", "gpt2.py", 9) in frames and (
+        "activation",
+        "category",
+        0,
+    ) in frames
     assert all("category" not in entry for entry in made)
 
 
@@ -163,7 +167,9 @@ def test_trace_transfers_and_arrows(export):
 
 def test_trace_counts_live_bytes(export, by_hand):
     counters = [e for e in trace_events(export("perfetto"), "C") if e["pid"] == 0]
-    resident = sum(b["bytes"] for b in by_hand.blocks.values() if b["space"] == "resident")
+    resident = sum(
+        b["bytes"] for b in by_hand.blocks.values() if b["space"] == "resident"
+    )
     expected = {
         time / 1000: resident + by_hand.bytes_of(alive)
         for call in drawn(by_hand, 0)

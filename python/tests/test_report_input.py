@@ -24,6 +24,13 @@ def path(tmp_path):
     return tmp_path / "run.profile"
 
 
+def test_launcher(tools, path):
+    assert "Stability" in tools.run("optimus-report", "memory", path)
+    assert tools.run("optimus-report", "--version").startswith("optimus-report ")
+    for command in ("memory", "timeline", "export"):
+        assert "--incomplete" in tools.run("optimus-report", command, "--help")
+
+
 def refused(capfd, *arguments) -> str:
     """The one line that a command says."""
     assert main([*map(str, arguments)]) == 1
@@ -100,6 +107,12 @@ def test_not_closed(path, capfd):
         ("INSERT INTO times VALUES (0, 1, 5, 6)", "two places"),
         ("UPDATE blocks SET bytes = 'much' WHERE space = 'arena'", "damaged"),
         ("UPDATE ranks SET coordinates = '{'", "damaged"),
+        ("UPDATE times SET end = begin - 9 WHERE call = 3", "times of call 3 end"),
+        ("UPDATE calls SET step = NULL WHERE call = 3", "damaged"),
+        ("UPDATE blocks SET last = 1 WHERE block = 150", "blocks end"),
+        ("UPDATE blocks SET bytes = -5 WHERE block = 150", "sizes"),
+        ("UPDATE trace SET value = 'x' WHERE key = 'process'", "damaged"),
+        ("DELETE FROM times", "found none"),
         ("DROP TABLE accesses", "'accesses'"),
         ("UPDATE calls SET begin = NULL", "no call"),
     ],

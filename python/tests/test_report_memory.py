@@ -83,8 +83,7 @@ def test_idle_at_the_peak(memory, by_hand):
         spans = {
             (block, begin, end)
             for block, begin, end, step in by_hand.intervals(rank)
-            if begin <= found.peak.time < end
-            and step == found.peak.call.step
+            if begin <= found.peak.time < end and step == found.peak.call.step
         }
         idle = found.peak.idle
         got = {
@@ -115,7 +114,8 @@ def test_lifetimes(memory, by_hand, shape):
             free - malloc
             for call in by_hand.calls
             for block, _, malloc, free in by_hand.lives(call)
-            if by_hand.blocks[block]["category"] == category and warm(shape, call["step"])
+            if by_hand.blocks[block]["category"] == category
+            and warm(shape, call["step"])
         )
         found = memory.lifetimes[index]
         assert (found.count, found.largest) == (len(expected), max(expected, default=0))

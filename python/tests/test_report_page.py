@@ -89,6 +89,21 @@ def test_zoom_and_search(draw):
     assert said["matches"] == "%d found" % sum(matching) and any(matching)
 
 
+def test_legend_takes_boxes_away(draw):
+    said = chromium.ask(
+        draw(Shape()),
+        LOOK + """
+        const kind = data.categories.indexOf('gradient');
+        const curve = gantt.graph.data.findIndex((each) => each.name === 'gradient');
+        const box = boxes.kind.indexOf(kind);
+        const before = look(box)[1];
+        await Plotly.restyle(gantt.graph, {visible: 'legendonly'}, [curve]);
+        look(box);
+        return {before, after: document.getElementById('tip').style.display};""",
+    )
+    assert "gradient" in said["before"] and said["after"] == "none"
+
+
 @pytest.mark.parametrize(
     "shape",
     [

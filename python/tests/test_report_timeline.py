@@ -47,7 +47,8 @@ def in_calls(by_hand, rank, rows, kinds=None):
     return [
         row
         for (call, command), row in rows.items()
-        if call in calls and (kinds is None or by_hand.commands[command]["kind"] in kinds)
+        if call in calls
+        and (kinds is None or by_hand.commands[command]["kind"] in kinds)
     ]
 
 

@@ -93,7 +93,7 @@ def _add_inputs(command: _Parser, wrote: str) -> None:
     command.add_argument(
         "--steps",
         metavar="FIRST:LAST",
-        help="the steps to draw (default: up to four that can be drawn, from the second)",
+        help="the steps to draw (default: from the second on, four at most)",
     )
     command.add_argument("-o", "--output", metavar="FILE", help=wrote)
 
@@ -108,6 +108,7 @@ def _memory(options: argparse.Namespace) -> None:
         Memory(profile).gather(*([closely] if profile is chosen else []))
         for profile in profiles
     ]
+    window.check([closely], choice)
     memory = memories[profiles.index(chosen)]
     render = partial(page.render, memory, closely, links)
     _write(options, summary.lines(memories, links), render)
@@ -122,6 +123,7 @@ def _timeline(options: argparse.Namespace) -> None:
         Queues(profile).gather(*([closely] if profile is chosen else []))
         for profile in profiles
     ]
+    window.check([closely], choice)
     _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
 
 
@@ -139,6 +141,7 @@ def _export(options: argparse.Namespace) -> None:
     profiles = _read(options)
     choice = _choose(options, profiles, lambda function: len(function.commands))
     windows = window.windows_of(profiles, choice, options.rank is None)
+    window.check(windows, choice)
     output.write_bytes(options.output, FORMATS[options.format](windows))
 
 
@@ -161,7 +164,8 @@ def check_output(path: str, files: List[str]) -> None:
             continue
         if same:
             raise ReportError(
-                "-o '%s' is the profile that is read; give the output another name" % path
+                "-o '%s' is the profile that is read; give the output another name"
+                % path
             )
 
 

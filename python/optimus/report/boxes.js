@@ -136,7 +136,8 @@ const config = {responsive: true, scrollZoom: true, displaylogo: false};
 /// Draws the figure of `data.figures` into the element of its name.
 function plot(name) {
   const {data: curves, layout} = data.figures[name];
-  return Plotly.newPlot(name, curves, layout, config);
+  const modebar = {bgcolor: 'rgba(0,0,0,0)', color: '#bbb', activecolor: '#666'};
+  return Plotly.newPlot(name, curves, {...layout, modebar}, config);
 }
 
 /// A field that searches in boxes, and says how many it found.

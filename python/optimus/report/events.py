@@ -91,12 +91,13 @@ def changes(alive: Lives, blocks: Blocks) -> Changes:
     )
 
 
-def in_order(call: Call, blocks: Blocks) -> np.ndarray:
+def in_order(touched: TimedAccesses, alive: Lives) -> np.ndarray:
     """One number for each event of a call, in order of time: which block, and what
     was done to it. A block's number stands for its size too."""
-    touched, alive = accesses(call), lives(call, blocks)
     time = np.concatenate([alive.malloc, touched.begin, alive.free])
-    rank = np.repeat([MALLOC, ACCESS, FREE], [len(alive[0]), len(touched[0]), len(alive[0])])
+    rank = np.repeat(
+        [MALLOC, ACCESS, FREE], [len(alive[0]), len(touched[0]), len(alive[0])]
+    )
     # Reads are 1, writes 2, both 3.
     what = np.concatenate(
         [np.full(len(alive[0]), 4), touched.access, np.full(len(alive[0]), 5)]

@@ -12,10 +12,12 @@ Numbers are binary, in base64: a page of 20,000 blocks stays small and opens fas
 import base64
 import json
 import pathlib
+from typing import List
 
 import numpy as np
 
 from optimus.report import ReportError
+from optimus.report.window import Window
 
 HERE = pathlib.Path(__file__).parent
 
@@ -29,8 +31,8 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none';
+  script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
 <title>%(title)s</title>
 <style>%(style)s</style>
 </head>
@@ -42,6 +44,11 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+
+SEARCH = """<p>Find by path:
+<input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
+Drag to zoom, shift and drag to move, double click to see all.</p>"""
 
 
 def page(title: str, body: str, scripts, data: dict) -> str:
@@ -78,6 +85,14 @@ def numbers(values) -> dict:
     """An array for `unpack` in boxes.js."""
     wide = np.asarray(values, "<f8").tobytes()
     return {"f64": base64.b64encode(wide).decode("ascii")}
+
+
+def stripes(window: Window) -> List[list]:
+    """Of each step begin and end, in ms, and its name."""
+    return [
+        [(begin - window.begin) / 1e6, (end - window.begin) / 1e6, "step %d" % step]
+        for step, begin, end in window.steps()
+    ]
 
 
 def colour(index: int) -> str:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimus.report import events
-from optimus.report.profile import Blocks, Call
+from optimus.report.events import TimedAccesses
+from optimus.report.profile import Blocks
 
 # A histogram's bins split each power of two in so many.
 STEPS = 128
@@ -40,9 +40,8 @@ class IdleTimes:
         self._resident = blocks.resident
         self._last_end = np.full(len(blocks.bytes), -1, np.int64)
 
-    def of(self, call: Call) -> Intervals:
+    def of(self, touched: TimedAccesses) -> Intervals:
         """The intervals that end in a call; calls in order of time."""
-        touched = events.accesses(call)
         block, begin, end = touched.block, touched.begin, touched.end
         carried = np.unique(block[self._resident[block]])
         carried = carried[self._last_end[carried] >= 0]

@@ -15,6 +15,7 @@ from typing import Dict, List, Optional
 import numpy as np
 
 from optimus.report import events
+from optimus.report.events import Lives, TimedAccesses
 from optimus.report.intervals import Histogram, IdleTimes, Intervals
 from optimus.report.profile import Blocks, Call, Function, Profile
 
@@ -26,7 +27,7 @@ LINE = 64  # bytes, to which the planner rounds sizes up
 class Peak:
     """When most bytes of an arena were alive, and which."""
 
-    def __init__(self, call: Call, alive: events.Lives, time: int, blocks: Blocks):
+    def __init__(self, call: Call, alive: Lives, time: int, blocks: Blocks):
         self.call = call.info
         self.function = call.function
         self.time = time
@@ -55,16 +56,18 @@ class RankMemory:
         self._events_before: Optional[np.ndarray] = None
         self.same_events: List[float] = []  # for each step from the second
 
-    def add(self, call: Call, warm: bool) -> Intervals:
+    def add(
+        self, call: Call, touched: TimedAccesses, alive: Lives, warm: bool
+    ) -> Intervals:
         if call.info.step != self._step:
             self.end_step()
             self._step = call.info.step
-        idle = self._idle_times.of(call)
-        self._look_for_peak(call, idle, warm)
-        self._events.append(events.in_order(call, self._blocks))
+        idle = self._idle_times.of(touched)
+        self._look_for_peak(call, alive, idle, warm)
+        self._events.append(events.in_order(touched, alive))
         if warm:
-            touched = np.unique(events.accesses(call).block)
-            self._longest[touched] = np.maximum(self._longest[touched], 0)
+            there = np.unique(touched.block)
+            self._longest[there] = np.maximum(self._longest[there], 0)
             np.maximum.at(self._longest, idle.block, idle.length)
         return idle
 
@@ -82,8 +85,9 @@ class RankMemory:
                 self.same_events.append(share_alike(self._events_before, now))
             self._events_before, self._events = now, []
 
-    def _look_for_peak(self, call: Call, idle: Intervals, warm: bool) -> None:
-        alive = events.lives(call, self._blocks)
+    def _look_for_peak(
+        self, call: Call, alive: Lives, idle: Intervals, warm: bool
+    ) -> None:
         if not len(alive.block):
             return
         changes = events.changes(alive, self._blocks)
@@ -136,11 +140,14 @@ class Memory:
     def _add(self, call: Call) -> Intervals:
         warm = self.is_warm(call.info.step)
         rank = self.ranks.setdefault(call.info.rank, RankMemory(self.blocks))
-        idle = rank.add(call, warm)
+        touched = events.accesses(call)
+        alive = events.lives(call, self.blocks)
+        idle = rank.add(call, touched, alive, warm)
         if warm:
             self._add_by_category(self.idle_times, idle.block, idle.length)
-            alive = events.lives(call, self.blocks)
-            self._add_by_category(self.lifetimes, alive.block, alive.free - alive.malloc)
+            self._add_by_category(
+                self.lifetimes, alive.block, alive.free - alive.malloc
+            )
         return idle
 
     def _add_by_category(self, histograms, block, values) -> None:

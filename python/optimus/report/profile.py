@@ -10,22 +10,18 @@
 What is the same in every call (commands, blocks, accesses) is read at once, into
 arrays. What was measured is a stream: at no time is more in memory than a call."""
 
-import itertools
 import json
-import os
 import sqlite3
-import struct
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from optimus.report import ReportError
+from optimus.report.database import Stream, column, damaged, matrix, open_database
 
 APPLICATION_ID = 0x4F505446  # "OPTF"
 VERSION = 1
 NOT_MEASURED = -1
-ROWS_AT_A_TIME = 50_000
-HEADER_BYTES = 100  # of an SQLite file
 
 TABLES = "trace ranks functions queues commands blocks accesses calls times transfers"
 
@@ -119,14 +115,17 @@ class Profile:
     def __init__(self, path: str, incomplete: bool = False):
         """Raises ReportError. `incomplete`: also one that was not closed."""
         self.path = path
-        self._connection = _open(path)
+        self._connection = open_database(path)
         try:
             self._read(incomplete)
         except (sqlite3.Error, OverflowError, TypeError, ValueError, KeyError) as error:
-            raise _damaged(path, error) from None
+            raise damaged(path, error) from None
 
     def _read(self, incomplete: bool) -> None:
         self._check(incomplete)
+        self.process = int(self.trace.get("process") or 0)
+        self.processes = int(self.trace.get("processes") or 1)
+        self.origin = int(self.trace.get("origin_unix_ns") or 0)  # of times, Unix
         rows = self._rows("SELECT rank, coordinates FROM ranks ORDER BY rank")
         self.ranks: Dict[int, Dict[str, int]] = {
             rank: json.loads(coordinates) for rank, coordinates in rows
@@ -137,9 +136,12 @@ class Profile:
         self._function_index = {row[0]: index for index, row in enumerate(numbers)}
         for function in self._function_index:
             columns = "SELECT command FROM commands WHERE function = ? ORDER BY command"
-            commands = _matrix(self._rows(columns, function), 1)[:, 0]
+            commands = matrix(self._rows(columns, function), 1)[:, 0]
             self._command_numbers.append(commands)
         self.blocks = self._read_blocks()
+        # What is resident has -1 for both.
+        _check_order(self.blocks.first + 1, self.blocks.last + 1, "blocks")
+        _check_order(np.zeros_like(self.blocks.bytes), self.blocks.bytes, "sizes")
         for function in self._function_index:
             self.functions.append(self._read_function(function))
         self.calls = self._read_calls()
@@ -180,7 +182,7 @@ class Profile:
             "SELECT block, function, address, bytes, first, last, category, name, path,"
             " source FROM blocks ORDER BY block"
         )
-        self.block_numbers = _column(rows, 0)
+        self.block_numbers = column(rows, 0)
         function = [
             -1 if row[1] is None else self._function_index[row[1]] for row in rows
         ]
@@ -188,8 +190,8 @@ class Profile:
         number = {category: index for index, category in enumerate(categories)}
         return Blocks(
             function=np.array(function, np.int64),
-            address=_column(rows, 2),
-            bytes=_column(rows, 3),
+            address=column(rows, 2),
+            bytes=column(rows, 3),
             category=np.array([number[row[6] or "other"] for row in rows], np.int64),
             first=self._commands_of(rows, function, 4),
             last=self._commands_of(rows, function, 5),
@@ -199,10 +201,10 @@ class Profile:
             categories=categories,
         )
 
-    def _commands_of(self, rows, function, column: int) -> np.ndarray:
-        """Indices of the commands that `column` of blocks' rows names."""
+    def _commands_of(self, rows, function, at: int) -> np.ndarray:
+        """Indices of the commands that the column `at` of blocks' rows names."""
         owner = np.array(function, np.int64)
-        number = _column(rows, column)
+        number = column(rows, at)
         index = np.full(len(rows), -1, np.int64)
         for each, commands in enumerate(self._command_numbers):
             mine = owner == each
@@ -236,20 +238,20 @@ class Profile:
         )
         index = self._function_index[number]
         known = self._command_numbers[index]
-        waits_for = _column(rows, 3)
+        waits_for = column(rows, 3)
         waits = waits_for != -1
         waits_for[waits] = self._index(known, waits_for[waits], "command", "commands")
         commands = Commands(
             kind=[row[4] or "" for row in rows],
             name=[row[5] for row in rows],
-            queue=self._index(_column(queues, 0), _column(rows, 0), "queue", "commands"),
+            queue=self._index(column(queues, 0), column(rows, 0), "queue", "commands"),
             path=[row[6] or "" for row in rows],
             source=[row[7] or "" for row in rows],
-            flops=np.maximum(_column(rows, 1), 0),
-            bytes=np.maximum(_column(rows, 2), 0),
+            flops=np.maximum(column(rows, 1), 0),
+            bytes=np.maximum(column(rows, 2), 0),
             waits_for=waits_for,
         )
-        touched = _matrix(
+        touched = matrix(
             self._rows(
                 "SELECT command, block, access, bytes FROM accesses WHERE function = ?"
                 " ORDER BY command, operand",
@@ -283,6 +285,7 @@ class Profile:
                 )
             # A call that a crash cut short has no end.
             if begin is not None and end is not None:
+                _check_order(np.array([0, begin]), np.array([step, end]), "calls")
                 index = self._function_index[function]
                 calls.append(CallInfo(call, rank, step, index, begin, end))
         return calls
@@ -292,16 +295,16 @@ class Profile:
         try:
             yield from self._measured()
         except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:
-            raise _damaged(self.path, error) from None
+            raise damaged(self.path, error) from None
 
     def _measured(self) -> Iterator[Call]:
-        times = self._by_call("SELECT call, command, begin, end FROM times", 4)
-        transfers = self._by_call("SELECT call, command, begin, end FROM transfers", 4)
+        times = self._stream("SELECT call, command, begin, end FROM times", 4)
+        transfers = self._stream("SELECT call, command, begin, end FROM transfers", 4)
         allocations = self._allocations()
         infos = {info.call: info for info in self.calls}
         for number, rows in times:
-            moved = _until(transfers, number)
-            allocated = _until(allocations, number)
+            moved = transfers.until(number)
+            allocated = allocations.until(number) if allocations else None
             info = infos.get(number)
             if info is None:  # cut short
                 continue
@@ -318,15 +321,18 @@ class Profile:
                 self._allocated(allocated),
             )
 
-    def _allocations(self) -> "_Stream":
+    def _stream(self, query: str, width: int) -> Stream:
+        return Stream(self._connection, self.path, query, width)
+
+    def _allocations(self) -> Optional[Stream]:
         known = "SELECT 1 FROM sqlite_master WHERE name = 'allocations'"
         if not self._rows(known):
-            return _Stream(iter(()))
+            return None
         query = (
             "SELECT call, block, address, malloc_begin, malloc_end, free_begin,"
             " free_end FROM allocations"
         )
-        return self._by_call(query, 7)
+        return self._stream(query, 7)
 
     def _allocated(self, rows: Optional[np.ndarray]) -> np.ndarray:
         """Rows of block (index), address, and the four times."""
@@ -334,6 +340,8 @@ class Profile:
             return np.empty((0, 6), np.int64)
         rows = rows[:, 1:].copy()
         rows[:, 0] = self._index(self.block_numbers, rows[:, 0], "block", "allocations")
+        freed = rows[:, 5] != NOT_MEASURED
+        _check_order(rows[freed, 2], rows[freed, 5], "allocations")
         return rows
 
     def _times(
@@ -346,120 +354,11 @@ class Profile:
         if rows is not None:
             index = self._index(commands, rows[:, 1], "command", "times")
             begin[index], end[index] = rows[:, 2], rows[:, 3]
+            _check_order(rows[:, 2], rows[:, 3], "times of call %d" % rows[0, 0])
         return begin, end
 
-    def _by_call(self, query: str, width: int) -> "_Stream":
-        """Rows in the order of the file, those of a call together."""
-        cursor = self._connection.execute(query + " ORDER BY rowid")
-        return _Stream(self._group(cursor, width, query.split()[-1]))
 
-    def _group(self, cursor, width: int, table: str):
-        rest = np.empty((0, width), np.int64)
-        done = set()
-        while True:
-            rows = cursor.fetchmany(ROWS_AT_A_TIME)
-            chunk = np.concatenate([rest, _matrix(rows, width)])
-            edges = np.flatnonzero(np.diff(chunk[:, 0])) + 1
-            parts = np.split(chunk, edges) if len(chunk) else []
-            # The last call may go on in the next rows.
-            rest = parts.pop() if rows and parts else rest[:0]
-            for part in parts:
-                call = int(part[0, 0])
-                if call in done:
-                    raise ReportError(
-                        "%s is not consistent: expected the rows of call %d together in "
-                        "table '%s', found them in two places" % (self.path, call, table)
-                    )
-                done.add(call)
-                yield call, part
-            if not rows:
-                return
-
-
-class _Stream:
-    """An iterator of which the next item can be looked at."""
-
-    def __init__(self, items: Iterator[Tuple[int, np.ndarray]]):
-        self._items = items
-        self.waiting: Optional[Tuple[int, np.ndarray]] = None
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        item, self.waiting = self.waiting, None
-        return next(self._items) if item is None else item
-
-
-def _until(stream: _Stream, call: int) -> Optional[np.ndarray]:
-    """The rows of `call`, if it has any; those of earlier calls are dropped."""
-    for number, rows in stream:
-        if number == call:
-            return rows
-        if number > call:
-            stream.waiting = (number, rows)
-            return None
-    return None
-
-
-def _matrix(rows: Sequence[tuple], width: int) -> np.ndarray:
-    """Rows of whole numbers as an array; NULL is -1."""
-    numbers = itertools.chain.from_iterable(rows)
-    try:
-        flat = np.fromiter(numbers, np.int64, len(rows) * width)
-    except TypeError:
-        flat = np.array([[-1 if x is None else x for x in row] for row in rows], np.int64)
-    return flat.reshape(-1, width)
-
-
-def _column(rows: Sequence[tuple], column: int) -> np.ndarray:
-    """A column of whole numbers; NULL is -1."""
-    numbers = (-1 if row[column] is None else row[column] for row in rows)
-    return np.fromiter(numbers, np.int64, len(rows))
-
-
-def _open(path: str) -> sqlite3.Connection:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(HEADER_BYTES)
-            size = os.fstat(file.fileno()).st_size
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ReportError("cannot read '%s': %s" % (path, why)) from None
-    if not start.startswith(b"SQLite format 3\0"):
-        raise ReportError(
-            "'%s' is no profile: expected an SQLite database, found %s; profiles are "
-            "written by `optimus-run train --profile FILE`"
-            % (path, "an empty file" if not start else "another format")
-        )
-    _check_size(path, start, size)
-    name = "file:%s?mode=ro" % _quoted(os.path.abspath(path))
-    connection = sqlite3.connect(name, uri=True)
-    connection.execute("PRAGMA query_only = 1")
-    return connection
-
-
-def _check_size(path: str, start: bytes, size: int) -> None:
-    """SQLite itself does not look at pages that are missing until it needs them."""
-    if len(start) == HEADER_BYTES:
-        page, pages = struct.unpack_from(">H10xI", start, 16)
-        # 65536 does not fit.
-        expected = (65536 if page == 1 else page) * pages
-        if size >= expected:
-            return
-        why = "expected %d bytes, found %d" % (expected, size)
-    else:
-        why = "it has %d bytes" % size
-    raise _damaged(path, why)
-
-
-def _quoted(path: str) -> str:
-    """A path inside an URI."""
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _damaged(path: str, error: object) -> ReportError:
-    return ReportError(
-        "'%s' is a damaged profile: %s; it was cut short or changed after it was "
-        "written, so take another copy or profile again" % (path, error)
-    )
+def _check_order(begin: np.ndarray, end: np.ndarray, what: str) -> None:
+    """Raises ValueError where something ends before it begins, or begins before 0."""
+    if (begin < 0).any() or (end < begin).any():
+        raise ValueError("%s end before they begin, or begin before 0" % what)

@@ -25,13 +25,13 @@ def read(paths: Sequence[str], incomplete: bool = False) -> List[Profile]:
     profiles = [Profile(path, incomplete) for path in paths]
     for profile in profiles[1:]:
         _check_alike(profiles[0], profile)
-    profiles.sort(key=_process)
+    profiles.sort(key=lambda profile: profile.process)
     for one, other in zip(profiles, profiles[1:]):
-        if _process(one) == _process(other):
+        if one.process == other.process:
             raise ReportError(
                 "expected the files of one run, found process %d in both '%s' and '%s'; "
                 "give the files of one run, each once"
-                % (_process(one), one.path, other.path)
+                % (one.process, one.path, other.path)
             )
     _check_times(profiles)
     return profiles
@@ -39,20 +39,12 @@ def read(paths: Sequence[str], incomplete: bool = False) -> List[Profile]:
 
 def missing(profiles: Sequence[Profile]) -> int:
     """How many processes of the run no file was given of."""
-    return max(0, int(profiles[0].trace.get("processes") or 1) - len(profiles))
+    return max(0, profiles[0].processes - len(profiles))
 
 
 def offset(profile: Profile, first: Profile) -> int:
     """What to add to a profile's times to have them from the origin of `first`."""
-    return _origin(profile) - _origin(first)
-
-
-def _process(profile: Profile) -> int:
-    return int(profile.trace.get("process") or 0)
-
-
-def _origin(profile: Profile) -> int:
-    return int(profile.trace.get("origin_unix_ns") or 0)
+    return profile.origin - first.origin
 
 
 def _check_alike(one: Profile, other: Profile) -> None:
@@ -72,8 +64,8 @@ def _check_times(profiles: Sequence[Profile]) -> None:
     """Processes of one run work at one time."""
     spans = [
         (
-            min(info.begin for info in profile.calls) + _origin(profile),
-            max(info.end for info in profile.calls) + _origin(profile),
+            min(info.begin for info in profile.calls) + profile.origin,
+            max(info.end for info in profile.calls) + profile.origin,
             profile.path,
         )
         for profile in profiles

@@ -27,7 +27,11 @@ def lines(memories: Sequence[Memory], links: Sequence[Link]) -> List[str]:
     for memory in memories[:1]:
         found += ["", *_fragmentation(memory)]
         found += ["", *_largest(memory)]
-        found += ["", "Lifetimes in the arena, from malloc to free:", *_lifetimes(memory)]
+        found += [
+            "",
+            "Lifetimes in the arena, from malloc to free:",
+            *_lifetimes(memory),
+        ]
         found += ["", "Access-time intervals (ATI):", *_intervals(memory)]
         found += ["", *_outliers(memory, links)]
         found += ["", *_swaps(memory, links)]
@@ -82,7 +86,9 @@ def _peaks(memories: Sequence[Memory]) -> List[str]:
     ]
     if not found:
         return ["  no call has a block in an arena"]
-    categories = sorted({name for memory in memories for name in memory.blocks.categories})
+    categories = sorted(
+        {name for memory in memories for name in memory.blocks.categories}
+    )
     rows = [_peak_row(memory, rank, each, categories) for memory, rank, each in found]
     # Ranks of most bytes first, where not all have room.
     if len(rows) > MOST_RANKS:

@@ -11,7 +11,8 @@ from typing import List, Sequence
 
 import numpy as np
 
-from optimus.report import html, text
+from optimus.report import figures, html, text
+from optimus.report.figures import MS
 from optimus.report.profile import NOT_MEASURED
 from optimus.report.queues import WAIT, Queues
 from optimus.report.summary import heading
@@ -19,13 +20,11 @@ from optimus.report.window import Window
 
 MOST_RANKS = 16
 MOST_PATHS = 15
-MS = 1e6  # ns
 GROUND = 0.1  # between rows, of a row
 
 _BODY = """<h1>%(title)s</h1>
 <p>%(subtitle)s</p>
-<p>Find by path: <input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
-Drag to zoom, shift and drag to move, double click to see all.</p>
+%(search)s
 <h2>What queues execute, and collectives in flight</h2>
 <div class="figure"><div id="time" class="plot"></div></div>
 <h2>Summary</h2>
@@ -62,7 +61,12 @@ def _busy(all_queues: Sequence[Queues]) -> List[str]:
         ]
         for number, rank in ranks[:MOST_RANKS]
     ]
-    header = ["rank", "in calls", *(("%s %s" % each).strip() for each in names), "waits"]
+    header = [
+        "rank",
+        "in calls",
+        *(("%s %s" % each).strip() for each in names),
+        "waits",
+    ]
     return _with_rest(text.table(header, rows), len(ranks))
 
 
@@ -82,7 +86,7 @@ def _axes(all_queues: Sequence[Queues]) -> List[str]:
     if not rows:
         return ["Nothing is communicated."]
     header = ["rank", "Axis", "in flight", "exposed", "overlapped", "exposed of calls"]
-    title = "Communication: how long it is in flight, and what of that nothing is computed behind:"
+    title = "Communication in flight, and what of it nothing is computed behind:"
     return [title, *_with_rest(text.table(header, rows), len(_ranks(all_queues)))]
 
 
@@ -130,17 +134,15 @@ def render(window: Window, summary: List[str]) -> str:
         "colours": [_colour(kinds, i) for i in range(len(kinds))],
         "commands": _commands(window),
         "boxes": {name: html.numbers(values) for name, values in boxes.items()},
-        "stripes": [
-            [(begin - window.begin) / MS, (end - window.begin) / MS, "step %d" % step]
-            for step, begin, end in window.steps()
-        ],
+        "stripes": html.stripes(window),
         "figures": {"time": _figure(window, rows, kinds)},
     }
     subtitle = "Rank %d, steps %d to %d of %s."
+    subtitle %= choice.rank, choice.first, choice.last, window.profile.path
     body = _BODY % {
         "title": html.escape(str(window.profile.trace.get("library", "Timeline"))),
-        "subtitle": subtitle
-        % (choice.rank, choice.first, choice.last, html.escape(window.profile.path)),
+        "subtitle": html.escape(subtitle),
+        "search": html.SEARCH,
         "summary": html.escape("\n".join(summary)),
     }
     return html.page("Timeline", body, ["boxes.js", "timeline.js"], data)
@@ -155,8 +157,10 @@ def _commands(window: Window) -> List[dict]:
     return [
         {
             "function": function.name,
-            **dict(path=function.commands.path, source=function.commands.source),
-            **dict(kind=function.commands.kind, name=function.commands.name),
+            "path": function.commands.path,
+            "source": function.commands.source,
+            "kind": function.commands.kind,
+            "name": function.commands.name,
         }
         for function in window.profile.functions
     ]
@@ -203,31 +207,46 @@ def _boxes(window: Window):
         "right": (end - window.begin) / MS,
         "bottom": -row - 1 + GROUND,
         "top": -row - GROUND,
-        **dict(kind=kind, function=function, command=command),
+        "kind": kind,
+        "function": function,
+        "command": command,
     }
     return rows, boxes, kinds
 
 
 def _figure(window: Window, rows: List[str], kinds: List[str]) -> dict:
+    # Nothing but the legend: the boxes are on the canvas.
     curves = [
         {
-            **dict(x=[None], y=[None], mode="markers", name=kind, meta={"category": i}),
-            "marker": {"color": _colour(kinds, i), "symbol": "square", "size": 10},
+            "x": [None],
+            "y": [None],
+            "mode": "markers",
+            "name": kind,
+            "meta": {"category": index},
+            "marker": {"color": _colour(kinds, index), "symbol": "square", "size": 10},
         }
-        for i, kind in enumerate(kinds)
+        for index, kind in enumerate(kinds)
     ]
-    curves.append({"x": [0], "y": [0], "mode": "none", "hoverinfo": "skip", "showlegend": False})
     layout = {
-        **dict(height=160 + 70 * len(rows), margin=dict(t=20, l=190, r=20, b=50)),
-        **dict(plot_bgcolor="rgba(0,0,0,0)", paper_bgcolor="rgba(0,0,0,0)", showlegend=True),
+        "height": 160 + 70 * len(rows),
+        "margin": {**figures.MARGIN, "l": 190},
+        "plot_bgcolor": figures.CLEAR,
+        "paper_bgcolor": figures.CLEAR,
+        "showlegend": True,
         "legend": {"orientation": "h", "y": -0.25},
         "xaxis": {
-            **dict(title={"text": "ms"}, showgrid=False, zeroline=False),
+            "title": {"text": "ms"},
             "range": [0, (window.end - window.begin) / MS],
+            "showgrid": False,
+            "zeroline": False,
         },
         "yaxis": {
-            **dict(range=[-len(rows), 0], tickvals=[-i - 0.5 for i in range(len(rows))]),
-            **dict(ticktext=rows, showgrid=False, zeroline=False, fixedrange=True),
+            "range": [-len(rows), 0],
+            "tickvals": [-index - 0.5 for index in range(len(rows))],
+            "ticktext": rows,
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
         },
     }
-    return {"data": curves, "layout": layout}
+    return {"data": [*curves, figures.anchor(0, 0)], "layout": layout}

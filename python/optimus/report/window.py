@@ -100,6 +100,16 @@ def windows_of(profiles: Sequence[Profile], choice: Choice, all_ranks: bool):
     return found
 
 
+def check(windows: Sequence["Window"], choice: Choice) -> None:
+    """Raises ReportError where there is nothing to show."""
+    if not any(window.calls for window in windows):
+        raise ReportError(
+            "expected the times of commands in the steps %d to %d of rank %d, found "
+            "none; choose other --steps, or profile again"
+            % (choice.first, choice.last, choice.rank)
+        )
+
+
 def profile_of(profiles: Sequence[Profile], rank: int) -> Profile:
     return next(profile for profile in profiles if rank in profile.ranks)
 
@@ -136,6 +146,12 @@ class Window:
     @property
     def idle(self) -> Intervals:
         return Intervals(*map(np.concatenate, zip(*self._idle)))
+
+    @property
+    def lowest_address(self) -> int:
+        """What pages count addresses from: offsets from 0, others from the lowest."""
+        dynamic = self.profile.trace.get("placement") == "dynamic"
+        return int(self.lives.address.min(initial=1 << 62)) if dynamic else 0
 
     def steps(self) -> List[tuple]:
         """(step, begin, end), in order."""

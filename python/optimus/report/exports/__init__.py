@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Profiles in the formats of other tools: each module has a `render`.
 
-    memory_viz  PyTorch's memory snapshot, for pytorch.org/memory_viz
-    perfetto    Chrome's trace events, for ui.perfetto.dev and chrome://tracing
-    minimalloc  live ranges as CSV, for optimus-plan and other planners
+memory_viz  PyTorch's memory snapshot, for pytorch.org/memory_viz
+perfetto    Chrome's trace events, for ui.perfetto.dev and chrome://tracing
+minimalloc  live ranges as CSV, for optimus-plan and other planners
 """

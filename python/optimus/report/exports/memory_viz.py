@@ -61,7 +61,11 @@ class _Device:
         """What happened, in order of time."""
         alive, blocks = self.window.lives, self.profile.blocks
         begin, end = self.arena
-        found = [self._entry("segment_alloc", begin, end - begin, self.window.begin, offset, [])]
+        found = [
+            self._entry(
+                "segment_alloc", begin, end - begin, self.window.begin, offset, []
+            )
+        ]
         time = np.concatenate([alive.malloc, alive.free])
         kind = np.repeat([events.MALLOC, events.FREE], len(alive.block))
         life = np.tile(np.arange(len(alive.block)), 2)
@@ -113,7 +117,9 @@ class _Device:
         for block in held:
             address, size = int(blocks.address[block]), int(blocks.bytes[block])
             if address > at:
-                parts.append(self._block(self.resident_at + at, address - at, "inactive", []))
+                parts.append(
+                    self._block(self.resident_at + at, address - at, "inactive", [])
+                )
             frames = self._frames_of(block)
             place = self.resident_at + address
             parts.append(self._block(place, size, "active_allocated", frames))

@@ -43,7 +43,9 @@ class _Rank:
         where = self.window.profile.ranks[self.rank]
         name = "rank %d" % self.rank
         place = ", ".join("%s %s" % each for each in where.items())
-        yield self._named("process_name", 0, "%s (%s)" % (name, place) if place else name)
+        yield self._named(
+            "process_name", 0, "%s (%s)" % (name, place) if place else name
+        )
         for call in self.window.calls:
             yield from self._call(call)
         for thread, queue in enumerate(self._threads):
@@ -69,10 +71,14 @@ class _Rank:
                 "source": commands.source[index],
                 "flops": int(commands.flops[index]),
                 "bytes": int(commands.bytes[index]),
-                **dict(step=call.info.step, function=function.name, command=index),
+                "step": call.info.step,
+                "function": function.name,
+                "command": index,
             }
             yield self._at(
-                *("X", begin, thread),
+                "X",
+                begin,
+                thread,
                 dur=(end - begin) / 1000,
                 name=" ".join(filter(None, (name or kind, commands.path[index]))),
                 cat=kind,
@@ -116,7 +122,9 @@ class _Rank:
         names = blocks.categories
         changes = events.changes(self.window.lives, blocks)
         alive = np.zeros(len(names), np.int64)
-        np.add.at(alive, blocks.category[blocks.resident], blocks.bytes[blocks.resident])
+        np.add.at(
+            alive, blocks.category[blocks.resident], blocks.bytes[blocks.resident]
+        )
         times, category = changes.time.tolist(), blocks.category[changes.block].tolist()
         for index, (time, kind) in enumerate(zip(times, category)):
             alive[kind] += changes.bytes[index]
