@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -415,3 +416,43 @@ def test_dynamic_placement_needs_memory_of_the_host(tools, text, tmp_path):
     assert result.returncode == 1
     assert "dynamic placement allocates memory of the host" in result.stderr
     assert "use planned placement" in result.stderr
+
+
+def test_a_rank_that_dies_leaves_the_profiles_of_the_others(tools, text, tmp_path):
+    library = tools.library(GPT2, "row:1,col:2", "summa")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    path, log = tmp_path / "run.profile", tmp_path / "log"
+    meeting = ["--rendezvous", "127.0.0.1:%d" % port, "--ranks", 2, "--backend", "tcp"]
+    processes = [
+        subprocess.Popen(
+            tools.train_command(
+                *(library, text, 1000000, "--profile", path, *meeting, "--rank", rank),
+                log=log,
+            ),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        while not log.exists() or log.read_text().count("\n") < 3:
+            assert processes[0].poll() is None, processes[0].stderr.read()
+            time.sleep(0.01)
+        processes[1].kill()
+        message = processes[0].communicate(timeout=60)[1]
+        assert processes[0].returncode == 1
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    # What the dead one left is hidden.
+    names = [name.name for name in tmp_path.iterdir() if name.name[0] != "."]
+    assert sorted(names) == ["log", "run.profile.0"]
+    profile = Profile(tmp_path / "run.profile.0")
+    profile.check()
+    assert profile.trace["ending"].startswith("failed: rank 1 ")
+    assert profile.trace["ending"][len("failed: ") :] in message
+    steps = [step for step, in profile.rows("SELECT step FROM calls")]
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) >= 3
