@@ -11,12 +11,25 @@ docs/profile.md says of the file, and that a run is the same with and without.""
 import collections
 import json
 import os
+import signal
+import socket
 import sqlite3
+import subprocess
+import time
 
 import pytest
 
 from test_hidden_device import hide
-from tools import Model, call, losses, mpirun, read_log, succeed
+from tools import (
+    Checkpoint,
+    Model,
+    call,
+    default_signals,
+    losses,
+    mpirun,
+    read_log,
+    succeed,
+)
 
 GPT2 = Model(layers=2, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 STEPS = 3
@@ -240,3 +253,206 @@ def test_steps_can_be_chosen(tools, text, tmp_path):
     _, profile = train(tools, library, text, tmp_path / "run", "--profile-steps", "2:2")
     profile.check()
     assert profile.rows("SELECT step FROM calls") == [(2,)]
+
+
+@pytest.mark.parametrize("value", ["5:2", "0:3", "3", "a:b", "1:2:3", "-1:4", "1:99999999999999999999"])
+def test_steps_that_mean_nothing_are_refused(tools, text, tmp_path, value):
+    flags = ["--profile", tmp_path / "run.profile", "--profile-steps=" + value]
+    result = call(tools.train_command(tools.library(GPT2), text, STEPS, *flags))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0] == (
+        "optimus-run: error: --profile-steps: expected the first and the last step to "
+        "record, FIRST:LAST with 1 <= FIRST <= LAST, as in 5:20, found " + value
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_steps_need_a_profile(tools, text):
+    flags = ["--profile-steps", "1:2"]
+    result = call(tools.train_command(tools.library(GPT2), text, STEPS, *flags))
+    assert result.returncode == 1
+    assert "--profile-steps requires --profile" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["library", "--data", "--log-json"])
+def test_a_profile_is_nothing_else_of_the_run(tools, text, tmp_path, name):
+    library, log = tools.library(GPT2), tmp_path / "log"
+    path = {"library": library, "--data": text, "--log-json": log}[name]
+    before = path.read_bytes() if path.exists() else None
+    command = tools.train_command(library, text, STEPS, "--profile", path, log=log)
+    result = call(command)
+    assert result.returncode == 1
+    assert "--profile" in result.stderr and "the same file" in result.stderr
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/full", "-", "pipe"])
+def test_a_database_needs_a_file(tools, text, tmp_path, name):
+    if name == "pipe":
+        name = str(tmp_path / name)
+        os.mkfifo(name)
+    flags = ["--profile", name]
+    result = call(tools.train_command(tools.library(GPT2), text, STEPS, *flags))
+    assert result.returncode == 1
+    assert result.stderr == (
+        "optimus-run: error: --profile: cannot write '%s': it is a device, a pipe or a "
+        "standard stream; expected the name of a file, since a database is not written "
+        "in order\n" % name
+    )
+
+
+def test_a_full_disk_ends_recording_and_nothing_else(tools, text, tmp_path):
+    library = tools.library(GPT2)
+    path = tmp_path / "run.profile"
+    command = tools.train_command(library, text, 200, "--profile", path)
+    # A limit on files' sizes stands for it.
+    limited = ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *command]
+    result = call(limited)
+    assert result.returncode == 0
+    warnings = [line for line in result.stderr.splitlines() if "--profile" in line]
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
+        "optimus-run: warning: --profile: cannot write '%s': disk full: File too large; "
+        "recorded up to step " % path
+    )
+    assert "step 200/200" in result.stdout
+    profile = Profile(path)
+    profile.check()
+    last = profile.one("SELECT max(step) FROM calls")
+    assert 0 < last < 200
+    assert profile.trace["ending"] == (
+        "disk full: File too large; recorded up to step %d" % last
+    )
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_run_that_is_stopped_says_so(tools, text, tmp_path):
+    path, log = tmp_path / "run.profile", tmp_path / "log"
+    command = tools.train_command(
+        tools.library(GPT2), text, 1000000, "--profile", path, log=log
+    )
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=default_signals,
+    ) as process:
+        while not log.exists() or log.read_text().count("\n") < 3:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    profile = Profile(path)
+    profile.check()
+    assert profile.trace["ending"] == "stopped by SIGTERM"
+    steps = [line["step"] for line in read_log(log)]
+    assert [step for step, in profile.rows("SELECT step FROM calls")] == steps
+
+
+def test_a_run_that_fails_says_so(tools, text, tmp_path):
+    path = tmp_path / "run.profile"
+    # Too large for anything to stay finite.
+    flags = ["--lr", 1e30, "--profile", path]
+    result = call(tools.train_command(tools.library(GPT2), text, 50, *flags))
+    assert result.returncode == 1
+    profile = Profile(path)
+    profile.check()
+    assert profile.trace["ending"].startswith("failed: training diverged: at step ")
+    assert profile.trace["ending"][len("failed: ") :] in result.stderr
+
+
+@pytest.mark.parametrize("case", ["serial", "threads", "mpi"])
+def test_dynamic_placement(tools, text, tmp_path, case):
+    mesh = {
+        "serial": [],
+        "threads": MESH,
+        "mpi": ["row:1,col:2", "megatron", "--accumulate"],
+    }[case]
+    prefix = mpirun(2) if case == "mpi" else []
+    flags = [] if case == "serial" else ["--microbatches", 2]
+    library = tools.library(GPT2, *mesh)
+    planned, placed = tmp_path / "planned", tmp_path / "placed"
+    plain = plain_losses(tools, library, text, tmp_path, *flags, "--save", planned)
+    flags = [*flags, "--placement", "dynamic", "--save", placed]
+    log, profile = train(tools, library, text, tmp_path / "run", *flags, prefix=prefix)
+    assert (losses(log) == plain).all()
+    for kind in ("parameters", "moments"):
+        expected = getattr(Checkpoint(planned), kind)
+        found = getattr(Checkpoint(placed), kind)
+        assert expected.keys() == found.keys()
+        assert all((expected[name] == found[name]).all() for name in expected)
+    profile = profile or Profile(tmp_path / "run" / "run.profile.1")
+    profile.check()
+    assert profile.trace["placement"] == "dynamic"
+    check_allocations(profile)
+
+
+def check_allocations(profile):
+    """Each block of a call is there from its first command to its last, and no
+    two share an address meanwhile."""
+    rows = profile.rows(
+        "SELECT call, rank, allocations.address, blocks.bytes, malloc_begin, malloc_end, free_begin, "
+        "free_end, first.begin, last.end FROM calls "
+        "JOIN blocks USING (function) "
+        "LEFT JOIN allocations USING (call, block) "
+        "JOIN times AS first USING (call) JOIN times AS last USING (call) "
+        "WHERE first.command = blocks.first AND last.command = blocks.last"
+    )
+    assert rows
+    alive = collections.defaultdict(list)
+    for number, rank, address, size, *times in sorted(rows, key=lambda row: row[4]):
+        malloc_begin, malloc_end, free_begin, free_end, first, last = times
+        assert 0 < malloc_begin <= malloc_end <= first
+        assert last <= free_begin <= free_end
+        alive[rank] = [other for other in alive[rank] if other[2] > malloc_begin]
+        for begin, end, _ in alive[rank]:
+            assert address + size <= begin or end <= address
+        alive[rank].append((address, address + size, free_end))
+
+
+def test_dynamic_placement_needs_memory_of_the_host(tools, text, tmp_path):
+    flags = ["--placement", "dynamic"]
+    command = tools.train_command(tools.library(GPT2), text, STEPS, *flags)
+    result = call(command, env=hide(tools, 1))
+    assert result.returncode == 1
+    assert "dynamic placement allocates memory of the host" in result.stderr
+    assert "use planned placement" in result.stderr
+
+
+def test_a_rank_that_dies_leaves_the_profiles_of_the_others(tools, text, tmp_path):
+    library = tools.library(GPT2, "row:1,col:2", "summa")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    path, log = tmp_path / "run.profile", tmp_path / "log"
+    meeting = ["--rendezvous", "127.0.0.1:%d" % port, "--ranks", 2, "--backend", "tcp"]
+    processes = [
+        subprocess.Popen(
+            tools.train_command(
+                *(library, text, 1000000, "--profile", path, *meeting, "--rank", rank),
+                log=log,
+            ),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        while not log.exists() or log.read_text().count("\n") < 3:
+            assert processes[0].poll() is None, processes[0].stderr.read()
+            time.sleep(0.01)
+        processes[1].kill()
+        message = processes[0].communicate(timeout=60)[1]
+        assert processes[0].returncode == 1
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    # What the dead one left is hidden.
+    names = [name.name for name in tmp_path.iterdir() if name.name[0] != "."]
+    assert sorted(names) == ["log", "run.profile.0"]
+    profile = Profile(tmp_path / "run.profile.0")
+    profile.check()
+    assert profile.trace["ending"].startswith("failed: rank 1 ")
+    assert profile.trace["ending"][len("failed: ") :] in message
+    steps = [step for step, in profile.rows("SELECT step FROM calls")]
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) >= 3

@@ -76,7 +76,18 @@ Status BoundProgram::run(Rank &rank) {
   Status status;
   for (uint32_t number = 0; number != commands.size() && status.ok();
        ++number)
-    status = execute(rank, number);
+    status = dynamic ? executePlaced(rank, number) : execute(rank, number);
+  return status;
+}
+
+Status BoundProgram::executePlaced(Rank &rank, uint32_t number) {
+  Status status = dynamic->begin(number, rank.observer);
+  if (!status.ok())
+    return status.withContext(
+        concat("rank ", rank.rank, ", ", describe(number)));
+  status = execute(rank, number);
+  if (status.ok())
+    dynamic->end(number, rank.observer);
   return status;
 }
 

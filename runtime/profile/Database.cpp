@@ -35,8 +35,8 @@ Status Database::failure() const {
   if (code == SQLITE_IOERR)
     sqlite3_file_control(handle, "main", SQLITE_FCNTL_LAST_ERRNO, &error);
   // A limit on files' sizes, or on a user's, is a disk for that user.
-  if (code == SQLITE_FULL || error == ENOSPC ||
-      error == EFBIG || error == EDQUOT)
+  if (code == SQLITE_FULL || error == ENOSPC || error == EFBIG ||
+      error == EDQUOT)
     return unavailable(
         concat("disk full", error ? ": " : "", error ? strerror(error) : ""));
   return unavailable(concat(sqlite3_errmsg(handle), error ? ": " : "",

@@ -25,8 +25,8 @@ namespace optrt {
 
 /// An SQLite database that one thread at a time writes.
 ///
-/// Errors: Unavailable, as the system refuses ("disk I/O error: No space left on
-/// device").
+/// Errors: Unavailable, as the system refuses ("disk I/O error: No space left
+/// on device").
 class Database {
 public:
   Database() = default;
@@ -78,7 +78,8 @@ public:
   void add(std::string_view text);
   void addNull() { ++column; }
   /// Null for nothing and for empty text.
-  template <typename T> void add(const std::optional<T> &value) {
+  template <typename T>
+  void add(const std::optional<T> &value) {
     value ? add(*value) : addNull();
   }
   /// When all columns of its rows have been added.

@@ -82,8 +82,7 @@ Status Profile::Impl::fail(const Status &status) {
   // The disk that refused it may refuse this, too; a file that is not
   // consistent is not put in its place.
   Status dropped = writer.dropStep();
-  endingOfItsOwn =
-      concat(status.message(), "; recorded up to step ", lastStep);
+  endingOfItsOwn = concat(status.message(), "; recorded up to step ", lastStep);
   std::lock_guard lock(failing);
   failure = Status(status.code(), endingOfItsOwn);
   return dropped;
@@ -138,8 +137,7 @@ StatusOr<std::unique_ptr<Profile>> Profile::open(const std::string &path,
 }
 
 CommandObserver *Profile::observe(const Rank &rank) {
-  auto recorder =
-      std::make_unique<RankRecorder>(rank, impl->queue, impl->step);
+  auto recorder = std::make_unique<RankRecorder>(rank, impl->queue, impl->step);
   std::lock_guard lock(impl->observing);
   impl->recorders.push_back(std::move(recorder));
   return impl->recorders.back().get();

@@ -50,8 +50,10 @@ Status ProfileWriter::open(const std::string &path) {
 
 Status ProfileWriter::prepare() {
   for (auto [insertion, table, columns, rows] :
-       {std::tuple(&calls, "calls", 6, 1), {&times, "times", 4, 1},
-        {&manyTimes, "times", 4, kTimesAtOnce}, {&transfers, "transfers", 4, 1},
+       {std::tuple(&calls, "calls", 6, 1),
+        {&times, "times", 4, 1},
+        {&manyTimes, "times", 4, kTimesAtOnce},
+        {&transfers, "transfers", 4, 1},
         {&allocations, "allocations", 7, 1}}) {
     OPTRT_ASSIGN_OR_RETURN(*insertion,
                            Insertion::prepare(database, table, columns, rows));
@@ -173,9 +175,9 @@ Status ProfileWriter::finish(const std::string &ending) {
     *insertion = Insertion();
   {
     // In the place of what was there, so that the file need not grow.
-    OPTRT_ASSIGN_OR_RETURN(
-        Insertion entry,
-        Insertion::prepare(database, "trace", 2, /*rows=*/2, /*replaces=*/true));
+    OPTRT_ASSIGN_OR_RETURN(Insertion entry,
+                           Insertion::prepare(database, "trace", 2, /*rows=*/2,
+                                              /*replaces=*/true));
     entry.add("complete");
     entry.add(int64_t{1});
     entry.add("ending");

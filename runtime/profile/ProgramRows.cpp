@@ -36,8 +36,8 @@ const char *kindOf(QueueKind kind) {
 class RowWriter {
 public:
   RowWriter(Database &database, const Session &session)
-      : database(database), session(session),
-        target(session.model().target()) {}
+      : database(database), session(session), target(session.model().target()) {
+  }
 
   Status begin();
   Status writeHeldBuffers();
@@ -60,7 +60,8 @@ private:
   /// How the rank touches an operand; nothing where it does not, though others
   /// do.
   std::optional<int64_t> accessOf(const FunctionT &function,
-                                  const CommandT &command, size_t operand) const;
+                                  const CommandT &command,
+                                  size_t operand) const;
 
   std::string_view text(const ProgramTableT &table, uint32_t number) const {
     return number == kNone ? std::string_view()
@@ -82,8 +83,10 @@ private:
 
 Status RowWriter::begin() {
   for (auto [insertion, table, columns] :
-       {std::tuple(&functions, "functions", 3), {&queues, "queues", 4},
-        {&commands, "commands", 10}, {&blocks, "blocks", 11},
+       {std::tuple(&functions, "functions", 3),
+        {&queues, "queues", 4},
+        {&commands, "commands", 10},
+        {&blocks, "blocks", 11},
         {&accesses, "accesses", 6}}) {
     OPTRT_ASSIGN_OR_RETURN(*insertion,
                            Insertion::prepare(database, table, columns));
@@ -155,7 +158,8 @@ Status RowWriter::writeCommand(int64_t number, const ProgramTableT &table,
   commands.add(text(table, command.source));
   commands.add(static_cast<int64_t>(countFlops(command)));
   commands.add(countBytes(command));
-  if (const WaitT *wait = command.action.AsWait(); wait && wait->command != kNone)
+  if (const WaitT *wait = command.action.AsWait();
+      wait && wait->command != kNone)
     commands.add(static_cast<int64_t>(wait->command));
   return commands.insert();
 }

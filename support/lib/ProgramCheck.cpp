@@ -242,7 +242,9 @@ private:
                             "; expected commands of the function's ",
                             function.commands.size(), ", in order"));
       auto isText = [&](uint32_t text) { return text < table.texts.size(); };
-      auto isName = [&](uint32_t text) { return text == kNone || isText(text); };
+      auto isName = [&](uint32_t text) {
+        return text == kNone || isText(text);
+      };
       if (!isName(buffer.category) || !isName(buffer.name) ||
           !isName(buffer.path) || !isName(buffer.source) ||
           !std::all_of(buffer.values.begin(), buffer.values.end(), isText))
@@ -251,8 +253,8 @@ private:
     return okStatus();
   }
 
-  /// That what a product reads as packed is what the last PackMatrix to that address
-  /// wrote.
+  /// That what a product reads as packed is what the last PackMatrix to that
+  /// address wrote.
   Status checkPacked() {
     std::map<uint32_t, const PackMatrixT *> packed;
     for (uint32_t number = 0; number != function.commands.size(); ++number) {

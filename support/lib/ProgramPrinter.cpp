@@ -219,16 +219,17 @@ private:
   }
 
   void printBuffer(const BufferT &buffer) {
-    text += concat("arena", buffer.arena, "[", buffer.offset, "]: ",
-                   buffer.bytes, " bytes alive from ", buffer.first, " to ",
-                   buffer.last);
+    text +=
+        concat("arena", buffer.arena, "[", buffer.offset, "]: ", buffer.bytes,
+               " bytes alive from ", buffer.first, " to ", buffer.last);
     if (buffer.category != kNone)
       text += concat(" ", printable(table.texts[buffer.category]));
     if (buffer.name != kNone)
       text += concat(" \"", printable(table.texts[buffer.name]), "\"");
     const char *before = " = ";
     for (uint32_t value : buffer.values)
-      text += concat(std::exchange(before, ", "), printable(table.texts[value]));
+      text +=
+          concat(std::exchange(before, ", "), printable(table.texts[value]));
     if (buffer.path != kNone)
       text += " of";
     printSource(buffer.path, buffer.source);

@@ -206,6 +206,17 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           "FIRST:LAST of the steps that --profile records (default: all)")
       ->needs(profile)
       ->check(oneOf(ProfileSteps()));
+  train
+      ->add_option_function<std::string>(
+          "--placement",
+          [&options](const std::string &text) {
+            options.ranks.placement =
+                text == "dynamic" ? Placement::Dynamic : Placement::Planned;
+          },
+          "Where buffers lie: planned in one arena, or dynamic, each allocated "
+          "before its first command and freed after its last, for comparison "
+          "(default: planned)")
+      ->check(oneOf(Word{{"planned", "dynamic"}}));
   CLI::Option *evalData = train->add_option(
       "--eval-data", options.evalData,
       "File whose mean loss is reported at the end and every --eval-every "

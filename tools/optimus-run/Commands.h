@@ -26,6 +26,7 @@ namespace optimus_run {
 struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device = "cpu";
+  optrt::Placement placement = optrt::Placement::Planned;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };
 

@@ -178,6 +178,8 @@ std::vector<Setting> Training::settings() const {
                options.evalEvery)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
+       {"whether --placement is dynamic",
+        concat(options.ranks.placement == Placement::Dynamic)},
        {"the data", files.fingerprint}});
   return list;
 }

@@ -88,7 +88,9 @@ Status TrainProfile::describe(const TrainOptions &options,
                   {"precision", std::string(toString(manifest.precision))},
                   {"device", options.ranks.device},
                   {"backend", std::string(world.collectives->name())},
-                  {"placement", "planned"},
+                  {"placement", options.ranks.placement == Placement::Dynamic
+                                    ? "dynamic"
+                                    : "planned"},
                   {"optimus", OPTIMUS_VERSION},
                   {"processor", processorName()},
                   {"host", host}})

@@ -42,6 +42,10 @@ struct CommunicationTime {
 /// all_reduce and (n-1)S for all others.
 int64_t collectiveBytes(const optrt_collective_desc &desc, int64_t n);
 
+/// Where the buffers of functions lie: in arenas as the compiler planned, or
+/// where the host's allocator puts each when it begins.
+enum class Placement { Planned, Dynamic };
+
 /// A command of a program: its number, and the device's queue that it is on.
 struct Site {
   Site(uint32_t number, Queue queue = kCompute)

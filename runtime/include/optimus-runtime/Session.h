@@ -43,6 +43,8 @@ struct SessionOptions {
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   std::string device = "cpu";
+  /// Dynamic where the host can address the device's memory.
+  Placement placement = Placement::Planned;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
@@ -274,13 +276,13 @@ private:
 
   Session(const ModelLibrary &library, World &world);
 
-  Status build(SessionOptions options);
+  Status build(const SessionOptions &options);
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);
   std::size_t addCallable(Callable callable);
   /// Decides what ranks hold for what is called.
-  void chooseBuffers();
-  Status buildRank(LocalRank &rank);
+  void chooseBuffers(Placement placement);
+  Status buildRank(LocalRank &rank, Placement placement);
   Status submit(const Callable &callable);
   /// Hands a buffer of all ranks to the root, slab by slab. Collective.
   Status gatherBuffer(class TensorGather &gather, int64_t buffer,

@@ -30,9 +30,9 @@ namespace {
 std::vector<std::string> query(const std::string &path, const char *sql) {
   std::vector<std::string> values;
   sqlite3 *database = nullptr;
-  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY,
-                            nullptr),
-            SQLITE_OK);
+  EXPECT_EQ(
+      sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr),
+      SQLITE_OK);
   auto add = [](void *list, int, char **columns, char **) {
     static_cast<std::vector<std::string> *>(list)->emplace_back(
         columns[0] ? columns[0] : "null");
@@ -80,12 +80,12 @@ protected:
     ASSERT_TRUE(made.ok()) << made.status().message();
     session = std::move(made).value();
     ASSERT_TRUE(session->initialize(7).ok());
-    Status filled = session->fill([&](int64_t, int64_t count, int32_t *tokens,
-                                      int32_t *targets) {
-      std::fill_n(tokens, count * session->manifest().sequence, 1);
-      std::fill_n(targets, count * session->manifest().sequence, 2);
-      return okStatus();
-    });
+    Status filled = session->fill(
+        [&](int64_t, int64_t count, int32_t *tokens, int32_t *targets) {
+          std::fill_n(tokens, count * session->manifest().sequence, 1);
+          std::fill_n(targets, count * session->manifest().sequence, 2);
+          return okStatus();
+        });
     ASSERT_TRUE(filled.ok()) << filled.message();
     Status described =
         profile->describe(*session, *world.control, {{"library", "toy"}});
@@ -127,12 +127,12 @@ TEST_F(ProfileTest, StepsThatAreAskedForAreWritten) {
                           "ORDER BY step, rank"),
               ElementsAre("2 0", "2 1", "3 0", "3 1"));
   // Each command of each call.
-  EXPECT_THAT(
-      query(path, "SELECT call FROM calls JOIN commands USING (function) "
-                  "LEFT JOIN times USING (call, command) WHERE "
-                  "times.begin IS NULL OR times.begin < calls.begin OR "
-                  "times.end < times.begin OR times.end > calls.end"),
-      IsEmpty());
+  EXPECT_THAT(query(path,
+                    "SELECT call FROM calls JOIN commands USING (function) "
+                    "LEFT JOIN times USING (call, command) WHERE "
+                    "times.begin IS NULL OR times.begin < calls.begin OR "
+                    "times.end < times.begin OR times.end > calls.end"),
+              IsEmpty());
   EXPECT_EQ(query(path, "SELECT count(*) FROM times"),
             query(path, "SELECT 4 * count(*) FROM commands"));
   EXPECT_EQ(query(path, "SELECT count(*) FROM transfers"),
@@ -141,8 +141,9 @@ TEST_F(ProfileTest, StepsThatAreAskedForAreWritten) {
               ElementsAre("1"));
   EXPECT_EQ(ending(), "finished");
   // What a rank holds follows each other.
-  EXPECT_THAT(query(path, "SELECT count(*) > 1 AND min(address) = 0 FROM blocks "
-                          "WHERE space = 'resident'"),
+  EXPECT_THAT(query(path,
+                    "SELECT count(*) > 1 AND min(address) = 0 FROM blocks "
+                    "WHERE space = 'resident'"),
               ElementsAre("1"));
 }
 
@@ -220,9 +221,9 @@ TEST_F(ProfileTest, AFullDiskEndsRecordingAfterTheLastWholeStep) {
 TEST_F(ProfileTest, DevicesAndPipesAreRefused) {
   const std::string pipe = folder + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
-  for (const std::string &name : {std::string("/dev/null"),
-                                  std::string("/dev/full"), pipe,
-                                  std::string("-")}) {
+  for (const std::string &name :
+       {std::string("/dev/null"), std::string("/dev/full"), pipe,
+        std::string("-")}) {
     auto opened = Profile::open(name, {});
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.status().code(), StatusCode::InvalidArgument);
