@@ -50,7 +50,7 @@ def serial(tools, tmp_path_factory):
     return folder, reshard(tools, None, "serial", "--save", folder)
 
 
-def test_a_rank_holds_what_it_says(serial):
+def test_a_rank_holds_what_it_says(serial, measures_memory):
     _, report = serial
     assert report["moments"] == 2 * report["parameters"] > 60 * MIB
     assert report["arena"] > 30 * MIB
@@ -77,8 +77,10 @@ def test_loading_and_saving_take_little_memory(
         # A window of 256 KiB a rank, and 1 MiB for the checksums; of a slab of
         # 4 MiB the sender has a part, the root all and what it receives. The
         # rest is MPI's, and code that runs for the first time.
-        assert growth(process, "load") < (1 + threads / 4 + 2) * MIB
-        assert growth(process, "save") < ((8 if index == 0 else 4) + 3) * MIB
+        # Not of AddressSanitizer, which keeps what was freed.
+        if not tools.has_address_sanitizer:
+            assert growth(process, "load") < (1 + threads / 4 + 2) * MIB
+            assert growth(process, "save") < ((8 if index == 0 else 4) + 3) * MIB
     for name in FILES:
         assert (again / name).read_bytes() == (folder / name).read_bytes(), name
 

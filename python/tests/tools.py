@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Runs the built tools as a user would, and reads what they write."""
 
+import functools
 import hashlib
 import json
 import os
@@ -182,6 +183,10 @@ class Tools:
 
     def call(self, tool: str, *arguments) -> subprocess.CompletedProcess:
         return call(self.command(tool, *arguments))
+
+    @functools.cached_property
+    def has_address_sanitizer(self) -> bool:
+        return b"__asan_init" in (self.binaries / "optimus-run").read_bytes()
 
     def run(self, tool: str, *arguments) -> str:
         """Standard output of a tool that must succeed."""
