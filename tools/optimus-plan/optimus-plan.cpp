@@ -38,8 +38,7 @@ struct Arguments {
   std::string input;
   std::string output;
   bool report = false;
-  /// Without a budget the smallest arena is asked for.
-  Options options{.goodEnough = 1.0};
+  Options options;
 };
 
 /// Prints the error and returns the exit code.
@@ -78,6 +77,8 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                  "buffers that cannot fit together where that is proven. "
                  "Without it, the smallest arena that is found")
       ->check(number<int64_t>("a number of bytes", 0, INT64_MAX));
+  // Without a budget the smallest arena is asked for.
+  arguments.options.goodEnough = 1;
   app.add_option("--good-enough", arguments.options.goodEnough,
                  "Stop at so many times the lower bound")
       ->capture_default_str()
