@@ -186,19 +186,20 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   int64_t bound = components.front().lowerBound;
   plan.lowerBound = bound;
 
+  auto goodEnough = static_cast<int64_t>(
+      std::floor(static_cast<double>(bound) * options.goodEnough));
+  goodEnough = std::max(goodEnough, bound);
+
   // About half a second of looking at placed buffers.
   int64_t work = 250'000'000;
   std::vector<Placement> placements;
   int64_t arena = bound;
   for (const Component &component : components) {
     // A component need not be smaller than the largest one.
-    placements.push_back(placeByPortfolio(component, arena, work));
+    placements.push_back(placeByPortfolio(component, arena, goodEnough, work));
     arena = std::max(arena, placements.back().arenaBytes);
   }
 
-  auto goodEnough = static_cast<int64_t>(
-      std::floor(static_cast<double>(bound) * options.goodEnough));
-  goodEnough = std::max(goodEnough, bound);
   ArenaSearch search(components, placements, bound, options);
   // The budget is worth most of the nodes.
   if (options.budget && arena > *options.budget)

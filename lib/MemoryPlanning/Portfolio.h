@@ -23,9 +23,11 @@ struct Placement {
 /// Places the buffers one by one in several orders, each with first fit and
 /// with best fit, and keeps the smallest arena. Stops at the first arena of at
 /// most `target` bytes, or when `work` (looks at a placed buffer, counted down)
-/// is spent; one order is always finished.
+/// is spent; one order is always finished. An arena above `goodEnough` bytes is
+/// then repaired: the same order again and again, each time with the buffer
+/// that reaches its end moved forward.
 Placement placeByPortfolio(const Component &component, int64_t target,
-                           int64_t &work);
+                           int64_t goodEnough, int64_t &work);
 
 } // namespace optimus_planning
 

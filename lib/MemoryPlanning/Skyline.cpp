@@ -297,9 +297,10 @@ SearchResult Skyline<Unit>::solve(const std::vector<int32_t> &remaining,
         rest.push_back(i);
     SearchResult result =
         solveRest(rest, {candidate.offset, candidate.rank}, !wasLink);
+    // Also where it fits: another part may not, and its offset is kept.
+    unplace(buffer, changes);
     if (result != SearchResult::DoesNotFit)
       return result;
-    unplace(buffer, changes);
   }
   return SearchResult::DoesNotFit;
 }

@@ -73,8 +73,12 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                  "upper; sizes are bytes; - is standard input")
       ->required();
   app.add_option("--budget", arguments.options.budget,
-                 "Bytes the arena must fit in; exit 1 when it does not")
+                 "Bytes the arena must fit in; exit 1 when it does not, with "
+                 "buffers that cannot fit together where that is proven. "
+                 "Without it, the smallest arena that is found")
       ->check(number<int64_t>("a number of bytes", 0, INT64_MAX));
+  // Without a budget the smallest arena is asked for.
+  arguments.options.goodEnough = 1;
   app.add_option("--good-enough", arguments.options.goodEnough,
                  "Stop at so many times the lower bound")
       ->capture_default_str()
@@ -178,6 +182,31 @@ void printReport(const std::vector<LiveRange> &ranges, const Plan &plan,
                static_cast<long long>(plan.searchNodes));
 }
 
+/// Says why the arena is larger than the budget, as far as that is known.
+Status passesBudget(const std::vector<LiveRange> &ranges, const Plan &plan,
+                    const Options &options) {
+  std::string message =
+      concat("the arena of ", plan.arenaBytes, " bytes passes the budget of ",
+             *options.budget, " bytes");
+  std::optional<Conflict> conflict =
+      findConflict(ranges, *options.budget, options);
+  if (!conflict)
+    return invalidArgument(message +
+                           "; that no plan meets it is not proven: a higher "
+                           "--node-limit may find one");
+  std::string ids;
+  for (size_t member : conflict->members)
+    ids += concat(ids.empty() ? "" : ", ", ranges[member].id);
+  return invalidArgument(
+      concat(message, ", as every other does: these ", conflict->members.size(),
+             " buffers do not fit in it together, ",
+             conflict->irreducible
+                 ? "though they do without any one of them: "
+                 : "and it is not proven that all of them are needed for "
+                   "that: ",
+             ids));
+}
+
 Status run(const Arguments &arguments) {
   if (!arguments.output.empty()) {
     std::vector<PathUse> inputs{{"the input", arguments.input}};
@@ -201,12 +230,7 @@ Status run(const Arguments &arguments) {
   if (arguments.report)
     printReport(ranges, result, printsPlan ? stderr : stdout);
   if (arguments.options.budget && result.arenaBytes > *arguments.options.budget)
-    return invalidArgument(
-        concat("the arena of ", result.arenaBytes,
-               " bytes passes the budget of ", *arguments.options.budget,
-               result.optimal
-                   ? " bytes; no plan is smaller"
-                   : " bytes; a higher --node-limit may find a smaller one"));
+    return passesBudget(ranges, result, arguments.options);
   return okStatus();
 }
 

@@ -52,7 +52,7 @@ struct Options {
   /// An arena of at most this multiple of the lower bound is good enough: the
   /// exact search runs only when the portfolio's arena is above it or above the
   /// budget. With 1.0 the search goes on to an optimum.
-  double goodEnough = 1.01;
+  double goodEnough = 1.005;
   /// The exact search gives up after placing this many buffers, of the order of
   /// 100,000 a second (where a step is dear it counts for more). 0: no search.
   int64_t nodeLimit = 1'000'000;
@@ -95,6 +95,21 @@ int64_t lowerBound(std::span<const LiveRange> ranges);
 
 /// Plans an arena. Ranges must pass checkRanges().
 Plan plan(std::span<const LiveRange> ranges, const Options &options = {});
+
+/// Buffers that cannot lie in one arena of some capacity together.
+struct Conflict {
+  /// Their indices in the input, rising.
+  std::vector<size_t> members;
+  /// Without any one of them the others fit. Otherwise that is not known of
+  /// some: the search gave up on them.
+  bool irreducible = true;
+};
+
+/// Why no plan fits in `capacity` bytes, where that is so and the lower bound
+/// or the exact search, within the limits of the options, proves it.
+std::optional<Conflict> findConflict(std::span<const LiveRange> ranges,
+                                     int64_t capacity,
+                                     const Options &options = {});
 
 /// The first mistake found in a plan, if any: an offset missing, negative or
 /// misaligned, a buffer past the end of the arena, or two buffers (named by id)

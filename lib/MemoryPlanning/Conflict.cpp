@@ -1,0 +1,170 @@
+//===- Conflict.cpp - Why buffers do not fit -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Buffers are left out of a set that does not fit as long as the rest does not
+// fit either. One that was once needed stays needed: had it been left out of
+// the larger set, that would have fitted, and so does every subset of it. Hence
+// one look at each buffer is enough.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Portfolio.h"
+#include "SkylineSearch.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace optimus_planning;
+
+namespace {
+
+/// Looks for a conflict among the ranges.
+class ConflictFinder {
+public:
+  ConflictFinder(std::span<const LiveRange> ranges, int64_t capacity,
+                 const Options &options)
+      : ranges(ranges), capacity(capacity), nodesLeft(options.nodeLimit),
+        queryNodes(options.nodeLimit) {
+    if (options.timeLimit)
+      deadline =
+          std::chrono::steady_clock::now() +
+          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+              std::chrono::duration<double>(*options.timeLimit));
+  }
+
+  std::optional<Conflict> find();
+
+private:
+  /// Of the buffers alive at one time, which have more bytes than the capacity.
+  Conflict reduceClique(const Component &component) const;
+
+  /// Whether the members fit.
+  SearchResult query(std::span<const size_t> members);
+
+  const std::span<const LiveRange> ranges;
+  const int64_t capacity;
+  int64_t nodesLeft;
+  /// For one query.
+  int64_t queryNodes;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+} // namespace
+
+Conflict ConflictFinder::reduceClique(const Component &component) const {
+  std::vector<int64_t> loads = sectionLoads(component);
+  auto peak = std::max_element(loads.begin(), loads.end());
+  auto section = static_cast<int32_t>(peak - loads.begin());
+  std::vector<Buffer> alive;
+  for (const Buffer &buffer : component.buffers)
+    if (buffer.first <= section && section < buffer.last)
+      alive.push_back(buffer);
+  // Whatever their alignments, they fit exactly when their padded sizes do: in
+  // order of falling alignment they lie without gaps.
+  std::stable_sort(
+      alive.begin(), alive.end(),
+      [](const Buffer &a, const Buffer &b) { return a.size < b.size; });
+  Conflict conflict;
+  int64_t sum = *peak;
+  for (const Buffer &buffer : alive) {
+    if (sum - buffer.size > capacity)
+      sum -= buffer.size;
+    else
+      conflict.members.push_back(buffer.range);
+  }
+  std::sort(conflict.members.begin(), conflict.members.end());
+  return conflict;
+}
+
+SearchResult ConflictFinder::query(std::span<const size_t> members) {
+  std::vector<LiveRange> subset;
+  for (size_t member : members)
+    subset.push_back(ranges[member]);
+  SearchBudget budget{std::min(nodesLeft, queryNodes), deadline};
+  const int64_t nodes = budget.nodes;
+  SearchResult result = SearchResult::Fits;
+  int64_t work = 20'000'000;
+  for (const Component &component : splitInTime(subset)) {
+    if (component.lowerBound > capacity)
+      return SearchResult::DoesNotFit;
+    if (placeByPortfolio(component, capacity, capacity, work).arenaBytes <=
+        capacity)
+      continue;
+    std::vector<int64_t> offsets;
+    SearchResult part = SkylineSearch(component).run(capacity, budget, offsets);
+    // A part that does not fit decides, whatever is unknown of the others.
+    if (part != SearchResult::Fits)
+      result = part;
+    if (part == SearchResult::DoesNotFit)
+      break;
+  }
+  nodesLeft -= nodes - budget.nodes;
+  return result;
+}
+
+std::optional<Conflict> ConflictFinder::find() {
+  std::vector<Component> components = splitInTime(ranges);
+  if (components.empty())
+    return std::nullopt;
+  if (components.front().lowerBound > capacity)
+    return reduceClique(components.front());
+
+  std::vector<size_t> members;
+  for (const Component &component : components) {
+    std::vector<size_t> own;
+    for (const Buffer &buffer : component.buffers)
+      own.push_back(buffer.range);
+    if (query(own) == SearchResult::DoesNotFit) {
+      members = std::move(own);
+      break;
+    }
+  }
+  if (members.empty())
+    return std::nullopt;
+  // Without a buffer the proof is seldom much longer than with all of them.
+  constexpr int64_t kLeastQueryNodes = 20'000;
+  queryNodes = std::max(kLeastQueryNodes, nodesLeft / 16);
+
+  // The small and short-lived ones go first, in bulk as long as that works.
+  auto area = [&](size_t i) {
+    return static_cast<double>(paddedSize(ranges[i])) *
+           (static_cast<double>(ranges[i].upper) -
+            static_cast<double>(ranges[i].lower));
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](size_t a, size_t b) { return area(a) < area(b); });
+  Conflict conflict;
+  for (size_t bulk = std::max<size_t>(members.size() / 2, 1);; bulk /= 2) {
+    for (size_t begin = 0; begin < members.size();) {
+      auto from = members.begin() + static_cast<ptrdiff_t>(begin);
+      size_t count = std::min(bulk, members.size() - begin);
+      std::vector<size_t> others(members.begin(), from);
+      others.insert(others.end(), from + static_cast<ptrdiff_t>(count),
+                    members.end());
+      SearchResult result = query(others);
+      if (result == SearchResult::DoesNotFit) {
+        members = std::move(others);
+        continue;
+      }
+      if (bulk == 1 && result == SearchResult::GaveUp)
+        conflict.irreducible = false;
+      begin += count;
+    }
+    if (bulk == 1)
+      break;
+  }
+  std::sort(members.begin(), members.end());
+  conflict.members = std::move(members);
+  return conflict;
+}
+
+std::optional<Conflict>
+optimus_planning::findConflict(std::span<const LiveRange> ranges,
+                               int64_t capacity, const Options &options) {
+  return ConflictFinder(ranges, capacity, options).find();
+}
