@@ -88,6 +88,10 @@ TEST_F(ProcessTest, SignalsRemoveTemporariesAndKeepTheirEffect) {
   for (int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
                      SIGXCPU, SIGPIPE, SIGABRT, SIGSEGV}) {
     put("out", "old");
+    // Sanitizers report a fault by handlers that exit with a code of theirs.
+    struct sigaction own;
+    sigaction(signal, nullptr, &own);
+    bool isReported = own.sa_handler != SIG_DFL && own.sa_handler != SIG_IGN;
     int status = inChild([&] {
       startProcess();
       StatusOr<OutputFile> file = OutputFile::open(at("out"));
@@ -97,8 +101,8 @@ TEST_F(ProcessTest, SignalsRemoveTemporariesAndKeepTheirEffect) {
       raise(signal);
       return 0;
     });
-    EXPECT_TRUE(WIFSIGNALED(status)) << strsignal(signal);
-    EXPECT_EQ(WTERMSIG(status), signal);
+    EXPECT_EQ(WIFSIGNALED(status), !isReported) << strsignal(signal);
+    EXPECT_EQ(WTERMSIG(status), isReported ? 0 : signal);
     EXPECT_EQ(names(), std::set<std::string>{"out"}) << strsignal(signal);
   }
 }
