@@ -9,6 +9,7 @@
 several can be timed in turn in one sitting, and how figures are printed."""
 
 import json
+import math
 import os
 import pathlib
 import platform
@@ -94,6 +95,19 @@ def spread(values, digits=1):
         f"{statistics.median(values):.{digits}f} "
         f"({values[0]:.{digits}f} to {values[-1]:.{digits}f})"
     )
+
+
+def interval(values, confidence=0.95):
+    """The narrowest symmetric pair of order statistics around the median."""
+    values, count = sorted(values), len(values)
+    tail, below = 0.0, 0
+    while below < count // 2:
+        tail += math.comb(count, below) / 2**count
+        if 2 * tail > 1 - confidence:
+            break
+        below += 1
+    below = max(below - 1, 0)
+    return values[below], values[count - 1 - below]
 
 
 def machine():

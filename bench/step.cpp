@@ -117,15 +117,15 @@ class RankProfile final : public CommandObserver {
 public:
   explicit RankProfile(const TargetT &target) : target(target) {}
 
-  void begin(const BoundProgram &program, uint32_t) override {
+  void begin(const BoundProgram &program, Site) override {
     if (&program.function() != function)
       prepare(program.function());
     start = Clock::now();
   }
-  void end(const BoundProgram &, uint32_t command) override {
-    Spent &spent = *slots[command];
+  void end(const BoundProgram &, Site site) override {
+    Spent &spent = *slots[site.number];
     spent.ms += since(start);
-    spent.gflop += gflop[command];
+    spent.gflop += gflop[site.number];
     ++spent.calls;
   }
   void clear() {
@@ -350,7 +350,9 @@ int main(int argc, char **argv) {
   Profiles profiles;
   for (int rank = 0; rank != library->manifest().mesh.numRanks(); ++rank)
     profiles[rank] = std::make_unique<RankProfile>(library->target());
-  options.observe = [&](int rank) { return profiles.at(rank).get(); };
+  options.observe = [&](const Rank &rank) {
+    return profiles.at(rank.rank).get();
+  };
   const Manifest &manifest = library->manifest();
   World world = createLocalWorld();
   std::unique_ptr<Session> session =

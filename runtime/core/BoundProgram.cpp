@@ -75,15 +75,26 @@ Status BoundProgram::run(Rank &rank) {
   rank.program = this;
   Status status;
   for (uint32_t number = 0; number != commands.size() && status.ok();
-       ++number) {
-    if (rank.observer) [[unlikely]] {
-      rank.observer->begin(*this, number);
-      status = execute(rank, number);
-      rank.observer->end(*this, number);
-    } else {
-      status = execute(rank, number);
-    }
-  }
+       ++number)
+    status = dynamic ? executePlaced(rank, number) : execute(rank, number);
+  return status;
+}
+
+Status BoundProgram::executePlaced(Rank &rank, uint32_t number) {
+  Status status = dynamic->begin(number, rank.observer);
+  if (!status.ok())
+    return status.withContext(
+        concat("rank ", rank.rank, ", ", describe(number)));
+  status = execute(rank, number);
+  if (status.ok())
+    dynamic->end(number, rank.observer);
+  return status;
+}
+
+Status BoundProgram::submitObserved(Rank &rank, Site site) {
+  rank.observer->begin(*this, site);
+  Status status = submit(rank, site);
+  rank.observer->end(*this, site);
   return status;
 }
 
@@ -97,7 +108,9 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
   for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
     OPTRT_RETURN_IF_ERROR(
         rank.device->await(command.queue, events[awaited[i]]));
-  Status status = submit(rank, {number, command.queue});
+  const Site site(number, command.queue);
+  Status status = rank.observer ? submitObserved(rank, site)
+                                : submit(rank, site);
   if (command.isAwaited)
     events[number] = rank.device->record(command.queue);
   return status;

@@ -9,11 +9,13 @@
 #ifndef OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
 #define OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
 
+#include "DynamicPlacement.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Rank.h"
 #include "optimus-support/Program.h"
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,14 +28,16 @@ class BoundProgram {
 public:
   /// `kernels` has all that the target names. `arenas` and `arguments` point to
   /// memory of the function's sizes, in its order; they and the target, which
-  /// was checked, must outlive the program.
+  /// was checked, must outlive the program. With dynamic placement there are no
+  /// arenas, and the device is done with a command when it was put on a queue.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
   bind(const optimus_support::program::TargetT &target,
        const KernelTable &kernels, std::string_view function, const Mesh &mesh,
        int64_t rank, Device &device, std::span<char *const> arenas,
-       std::span<void *const> arguments);
+       std::span<void *const> arguments,
+       Placement placement = Placement::Planned);
 
   // Evaluations point to where their numbers go, which moves with the lists.
   BoundProgram(BoundProgram &&) = default;
@@ -91,12 +95,15 @@ private:
   };
 
   Status execute(Rank &rank, uint32_t number);
+  Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
+  Status submitObserved(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
 
   const optimus_support::program::TargetT *target = nullptr;
   const optimus_support::program::ProgramTableT *table = nullptr;
   const optimus_support::program::FunctionT *described = nullptr;
+  std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
   std::vector<Bound> commands;
   std::vector<void *> pointers;
   std::vector<Evaluation> evaluations;

@@ -24,6 +24,7 @@ struct Session::LocalRank {
       : context(mesh, world, rank, std::move(device)) {}
 
   Rank context;
+  CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
   DeviceMemory arena;
   std::vector<BoundProgram> programs; ///< one a callable

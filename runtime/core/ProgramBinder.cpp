@@ -66,6 +66,8 @@ private:
   const FunctionT &function;
   /// Whether the host can read all that commands read numbers from.
   bool isReadable = true;
+  /// Why an address cannot be placed dynamically.
+  Status notPlaced;
 };
 
 /// A vector that was reserved keeps its elements where they are.
@@ -94,7 +96,13 @@ Status ProgramBinder::bind() {
   result.integers.resize(function.scalars.size());
   result.reals.resize(function.scalars.size());
   for (uint32_t number = 0; number != count; ++number) {
+    if (result.dynamic)
+      result.dynamic->beginBinding(number);
     Status status = bindCommand(*function.commands[number]);
+    if (result.dynamic)
+      result.dynamic->endBinding(number);
+    if (status.ok())
+      status = std::exchange(notPlaced, okStatus());
     if (!status.ok())
       return status.withContext(result.describe(number));
   }
@@ -194,6 +202,19 @@ void ProgramBinder::addPointer(uint32_t address) {
                             : choice->other]
              ->location;
   const PlaceT &place = *location->AsPlace();
+  if (result.dynamic && place.base == Base::Arena) {
+    Status placed =
+        place.bytes->readings.empty()
+            ? result.dynamic->bind(
+                  place.index,
+                  optimus_support::program::evaluate(*place.bytes, coordinates),
+                  &pointer)
+            : notHere("dynamic placement of an address that is read when a "
+                      "command is executed");
+    if (notPlaced.ok())
+      notPlaced = placed;
+    return;
+  }
   char *base = baseOf(place);
   if (place.bytes->readings.empty()) {
     pointer =
@@ -399,11 +420,13 @@ StatusOr<BoundProgram>
 BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
                    std::string_view function, const Mesh &mesh, int64_t rank,
                    Device &device, std::span<char *const> arenas,
-                   std::span<void *const> arguments) {
+                   std::span<void *const> arguments, Placement placement) {
   BoundProgram program;
   program.target = &target;
   program.table = &tableOf(target, rank);
   program.described = findFunction(*program.table, function);
+  if (placement == Placement::Dynamic)
+    program.dynamic = std::make_unique<DynamicPlacement>(*program.described);
   OPTRT_RETURN_IF_ERROR(ProgramBinder(program, kernels, mesh.coordinates(rank),
                                       device, arenas, arguments)
                             .bind());

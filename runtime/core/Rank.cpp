@@ -276,6 +276,8 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
       }
       intervals.push_back(
           {one.axis, one.begin, communicator.completionOfLastWait()});
+      if (observer) [[unlikely]]
+        observer->transferred(id.number, one.begin, intervals.back().end);
       return status;
     }
     return internal("no collective was started under this number");

@@ -93,12 +93,11 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
                                                    World &world,
                                                    SessionOptions options) {
   std::unique_ptr<Session> session(new Session(library, world));
-  OPTRT_RETURN_IF_ERROR(
-      world.control->agree(session->build(std::move(options))));
+  OPTRT_RETURN_IF_ERROR(world.control->agree(session->build(options)));
   return session;
 }
 
-Status Session::build(SessionOptions options) {
+Status Session::build(const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
 
   std::vector<std::string> hashes = control.allGather(manifest.sourceHash);
@@ -128,7 +127,7 @@ Status Session::build(SessionOptions options) {
   watch.onStall = options.onStall;
   OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
-  chooseBuffers();
+  chooseBuffers(options.placement);
   threads = options.threadsPerRank > 0
                 ? options.threadsPerRank
                 : std::max(1, usableCores() / ranksOnTheseCores(control));
@@ -145,17 +144,20 @@ Status Session::build(SessionOptions options) {
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
-      ranks[i]->context.observer = options.observe(ranks[i]->context.rank);
-    return buildRank(*ranks[i]);
+      ranks[i]->observer = options.observe(ranks[i]->context);
+    return buildRank(*ranks[i], options.placement);
   });
 }
 
-void Session::chooseBuffers() {
+void Session::chooseBuffers(Placement placement) {
   const Manifest &manifest = library.manifest();
   std::set<int64_t> used, written;
   int64_t arenaBytes = 0;
   for (const Callable &callable : callables) {
-    arenaBytes = std::max(arenaBytes, callable.function->arenaBytes);
+    // Placed dynamically, buffers take what is alive at once.
+    arenaBytes = std::max(arenaBytes, placement == Placement::Planned
+                                          ? callable.function->arenaBytes
+                                          : callable.function->lowerBoundBytes);
     for (std::size_t i = 0; i != callable.buffers.size(); ++i) {
       used.insert(callable.buffers[i]);
       if (callable.function->args[i].access != Access::Read)
@@ -187,14 +189,20 @@ std::string Session::oversubscription() const {
                 some(cores, "core"));
 }
 
-Status Session::buildRank(LocalRank &rank) {
+Status Session::buildRank(LocalRank &rank, Placement placement) {
   const Manifest &manifest = library.manifest();
+  const bool isPlanned = placement == Placement::Planned;
+  char probe;
+  if (!isPlanned && rank.context.device->hostAddress(&probe) != &probe)
+    return unavailable("dynamic placement allocates memory of the host, which "
+                       "this device does not compute on; use planned "
+                       "placement");
   OPTRT_ASSIGN_OR_RETURN(
       rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
                                         *rank.context.device));
   OPTRT_ASSIGN_OR_RETURN(
-      rank.arena,
-      rank.context.device->allocate(memory.arena, "the arena of a rank"));
+      rank.arena, rank.context.device->allocate(isPlanned ? memory.arena : 0,
+                                                "the arena of a rank"));
   for (const Callable &callable : callables) {
     std::vector<void *> args;
     for (int64_t buffer : callable.buffers)
@@ -206,7 +214,7 @@ Status Session::buildRank(LocalRank &rank) {
         BoundProgram::bind(library.target(), library.kernels(),
                            callable.function->name, manifest.mesh,
                            rank.context.rank, *rank.context.device, arenas,
-                           args));
+                           args, placement));
     Status prepared = rank.context.device->prepare(program.workload());
     if (!prepared.ok())
       return prepared.withContext(callable.function->name);

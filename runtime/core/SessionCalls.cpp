@@ -93,10 +93,17 @@ Status Session::submit(const Callable &callable) {
     rank.context.function = static_cast<uint32_t>(callables[number].function -
                                                   manifest().functions.data());
     rank.context.resetCounters();
+    rank.context.observer =
+        rank.observer && rank.observer->beginCall(number) ? rank.observer
+                                                          : nullptr;
     return rank.programs[number].run(rank.context);
   };
   auto finish = [this](int i) -> Status {
-    return ranks[i]->context.device->synchronize();
+    Rank &context = ranks[i]->context;
+    OPTRT_RETURN_IF_ERROR(context.device->synchronize());
+    if (context.observer)
+      context.observer->endCall();
+    return okStatus();
   };
   return team->submit(std::move(start), std::move(finish));
 }

@@ -211,6 +211,10 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(Destination destination, resolve(path));
   OutputFile file;
   file.name = path == "-" ? "standard output" : path;
+  if (destination.kind != Destination::Regular && options.isDatabase)
+    return refuse(path, "it is a device, a pipe or a standard stream; expected "
+                        "the name of a file, since a database is not written "
+                        "in order");
   if (destination.kind != Destination::Regular) {
     OPTRT_ASSIGN_OR_RETURN(file.handle, openInPlace(destination, path));
     return file;

@@ -96,6 +96,7 @@ public:
       OPTRT_RETURN_IF_ERROR(status);
     }
     OPTRT_RETURN_IF_ERROR(checkPacked());
+    OPTRT_RETURN_IF_ERROR(checkLifetimes(target, table, function, mesh));
     return checkOrder(target, table, function, mesh);
   }
 
@@ -234,16 +235,26 @@ private:
         return wrong(concat("buffer ", i, " of ", buffer.bytes,
                             " bytes at byte ", buffer.offset,
                             " is not in its arena"));
+      if (buffer.first > buffer.last ||
+          buffer.last >= function.commands.size())
+        return wrong(concat("buffer ", i, " is alive from command ",
+                            buffer.first, " to ", buffer.last,
+                            "; expected commands of the function's ",
+                            function.commands.size(), ", in order"));
       auto isText = [&](uint32_t text) { return text < table.texts.size(); };
-      if ((buffer.category != kNone && !isText(buffer.category)) ||
+      auto isName = [&](uint32_t text) {
+        return text == kNone || isText(text);
+      };
+      if (!isName(buffer.category) || !isName(buffer.name) ||
+          !isName(buffer.path) || !isName(buffer.source) ||
           !std::all_of(buffer.values.begin(), buffer.values.end(), isText))
         return wrong(concat("buffer ", i, " has names that are not there"));
     }
     return okStatus();
   }
 
-  /// That what a product reads as packed is what the last PackMatrix to that address
-  /// wrote.
+  /// That what a product reads as packed is what the last PackMatrix to that
+  /// address wrote.
   Status checkPacked() {
     std::map<uint32_t, const PackMatrixT *> packed;
     for (uint32_t number = 0; number != function.commands.size(); ++number) {

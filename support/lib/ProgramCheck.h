@@ -52,6 +52,12 @@ Status checkCommand(const CommandContext &context, uint32_t number);
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
                   const FunctionT &function, const Mesh &mesh);
 
+/// That buffers which are alive at once are apart, and that what commands touch
+/// of arenas lies in buffers that are alive then, where the function lists any.
+/// All commands have been checked, and each buffer by itself.
+Status checkLifetimes(const TargetT &target, const ProgramTableT &table,
+                      const FunctionT &function, const Mesh &mesh);
+
 /// That ranks which exchange tensors start the same collectives in the same
 /// order, where they have different tables. All functions have been checked.
 Status checkCollectives(const TargetT &target, const Mesh &mesh);

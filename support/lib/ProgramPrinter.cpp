@@ -39,6 +39,8 @@ public:
     text += "\n";
     for (uint32_t number = 0; number != function.commands.size(); ++number)
       printCommand(number);
+    for (const std::unique_ptr<BufferT> &buffer : function.buffers)
+      printBuffer(*buffer);
     return std::move(text);
   }
 
@@ -205,11 +207,32 @@ private:
     }
     if (int64_t bytes = countBytes(command); bytes > 0)
       text += concat(" bytes=", bytes);
-    if (command.path != kNone)
-      text += concat(" ", printable(table.texts[command.path]));
-    if (command.source != kNone)
-      text += concat(" (", printable(table.texts[command.source]), ")");
+    printSource(command.path, command.source);
+  }
+
+  void printSource(uint32_t path, uint32_t source) {
+    if (path != kNone)
+      text += concat(" ", printable(table.texts[path]));
+    if (source != kNone)
+      text += concat(" (", printable(table.texts[source]), ")");
     text += "\n";
+  }
+
+  void printBuffer(const BufferT &buffer) {
+    text +=
+        concat("arena", buffer.arena, "[", buffer.offset, "]: ", buffer.bytes,
+               " bytes alive from ", buffer.first, " to ", buffer.last);
+    if (buffer.category != kNone)
+      text += concat(" ", printable(table.texts[buffer.category]));
+    if (buffer.name != kNone)
+      text += concat(" \"", printable(table.texts[buffer.name]), "\"");
+    const char *before = " = ";
+    for (uint32_t value : buffer.values)
+      text +=
+          concat(std::exchange(before, ", "), printable(table.texts[value]));
+    if (buffer.path != kNone)
+      text += " of";
+    printSource(buffer.path, buffer.source);
   }
 
   const TargetT &target;

@@ -127,6 +127,20 @@ View FunctionWriter::choose(uint32_t axis, int64_t coordinate, View mine,
           std::min(mine.elements, other.elements)};
 }
 
+BufferT &FunctionWriter::buffer(View view, uint32_t first, uint32_t last,
+                                const std::string &category) {
+  const PlaceT &place = *function.addresses[view.address]->location.AsPlace();
+  BufferT buffer;
+  buffer.arena = place.index;
+  buffer.offset = place.bytes->constant;
+  buffer.bytes = view.elements * elementBytes(view.type);
+  buffer.first = first;
+  buffer.last = last;
+  if (!category.empty())
+    buffer.category = programs.text(category);
+  return *function.buffers[addTo(function.buffers, std::move(buffer))];
+}
+
 uint32_t FunctionWriter::integer(const Sum &sum) {
   ScalarT scalar;
   scalar.number.Set(std::move(*convert(sum, 1)));

@@ -9,6 +9,7 @@
 #include "CommandLine.h"
 
 #include "Suggestion.h"
+#include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
 
 #include <CLI/App.hpp>
@@ -193,6 +194,29 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                     "Folder of the checkpoint to go on from");
   train->add_option("--log-json", options.logJson,
                     "File for one JSON object a step");
+  CLI::Option *profile = train->add_option(
+      "--profile", options.profile,
+      "File for when every command took place (docs/profile.md)");
+  train
+      ->add_option_function<std::string>(
+          "--profile-steps",
+          [&options](const std::string &text) {
+            options.profileSteps = *ProfileSteps().parse(text);
+          },
+          "FIRST:LAST of the steps that --profile records (default: all)")
+      ->needs(profile)
+      ->check(oneOf(ProfileSteps()));
+  train
+      ->add_option_function<std::string>(
+          "--placement",
+          [&options](const std::string &text) {
+            options.ranks.placement =
+                text == "dynamic" ? Placement::Dynamic : Placement::Planned;
+          },
+          "Where buffers lie: planned in one arena, or dynamic, each allocated "
+          "before its first command and freed after its last, for comparison "
+          "(default: planned)")
+      ->check(oneOf(Word{{"planned", "dynamic"}}));
   CLI::Option *evalData = train->add_option(
       "--eval-data", options.evalData,
       "File whose mean loss is reported at the end and every --eval-every "

@@ -10,6 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
 #include "optimus-runtime/Hyperparameters.h"
+#include "optimus-runtime/Profile.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
@@ -25,6 +26,7 @@ namespace optimus_run {
 struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device = "cpu";
+  optrt::Placement placement = optrt::Placement::Planned;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };
 
@@ -43,6 +45,8 @@ struct TrainOptions {
   int64_t saveEvery = 0;
   std::string load;
   std::string logJson;
+  std::string profile;
+  optrt::StepRange profileSteps; ///< that are recorded there
   std::string evalData;
   int64_t evalEvery = 0;
 };

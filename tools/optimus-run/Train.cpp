@@ -14,6 +14,7 @@
 #include "Report.h"
 #include "StopSignals.h"
 #include "TrainFiles.h"
+#include "TrainProfile.h"
 #include "TrainStep.h"
 
 #include <algorithm>
@@ -47,6 +48,8 @@ public:
 
 private:
   Status prepareSession();
+  Status failJob(const Status &status);
+  void warnOfProfile(Progress *progress);
   std::vector<Setting> settings() const;
   void announce() const;
 
@@ -74,6 +77,7 @@ private:
   World &world;
   ControlPlane &control; ///< the world's
   TrainFiles files;
+  TrainProfile profile;
   std::unique_ptr<Session> session;
   std::optional<TrainStep> calls; ///< of a step
 
@@ -93,22 +97,47 @@ private:
 
 StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(files.open(options, control));
+  OPTRT_RETURN_IF_ERROR(control.agree(profile.open(options, control))
+                            .withContext("--profile"));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (control.isRoot())
     announce();
   warnOfSlowSteps(world, *session);
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(profile.describe(options, *session, world))
+          .withContext("--profile"));
   Status outcome = steps();
   if (outcome.ok() && control.isRoot())
     summarize();
   Status logged = control.agree(files.log.finish()).withContext("--log-json");
-  if (outcome.ok() && !signal)
-    outcome = logged;
-  else if (!logged.ok() && control.isRoot())
-    printFailure(logged);
+  Status recorded = control.agree(profile.finish(outcome, signal))
+                        .withContext("--profile");
+  warnOfProfile(/*progress=*/nullptr);
+  for (const Status &status : {logged, recorded})
+    if (outcome.ok() && !signal)
+      outcome = status;
+    else if (!status.ok() && control.isRoot())
+      printFailure(status);
   OPTRT_RETURN_IF_ERROR(outcome);
   return signal;
+}
+
+/// Hands on the failure of some rank: where this process ends with it, the
+/// profile is finished before.
+Status Training::failJob(const Status &status) {
+  (void)profile.finish(status, /*signal=*/0);
+  return optimus_run::failJob(control, status);
+}
+
+/// Every process has a file of its own, and a disk of its own perhaps.
+void Training::warnOfProfile(Progress *progress) {
+  std::optional<std::string> warning = profile.warning();
+  if (warning && progress && control.isRoot())
+    progress->warn(*warning);
+  else if (warning)
+    std::fprintf(stderr, "optimus-run: warning: %s\n", warning->c_str());
 }
 
 Status Training::prepareSession() {
@@ -119,6 +148,7 @@ Status Training::prepareSession() {
   if (files.evalData ||
       (!options.save.empty() && manifest().findFunction("eval_step")))
     chosen.functions = {"eval_step"};
+  profile.observe(chosen);
   OPTRT_ASSIGN_OR_RETURN(
       session, Session::create(*files.library, world, std::move(chosen)));
   calls.emplace(files, *session, control,
@@ -148,6 +178,8 @@ std::vector<Setting> Training::settings() const {
                options.evalEvery)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
+       {"whether --placement is dynamic",
+        concat(options.ranks.placement == Placement::Dynamic)},
        {"the data", files.fingerprint}});
   return list;
 }
@@ -217,13 +249,17 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   setScalars(*session, hyper, step, lr);
   // What ranks agree on between the two is no part of a step.
   Clock::time_point begin = Clock::now() - reading;
+  profile.beginStep(step);
   StatusOr<StepOutputs> outputs = calls->run(step);
+  if (outputs.ok())
+    profile.endStep();
+  warnOfProfile(&progress);
   ending = calls->unread();
   if (!ending.ok())
     return okStatus();
   OPTRT_RETURN_IF_ERROR(calls->miscounted());
   if (!outputs.ok())
-    return failJob(control, outputs.status().withAdvice(wayOn()));
+    return failJob(outputs.status().withAdvice(wayOn()));
   double seconds =
       std::chrono::duration<double>(calls->ended() - begin).count();
 
@@ -265,7 +301,7 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
     return okStatus();
   StatusOr<Evaluation> result = evaluate(*session, control, *files.evalData);
   if (!result.ok() && !session->canGoOn())
-    return failJob(control, result.status().withAdvice(wayOn()));
+    return failJob(result.status().withAdvice(wayOn()));
   ending = result.status();
   if (!ending.ok())
     return okStatus();
@@ -305,7 +341,7 @@ Status Training::checkHealth() {
     return okStatus();
   StatusOr<StepOutputs> outputs = session->run("eval_step");
   if (!outputs.ok())
-    return failJob(control, outputs.status());
+    return failJob(outputs.status());
   if (!std::exchange(healthIsCounted, true))
     OPTRT_RETURN_IF_ERROR(session->checkTraffic("eval_step"));
   if (std::isfinite(outputs->meanLoss()))

@@ -9,6 +9,7 @@
 #include "TrainFiles.h"
 
 #include "Format.h"
+#include "TrainProfile.h"
 #include "optimus-support/PathUse.h"
 
 using namespace optrt;
@@ -17,7 +18,8 @@ using optimus_support::PathUse;
 namespace optimus_run {
 
 /// Before anything is opened to be written.
-static Status checkPaths(const TrainOptions &options) {
+static Status checkPaths(const TrainOptions &options,
+                         const std::string &profile) {
   const PathUse inputs[] = {
       {"the library", options.library},
       {"--data", options.data},
@@ -25,7 +27,8 @@ static Status checkPaths(const TrainOptions &options) {
       {"--load", options.load, /*isWhole=*/true},
   };
   const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
-                             {"--log-json", options.logJson}};
+                             {"--log-json", options.logJson},
+                             {"--profile", profile}};
   return optimus_support::checkOutputsApart(inputs, outputs);
 }
 
@@ -96,7 +99,12 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   auto ofRoot = [&](auto make) {
     return control.agree(control.isRoot() ? make() : okStatus());
   };
-  OPTRT_RETURN_IF_ERROR(ofRoot([&] { return checkPaths(options); }));
+  // Every process writes a profile.
+  const std::string profile = TrainProfile::pathOf(options, control);
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(!profile.empty() || control.isRoot()
+                        ? checkPaths(options, profile)
+                        : okStatus()));
   auto openLibrary = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();

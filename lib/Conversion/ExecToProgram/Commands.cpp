@@ -11,6 +11,7 @@
 #include "optimus-support/ProgramRegions.h"
 
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/Support/Path.h"
@@ -31,6 +32,7 @@ LogicalResult FunctionBuilder::build() {
   for (Operation &op : function.getBody().front())
     if (failed(addCommand(&op)))
       return failure();
+  addBuffers();
   program::setArgumentAccess(result, ranks);
   return success();
 }
@@ -55,20 +57,30 @@ LogicalResult FunctionBuilder::addMemory() {
         buffer.getNumElements() * program::elementBytes(argument->type);
     result.arguments.push_back(std::move(argument));
   }
-  function.walk([&](exec::ArenaSlotOp slot) {
+  return success();
+}
+
+/// Those that commands touch: nobody else knows when they are alive.
+void FunctionBuilder::addBuffers() {
+  for (auto [value, interval] : exec::computeLiveIntervals(function)) {
+    auto slot = value.getDefiningOp<exec::ArenaSlotOp>();
+    if (!slot)
+      continue;
     auto buffer = std::make_unique<program::BufferT>();
     buffer->arena = cast<BlockArgument>(slot.getArena()).getArgNumber();
     buffer->offset = slot.getOffset();
-    buffer->bytes = cast<MemRefType>(slot.getBuffer().getType())
-                        .getNumElements() *
-                    program::elementBytes(getElementType(slot.getBuffer()));
+    buffer->bytes = exec::getBufferBytes(value);
+    buffer->first = interval.first;
+    buffer->last = interval.last;
     buffer->category = texts.getNumber(slot.getCategory());
+    if (std::optional<StringRef> name = slot.getName())
+      buffer->name = texts.getNumber(*name);
+    addSource(slot.getLoc(), buffer->path, buffer->source);
     if (ArrayAttr values = slot.getValuesAttr())
-      for (StringRef value : values.getAsValueRange<StringAttr>())
-        buffer->values.push_back(texts.getNumber(value));
+      for (StringRef each : values.getAsValueRange<StringAttr>())
+        buffer->values.push_back(texts.getNumber(each));
     result.buffers.push_back(std::move(buffer));
-  });
-  return success();
+  }
 }
 
 FailureOr<uint32_t>
@@ -94,17 +106,17 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
   return entry->second;
 }
 
-void FunctionBuilder::addSource(Location location,
-                                program::CommandT &command) {
+void FunctionBuilder::addSource(Location location, uint32_t &pathText,
+                                uint32_t &sourceText) {
   if (StringRef path = getPath(location); !path.empty()) {
     std::string name = path.str();
     if (ProgramPhase phase = getPhase(location);
         phase != ProgramPhase::Forward)
       name += (" " + stringifyProgramPhase(phase)).str();
-    command.path = texts.getNumber(name);
+    pathText = texts.getNumber(name);
   }
   if (FileLineColLoc file = getFileLine(location))
-    command.source = texts.getNumber(
+    sourceText = texts.getNumber(
         (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
          Twine(file.getLine()))
             .str());
@@ -164,7 +176,7 @@ LogicalResult FunctionBuilder::addCommand(Operation *op) {
   command->queue = *queue;
   for (int32_t earlier : described.getCommandsBefore())
     command->after.push_back(earlier);
-  addSource(op->getLoc(), *command);
+  addSource(op->getLoc(), command->path, command->source);
   if (failed(action.setAction(*this, *command)))
     return failure();
   result.commands.push_back(std::move(command));

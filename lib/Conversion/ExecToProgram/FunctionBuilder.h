@@ -115,7 +115,9 @@ private:
   LogicalResult addOperands(program::CommandT &command,
                             ArrayRef<Value> buffers);
   FailureOr<uint32_t> getQueue(exec::CommandOpInterface command);
-  void addSource(Location location, program::CommandT &command);
+  void addBuffers();
+  /// The texts that say where something belongs and is written.
+  void addSource(Location location, uint32_t &pathText, uint32_t &sourceText);
 
   func::FuncOp function;
   const optimus_support::Mesh &ranks;

@@ -283,11 +283,11 @@ TEST_F(BoundProgramTest, QueuesWaitForOneAnother) {
 
 class Observer final : public CommandObserver {
 public:
-  void begin(const BoundProgram &program, uint32_t command) override {
-    seen.push_back("begin " + program.describe(command));
+  void begin(const BoundProgram &program, Site site) override {
+    seen.push_back("begin " + program.describe(site.number));
   }
-  void end(const BoundProgram &program, uint32_t command) override {
-    seen.push_back("end " + program.describe(command));
+  void end(const BoundProgram &program, Site site) override {
+    seen.push_back("end " + program.describe(site.number));
   }
   std::vector<std::string> seen;
 };

@@ -13,6 +13,7 @@
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,18 @@ inline constexpr Queue kCompute{};
 /// A place on a queue, until the next synchronize().
 struct Event {
   uint64_t number = 0;
+};
+
+/// Nanoseconds of the process's steady clock.
+inline int64_t steadyNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// When a command ran, in steadyNanoseconds().
+struct CommandTimes {
+  int64_t begin = 0, end = 0;
 };
 
 /// What addresses that a device allocates are a multiple of.
@@ -118,6 +131,27 @@ public:
   /// Runs host code in a queue's order: what moves tensors of devices whose
   /// memory it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Time
+  //===--------------------------------------------------------------------===//
+
+  /// The one command that is put on `queue` between these two has its times
+  /// written to `times`, which must stay, at the latest when synchronize()
+  /// returns. Here the queue itself looks at the clock; a device with a clock of
+  /// its own asks that and converts.
+  virtual Status beginTiming(Queue queue, CommandTimes &times) {
+    return call(queue, [&times] {
+      times.begin = steadyNanoseconds();
+      return okStatus();
+    });
+  }
+  virtual Status endTiming(Queue queue, CommandTimes &times) {
+    return call(queue, [&times] {
+      times.end = steadyNanoseconds();
+      return okStatus();
+    });
+  }
 
   //===--------------------------------------------------------------------===//
   // Memory

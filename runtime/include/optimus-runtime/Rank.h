@@ -42,6 +42,10 @@ struct CommunicationTime {
 /// all_reduce and (n-1)S for all others.
 int64_t collectiveBytes(const optrt_collective_desc &desc, int64_t n);
 
+/// Where the buffers of functions lie: in arenas as the compiler planned, or
+/// where the host's allocator puts each when it begins.
+enum class Placement { Planned, Dynamic };
+
 /// A command of a program: its number, and the device's queue that it is on.
 struct Site {
   Site(uint32_t number, Queue queue = kCompute)
@@ -51,13 +55,26 @@ struct Site {
   Queue queue;
 };
 
-/// Sees every command of a rank as it is put on its queue, on the rank's
-/// thread.
+/// Sees the commands of a rank, on the rank's thread.
 class CommandObserver {
 public:
+  using Clock = Communicator::Clock;
+
   virtual ~CommandObserver() = default;
-  virtual void begin(const BoundProgram &program, uint32_t command) = 0;
-  virtual void end(const BoundProgram &program, uint32_t command) = 0;
+  /// Before a call of a session, by its number there; false where nothing of it
+  /// is to be seen.
+  virtual bool beginCall(std::size_t) { return true; }
+  /// When all of a call is done. None follows a call that fails.
+  virtual void endCall() {}
+  /// Before and after a command is put on its queue. What it waits for is ahead
+  /// of it there.
+  virtual void begin(const BoundProgram &program, Site site) = 0;
+  virtual void end(const BoundProgram &program, Site site) = 0;
+  /// When a collective was waited for: from when to when it was in flight.
+  virtual void transferred(uint32_t, Clock::time_point, Clock::time_point) {}
+  /// With dynamic placement: what became of a buffer of the function.
+  virtual void allocated(uint32_t, const void *, CommandTimes) {}
+  virtual void freed(uint32_t, CommandTimes) {}
 };
 
 /// The execution state of one rank, and what it does for each kind of command.

@@ -43,12 +43,14 @@ struct SessionOptions {
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   std::string device = "cpu";
+  /// Dynamic where the host can address the device's memory.
+  Placement placement = Placement::Planned;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
   /// Gives a rank of this process its observer, which outlives the session, or
   /// null. Called on the rank's thread.
-  std::function<CommandObserver *(int rank)> observe;
+  std::function<CommandObserver *(const Rank &rank)> observe;
 };
 
 /// The numbers that functions have written, of the global batch, by role:
@@ -149,6 +151,13 @@ public:
 /// other processes.
 class Session {
 public:
+  /// A function and the manifest's buffers that it is passed.
+  struct Callable {
+    const Function *function;
+    std::vector<int64_t> buffers; ///< one an argument
+    bool readsBatch = false;
+  };
+
   /// Lays `world` out on the library's mesh and makes the memory of this
   /// process's ranks, zeroed. Both must outlive the session. Collective.
   ///
@@ -162,6 +171,12 @@ public:
   Session &operator=(const Session &) = delete;
 
   const Manifest &manifest() const { return library.manifest(); }
+  const ModelLibrary &model() const { return library; }
+  /// What may be called; observers know calls by their places here.
+  const std::vector<Callable> &calls() const { return callables; }
+  /// The buffers that each rank holds, in the order in which they lie in its
+  /// memory, each at a multiple of kBufferAlignment.
+  const std::vector<int64_t> &heldBuffers() const { return held; }
   int threadsPerRank() const { return threads; }
   /// A sentence when this machine's ranks have more threads than cores;
   /// otherwise empty.
@@ -253,12 +268,6 @@ public:
 private:
   struct LocalRank;
   class CommandNamer;
-  /// A function and the buffers that it is passed.
-  struct Callable {
-    const Function *function;
-    std::vector<int64_t> buffers; ///< one an argument
-    bool readsBatch = false;
-  };
   struct ChosenSequence {
     std::string name;
     /// Among the callables, and how often in a row; 0: the caller says.
@@ -267,13 +276,13 @@ private:
 
   Session(const ModelLibrary &library, World &world);
 
-  Status build(SessionOptions options);
+  Status build(const SessionOptions &options);
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);
   std::size_t addCallable(Callable callable);
   /// Decides what ranks hold for what is called.
-  void chooseBuffers();
-  Status buildRank(LocalRank &rank);
+  void chooseBuffers(Placement placement);
+  Status buildRank(LocalRank &rank, Placement placement);
   Status submit(const Callable &callable);
   /// Hands a buffer of all ranks to the root, slab by slab. Collective.
   Status gatherBuffer(class TensorGather &gather, int64_t buffer,

@@ -23,6 +23,9 @@ namespace optimus_support {
 struct OutputFileOptions {
   /// A program or library: who may read it may run it.
   bool executable = false;
+  /// It is not written in order, so that it has to be a regular file: a device,
+  /// a pipe or a standard stream is refused.
+  bool isDatabase = false;
 };
 
 /// One output of a tool, under a name that the user gave. Symbolic links are
@@ -51,6 +54,10 @@ public:
 
   static StatusOr<OutputFile> open(const std::string &path,
                                    OutputFileOptions options = {});
+
+  /// Of a regular file: the one beside it that is being written, for a library
+  /// that opens files by itself.
+  const std::string &temporaryPath() const { return temporary.path(); }
 
   Status append(std::string_view bytes);
   /// All of another file, which takes no memory.

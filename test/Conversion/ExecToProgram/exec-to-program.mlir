@@ -52,6 +52,19 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>, %y: memref<512xf32
     : memref<512xf32>
   // CHECK-NEXT: 6 compute: fill value=0 write dst=arena0[1024]:512f32
   exec.copy %slot {rows = 1, cols = 512, src_ld = 0, dst_ld = 512, id = 6 : i32} : memref<512xf32>
+
+  // What an arena holds, and when. A collective's destination lives until the wait, and what
+  // nothing touches is not listed.
+  // CHECK-NEXT: 7 row after 4: reduce root=0 read src=arg1[0]:512f32 write dst=arena0[4096]:512f32
+  // CHECK-NEXT: 8 compute: wait for 7
+  // CHECK-NEXT: arena0[1024]: 2048 bytes alive from 0 to 6 activation ({{.*}}.mlir:
+  // CHECK-NEXT: arena0[4096]: 2048 bytes alive from 7 to 8 workspace "partial panel" = h.0.up:0, h.0.gelu:0 ({{.*}}.mlir:
+  // CHECK-NOT:  arena0
+  %sum = exec.arena_slot %arena[4096] "workspace" {name = "partial panel", values = ["h.0.up:0", "h.0.gelu:0"]} : memref<8192xi8> to memref<512xf32>
+  %unused = exec.arena_slot %arena[6144] "workspace" : memref<8192xi8> to memref<512xf32>
+  %last = exec.collective_start reduce sum over "row", %y to %sum
+    {root = 0, outer = 1, inner = 512, src_ld = 512, dst_ld = 512, id = 7 : i32} : memref<512xf32>, memref<512xf32>
+  exec.wait %last {id = 8 : i32}
   return
 }
 

@@ -8,9 +8,8 @@
 
 #include "LiveBytes.h"
 
-#include "LiveRanges.h"
-
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 
 using namespace mlir;
 using namespace mlir::exec;

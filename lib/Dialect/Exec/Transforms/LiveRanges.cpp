@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LiveRanges.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"

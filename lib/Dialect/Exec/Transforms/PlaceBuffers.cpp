@@ -7,9 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LiveRanges.h"
-
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 

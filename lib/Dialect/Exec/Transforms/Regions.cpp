@@ -8,8 +8,7 @@
 
 #include "Regions.h"
 
-#include "LiveRanges.h"
-
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;

@@ -7,12 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "Dependences.h"
-#include "LiveRanges.h"
 #include "OverlapScheduler.h"
 #include "Regions.h"
 
 #include "optimus/Analysis/CostModel.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 

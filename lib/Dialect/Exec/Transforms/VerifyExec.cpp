@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LiveRanges.h"
 #include "Regions.h"
 
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
-#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
+#ifndef OPTIMUS_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
+#define OPTIMUS_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
@@ -49,4 +49,4 @@ int64_t computePeakBytes(func::FuncOp function);
 
 } // namespace mlir::exec
 
-#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H
+#endif // OPTIMUS_DIALECT_EXEC_TRANSFORMS_LIVERANGES_H

@@ -1,0 +1,190 @@
+//===- ProfileWriter.cpp - The tables of a profile ------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProfileWriter.h"
+
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace optrt {
+
+/// As docs/profile.md describes them; "OPTF".
+static constexpr const char *kTables = R"(
+PRAGMA application_id = 0x4F505446;
+PRAGMA user_version = 1;
+BEGIN;
+CREATE TABLE trace(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE ranks(rank INTEGER PRIMARY KEY, coordinates TEXT);
+CREATE TABLE functions(function INTEGER PRIMARY KEY, name TEXT,
+  arena_bytes INTEGER);
+CREATE TABLE queues(function INTEGER, queue INTEGER, kind TEXT, axes TEXT,
+  PRIMARY KEY(function, queue)) WITHOUT ROWID;
+CREATE TABLE commands(function INTEGER, command INTEGER, kind TEXT, name TEXT,
+  queue INTEGER, path TEXT, source TEXT, flops INTEGER, bytes INTEGER,
+  waits_for INTEGER, PRIMARY KEY(function, command)) WITHOUT ROWID;
+CREATE TABLE blocks(block INTEGER PRIMARY KEY, function INTEGER, space TEXT,
+  name TEXT, address INTEGER, bytes INTEGER, category TEXT, path TEXT,
+  source TEXT, first INTEGER, last INTEGER);
+CREATE TABLE accesses(function INTEGER, command INTEGER, operand INTEGER,
+  block INTEGER, access INTEGER, bytes INTEGER,
+  PRIMARY KEY(function, command, operand)) WITHOUT ROWID;
+CREATE TABLE calls(call INTEGER PRIMARY KEY, rank INTEGER, step INTEGER,
+  function INTEGER, begin INTEGER, end INTEGER);
+CREATE TABLE times(call INTEGER, command INTEGER, begin INTEGER, end INTEGER);
+CREATE TABLE transfers(call INTEGER, command INTEGER, begin INTEGER,
+  end INTEGER);
+CREATE TABLE allocations(call INTEGER, block INTEGER, address INTEGER,
+  malloc_begin INTEGER, malloc_end INTEGER, free_begin INTEGER,
+  free_end INTEGER);
+)";
+
+Status ProfileWriter::open(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(database, Database::open(path));
+  return database.execute(kTables);
+}
+
+Status ProfileWriter::prepare() {
+  for (auto [insertion, table, columns, rows] :
+       {std::tuple(&calls, "calls", 6, 1),
+        {&times, "times", 4, 1},
+        {&manyTimes, "times", 4, kTimesAtOnce},
+        {&transfers, "transfers", 4, 1},
+        {&allocations, "allocations", 7, 1}}) {
+    OPTRT_ASSIGN_OR_RETURN(*insertion,
+                           Insertion::prepare(database, table, columns, rows));
+  }
+  return okStatus();
+}
+
+Status ProfileWriter::describe(const Session &session,
+                               const ControlPlane &control,
+                               const Profile::Trace &trace) {
+  OPTRT_ASSIGN_OR_RETURN(Insertion entry,
+                         Insertion::prepare(database, "trace", 2));
+  for (const auto &[key, value] : trace) {
+    entry.add(key);
+    entry.add(value);
+    OPTRT_RETURN_IF_ERROR(entry.insert());
+  }
+  // Numbers are numbers.
+  const std::pair<const char *, int64_t> counts[] = {
+      {"ranks", control.size()},
+      {"threads_per_rank", session.threadsPerRank()},
+      {"process", control.firstRank() / control.numLocalRanks()},
+      {"processes", control.size() / control.numLocalRanks()},
+      {"origin_unix_ns",
+       std::chrono::duration_cast<std::chrono::nanoseconds>(
+           std::chrono::system_clock::now().time_since_epoch())
+               .count() -
+           (steadyNanoseconds() - origin)},
+      {"complete", 0}};
+  for (auto [key, value] : counts) {
+    entry.add(key);
+    entry.add(value);
+    OPTRT_RETURN_IF_ERROR(entry.insert());
+  }
+  // Room for how the run ends, for which a full disk has none.
+  const std::string room(500, ' ');
+  entry.add("ending");
+  entry.add(room);
+  OPTRT_RETURN_IF_ERROR(entry.insert());
+
+  OPTRT_ASSIGN_OR_RETURN(Insertion rank,
+                         Insertion::prepare(database, "ranks", 2));
+  const Mesh &mesh = session.manifest().mesh;
+  std::vector<int> own;
+  for (int i = 0; i != control.numLocalRanks(); ++i) {
+    own.push_back(control.firstRank() + i);
+    nlohmann::ordered_json coordinates = nlohmann::ordered_json::object();
+    for (int axis = 0; axis != mesh.numAxes(); ++axis)
+      coordinates[mesh.axes()[axis].name] = mesh.coordinate(own.back(), axis);
+    const std::string text = coordinates.dump();
+    rank.add(own.back());
+    rank.add(text);
+    OPTRT_RETURN_IF_ERROR(rank.insert());
+  }
+  OPTRT_RETURN_IF_ERROR(programs.write(database, session, own));
+  OPTRT_RETURN_IF_ERROR(database.execute("COMMIT"));
+  return prepare();
+}
+
+Status ProfileWriter::writeTimes(int64_t call, const CallRecord &record) {
+  const std::size_t count = record.commands.size();
+  const std::size_t together = count / kTimesAtOnce * kTimesAtOnce;
+  for (std::size_t number = 0; number != count; ++number) {
+    Insertion &rows = number < together ? manyTimes : times;
+    rows.add(call);
+    rows.add(static_cast<int64_t>(number));
+    rows.add(record.commands[number].begin - origin);
+    rows.add(record.commands[number].end - origin);
+    if (number >= together || (number + 1) % kTimesAtOnce == 0)
+      OPTRT_RETURN_IF_ERROR(rows.insert());
+  }
+  return okStatus();
+}
+
+Status ProfileWriter::write(const CallRecord &record) {
+  if (!database.isInTransaction())
+    OPTRT_RETURN_IF_ERROR(database.execute("BEGIN"));
+  const int64_t call = nextCall++;
+  auto add = [&](Insertion &rows, const CommandTimes &one) {
+    rows.add(one.begin - origin);
+    rows.add(one.end - origin);
+  };
+  calls.add(call);
+  calls.add(record.rank);
+  calls.add(record.step);
+  calls.add(programs.functionOf(record.rank, record.call));
+  add(calls, record.times);
+  OPTRT_RETURN_IF_ERROR(calls.insert());
+  OPTRT_RETURN_IF_ERROR(writeTimes(call, record));
+  for (const CallRecord::Transfer &one : record.transfers) {
+    transfers.add(call);
+    transfers.add(static_cast<int64_t>(one.command));
+    add(transfers, one.times);
+    OPTRT_RETURN_IF_ERROR(transfers.insert());
+  }
+  for (const CallRecord::Allocation &one : record.allocations) {
+    allocations.add(call);
+    allocations.add(programs.blockOf(record.rank, record.call, one.buffer));
+    allocations.add(
+        static_cast<int64_t>(reinterpret_cast<uintptr_t>(one.address)));
+    add(allocations, one.allocated);
+    add(allocations, one.freed);
+    OPTRT_RETURN_IF_ERROR(allocations.insert());
+  }
+  return okStatus();
+}
+
+Status ProfileWriter::endStep() {
+  return database.isInTransaction() ? database.execute("COMMIT") : okStatus();
+}
+
+Status ProfileWriter::dropStep() {
+  return database.isInTransaction() ? database.execute("ROLLBACK") : okStatus();
+}
+
+Status ProfileWriter::finish(const std::string &ending) {
+  for (Insertion *insertion :
+       {&calls, &times, &manyTimes, &transfers, &allocations})
+    *insertion = Insertion();
+  {
+    // In the place of what was there, so that the file need not grow.
+    OPTRT_ASSIGN_OR_RETURN(Insertion entry,
+                           Insertion::prepare(database, "trace", 2, /*rows=*/2,
+                                              /*replaces=*/true));
+    entry.add("complete");
+    entry.add(int64_t{1});
+    entry.add("ending");
+    entry.add(std::string_view(ending).substr(0, 500));
+    OPTRT_RETURN_IF_ERROR(entry.insert());
+  }
+  return database.close();
+}
+
+} // namespace optrt
