@@ -294,3 +294,50 @@ def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     # On four ranks, from the same budget.
     assert int(rows["4", "`summa`"][0]) > int(rows["4", "`megatron`"][0]) > 0
     assert float(rows["4", "`summa`"][1]) <= 0.004
+
+
+def test_memory_behaviours_of_a_small_model(tools, tmp_path):
+    page = tmp_path / "page.md"
+    names = "run stability intervals lifetimes categories peak outliers swaps placement"
+    page.write_text(
+        "".join("<!-- %s -->\n<!-- /%s -->\n" % (name, name) for name in names.split())
+    )
+    # Windows of 16 tokens, so that a batch of 32 is large beside the parameters.
+    command = [sys.executable, REPOSITORY / "bench/memory-behaviours", "--no-build"]
+    command += ["--build", tools.binaries.parent, "--models", "gpt2,mlp"]
+    command += ["--layers", 1, "--batches", "2,32", "--hidden", 32, "--heads", 2]
+    command += ["--seq", 16, "--steps", 3, "--write", page]
+    result = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert result.returncode == 0, result.stderr
+    tables = {}
+    for part in page.read_text().split("<!-- /")[:-1]:
+        name, _, rows = part.rpartition("<!-- ")[2].partition(" -->")
+        tables[name] = [
+            [cell.strip() for cell in line.strip("|").split("|")]
+            for line in rows.splitlines()
+            if line.startswith("|")
+        ]
+    cases = [["`gpt2`", "1", "2"], ["`gpt2`", "1", "32"]]
+    cases += [["`mlp`", "1", "2"], ["`mlp`", "1", "32"]]
+    for name in ["stability", "intervals", "lifetimes", "peak", "swaps", "placement"]:
+        assert [row[:3] for row in tables[name][2:]] == cases
+    # One rank runs its commands in the program's order.
+    assert [row[5:7] for row in tables["stability"][2:]] == [["100.00"] * 2] * 4
+    categories = tables["peak"][0]
+    for small, large in [tables["peak"][2:4], tables["peak"][4:6]]:
+        share = [
+            float(row[categories.index("activation")].split()[0])
+            for row in (small, large)
+        ]
+        assert 0 < share[0] < share[1] < 100
+    for row in tables["placement"][2:]:
+        arena_by_bound, pages_by_arena = float(row[5]), float(row[7])
+        assert arena_by_bound >= 1
+        # Pages cover what is alive at the peak. Of the figures, the second is
+        # rounded to 0.01, the bound has sizes in multiples of 64.
+        assert arena_by_bound * pages_by_arena >= 0.98
