@@ -127,11 +127,11 @@ Status Reader::readRecompute() {
   }
   SmallVector<StringRef> policies(ccl::getRecomputePolicies());
   if (flags.mayChoose)
-    policies.push_back(kAuto);
+    policies.append({kAuto, "budget"});
   std::string policy;
   OPTRT_RETURN_IF_ERROR(
       take("recompute", "policy", flags.recompute, policies, policy));
-  if (!policy.empty() && policy != kAuto)
+  if (ccl::lookupRecomputePolicy(policy))
     options.recompute = policy;
   return okStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "Candidates.h"
 
+#include "Budget.h"
 #include "RankMemory.h"
 
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
@@ -24,6 +25,8 @@
 using namespace mlir;
 using namespace mlir::optimus;
 using exec::ExecDialect;
+
+static constexpr StringLiteral kBudget = "budget";
 
 /// Whether a strategy has a use for every axis of more than one rank, and finds
 /// the axes that it must have.
@@ -85,12 +88,10 @@ mlir::optimus::withPolicies(ArrayRef<Candidate> candidates,
   return result;
 }
 
-void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
-                            Candidate &candidate) {
-  options.mesh = candidate.mesh;
-  options.strategy = candidate.strategy;
-  options.recompute = candidate.recompute;
-  OwningOpRef<ModuleOp> copy = module.clone();
+LogicalResult mlir::optimus::runPhases(ModuleOp module,
+                                       const PhaseOptions &options,
+                                       StringRef from, StringRef to,
+                                       Candidate &candidate) {
   // Why a layout is impossible stands in the table.
   ScopedDiagnosticHandler handler(
       module.getContext(), [&](Diagnostic &diagnostic) {
@@ -99,19 +100,28 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
           candidate.problem = diagnostic.str();
         return success();
       });
+  bool isDone = from != "input";
   for (const Phase &phase : getPhases()) {
-    auto passes = PassManager::on<ModuleOp>(copy->getContext());
+    if (isDone) {
+      isDone = phase.name != from;
+      continue;
+    }
+    auto passes = PassManager::on<ModuleOp>(module.getContext());
     phase.addPasses(passes, options);
-    if (failed(passes.run(*copy))) {
+    if (failed(passes.run(module))) {
       if (candidate.problem.empty())
         candidate.problem = ("phase '" + phase.name + "' failed").str();
-      candidate.isFault = !phase.checksInput;
-      return;
+      candidate.isFault = !checksInput(phase, candidate.recompute);
+      return failure();
     }
-    if (phase.name == "place")
+    if (phase.name == to)
       break;
   }
-  auto step = copy->lookupSymbol<func::FuncOp>("train_step");
+  return success();
+}
+
+void mlir::optimus::readPrediction(ModuleOp placed, Candidate &candidate) {
+  auto step = placed.lookupSymbol<func::FuncOp>("train_step");
   auto schedule =
       step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
            : nullptr;
@@ -125,9 +135,22 @@ void mlir::optimus::predict(ModuleOp module, PhaseOptions options,
   candidate.stepMs = getMs("predicted_step_ms");
   candidate.exposedMs = getMs("predicted_exposed_ms");
   candidate.rankBytes = getRankMemory(step).getTotal();
+  candidate.peakBytes =
+      step->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes).getInt();
   if (auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
     for (auto axis : axes.getAsRange<DictionaryAttr>())
       candidate.commBytes += axis.getAs<IntegerAttr>("bytes").getInt();
+}
+
+OwningOpRef<ModuleOp> mlir::optimus::predict(ModuleOp module,
+                                             const PhaseOptions &options,
+                                             Candidate &candidate) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (failed(runPhases(*copy, candidate.getPhases(options), "input", "place",
+                       candidate)))
+    return nullptr;
+  readPrediction(*copy, candidate);
+  return candidate.problem.empty() ? std::move(copy) : nullptr;
 }
 
 std::optional<Candidate> mlir::optimus::choose(ArrayRef<Candidate> candidates,
@@ -174,30 +197,41 @@ static void printCandidates(std::vector<Candidate> candidates,
   }
 }
 
-int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
-  PhaseOptions &phases = options.phases;
+/// The candidates in question, each with its policies.
+static std::vector<Candidate>
+listInQuestion(const CompileOptions &options, ArrayRef<StringRef> policies) {
+  const PhaseOptions &phases = options.phases;
   std::vector<Candidate> inQuestion{{phases.mesh, phases.strategy}};
   if (options.isAuto())
     inQuestion = options.ranks > 0 ? listCandidates(options.ranks)
                                    : listCandidates(phases.mesh);
-  ArrayRef<StringRef> policies = ccl::getRecomputePolicies();
+  return withPolicies(inQuestion, policies);
+}
+
+int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
+  SmallVector<StringRef> policies(ccl::getRecomputePolicies());
+  if (options.recompute != "auto")
+    policies.push_back(kBudget);
+  ArrayRef<StringRef> all = policies;
   // It is slower, so where nobody asks for it, it is a way out.
   bool isWayOut = options.recompute.empty() && options.memoryBudget;
   StringRef given = options.recompute;
-  std::vector<Candidate> candidates =
-      withPolicies(inQuestion, given == "auto" ? policies
-                               : given.empty() ? policies.take_front()
-                                               : ArrayRef(given));
+  std::vector<Candidate> candidates = listInQuestion(
+      options, given == "auto" || given == kBudget ? all
+               : given.empty()                     ? all.take_front()
+                                                   : ArrayRef(given));
   auto predictFrom = [&](size_t first) {
     for (Candidate &candidate : llvm::drop_begin(candidates, first))
-      predict(module, phases, candidate);
+      if (candidate.recompute == kBudget)
+        predictWithin(module, options.phases, *options.memoryBudget, candidate);
+      else
+        predict(module, options.phases, candidate);
     return choose(candidates, options.memoryBudget);
   };
   std::optional<Candidate> chosen = predictFrom(0);
   if (!chosen && isWayOut) {
     size_t known = candidates.size();
-    llvm::append_range(candidates,
-                       withPolicies(inQuestion, policies.drop_front()));
+    llvm::append_range(candidates, listInQuestion(options, all.drop_front()));
     chosen = predictFrom(known);
   }
   printCandidates(candidates, chosen, options.memoryBudget,
@@ -213,11 +247,8 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
                   kOurFault);
   if (!chosen)
     return fail(options.memoryBudget
-                    ? "no layout fits the memory budget; give more ranks, a "
-                      "larger budget or a smaller batch"
+                    ? explainBudget(module, options, candidates)
                     : "no layout is possible");
-  phases.mesh = chosen->mesh;
-  phases.strategy = chosen->strategy;
-  phases.recompute = chosen->recompute;
+  options.phases = chosen->getPhases(options.phases);
   return kDone;
 }

@@ -12,6 +12,7 @@
 #include "Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 
 #include <optional>
 #include <vector>
@@ -23,7 +24,10 @@ namespace mlir::optimus {
 struct Candidate {
   MeshOption mesh;
   std::string strategy;
+  /// A policy, or "budget" where what is recomputed is chosen value by value.
   std::string recompute = "none";
+  /// Then these values; as the option of --optimus-recompute is.
+  std::string values = {};
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
   /// Whether that is a fault of ours: a phase takes what others of ours make.
@@ -33,6 +37,16 @@ struct Candidate {
   int64_t commBytes = 0;
   /// What the largest rank holds: parameters, optimizer state, inputs, arena.
   int64_t rankBytes = 0;
+  /// The most of the arena of @train_step that is alive at once.
+  int64_t peakBytes = 0;
+
+  /// What makes a compilation this candidate.
+  PhaseOptions getPhases(PhaseOptions options) const {
+    options.mesh = mesh;
+    options.strategy = strategy;
+    options.recompute = values.empty() ? recompute : values;
+    return options;
+  }
 };
 
 /// Every strategy on every mesh of `ranks` ranks that it can use, the axes of
@@ -45,9 +59,18 @@ std::vector<Candidate> listCandidates(const MeshOption &mesh);
 std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
                                     llvm::ArrayRef<llvm::StringRef> policies);
 
+/// Runs the phases after `from` up to `to` for a candidate, or notes its problem.
+LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
+                        StringRef from, StringRef to, Candidate &candidate);
+
+/// Fills in what is predicted of a module whose memory is placed.
+void readPrediction(ModuleOp placed, Candidate &candidate);
+
 /// Compiles a copy of `module` as far as its device programs, whose memory is
-/// placed and whose time is predicted, and fills the prediction in.
-void predict(ModuleOp module, PhaseOptions options, Candidate &candidate);
+/// placed and whose time is predicted, and fills the prediction in. Returns
+/// what was compiled, or null where there is a problem.
+OwningOpRef<ModuleOp> predict(ModuleOp module, const PhaseOptions &options,
+                              Candidate &candidate);
 
 /// The fastest candidate whose rank holds no more than `budget` bytes, if that
 /// is given; nothing if there is none.

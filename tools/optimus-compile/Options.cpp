@@ -106,7 +106,8 @@ static cl::opt<std::string> recompute(
              "attention: all but products; layer: all but the activations "
              "between blocks; auto: the fastest by prediction that fits "
              "--memory-budget (default: none, and auto where nothing else "
-             "fits); or ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0"));
+             "fits); budget: values that are chosen one by one to fit it; or "
+             "ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0"));
 static cl::opt<bool>
     report("report", cl::cat(category),
            cl::desc("Print memory, communication and predicted times"));
@@ -235,6 +236,9 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
                              "512MiB or bytes, found '" +
                              memoryBudget + "'");
   }
+  if (recompute == "budget" && !options.memoryBudget)
+    return invalidArgument("--recompute budget: expected --memory-budget SIZE "
+                           "beside it, which it is to fit");
   options.machineProfile = machineProfile;
   options.recompute = recompute;
   OPTRT_RETURN_IF_ERROR(readPhases(options));

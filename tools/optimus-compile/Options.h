@@ -20,6 +20,19 @@
 
 namespace mlir::optimus {
 
+/// What a training step is predicted to need.
+struct StepNeeds {
+  double ms = 0;
+  int64_t peakBytes = 0;
+};
+
+/// Whether a phase may fail by what the user gave and not only by a fault of
+/// ours; `recompute` is as it was given, and values that it names may not exist.
+inline bool checksInput(const Phase &phase, llvm::StringRef recompute) {
+  return phase.checksInput ||
+         (phase.name == "fuse" && recompute.contains(':'));
+}
+
 struct CompileOptions {
   /// What the phases need; `strategy` is empty until one is known. The machine
   /// profile is one that every phase can open, wherever its text came from.
@@ -38,15 +51,17 @@ struct CompileOptions {
   /// With --strategy auto: of how many ranks meshes are weighed; 0 for the mesh
   /// that is given.
   int64_t ranks = 0;
-  /// As it was given: a policy, "auto" or "".
+  /// As it was given: a policy, "auto", "budget", ids of values or "".
   std::string recompute;
   std::optional<int64_t> memoryBudget;
+  /// For the report: the same without recomputation, where there is some.
+  std::optional<StepNeeds> withoutRecompute;
 
   bool writesLibrary() const { return compileTo.empty(); }
   bool isAuto() const { return phases.strategy == "auto"; }
   /// Whether something is left to be chosen by prediction.
   bool chooses() const {
-    return isAuto() || recompute == "auto" || memoryBudget;
+    return isAuto() || recompute == "auto" || memoryBudget.has_value();
   }
 };
 

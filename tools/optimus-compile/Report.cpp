@@ -9,6 +9,7 @@
 #include "Report.h"
 
 #include "RankMemory.h"
+#include "RecomputeModel.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
@@ -17,6 +18,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -28,16 +31,14 @@ static int64_t getInteger(Operation *op, StringRef attr) {
   return value ? value.getInt() : 0;
 }
 
-/// To three digits or four, in the largest unit that leaves some before the
-/// point.
-static std::string formatBytes(int64_t bytes) {
+std::string mlir::optimus::formatBytes(int64_t bytes) {
   for (auto [unit, shift] : {std::pair("GiB", 30), {"MiB", 20}, {"KiB", 10}})
     if (double value = double(bytes) / double(int64_t(1) << shift); value >= 1)
       return formatv(value < 10 ? "{0:f2} {1}" : "{0:f1} {1}", value, unit);
   return formatv("{0} B", bytes);
 }
 
-static std::string formatMs(double ms) {
+std::string mlir::optimus::formatMs(double ms) {
   return ms < 10000 ? formatv("{0:f2} ms", ms).str()
                     : formatv("{0:f1} s", ms / 1000).str();
 }
@@ -124,6 +125,40 @@ static void printSchedule(DictionaryAttr schedule,
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// What runs again in a function, what that saves at the peak and what it costs.
+static void printRecomputed(func::FuncOp function,
+                            const CompileOptions &options,
+                            llvm::raw_ostream &out) {
+  std::map<std::string, int64_t> counts;
+  function.walk([&](exec::ArenaSlotOp slot) {
+    if (ArrayAttr values = slot.getValuesAttr())
+      for (auto value : values.getAsRange<StringAttr>())
+        if (StringRef id = value.getValue(); id.consume_back(" recomputed"))
+          ++counts[getPattern(id)];
+  });
+  if (counts.empty())
+    return;
+  SmallVector<std::string> listed;
+  for (const auto &[pattern, count] : counts)
+    listed.push_back(count > 1 ? formatv("{0} of {1}", count, pattern).str()
+                               : pattern);
+  out << "  recomputed   " << llvm::join(listed, ", ") << "\n";
+  auto schedule =
+      function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+  bool isKnown = options.withoutRecompute && schedule &&
+                 function.getSymName() == "train_step";
+  if (!isKnown)
+    return;
+  const StepNeeds &kept = *options.withoutRecompute;
+  double more = getMs(schedule, "predicted_step_ms") - kept.ms;
+  int64_t saved =
+      kept.peakBytes - getInteger(function, ExecDialect::kLowerBoundBytes);
+  out << formatv("  which saves  {0} at the peak, of {1}, for {2} more in a "
+                 "step ({3:f1} %)\n",
+                 formatBytes(saved), formatBytes(kept.peakBytes),
+                 formatMs(more), 100 * more / kept.ms);
+}
+
 static void printFunction(func::FuncOp function, const CompileOptions &options,
                           llvm::raw_ostream &out) {
   int64_t arena = getInteger(function, ExecDialect::kArenaBytes);
@@ -148,6 +183,7 @@ static void printFunction(func::FuncOp function, const CompileOptions &options,
   if (auto schedule =
           function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
     printSchedule(schedule, options, out);
+  printRecomputed(function, options, out);
 }
 
 /// What the ranks hold and whether that fits: a budget that is given, and this

@@ -16,6 +16,11 @@
 
 namespace mlir::optimus {
 
+/// To three digits or four, in the largest unit that leaves some before the
+/// point.
+std::string formatBytes(int64_t bytes);
+std::string formatMs(double ms);
+
 /// Prints, for each function of commands, its arena against the lower bound,
 /// the peak by category, the communication by mesh axis, and what is waited for
 /// and why; then what a rank holds, and whether that fits. For a module after

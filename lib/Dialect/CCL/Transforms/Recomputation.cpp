@@ -57,6 +57,13 @@ Recomputation::Recomputation(Operation *boundary)
   findActivations();
 }
 
+bool Recomputation::hasBackward() const {
+  return llvm::any_of(backward, [&](Operation *op) {
+    return llvm::any_of(op->getOperands(),
+                        [&](Value operand) { return isActivation(operand); });
+  });
+}
+
 bool Recomputation::isForward(Value value) const {
   Operation *op = value.getDefiningOp();
   return op && op->getBlock() == block &&

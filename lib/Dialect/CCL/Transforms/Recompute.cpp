@@ -69,7 +69,8 @@ public:
       return signalPassFailure();
     }
     std::optional<Recomputation> program = Recomputation::of(function);
-    if (!program)
+    // To evaluate takes no backward, and may make less in the forward.
+    if (!program || !program->hasBackward())
       return;
     ValueSet repeated = program->select(*chosen);
     for (StringRef pattern : values)

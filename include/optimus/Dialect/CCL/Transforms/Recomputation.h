@@ -37,6 +37,9 @@ public:
   Operation *getBoundary() const { return boundary; }
   ArrayRef<Operation *> getBackward() const { return backward; }
 
+  /// Whether anything after the loss uses an activation.
+  bool hasBackward() const;
+
   /// Where an operation stands in the function.
   int64_t getPosition(Operation *op) const { return position.lookup(op); }
   bool isForward(Value value) const;

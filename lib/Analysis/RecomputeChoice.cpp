@@ -1,0 +1,322 @@
+//===- RecomputeChoice.cpp - What to recompute within a budget --*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/RecomputeChoice.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+using namespace mlir::optimus;
+using ProgramOp = RecomputeProgram::Op;
+
+namespace {
+constexpr int64_t kNever = -1;
+constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
+
+/// A program with its clones, in the order in which it runs. Values are numbered
+/// as in the program, those that clones make from `bytes.size()` on.
+class Run {
+public:
+  Run(const RecomputeProgram &program, const RepeatedValues &repeated)
+      : program(program), repeated(repeated), numValues(program.bytes.size()),
+        maker(numValues, kNobody), isCloned(program.ops.size()),
+        first(2 * numValues, kNever), last(2 * numValues, kNever),
+        lastForward(numValues, kNever), firstBackward(numValues, kNever) {
+    for (unsigned op = 0; op < program.ops.size(); ++op)
+      for (unsigned result : program.ops[op].results)
+        maker[result] = op;
+    for (unsigned op = 0; op < program.ops.size(); ++op)
+      runInPlace(op);
+    countBytes();
+  }
+
+  int64_t getPeak() const { return *std::max_element(alive.begin(), alive.end()); }
+  int64_t getPeakTime() const {
+    return std::max_element(alive.begin(), alive.end()) - alive.begin();
+  }
+  double getSeconds() const { return seconds; }
+  unsigned getMaker(unsigned value) const { return maker[value]; }
+  bool isAlive(unsigned value, int64_t time) const {
+    return first[value] != kNever && first[value] <= time &&
+           time <= last[value];
+  }
+  /// Whether a value is alive at a time only since the backward needs it later.
+  bool isWaiting(unsigned value, int64_t time) const {
+    return isAlive(value, time) && lastForward[value] < time &&
+           firstBackward[value] > time;
+  }
+
+private:
+  void runInPlace(unsigned op) {
+    std::vector<unsigned> operands = program.ops[op].operands;
+    if (op > program.numForward)
+      for (unsigned &operand : operands)
+        operand = materialize(operand);
+    emit(op, operands, /*offset=*/0);
+  }
+
+  unsigned materialize(unsigned value) {
+    if (!repeated[value])
+      return value;
+    unsigned op = maker[value];
+    if (!isCloned[op]) {
+      isCloned[op] = true;
+      std::vector<unsigned> operands = program.ops[op].operands;
+      for (unsigned &operand : operands)
+        operand = materialize(operand);
+      emit(op, operands, numValues);
+      seconds += program.ops[op].seconds;
+    }
+    return numValues + value;
+  }
+
+  void emit(unsigned op, const std::vector<unsigned> &operands,
+            unsigned offset) {
+    auto now = static_cast<int64_t>(steps.size());
+    steps.push_back({op, offset});
+    bool isForward = op <= program.numForward && offset == 0;
+    for (unsigned operand : operands) {
+      last[operand] = now;
+      if (operand >= numValues)
+        continue;
+      if (isForward)
+        lastForward[operand] = now;
+      else if (firstBackward[operand] == kNever)
+        firstBackward[operand] = now;
+    }
+    for (unsigned result : program.ops[op].results)
+      first[offset + result] = last[offset + result] = now;
+  }
+
+  int64_t getBytes(unsigned value) const {
+    return program.bytes[value % numValues];
+  }
+
+  /// The value that `operand` is for a step: its own number or its clone's.
+  unsigned resolve(const std::pair<unsigned, unsigned> &step,
+                   unsigned operand) const {
+    bool isAgain = step.second > 0 || step.first > program.numForward;
+    return isAgain && repeated[operand] ? numValues + operand : operand;
+  }
+
+  void countBytes() {
+    std::vector<int64_t> changes(steps.size() + 1);
+    // Where a result takes over an operand's place, its bytes count once.
+    for (size_t now = 0; now < steps.size(); ++now) {
+      const ProgramOp &op = program.ops[steps[now].first];
+      std::vector<unsigned> taken;
+      for (unsigned result : op.results) {
+        unsigned made = steps[now].second + result;
+        changes[now] += getBytes(made);
+        changes[last[made] + 1] -= getBytes(made);
+        for (auto [placed, operand] : op.places) {
+          unsigned place = resolve(steps[now], operand);
+          if (placed != result || last[place] != static_cast<int64_t>(now) ||
+              first[place] == kNever || getBytes(place) != getBytes(made) ||
+              std::find(taken.begin(), taken.end(), place) != taken.end())
+            continue;
+          taken.push_back(place);
+          changes[now] -= getBytes(made);
+          changes[now + 1] += getBytes(made);
+          break;
+        }
+      }
+    }
+    alive.resize(steps.size());
+    int64_t sum = 0, others = 0;
+    for (size_t now = 0; now < steps.size(); ++now) {
+      auto [number, offset] = steps[now];
+      const ProgramOp &op = program.ops[number];
+      others = offset == 0 ? op.others : std::max(others, op.others);
+      sum += changes[now];
+      alive[now] = sum + others;
+    }
+  }
+
+  const RecomputeProgram &program;
+  const RepeatedValues &repeated;
+  unsigned numValues;
+  std::vector<unsigned> maker;
+  std::vector<bool> isCloned;
+  /// Each operation that runs, and what is added to the numbers of its results.
+  std::vector<std::pair<unsigned, unsigned>> steps;
+  /// By value: the steps that make it and that use it last, in the forward and
+  /// first in the backward.
+  std::vector<int64_t> first, last, lastForward, firstBackward;
+  std::vector<int64_t> alive;
+  double seconds = 0;
+};
+
+/// Operations that run again together, what that saves at the peak, and what it
+/// costs.
+struct Move {
+  std::vector<unsigned> values;
+  int64_t saved = 0;
+  double seconds = 0;
+
+  double getRatio() const { return saved / (seconds + 1e-9); }
+};
+
+class Chooser {
+public:
+  Chooser(const RecomputeProgram &program, int64_t budget,
+          RepeatedValues repeated)
+      : program(program), budget(budget), repeated(std::move(repeated)) {}
+
+  std::optional<RepeatedValues> run() {
+    // Each round recomputes more, so there are not many.
+    while (true) {
+      Run now(program, repeated);
+      if (now.getPeak() <= budget)
+        break;
+      if (!reduce(now))
+        return std::nullopt;
+    }
+    keepWhatFits();
+    return std::move(repeated);
+  }
+
+private:
+  /// The results of an operation that are worth while: statistics of rows are
+  /// less to keep than the rest is.
+  std::vector<unsigned> getLargeResults(unsigned op) const {
+    const std::vector<unsigned> &results = program.ops[op].results;
+    int64_t largest = 0;
+    for (unsigned result : results)
+      largest = std::max(largest, program.bytes[result]);
+    std::vector<unsigned> large;
+    for (unsigned result : results)
+      if (program.bytes[result] > largest / 8)
+        large.push_back(result);
+    return large;
+  }
+
+  bool isRepeated(unsigned op) const {
+    const std::vector<unsigned> &results = program.ops[op].results;
+    return std::any_of(results.begin(), results.end(),
+                       [&](unsigned result) { return repeated[result]; });
+  }
+
+  /// Adds that an operation runs again, and to `depth` what it is made from that
+  /// would have to be kept over the peak for it.
+  void add(unsigned op, unsigned depth, const Run &now, Move &move) const {
+    int64_t peak = now.getPeakTime();
+    if (!isRepeated(op))
+      move.seconds += program.ops[op].seconds;
+    for (unsigned value : getLargeResults(op)) {
+      if (repeated[value])
+        continue;
+      move.values.push_back(value);
+      if (now.isWaiting(value, peak))
+        move.saved += program.bytes[value];
+    }
+    for (unsigned operand : program.ops[op].operands) {
+      unsigned from = now.getMaker(operand);
+      bool isThere = from >= program.numForward || repeated[operand] ||
+                     now.isAlive(operand, peak) ||
+                     std::find(move.values.begin(), move.values.end(),
+                               operand) != move.values.end();
+      if (isThere)
+        continue;
+      if (depth > 0 && program.ops[from].isRepeatable)
+        add(from, depth - 1, now, move);
+      else
+        move.saved -= program.bytes[operand];
+    }
+  }
+
+  /// Of an operation, alone or with what it is made from, the best that there
+  /// is.
+  Move getBestMove(unsigned op, const Run &now) const {
+    Move best;
+    for (unsigned depth : {0u, 1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u}) {
+      Move move;
+      add(op, depth, now, move);
+      if (move.saved > 0 &&
+          (best.saved <= 0 || move.getRatio() > best.getRatio()))
+        best = std::move(move);
+    }
+    return best;
+  }
+
+  /// Recomputes what brings the peak down, as far as it stays where it is.
+  bool reduce(const Run &now) {
+    int64_t peak = now.getPeakTime();
+    std::vector<Move> moves;
+    for (unsigned op = 0; op < program.numForward; ++op) {
+      bool isWaiting = false;
+      for (unsigned value : getLargeResults(op))
+        isWaiting |= !repeated[value] && now.isWaiting(value, peak);
+      if (!isWaiting || !program.ops[op].isRepeatable)
+        continue;
+      if (Move move = getBestMove(op, now); move.saved > 0)
+        moves.push_back(std::move(move));
+    }
+    // Of moves that are alike the first comes first: what it saves is needed
+    // last.
+    std::stable_sort(moves.begin(), moves.end(),
+                     [](const Move &a, const Move &b) {
+                       return a.getRatio() > b.getRatio();
+                     });
+    int64_t excess = now.getPeak() - budget;
+    bool isReduced = false;
+    for (const Move &move : moves) {
+      if (excess <= 0)
+        break;
+      // What others that were just chosen would change is for the next round.
+      bool isLikeBest = move.getRatio() > 0.99 * moves.front().getRatio();
+      bool isApart = std::none_of(
+          move.values.begin(), move.values.end(),
+          [&](unsigned value) { return bool(repeated[value]); });
+      if (!isLikeBest || !isApart)
+        continue;
+      for (unsigned value : move.values)
+        repeated[value] = true;
+      excess -= move.saved;
+      isReduced = true;
+    }
+    return isReduced;
+  }
+
+  void keepWhatFits() {
+    std::vector<unsigned> again;
+    for (unsigned op = 0; op < program.numForward; ++op)
+      if (isRepeated(op))
+        again.push_back(op);
+    // What the backward needs first, at the end of the forward, saves least.
+    std::reverse(again.begin(), again.end());
+    std::stable_sort(again.begin(), again.end(), [&](unsigned a, unsigned b) {
+      return program.ops[a].seconds > program.ops[b].seconds;
+    });
+    for (unsigned op : again) {
+      RepeatedValues less = repeated;
+      for (unsigned result : program.ops[op].results)
+        less[result] = false;
+      if (Run(program, less).getPeak() <= budget)
+        repeated = std::move(less);
+    }
+  }
+
+  const RecomputeProgram &program;
+  int64_t budget;
+  RepeatedValues repeated;
+};
+} // namespace
+
+RecomputeCost mlir::optimus::getCost(const RecomputeProgram &program,
+                                     const RepeatedValues &repeated) {
+  Run run(program, repeated);
+  return {run.getPeak(), run.getSeconds()};
+}
+
+std::optional<RepeatedValues>
+mlir::optimus::chooseRepeated(const RecomputeProgram &program, int64_t budget,
+                              RepeatedValues start) {
+  return Chooser(program, budget, std::move(start)).run();
+}

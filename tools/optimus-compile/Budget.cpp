@@ -1,0 +1,189 @@
+//===- Budget.cpp - What to recompute within a memory budget ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A model of the step says what to recompute; compiling that says what it needs.
+// What the model had wrong moves what is asked of it the next time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Budget.h"
+
+#include "RecomputeModel.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using ccl::Recomputation;
+using ccl::RecomputePolicy;
+
+namespace {
+class BudgetSearch {
+public:
+  BudgetSearch(const PhaseOptions &options, int64_t budget,
+               const Candidate &layout)
+      : options(options), budget(budget), layout(layout) {}
+
+  Candidate run(ModuleOp module) {
+    if (failed(prepare(module)))
+      return layout;
+    if (!fits(best))
+      search();
+    return best;
+  }
+
+private:
+  LogicalResult prepare(ModuleOp module);
+  void search();
+  bool fits(const Candidate &candidate) const {
+    return candidate.rankBytes <= budget;
+  }
+  /// Of the ways that the model finds from different starts, the fastest.
+  std::optional<RepeatedValues> plan(int64_t target) const;
+  std::optional<RepeatedValues> planLeast(int64_t target) const;
+  /// Compiles with a way to recompute; nothing where it was tried before.
+  std::optional<Candidate> compile(const RepeatedValues &repeated);
+
+  PhaseOptions options;
+  int64_t budget;
+  /// The mesh and the strategy, or the problem with them.
+  Candidate layout;
+  /// The program before --optimus-fuse.
+  OwningOpRef<ModuleOp> tuned;
+  RecomputeModel model;
+  /// What the policies recompute.
+  std::vector<RepeatedValues> starts;
+  /// What the model has as the peak beyond what a rank holds.
+  int64_t modelExcess = 0;
+  llvm::StringSet<> tried;
+  Candidate best;
+};
+} // namespace
+
+LogicalResult BudgetSearch::prepare(ModuleOp module) {
+  layout.values = "none";
+  PhaseOptions phases = layout.getPhases(options);
+  tuned = module.clone();
+  if (failed(runPhases(*tuned, phases, "input", "tune", layout)))
+    return failure();
+  // What is chosen for a step holds for all functions.
+  for (auto function :
+       llvm::make_early_inc_range(tuned->getOps<func::FuncOp>()))
+    if (function.getSymName() != "train_step")
+      function.erase();
+  OwningOpRef<ModuleOp> fused = tuned->clone();
+  if (failed(runPhases(*fused, phases, "tune", "fuse", layout)))
+    return failure();
+  OwningOpRef<ModuleOp> placed = fused->clone();
+  if (failed(runPhases(*placed, phases, "fuse", "place", layout)))
+    return failure();
+  best = layout;
+  readPrediction(*placed, best);
+  if (!best.problem.empty()) {
+    layout = best;
+    return failure();
+  }
+  auto function = fused->lookupSymbol<func::FuncOp>("train_step");
+  std::optional<Recomputation> recomputation = Recomputation::of(function);
+  if (!recomputation)
+    return success();
+  // It was read before, for the schedule.
+  MachineProfile profile =
+      llvm::cantFail(MachineProfile::load(options.machineProfile));
+  model = buildRecomputeModel(
+      *recomputation, function, placed->lookupSymbol<func::FuncOp>("train_step"),
+      CostModel(profile, layout.mesh.getNumRanks()));
+  for (RecomputePolicy policy : {RecomputePolicy::None,
+                                 RecomputePolicy::Attention,
+                                 RecomputePolicy::Layer})
+    starts.push_back(model.getRepeated(*recomputation, policy));
+  modelExcess = getCost(model.program, starts.front()).peakBytes - best.rankBytes;
+  return success();
+}
+
+std::optional<RepeatedValues> BudgetSearch::plan(int64_t target) const {
+  std::optional<RepeatedValues> fastest;
+  double seconds = 0;
+  for (const RepeatedValues &start : starts) {
+    std::optional<RepeatedValues> found =
+        chooseRepeated(model.program, target, start);
+    if (!found)
+      continue;
+    double now = getCost(model.program, *found).seconds;
+    if (fastest && now >= seconds)
+      continue;
+    fastest = std::move(found);
+    seconds = now;
+  }
+  return fastest;
+}
+
+std::optional<RepeatedValues> BudgetSearch::planLeast(int64_t target) const {
+  int64_t over = target, most = getCost(model.program, starts.front()).peakBytes;
+  for (const RepeatedValues &start : starts)
+    most = std::min(most, getCost(model.program, start).peakBytes);
+  std::optional<RepeatedValues> least = plan(most);
+  constexpr int kSteps = 6;
+  for (int step = 0; step < kSteps; ++step) {
+    int64_t middle = over + (most - over) / 2;
+    if (std::optional<RepeatedValues> found = plan(middle)) {
+      least = std::move(found);
+      most = middle;
+    } else {
+      over = middle;
+    }
+  }
+  return least;
+}
+
+std::optional<Candidate> BudgetSearch::compile(const RepeatedValues &repeated) {
+  Candidate candidate = layout;
+  candidate.values = model.describe(repeated);
+  if (candidate.values.empty() || !tried.insert(candidate.values).second)
+    return std::nullopt;
+  OwningOpRef<ModuleOp> copy = tuned->clone();
+  if (succeeded(runPhases(*copy, candidate.getPhases(options), "tune", "place",
+                          candidate)))
+    readPrediction(*copy, candidate);
+  return candidate;
+}
+
+void BudgetSearch::search() {
+  // Between these the model is asked for next.
+  int64_t over = 0, under = 0, target = budget + modelExcess;
+  constexpr int kRounds = 6;
+  for (int round = 0; round < kRounds && !starts.empty(); ++round) {
+    std::optional<RepeatedValues> repeated = plan(target);
+    bool isLeast = !repeated;
+    if (isLeast)
+      repeated = planLeast(target);
+    std::optional<Candidate> now =
+        repeated ? compile(*repeated) : std::nullopt;
+    if (!now)
+      return;
+    if (!now->problem.empty()) {
+      best = *now;
+      return;
+    }
+    bool isBetter = fits(*now) ? !fits(best) || now->stepMs < best.stepMs
+                               : now->rankBytes < best.rankBytes;
+    if (isBetter)
+      best = *now;
+    int64_t slack = budget - now->rankBytes;
+    if (isLeast || (slack >= 0 && slack < budget / 200))
+      return;
+    (slack >= 0 ? under : over) = target;
+    target = under > 0 && over > 0 ? under + (over - under) / 2
+                                   : target + slack - budget / 1000;
+  }
+}
+
+void mlir::optimus::predictWithin(ModuleOp module, const PhaseOptions &options,
+                                  int64_t budget, Candidate &candidate) {
+  candidate = BudgetSearch(options, budget, candidate).run(module);
+}

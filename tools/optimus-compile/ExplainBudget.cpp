@@ -1,0 +1,172 @@
+//===- ExplainBudget.cpp - Why nothing fits a memory budget -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Budget.h"
+
+#include "RankMemory.h"
+#include "Report.h"
+
+#include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+using llvm::formatv;
+
+static constexpr size_t kMostListed = 8;
+
+static std::string describe(const Candidate &candidate) {
+  return formatv("--mesh {0} --strategy {1} --recompute {2}",
+                 candidate.mesh.toString(), candidate.strategy,
+                 candidate.recompute);
+}
+
+namespace {
+/// The buffers of a function that are alive when most bytes are.
+struct Peak {
+  SmallVector<exec::ArenaSlotOp> slots;
+  Operation *command = nullptr;
+};
+} // namespace
+
+static Peak findPeak(func::FuncOp function) {
+  SmallVector<Operation *> commands;
+  function.walk(
+      [&](exec::CommandOpInterface command) { commands.push_back(command); });
+  auto intervals = exec::computeLiveIntervals(function);
+  SmallVector<int64_t> alive(commands.size() + 1);
+  for (auto [base, interval] : intervals)
+    if (base.getDefiningOp<exec::ArenaSlotOp>()) {
+      alive[interval.first] += exec::getPlacedBytes(base);
+      alive[interval.last + 1] -= exec::getPlacedBytes(base);
+    }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  int64_t when = llvm::max_element(alive) - alive.begin();
+  Peak peak;
+  if (commands.empty())
+    return peak;
+  peak.command = commands[when];
+  for (auto [base, interval] : intervals)
+    if (auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
+        slot && interval.first <= when && when <= interval.last)
+      peak.slots.push_back(slot);
+  llvm::stable_sort(peak.slots, [](exec::ArenaSlotOp a, exec::ArenaSlotOp b) {
+    return exec::getPlacedBytes(a) > exec::getPlacedBytes(b);
+  });
+  return peak;
+}
+
+/// What lies in a slot and the line that it comes from.
+static std::string describe(exec::ArenaSlotOp slot) {
+  SmallVector<StringRef> names;
+  if (ArrayAttr values = slot.getValuesAttr())
+    for (auto value : values.getAsRange<StringAttr>())
+      names.push_back(value.getValue());
+  if (StringAttr name = slot.getNameAttr())
+    names.push_back(name.getValue());
+  std::string text = llvm::join(names, ", ");
+  if (FileLineColLoc line = getFileLine(slot.getLoc()))
+    text += formatv(" ({0}:{1})", line.getFilename().getValue(),
+                    line.getLine())
+                .str();
+  return text;
+}
+
+static void printPeak(func::FuncOp step, llvm::raw_ostream &out) {
+  RankMemory memory = getRankMemory(step);
+  out << formatv("  it holds {0} of parameters, {1} of the optimizer's state, "
+                 "{2} of gradients, {3} of inputs, an arena of {4} and {5} of "
+                 "scratch\n",
+                 formatBytes(memory.parameters), formatBytes(memory.state),
+                 formatBytes(memory.gradients), formatBytes(memory.inputs),
+                 formatBytes(memory.arena), formatBytes(memory.scratch));
+  Peak peak = findPeak(step);
+  if (!peak.command)
+    return;
+  out << "  most of the arena is alive at "
+      << describeLocation(peak.command->getLoc()) << ":";
+  SmallVector<std::string> categories;
+  if (auto bytes = step->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes))
+    for (NamedAttribute category : bytes)
+      if (int64_t size = cast<IntegerAttr>(category.getValue()).getInt())
+        categories.push_back(formatv("{0} of {1}", formatBytes(size),
+                                     category.getName().getValue()));
+  out << " " << llvm::join(categories, ", ") << "; the largest are\n";
+  for (exec::ArenaSlotOp slot :
+       ArrayRef(peak.slots).take_front(kMostListed))
+    out << formatv("  {0,12} {1,-10} {2}\n",
+                   formatBytes(exec::getPlacedBytes(slot)), slot.getCategory(),
+                   describe(slot));
+}
+
+/// Layouts of as many ranks and of twice as many, which recompute most.
+static std::vector<Candidate> listWaysOut(const Candidate &least) {
+  int64_t ranks = least.mesh.getNumRanks();
+  std::vector<Candidate> ways;
+  for (int64_t count : {ranks, 2 * ranks})
+    for (Candidate &way : withPolicies(listCandidates(count), {"layer"}))
+      if (way.mesh.axes != least.mesh.axes || way.strategy != least.strategy)
+        ways.push_back(std::move(way));
+  // Of many meshes the first ones are as unlike as any.
+  constexpr size_t kMostTried = 12;
+  if (ways.size() > kMostTried)
+    ways.resize(kMostTried);
+  return ways;
+}
+
+static void printWaysOut(ModuleOp module, const PhaseOptions &options,
+                         int64_t budget, const Candidate &least,
+                         llvm::raw_ostream &out) {
+  std::vector<Candidate> ways = listWaysOut(least);
+  for (Candidate &way : ways)
+    predict(module, options, way);
+  llvm::erase_if(ways, [](const Candidate &way) { return !way.problem.empty(); });
+  llvm::stable_sort(ways, [](const Candidate &a, const Candidate &b) {
+    return a.rankBytes < b.rankBytes;
+  });
+  constexpr size_t kMostWays = 4;
+  for (const Candidate &way : ArrayRef(ways).take_front(kMostWays))
+    out << formatv("  {0}: {1} a rank{2}, {3} a step\n", describe(way),
+                   formatBytes(way.rankBytes),
+                   way.rankBytes <= budget ? ", which fits" : "",
+                   formatMs(way.stepMs));
+}
+
+std::string mlir::optimus::explainBudget(ModuleOp module,
+                                         const CompileOptions &options,
+                                         ArrayRef<Candidate> candidates) {
+  const Candidate *least = nullptr;
+  for (const Candidate &candidate : candidates)
+    if (candidate.problem.empty() &&
+        (!least || candidate.rankBytes < least->rankBytes))
+      least = &candidate;
+  int64_t budget = *options.memoryBudget;
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "no layout fits the memory budget of " << formatBytes(budget);
+  if (!least)
+    return text;
+  out << formatv("; the least that was found is {0} a rank, with {1}\n",
+                 formatBytes(least->rankBytes), describe(*least));
+  Candidate again = *least;
+  OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
+  if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
+                         : func::FuncOp())
+    printPeak(step, out);
+  out << "give more memory, a smaller batch or another layout; of these were "
+         "compiled\n";
+  printWaysOut(module, options.phases, budget, *least, out);
+  return StringRef(text).rtrim().str();
+}

@@ -1,0 +1,189 @@
+//===- RecomputeModel.cpp - A step as its chooser sees it -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RecomputeModel.h"
+
+#include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/GlobPattern.h"
+
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+/// What the commands that an operation became take.
+struct Commands {
+  double seconds = 0;
+  int64_t others = 0;
+};
+
+class ModelBuilder {
+public:
+  ModelBuilder(const ccl::Recomputation &recomputation, func::FuncOp function,
+               func::FuncOp placed, const CostModel &costs)
+      : recomputation(recomputation), function(function), placed(placed),
+        costs(costs) {}
+
+  RecomputeModel build() {
+    numberValues();
+    measureCommands();
+    for (Operation &op : function.front())
+      addOp(&op);
+    model.program.numForward = recomputation.getForward().size();
+    return std::move(model);
+  }
+
+private:
+  void addValue(Value value, std::string id, int64_t bytes) {
+    model.numbers[value] = model.ids.size();
+    model.ids.push_back(std::move(id));
+    model.program.bytes.push_back(bytes);
+  }
+
+  /// Values that lie in arguments and outputs have no place in the arena.
+  void numberValues() {
+    placed.walk([&](exec::ArenaSlotOp slot) {
+      if (ArrayAttr values = slot.getValuesAttr())
+        for (auto value : values.getAsRange<StringAttr>())
+          inArena.insert(value.getValue());
+    });
+    for (BlockArgument argument : function.getArguments())
+      addValue(argument, "", 0);
+    for (Operation &op : function.front())
+      for (OpResult result : op.getResults()) {
+        std::string id = getValueId(result);
+        int64_t bytes =
+            inArena.contains(id) ? optimus::getBytes(result.getType()) : 0;
+        known.insert(id);
+        addValue(result, std::move(id), bytes);
+      }
+  }
+
+  bool isOther(exec::ArenaSlotOp slot) const {
+    ArrayAttr values = slot.getValuesAttr();
+    return !values ||
+           llvm::none_of(values.getAsRange<StringAttr>(), [&](StringAttr id) {
+             return known.contains(id.getValue());
+           });
+  }
+
+  /// What is alive beside the values of the program: workspace, panels and
+  /// packed weights.
+  std::vector<int64_t> getOthers(int64_t numCommands) {
+    std::vector<int64_t> alive(numCommands + 1);
+    for (auto [base, interval] : exec::computeLiveIntervals(placed)) {
+      auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
+      if (!slot || !isOther(slot))
+        continue;
+      alive[interval.first] += exec::getPlacedBytes(base);
+      alive[interval.last + 1] -= exec::getPlacedBytes(base);
+    }
+    std::partial_sum(alive.begin(), alive.end(), alive.begin());
+    return alive;
+  }
+
+  void measureCommands() {
+    int64_t numCommands = 0;
+    placed.walk([&](exec::CommandOpInterface) { ++numCommands; });
+    std::vector<int64_t> others = getOthers(numCommands);
+    // Of communication, what is waited for.
+    StepPrediction step = costs.predictStep(placed);
+    double waited =
+        step.commSeconds > 0 ? step.exposedSeconds / step.commSeconds : 0;
+    int64_t position = 0;
+    placed.walk([&](exec::CommandOpInterface command) {
+      Commands &own = commands[command->getLoc()];
+      if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
+        own.seconds += waited * costs.getSeconds(start);
+      else if (!isa<exec::WaitOp>(*command))
+        own.seconds += costs.getComputeSeconds(command);
+      own.others = std::max(own.others, others[position++]);
+    });
+  }
+
+  void addOp(Operation *op) {
+    RecomputeProgram::Op &added = model.program.ops.emplace_back();
+    const Commands &own = commands.lookup(op->getLoc());
+    added.seconds = own.seconds;
+    added.others = own.others;
+    for (Value operand : op->getOperands())
+      added.operands.push_back(model.numbers.lookup(operand));
+    auto lowering = dyn_cast<ExecLoweringOpInterface>(op);
+    for (OpResult result : op->getResults()) {
+      unsigned number = model.numbers.lookup(result);
+      added.results.push_back(number);
+      if (lowering)
+        for (unsigned operand :
+             lowering.getInPlaceOperands(result.getResultNumber()))
+          added.places.push_back({number, added.operands[operand]});
+      added.isRepeatable =
+          recomputation.isActivation(result) && recomputation.isRepeatable(op);
+    }
+  }
+
+  const ccl::Recomputation &recomputation;
+  func::FuncOp function, placed;
+  const CostModel &costs;
+  RecomputeModel model;
+  /// Ids.
+  llvm::StringSet<> inArena, known;
+  llvm::DenseMap<Location, Commands> commands;
+};
+} // namespace
+
+RecomputeModel
+mlir::optimus::buildRecomputeModel(const ccl::Recomputation &recomputation,
+                                   func::FuncOp function, func::FuncOp placed,
+                                   const CostModel &costs) {
+  return ModelBuilder(recomputation, function, placed, costs).build();
+}
+
+RepeatedValues
+RecomputeModel::getRepeated(const ccl::Recomputation &recomputation,
+                            ccl::RecomputePolicy policy) const {
+  RepeatedValues repeated(ids.size());
+  for (Value value : recomputation.select(policy))
+    repeated[numbers.lookup(value)] = true;
+  return repeated;
+}
+
+std::string mlir::optimus::getPattern(StringRef id) {
+  size_t begin = id.find_first_of("0123456789");
+  size_t end = id.find_first_not_of("0123456789", begin);
+  // The last number is that of the result.
+  if (end == StringRef::npos)
+    return id.str();
+  return (id.take_front(begin) + "*" + id.drop_front(end)).str();
+}
+
+std::string RecomputeModel::describe(const RepeatedValues &repeated) const {
+  std::map<std::string, std::vector<std::string>> byPattern;
+  for (auto [number, id] : llvm::enumerate(ids))
+    if (repeated[number])
+      byPattern[getPattern(id)].push_back(id);
+  std::vector<std::string> names;
+  for (const auto &[pattern, members] : byPattern) {
+    auto glob = llvm::cantFail(llvm::GlobPattern::create(pattern));
+    bool isWhole = true;
+    for (auto [number, id] : llvm::enumerate(ids))
+      isWhole &= repeated[number] || !glob.match(id);
+    if (isWhole && members.size() > 1)
+      names.push_back(pattern);
+    else
+      names.insert(names.end(), members.begin(), members.end());
+  }
+  return llvm::join(names, ",");
+}

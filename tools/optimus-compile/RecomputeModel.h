@@ -1,0 +1,45 @@
+//===- RecomputeModel.h - A step as its chooser sees it ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECOMPUTEMODEL_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECOMPUTEMODEL_H
+
+#include "optimus/Analysis/CostModel.h"
+#include "optimus/Analysis/RecomputeChoice.h"
+#include "optimus/Dialect/CCL/Transforms/Recomputation.h"
+
+namespace mlir::optimus {
+
+/// The id of a value whose first number may be any, as the number of a layer.
+std::string getPattern(StringRef id);
+
+/// A function that differentiates, for `chooseRepeated`.
+struct RecomputeModel {
+  RecomputeProgram program;
+  /// By value of the program; those of arguments are empty.
+  std::vector<std::string> ids;
+
+  RepeatedValues getRepeated(const ccl::Recomputation &recomputation,
+                             ccl::RecomputePolicy policy) const;
+  /// As the option of --optimus-recompute names them: with one pattern for what
+  /// is alike, where it names nothing else.
+  std::string describe(const RepeatedValues &repeated) const;
+
+  /// By number of the program.
+  llvm::DenseMap<Value, unsigned> numbers;
+};
+
+/// Of `function`, as --optimus-fuse made it, and the device program that it
+/// became without recomputation, with its memory placed.
+RecomputeModel buildRecomputeModel(const ccl::Recomputation &recomputation,
+                                   func::FuncOp function, func::FuncOp placed,
+                                   const CostModel &costs);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_RECOMPUTEMODEL_H

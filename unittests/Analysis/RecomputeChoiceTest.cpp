@@ -1,0 +1,147 @@
+//===- RecomputeChoiceTest.cpp - What to recompute within a budget --------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/RecomputeChoice.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir::optimus;
+
+namespace {
+
+constexpr int kLayers = 4;
+constexpr int64_t kStream = 10, kCheap = 40, kDear = 40;
+
+/// A stack of layers. Each makes from the stream x a value of an operation that
+/// takes 1 s, from that one of an operation that takes 8 s, and from both the
+/// next x. The backward uses all of them, the last layer first.
+struct Stack {
+  Stack() {
+    unsigned x = addValue(0);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      stream.push_back(x);
+      cheap.push_back(addOp(1, {x}, kCheap));
+      dear.push_back(addOp(8, {cheap.back()}, kDear));
+      x = addOp(2, {x, dear.back()}, kStream);
+    }
+    program.numForward = program.ops.size();
+    unsigned gradient = addOp(1, {x}, kStream);
+    for (int layer = kLayers; layer-- > 0;)
+      gradient = addOp(
+          1, {gradient, dear[layer], cheap[layer], stream[layer]}, kStream);
+    for (unsigned op = 0; op < program.numForward; ++op)
+      program.ops[op].isRepeatable = true;
+  }
+
+  unsigned addValue(int64_t bytes) {
+    program.bytes.push_back(bytes);
+    return program.bytes.size() - 1;
+  }
+
+  unsigned addOp(double seconds, std::vector<unsigned> operands,
+                 int64_t bytes) {
+    unsigned result = addValue(bytes);
+    program.ops.push_back({seconds, std::move(operands), {result}, {}});
+    return result;
+  }
+
+  RepeatedValues none() const {
+    return RepeatedValues(program.bytes.size());
+  }
+  RecomputeCost cost(const RepeatedValues &repeated) const {
+    return getCost(program, repeated);
+  }
+
+  RecomputeProgram program;
+  std::vector<unsigned> stream, cheap, dear;
+};
+
+// The peak is at the last layer's backward, which has the gradient of its
+// stream and makes another one, besides all that was kept.
+constexpr int64_t kAll =
+    kLayers * (kCheap + kDear) + (kLayers - 1) * kStream + 2 * kStream;
+
+TEST(RecomputeChoice, CountsWhatIsAlive) {
+  Stack stack;
+  EXPECT_EQ(stack.cost(stack.none()).peakBytes, kAll);
+  EXPECT_EQ(stack.cost(stack.none()).seconds, 0);
+  RepeatedValues first = stack.none();
+  first[stack.cheap[0]] = true;
+  EXPECT_EQ(stack.cost(first).peakBytes, kAll - kCheap);
+  EXPECT_EQ(stack.cost(first).seconds, 1);
+  // What the backward needs first is there at the peak whether kept or not.
+  RepeatedValues last = stack.none();
+  last[stack.cheap[kLayers - 1]] = true;
+  EXPECT_EQ(stack.cost(last).peakBytes, kAll);
+}
+
+TEST(RecomputeChoice, CountsAPlaceThatIsTakenOverOnce) {
+  Stack stack;
+  // Each gradient lies where what it is made from did.
+  for (size_t i = stack.program.numForward; i < stack.program.ops.size(); ++i) {
+    RecomputeProgram::Op &op = stack.program.ops[i];
+    op.places = {{op.results.front(), op.operands.front()}};
+  }
+  EXPECT_EQ(stack.cost(stack.none()).peakBytes, kAll - kStream);
+}
+
+TEST(RecomputeChoice, KeepsAllWhereThatFits) {
+  Stack stack;
+  auto chosen = chooseRepeated(stack.program, kAll, stack.none());
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(*chosen, stack.none());
+  // From any start.
+  RepeatedValues all = stack.none();
+  for (unsigned op = 0; op < stack.program.numForward; ++op)
+    all[stack.program.ops[op].results.front()] = true;
+  chosen = chooseRepeated(stack.program, kAll, all);
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(stack.cost(*chosen).seconds, 0);
+}
+
+TEST(RecomputeChoice, TakesTheCheapFirst) {
+  Stack stack;
+  auto chosen = chooseRepeated(stack.program, kAll - 2 * kCheap, stack.none());
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(stack.cost(*chosen).seconds, 2);
+  EXPECT_TRUE((*chosen)[stack.cheap[0]]);
+  EXPECT_TRUE((*chosen)[stack.cheap[1]]);
+}
+
+TEST(RecomputeChoice, RecomputesWhatIsMadeFromWhatIsRecomputed) {
+  Stack stack;
+  // Of all but the last layer, whose values the peak needs, only the streams.
+  int64_t least = kAll - (kLayers - 1) * (kCheap + kDear);
+  auto chosen = chooseRepeated(stack.program, least, stack.none());
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(stack.cost(*chosen).peakBytes, least);
+  EXPECT_EQ(stack.cost(*chosen).seconds, (kLayers - 1) * 9);
+  EXPECT_FALSE((*chosen)[stack.dear[kLayers - 1]]);
+}
+
+TEST(RecomputeChoice, SaysWhereThereIsNoWay) {
+  Stack stack;
+  EXPECT_FALSE(chooseRepeated(stack.program, kCheap + kDear, stack.none()));
+  for (RecomputeProgram::Op &op : stack.program.ops)
+    op.isRepeatable = false;
+  EXPECT_FALSE(chooseRepeated(stack.program, kAll - 1, stack.none()));
+}
+
+TEST(RecomputeChoice, NeverExceedsTheBudget) {
+  Stack stack;
+  int found = 0;
+  for (int64_t budget = kAll; budget > 0; budget -= 5)
+    if (auto chosen = chooseRepeated(stack.program, budget, stack.none())) {
+      EXPECT_LE(stack.cost(*chosen).peakBytes, budget);
+      ++found;
+    }
+  // Down to the streams and one layer.
+  EXPECT_GE(found, (kAll - 130) / 5);
+}
+
+} // namespace
