@@ -229,12 +229,17 @@ def early_reuse(lines: Lines) -> None:
 
 def stale_panel(lines: Lines) -> None:
     """A product reads the panel of an earlier one, whose memory others have now."""
-    first, later = (lines.find("exec.gemm", number) for number in (0, 4))
-    panel, size = (
-        re.search(r"exec.gemm (%\w+),.*\} : (memref<\w+>)", lines[at]) for at in (first, later)
-    )
-    assert panel[2] == size[2]
-    lines.edit(later, r"exec.gemm %\w+,", "exec.gemm %s," % panel[1])
+    first = lines.find("exec.gemm")
+    pattern = r"exec.gemm (%\w+),.*\} : (memref<\w+>)"
+    panel = re.search(pattern, lines[first])
+    alike = [
+        at
+        for at, line in enumerate(lines)
+        if (found := re.search(pattern, line)) and found[2] == panel[2]
+    ]
+    # As late as can be: nobody leaves memory idle for so long.
+    assert alike[-1] > first
+    lines.edit(alike[-1], r"exec.gemm %\w+,", "exec.gemm %s," % panel[1])
 
 
 class Bug(NamedTuple):
