@@ -193,15 +193,7 @@ void ProgramBinder::addPointer(uint32_t address) {
   void *&pointer = append(result.pointers, static_cast<void *>(nullptr));
   if (address == kNone)
     return;
-  const LocationUnion *location = &function.addresses[address]->location;
-  while (const ChoiceT *choice = location->AsChoice())
-    location =
-        &function
-             .addresses[coordinates[choice->axis] == choice->coordinate
-                            ? choice->mine
-                            : choice->other]
-             ->location;
-  const PlaceT &place = *location->AsPlace();
+  const PlaceT &place = placeOf(function, address, coordinates);
   if (result.dynamic && place.base == Base::Arena) {
     Status placed =
         place.bytes->readings.empty()

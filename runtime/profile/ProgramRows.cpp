@@ -167,14 +167,7 @@ Status RowWriter::writeCommand(int64_t number, const ProgramTableT &table,
 std::optional<int64_t> RowWriter::blockOf(const FunctionT &function,
                                           const LiveBuffers &alive,
                                           uint32_t address) const {
-  const LocationUnion *location = &function.addresses[address]->location;
-  while (const ChoiceT *choice = location->AsChoice())
-    location = &function
-                    .addresses[coordinates[choice->axis] == choice->coordinate
-                                   ? choice->mine
-                                   : choice->other]
-                    ->location;
-  const PlaceT &place = *location->AsPlace();
+  const PlaceT &place = placeOf(function, address, coordinates);
   if (place.base == Base::Argument)
     return heldBlocks.at(session.calls()[call].buffers[place.index]);
   if (place.base == Base::Constant)

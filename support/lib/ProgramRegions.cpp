@@ -42,6 +42,17 @@ int64_t evaluate(const IntegerT &integer,
   return std::clamp(value, integer.least, integer.most);
 }
 
+const PlaceT &placeOf(const FunctionT &function, uint32_t address,
+                      std::span<const int64_t> coordinates) {
+  const LocationUnion *location = &function.addresses[address]->location;
+  while (const ChoiceT *choice = location->AsChoice()) {
+    const bool isMine = coordinates[choice->axis] == choice->coordinate;
+    location =
+        &function.addresses[isMine ? choice->mine : choice->other]->location;
+  }
+  return *location->AsPlace();
+}
+
 static void collectSpans(const FunctionT &function, uint32_t address,
                          const Mesh &mesh, std::vector<Span> &spans) {
   const LocationUnion &location = function.addresses[address]->location;

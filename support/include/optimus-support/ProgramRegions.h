@@ -32,6 +32,10 @@ std::optional<Range> rangeOf(const IntegerT &integer, const Mesh &mesh);
 int64_t evaluate(const IntegerT &integer,
                  std::span<const int64_t> coordinates);
 
+/// What an address is on such a rank.
+const PlaceT &placeOf(const FunctionT &function, uint32_t address,
+                      std::span<const int64_t> coordinates);
+
 /// Where an address lies: bytes [first, last] of a base are those at which
 /// what it points to may begin, on some rank.
 struct Span {
