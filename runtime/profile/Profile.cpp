@@ -47,7 +47,7 @@ public:
   Status failure;
 
 private:
-  Status fail(const Status &status);
+  void fail(const Status &status);
 
   OutputFile file;
   ProfileWriter writer;
@@ -78,14 +78,13 @@ Status Profile::Impl::describe(const Session &session,
 }
 
 /// Nothing more is recorded, but the run goes on.
-Status Profile::Impl::fail(const Status &status) {
+void Profile::Impl::fail(const Status &status) {
   // The disk that refused it may refuse this, too; a file that is not
   // consistent is not put in its place.
-  Status dropped = writer.dropStep();
+  (void)writer.dropStep();
   endingOfItsOwn = concat(status.message(), "; recorded up to step ", lastStep);
   std::lock_guard lock(failing);
   failure = Status(status.code(), endingOfItsOwn);
-  return dropped;
 }
 
 void Profile::Impl::work() {
@@ -105,7 +104,7 @@ void Profile::Impl::work() {
       continue;
     fails = true;
     step.store(0, std::memory_order_release);
-    (void)fail(status);
+    fail(status);
   }
 }
 
