@@ -18,8 +18,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace mlir::optimus;
 using exec::ExecDialect;
@@ -45,20 +43,16 @@ static Peak findPeak(func::FuncOp function) {
   SmallVector<Operation *> commands;
   function.walk(
       [&](exec::CommandOpInterface command) { commands.push_back(command); });
-  auto intervals = exec::computeLiveIntervals(function);
-  SmallVector<int64_t> alive(commands.size() + 1);
-  for (auto [base, interval] : intervals)
-    if (base.getDefiningOp<exec::ArenaSlotOp>()) {
-      alive[interval.first] += exec::getPlacedBytes(base);
-      alive[interval.last + 1] -= exec::getPlacedBytes(base);
-    }
-  std::partial_sum(alive.begin(), alive.end(), alive.begin());
-  int64_t when = llvm::max_element(alive) - alive.begin();
   Peak peak;
   if (commands.empty())
     return peak;
+  SmallVector<int64_t> alive =
+      exec::computeAliveBytes(function, [](Value base) {
+        return bool(base.getDefiningOp<exec::ArenaSlotOp>());
+      });
+  int64_t when = llvm::max_element(alive) - alive.begin();
   peak.command = commands[when];
-  for (auto [base, interval] : intervals)
+  for (auto [base, interval] : exec::computeLiveIntervals(function))
     if (auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
         slot && interval.first <= when && when <= interval.last)
       peak.slots.push_back(slot);

@@ -18,7 +18,6 @@
 #include "llvm/Support/GlobPattern.h"
 
 #include <map>
-#include <numeric>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -82,23 +81,15 @@ private:
 
   /// What is alive beside the values of the program: workspace, panels and
   /// packed weights.
-  std::vector<int64_t> getOthers(int64_t numCommands) {
-    std::vector<int64_t> alive(numCommands + 1);
-    for (auto [base, interval] : exec::computeLiveIntervals(placed)) {
+  SmallVector<int64_t> getOthers() {
+    return exec::computeAliveBytes(placed, [&](Value base) {
       auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
-      if (!slot || !isOther(slot))
-        continue;
-      alive[interval.first] += exec::getPlacedBytes(base);
-      alive[interval.last + 1] -= exec::getPlacedBytes(base);
-    }
-    std::partial_sum(alive.begin(), alive.end(), alive.begin());
-    return alive;
+      return slot && isOther(slot);
+    });
   }
 
   void measureCommands() {
-    int64_t numCommands = 0;
-    placed.walk([&](exec::CommandOpInterface) { ++numCommands; });
-    std::vector<int64_t> others = getOthers(numCommands);
+    SmallVector<int64_t> others = getOthers();
     // Of communication, what is waited for.
     StepPrediction step = costs.predictStep(placed);
     double waited =

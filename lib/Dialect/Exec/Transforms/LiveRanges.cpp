@@ -12,7 +12,7 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
-#include <map>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -45,18 +45,30 @@ LogicalResult mlir::exec::verifyAllocations(func::FuncOp function) {
          << kMaxBytes;
 }
 
-int64_t mlir::exec::computePeakBytes(func::FuncOp function) {
-  std::map<int64_t, int64_t> changes;
+SmallVector<int64_t>
+mlir::exec::computeAliveBytes(func::FuncOp function,
+                              llvm::function_ref<bool(Value)> counts) {
+  int64_t numCommands = 0;
+  function.walk([&](CommandOpInterface) { ++numCommands; });
+  SmallVector<int64_t> alive(numCommands + 1);
   for (auto [base, interval] : computeLiveIntervals(function)) {
-    if (!base.getDefiningOp<AllocOp>() ||
-        getMemorySpace(base) != MemorySpace::Device)
+    if (!counts(base))
       continue;
-    changes[interval.first] += getPlacedBytes(base);
-    changes[interval.last + 1] -= getPlacedBytes(base);
+    alive[interval.first] += getPlacedBytes(base);
+    alive[interval.last + 1] -= getPlacedBytes(base);
   }
-  int64_t alive = 0, peak = 0;
-  for (auto [position, change] : changes)
-    peak = std::max(peak, alive += change);
+  alive.pop_back();
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  return alive;
+}
+
+int64_t mlir::exec::computePeakBytes(func::FuncOp function) {
+  int64_t peak = 0;
+  for (int64_t bytes : computeAliveBytes(function, [](Value base) {
+         return base.getDefiningOp<AllocOp>() &&
+                getMemorySpace(base) == MemorySpace::Device;
+       }))
+    peak = std::max(peak, bytes);
   return peak;
 }
 

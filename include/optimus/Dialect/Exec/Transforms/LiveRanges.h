@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mlir::exec {
 
@@ -42,6 +43,12 @@ int64_t getPlacedBytes(Value buffer);
 /// Checks that all allocations together have no more bytes than an arena may:
 /// what of them is alive can be added up then.
 LogicalResult verifyAllocations(func::FuncOp function);
+
+/// At each command of a function the bytes that are alive, of the buffers that
+/// `counts` takes.
+llvm::SmallVector<int64_t>
+computeAliveBytes(func::FuncOp function,
+                  llvm::function_ref<bool(Value)> counts);
 
 /// The most bytes of allocations in the device's memory that are alive at once.
 /// They must have passed verifyAllocations().
