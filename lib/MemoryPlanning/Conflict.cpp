@@ -29,13 +29,7 @@ public:
   ConflictFinder(std::span<const LiveRange> ranges, int64_t capacity,
                  const Options &options)
       : ranges(ranges), capacity(capacity), nodesLeft(options.nodeLimit),
-        queryNodes(options.nodeLimit) {
-    if (options.timeLimit)
-      deadline =
-          std::chrono::steady_clock::now() +
-          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-              std::chrono::duration<double>(*options.timeLimit));
-  }
+        queryNodes(options.nodeLimit), deadline(deadlineOf(options)) {}
 
   std::optional<Conflict> find();
 
@@ -132,9 +126,7 @@ std::optional<Conflict> ConflictFinder::find() {
 
   // The small and short-lived ones go first, in bulk as long as that works.
   auto area = [&](size_t i) {
-    return static_cast<double>(paddedSize(ranges[i])) *
-           (static_cast<double>(ranges[i].upper) -
-            static_cast<double>(ranges[i].lower));
+    return static_cast<double>(paddedSize(ranges[i])) * durationOf(ranges[i]);
   };
   std::stable_sort(members.begin(), members.end(),
                    [&](size_t a, size_t b) { return area(a) < area(b); });

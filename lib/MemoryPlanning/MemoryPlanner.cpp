@@ -79,13 +79,8 @@ public:
               const Options &options)
       : components(components), placements(placements),
         step(arenaStep(components)), proven(bound),
-        nodesLeft(options.nodeLimit), searches(components.size()) {
-    if (options.timeLimit)
-      deadline =
-          std::chrono::steady_clock::now() +
-          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-              std::chrono::duration<double>(*options.timeLimit));
-  }
+        nodesLeft(options.nodeLimit), searches(components.size()),
+        deadline(deadlineOf(options)) {}
 
   int64_t arena() const {
     int64_t largest = 0;

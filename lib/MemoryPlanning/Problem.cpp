@@ -25,8 +25,7 @@ optimus_planning::sectionLoads(const Component &component) {
   return loads;
 }
 
-/// In floating point, as the difference may pass 64 bits.
-static double durationOf(const LiveRange &range) {
+double optimus_planning::durationOf(const LiveRange &range) {
   return static_cast<double>(range.upper) - static_cast<double>(range.lower);
 }
 

@@ -44,6 +44,10 @@ inline int64_t alignUp(int64_t value, int64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
+/// How long a buffer is alive; in floating point, as the difference may pass 64
+/// bits.
+double durationOf(const LiveRange &range);
+
 /// The padded bytes alive in each section.
 std::vector<int64_t> sectionLoads(const Component &component);
 

@@ -27,6 +27,15 @@ static constexpr Strategy kStrategies[] = {
     {{RankingKey::Sections, RankingKey::Area, RankingKey::Load}, false},
 };
 
+std::optional<std::chrono::steady_clock::time_point>
+optimus_planning::deadlineOf(const Options &options) {
+  using Clock = std::chrono::steady_clock;
+  if (!options.timeLimit)
+    return std::nullopt;
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(*options.timeLimit));
+}
+
 int64_t optimus_planning::arenaStep(std::span<const Component> components) {
   int64_t sizes = 0, alignments = 0, maxAlignment = 1;
   for (const Component &component : components)

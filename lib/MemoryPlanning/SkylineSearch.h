@@ -19,6 +19,10 @@ struct SearchBudget {
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
+/// When a search with these options must have ended, if its time is limited.
+std::optional<std::chrono::steady_clock::time_point>
+deadlineOf(const Options &options);
+
 /// The exact search in one component, asked for one capacity after the other.
 class SkylineSearch {
 public:
