@@ -48,6 +48,7 @@ private:
               ArrayRef<StringRef> known, std::string &option) const;
   Status readLayout();
   Status readProducts();
+  Status readReducePrecision();
   Status readSchedule();
   Status readRecompute();
 
@@ -136,12 +137,27 @@ Status Reader::readRecompute() {
   return okStatus();
 }
 
+Status Reader::readReducePrecision() {
+  std::string precision = options.precision;
+  OPTRT_RETURN_IF_ERROR(take("reduce-precision", "precision",
+                             flags.reducePrecision, {"f32", "bf16"},
+                             precision));
+  if (precision == options.precision)
+    return okStatus();
+  if (options.precision == "f32")
+    return invalidArgument(name("reduce-precision") + ": " + precision +
+                           " needs " + name("precision") + " " + precision);
+  options.reducePrecision = precision;
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
                              getKnownOptimizers(), options.optimizer));
   OPTRT_RETURN_IF_ERROR(take("precision", "precision", flags.precision,
                              {"f32", "bf16"}, options.precision));
+  OPTRT_RETURN_IF_ERROR(readReducePrecision());
   options.accumulate = flags.accumulate;
   OPTRT_RETURN_IF_ERROR(readSchedule());
   options.machineProfile = flags.machineProfile;

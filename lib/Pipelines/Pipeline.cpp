@@ -48,6 +48,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "precision",
       llvm::cl::desc("f32 (default), or bf16 for activations and for factors "
                      "of products")};
+  Option<std::string> reducePrecision{
+      *this, "reduce-precision",
+      llvm::cl::desc("f32: partial sums of products move in f32 (default: as "
+                     "narrow as their sums)")};
   Option<bool> accumulate{
       *this, "accumulate",
       llvm::cl::desc("Add the functions for microbatches")};
@@ -91,6 +95,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.noPad = noPad;
     flags.optimizer = optimizer;
     flags.precision = precision;
+    flags.reducePrecision = reducePrecision;
     flags.accumulate = accumulate;
     flags.move = move;
     flags.panels = panels;

@@ -64,6 +64,10 @@ static cl::opt<std::string> precision(
     cl::desc("f32; or bf16: activations, their gradients and factors of "
              "products, while parameters, the optimizer's state, gradients of "
              "parameters, statistics and losses stay f32 (default: f32)"));
+static cl::opt<std::string> reducePrecision(
+    "reduce-precision", cl::value_desc("type"), cl::cat(category),
+    cl::desc("f32: ranks add up products in f32 and round once, which moves "
+             "twice the bytes of partial sums (default: as --precision)"));
 static cl::opt<bool>
     accumulate("accumulate", cl::cat(category),
                cl::desc("Make what train --microbatches needs too: gradients "
@@ -163,6 +167,7 @@ static PhaseFlags getPhaseFlags() {
   flags.noPad = noPad;
   flags.optimizer = optimizer;
   flags.precision = precision;
+  flags.reducePrecision = reducePrecision;
   flags.accumulate = accumulate;
   flags.move = moveProducts;
   flags.panels = panels;

@@ -25,8 +25,8 @@ struct PhaseFlags {
   /// Whether `strategy` and `recompute` may be "auto", and are chosen later.
   bool mayChoose = false;
 
-  std::string mesh, strategy, optimizer, precision, schedule, extraWorkspace;
-  std::string machineProfile, move, panels, recompute, cpu, serial;
+  std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
+  std::string extraWorkspace, machineProfile, move, panels, recompute, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
   bool accumulate = false, noPad = false;

@@ -37,6 +37,8 @@ struct PhaseOptions {
   std::string optimizer = "adamw";
   /// As the option of --optimus-mixed-precision is.
   std::string precision = "f32";
+  /// As the option of --optimus-partition is.
+  std::string reducePrecision;
   /// Whether @accumulate and @update are made too.
   bool accumulate = false;
   bool pad = true;

@@ -107,12 +107,20 @@ static LogicalResult decomposeHead(Op op, Partitioner &p) {
   SmallVector<Type> types;
   for (auto [result, layout] : llvm::zip(op->getResults(), layouts))
     types.push_back(p.getType(result, layout));
+  // Ranks add up dh.
+  if constexpr (std::is_same_v<Op, HeadLossGradOp>)
+    types[2] = cast<RankedTensorType>(types[2])
+                   .clone(p.getValues().getPartialSumType(op.getDh()));
   auto local = LocalOp::create(
       p.getBuilder(), p.getLoc(), types, operands[0], operands[1], operands[2],
       op.getBias() ? operands[3] : Value(), vocabulary.front(), op.getChunk());
   for (auto [whole, layout, result] :
-       llvm::zip(op->getResults(), layouts, local->getResults()))
-    p.set(whole, layout, result);
+       llvm::zip(op->getResults(), layouts, local->getResults())) {
+    Value complete = result;
+    if (layout.getUnreduced().empty())
+      complete = p.getValues().complete(result, getElementTypeOrSelf(whole));
+    p.set(whole, layout, complete);
+  }
   return success();
 }
 

@@ -11,6 +11,8 @@
 
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -101,10 +103,21 @@ static int64_t countCollectives(ArrayRef<LayoutStep> steps) {
   });
 }
 
+Type LocalValues::getPartialSumType(Value whole) const {
+  Type element = getElementTypeOrSelf(whole);
+  Operation *maker = whole.getDefiningOp();
+  if (!reducesWide || !isa<FloatType>(element) || !maker ||
+      !(isProduct(maker) || isa<HeadLossGradOp>(maker)))
+    return element;
+  return Float32Type::get(whole.getContext());
+}
+
 RankedTensorType LocalValues::getType(Value whole, ShardingAttr layout) const {
   auto type = cast<RankedTensorType>(whole.getType());
+  Type element = layout.getUnreduced().empty() ? type.getElementType()
+                                               : getPartialSumType(whole);
   return ccl::getLocalType(type.getShape(), classes.getPaddedShape(whole),
-                           type.getElementType(), layout, mesh);
+                           element, layout, mesh);
 }
 
 SmallVector<Value> LocalValues::getLocals(Value whole) const {
@@ -162,8 +175,7 @@ Value LocalValues::get(Value whole, ShardingAttr layout, Location loc) {
   const Layout &nearest = getNearest(whole, layout);
   if (nearest.sharding == layout)
     return nearest.local;
-  Value local = convert(nearest.local, classes.getPaddedShape(whole),
-                        nearest.sharding, layout, loc);
+  Value local = convert(whole, nearest, layout, loc);
   add(whole, layout, local);
   return local;
 }
@@ -175,10 +187,17 @@ Value LocalValues::getTransient(Value whole, ShardingAttr layout,
     return nearest.local;
   if (transientWhole != whole || transient.sharding != layout) {
     transientWhole = whole;
-    transient = {layout, convert(nearest.local, classes.getPaddedShape(whole),
-                                 nearest.sharding, layout, loc)};
+    transient = {layout, convert(whole, nearest, layout, loc)};
   }
   return transient.local;
+}
+
+/// That of what goes on with the result of an operation.
+static Location getMakerLoc(Value result, StringRef part) {
+  Location maker = result.getLoc();
+  return withResult(withPart(maker, part),
+                    getFirstResult(maker) +
+                        cast<OpResult>(result).getResultNumber());
 }
 
 /// A sum belongs to what made its partial sums, other steps to what asks for
@@ -186,25 +205,43 @@ Value LocalValues::getTransient(Value whole, ShardingAttr layout,
 static Location getStepLoc(LayoutStep::Kind kind, Value local, Location user) {
   constexpr StringLiteral parts[] = {"all_reduce", "reduce_scatter",
                                      "all_gather", "slice"};
-  auto result = dyn_cast<OpResult>(local);
   bool sums =
       kind == LayoutStep::AllReduce || kind == LayoutStep::ReduceScatter;
-  if (!sums || !result)
+  if (!sums || !isa<OpResult>(local))
     return withPart(user, parts[kind]);
-  Location maker = result.getLoc();
-  return withResult(withPart(maker, parts[kind]),
-                    getFirstResult(maker) + result.getResultNumber());
+  return getMakerLoc(local, parts[kind]);
 }
 
 Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
                            ShardingAttr from, ShardingAttr to, Location loc) {
+  return convert(local, paddedShape, getElementTypeOrSelf(local), from, to,
+                 loc);
+}
+
+Value LocalValues::convert(Value whole, const Layout &nearest, ShardingAttr to,
+                           Location loc) {
+  return convert(nearest.local, classes.getPaddedShape(whole),
+                 getElementTypeOrSelf(whole), nearest.sharding, to, loc);
+}
+
+Value LocalValues::complete(Value sum, Type elementType) {
+  auto type = cast<RankedTensorType>(sum.getType());
+  if (type.getElementType() == elementType)
+    return sum;
+  return CastOp::create(builder, getMakerLoc(sum, "cast"),
+                        type.clone(elementType), sum);
+}
+
+Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
+                           Type elementType, ShardingAttr from, ShardingAttr to,
+                           Location loc) {
   auto steps = planLayout(from, to);
   assert(steps && "the layout is within reach");
   SmallVector<int64_t> shape = ccl::getGlobalShape(local.getType());
-  Type elementType = cast<RankedTensorType>(local.getType()).getElementType();
   for (const LayoutStep &step : *steps) {
     Type type =
-        ccl::getLocalType(shape, paddedShape, elementType, step.result, mesh);
+        ccl::getLocalType(shape, paddedShape, getElementTypeOrSelf(local),
+                          step.result, mesh);
     Location stepLoc = getStepLoc(step.kind, local, loc);
     switch (step.kind) {
     case LayoutStep::AllReduce:
@@ -224,6 +261,9 @@ Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
                                    step.dim);
       break;
     }
+    // Sums come before what moves them on.
+    if (step.result.getUnreduced().empty())
+      local = complete(local, elementType);
   }
   numCollectives += countCollectives(*steps);
   return local;

@@ -46,6 +46,16 @@ static LogicalResult checkDecided(func::FuncOp function) {
 namespace {
 class PartitionPass : public optimus::impl::PartitionPassBase<PartitionPass> {
 public:
+  using PartitionPassBase::PartitionPassBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (reducePrecision.empty() || reducePrecision == "f32")
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "unknown reduce-precision '" << reducePrecision
+           << "'; expected f32";
+  }
+
   void runOnOperation() override {
     MeshOp mesh = getMesh(getOperation());
     if (!mesh) {
@@ -122,7 +132,7 @@ private:
     auto *local = new Block;
     function.getBody().push_back(local);
     OpBuilder builder = OpBuilder::atBlockEnd(local);
-    Partitioner partitioner(builder, mesh, classes);
+    Partitioner partitioner(builder, mesh, classes, reducePrecision == "f32");
     LocalValues &values = partitioner.getValues();
     for (BlockArgument argument : whole->getArguments()) {
       ShardingAttr sharding = getSharding(argument);

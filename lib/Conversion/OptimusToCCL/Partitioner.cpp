@@ -141,6 +141,12 @@ LogicalResult Partitioner::addPartialSums(SumOpInterface op) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(get(operand, layout));
+  // Terms that are rounded after they are reduced are added after that.
+  if (llvm::any_of(operands, [&](Value operand) {
+        return getElementTypeOrSelf(operand) !=
+               getElementTypeOrSelf(op->getResult(0));
+      }))
+    return failure();
   cloneLocally(op, operands, layout);
   return success();
 }
@@ -261,12 +267,19 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
       shardings[2].withUnreduced(sharding->getUnreduced(*stationary));
   Value a = get(op.getA()), b = get(op.getB());
   constexpr StringLiteral names[] = {"a", "b", "c"};
+  auto type = cast<RankedTensorType>(getType(op.getResult(), layout));
+  // Ranks add up what moves.
+  if (names[*stationary] != "c")
+    type = type.clone(values.getPartialSumType(op.getResult()));
   Value product = ccl::MatmulOp::create(
-      builder, loc, getType(op.getResult(), layout), a, b, op.getContracting(),
-      op.getTransposeA(), op.getTransposeB(), names[*stationary], panels);
+      builder, loc, type, a, b, op.getContracting(), op.getTransposeA(),
+      op.getTransposeB(), names[*stationary], panels);
   // A choice of the user's holds for what comes after, too.
   if (move)
     product.getDefiningOp()->setAttr(OptimusDialect::kMove, move);
+  if (layout.getUnreduced().empty())
+    product =
+        values.complete(product, getElementTypeOrSelf(op.getResult()));
   set(op.getResult(), layout, product);
   ++numDistributed;
   return success();

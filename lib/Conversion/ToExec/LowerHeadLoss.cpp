@@ -58,8 +58,8 @@ public:
       gathered =
           lowering.allocateWorkspace(chunk * hidden, elements, "gathered h");
       if (op.dh)
-        partial =
-            lowering.allocateWorkspace(chunk * hidden, elements, "partial dh");
+        partial = lowering.allocateWorkspace(
+            chunk * hidden, getElementTypeOrSelf(op.dh), "partial dh");
     }
     if (op.dh && !elements.isF32())
       narrow =

@@ -1,5 +1,10 @@
 // RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip | FileCheck %s
 // RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition | FileCheck %s --check-prefix=SUM
+// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition=reduce-precision=f32 --optimus-verify-partition | FileCheck %s --check-prefix=WIDE
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition=reduce-precision=f32 --optimus-verify-partition | FileCheck %s --check-prefix=PANELS
+// RUN: not optimus-opt %s --optimus-partition=reduce-precision=f64 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+
+// UNKNOWN: unknown reduce-precision 'f64'; expected f32
 
 // Narrow activations move narrow; what is known of rows is f32.
 // CHECK-LABEL: func.func @layer_norm(
@@ -35,4 +40,27 @@ func.func @cast_of_partial_sum(%x: tensor<4x8x16xbf16> {optimus.role = "batch,se
   %0 = optimus.matmul %x, %w {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xbf16>, tensor<16x6xbf16>) -> tensor<4x8x6xbf16>
   %1 = optimus.cast %0 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xbf16>) -> tensor<4x8x6xf32>
   return %1 : tensor<4x8x6xf32>
+}
+
+// With reduce-precision=f32 ranks round the sum alone, before they add it to
+// others. Rows of a table, which one rank has, move narrow.
+// WIDE-LABEL: func.func @sums(
+// WIDE: %[[A:.*]] = optimus.matmul {{.*}} -> tensor<4x8x6xf32, {{.*}} unreduced = {"col"}
+// WIDE: %[[B:.*]] = optimus.matmul {{.*}} -> tensor<4x8x6xf32, {{.*}} unreduced = {"col"}
+// WIDE: %[[RA:.*]] = ccl.all_reduce %[[A]] {axis = "col"} : (tensor<4x8x6xf32, {{.*}}>) -> tensor<4x8x6xf32
+// WIDE: %[[CA:.*]] = optimus.cast %[[RA]] {{.*}} -> tensor<4x8x6xbf16
+// WIDE: %[[RB:.*]] = ccl.all_reduce %[[B]]
+// WIDE: %[[CB:.*]] = optimus.cast %[[RB]]
+// WIDE: %[[S:.*]] = optimus.add %[[CA]], %[[CB]]
+// WIDE: ccl.all_reduce {{.*}} -> tensor<4x8x6xbf16
+// WIDE: return %[[S]],
+// PANELS-LABEL: func.func @sums(
+// PANELS: %[[P:.*]] = ccl.matmul {{.*}} stationary = "a"{{.*}} -> tensor<2x8x3xf32,
+// PANELS: optimus.cast %[[P]] {{.*}} -> tensor<2x8x3xbf16,
+func.func @sums(%x: tensor<4x8x16xbf16> {optimus.role = "batch,sequence,ffn"}, %w: tensor<16x6xbf16> {optimus.role = "first out.ffn,in.hidden"}, %table: tensor<10x6xf32> {optimus.role = "table vocabulary,hidden"}, %tokens: tensor<4x8xi32> {optimus.role = "batch,sequence"}) -> (tensor<4x8x6xbf16>, tensor<4x8x6xbf16>) {
+  %0 = optimus.matmul %x, %w {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xbf16>, tensor<16x6xbf16>) -> tensor<4x8x6xbf16>
+  %1 = optimus.matmul %x, %w {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x16xbf16>, tensor<16x6xbf16>) -> tensor<4x8x6xbf16>
+  %2 = optimus.add %0, %1 {optimus.role = "batch,sequence,hidden"} : (tensor<4x8x6xbf16>, tensor<4x8x6xbf16>) -> tensor<4x8x6xbf16>
+  %3 = optimus.embedding %table, %tokens {optimus.role = "batch,sequence,hidden"} : (tensor<10x6xf32>, tensor<4x8xi32>) -> tensor<4x8x6xbf16>
+  return %2, %3 : tensor<4x8x6xbf16>, tensor<4x8x6xbf16>
 }

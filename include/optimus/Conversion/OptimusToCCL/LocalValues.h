@@ -36,11 +36,16 @@ std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
 /// that stand for it, by layout.
 class LocalValues {
 public:
-  LocalValues(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes)
-      : builder(builder), mesh(mesh), classes(classes) {}
+  LocalValues(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes,
+              bool reducesWide)
+      : builder(builder), mesh(mesh), classes(classes),
+        reducesWide(reducesWide) {}
 
   /// The type of the part of `whole` in a layout.
   RankedTensorType getType(Value whole, ShardingAttr layout) const;
+
+  /// The element type of what ranks make of `whole` before they add it up.
+  Type getPartialSumType(Value whole) const;
 
   void add(Value whole, ShardingAttr layout, Value local) {
     layouts[whole].push_back({layout, local});
@@ -73,6 +78,9 @@ public:
   Value convert(Value local, ArrayRef<int64_t> paddedShape, ShardingAttr from,
                 ShardingAttr to, Location loc);
 
+  /// A sum of all ranks' parts in the element type of its whole value.
+  Value complete(Value sum, Type elementType);
+
   int64_t getNumCollectives() const { return numCollectives; }
 
 private:
@@ -81,9 +89,16 @@ private:
     Value local;
   };
 
+  Value convert(Value whole, const Layout &nearest, ShardingAttr to,
+                Location loc);
+  /// `elementType` is that of the whole value.
+  Value convert(Value local, ArrayRef<int64_t> paddedShape, Type elementType,
+                ShardingAttr from, ShardingAttr to, Location loc);
+
   OpBuilder &builder;
   MeshOp mesh;
   const DimensionClasses &classes;
+  bool reducesWide;
   /// The layout of a value from which another needs the fewest collectives.
   const Layout &getNearest(Value whole, ShardingAttr layout);
 

@@ -18,9 +18,10 @@ class Partitioner {
 public:
   using Axes = SmallVector<StringRef>;
 
-  Partitioner(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes)
+  Partitioner(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes,
+              bool reducesWide)
       : builder(builder), mesh(mesh), classes(classes),
-        values(builder, mesh, classes) {}
+        values(builder, mesh, classes, reducesWide) {}
 
   LogicalResult partition(Operation *op);
 

@@ -30,6 +30,9 @@ def PartitionPass : Pass<"optimus-partition", "::mlir::ModuleOp"> {
     * A value is brought to another layout when something asks for it, and only
       then: from unreduced by `ccl.all_reduce` or `ccl.reduce_scatter`, from sharded
       by `ccl.all_gather`, to sharded by `ccl.slice`. A layout once made is used again.
+    * With `reduce-precision=f32`, what products make for a narrow sum stays f32 on
+      each rank: ranks add it up and round the sum once. Rows of a table are narrow all
+      the same, since one rank has them and the others zeros.
 
     ```mlir
     %y = optimus.matmul %x, %w {optimus.shardings = [#optimus.sharding<@mesh, [{"row"}, {"col"} ]>]}
@@ -39,6 +42,11 @@ def PartitionPass : Pass<"optimus-partition", "::mlir::ModuleOp"> {
       : (tensor<4x8xf32, …>, tensor<8x2xf32, …>) -> tensor<4x2xf32, …>
     ```
   }];
+  let options = [
+    Option<"reducePrecision", "reduce-precision", "std::string", "\"\"",
+           "f32 leaves partial sums of products in f32 until ranks have added "
+           "them up; without it they are as narrow as their sums">
+  ];
   let dependentDialects = ["::mlir::ccl::CCLDialect",
                            "::mlir::optimus::OptimusDialect"];
   let statistics = [

@@ -122,9 +122,14 @@ LogicalResult HeadLossGradOp::verify() {
   if (failed(verifyHead(*this, getH(), getTable(), getTargets(), getBias(),
                         getAxis(), getChunk())))
     return failure();
-  if (getDh().getType() != getH().getType())
-    return emitOpError("C5: expected dh of type ")
-           << getH().getType() << ", found " << getDh().getType();
+  auto h = cast<RankedTensorType>(getH().getType());
+  Type wide = h.clone(Float32Type::get(getContext()));
+  if (getDh().getType() != h && getDh().getType() != wide) {
+    auto error = emitOpError("C5: expected dh of type ") << h;
+    if (wide != h)
+      error << " or " << wide;
+    return error << ", found " << getDh().getType();
+  }
   ShardingAttr table = shardingOf(*this, getTable());
   ShardingAttr dtable = shardingOf(*this, getDtable());
   if (shapeOf(getDtable()) != shapeOf(getTable()) ||

@@ -187,8 +187,9 @@ void optimus::detail::setHeadMeanings(Meanings &meanings, Value h, Value table,
                                          /*result=*/1));
   for (auto [number, gradient] : llvm::enumerate(results.drop_front(2)))
     meanings.set(gradient,
-                 meanings.make(HeadLossGradOp::getOperationName(), operands,
-                               meanings.getType(gradient), {}, number + 2));
+                 meanings.makeNarrowed(HeadLossGradOp::getOperationName(),
+                                       operands, meanings.getType(gradient), {},
+                                       number + 2));
 }
 
 void HeadLossOp::setMeanings(Meanings &meanings) {

@@ -36,6 +36,9 @@ ArrayRef<LemmaText> mlir::optimus::getLemmas() {
       {CastBack, "cast-back",
        "a cast to the type that is there is nothing, nor is one to a wider "
        "type and back"},
+      {NarrowedResult, "narrowed-result",
+       "a product of a narrow type, or a head's gradient of h, is the one in "
+       "f32, cast to it"},
       {MergedMoments, "merged-moments",
        "merge_moments of the moments of a row's shards are the mean and rstd "
        "of the row, where counts are the real elements of each shard"},

@@ -213,12 +213,12 @@ const Term *optimus::detail::makeProduct(Meanings &meanings, Value a, Value b,
   auto flag = [&](bool isSet) {
     return isSet ? builder.getUnitAttr() : UnitAttr();
   };
-  return meanings.make(MatmulOp::getOperationName(),
-                       {meanings.get(a), meanings.get(b)},
-                       meanings.getType(result),
-                       {{"contracting", builder.getI64IntegerAttr(contracting)},
-                        {"transpose_a", flag(transposeA)},
-                        {"transpose_b", flag(transposeB)}});
+  return meanings.makeNarrowed(
+      MatmulOp::getOperationName(), {meanings.get(a), meanings.get(b)},
+      meanings.getType(result),
+      {{"contracting", builder.getI64IntegerAttr(contracting)},
+       {"transpose_a", flag(transposeA)},
+       {"transpose_b", flag(transposeB)}});
 }
 
 void MatmulOp::setMeanings(Meanings &meanings) {

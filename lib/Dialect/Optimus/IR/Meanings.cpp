@@ -84,6 +84,19 @@ const Term *Meanings::make(StringRef what, ArrayRef<const Term *> operands,
   return remember(terms.get(what, result, attributes, given, type));
 }
 
+const Term *Meanings::makeNarrowed(StringRef what,
+                                   ArrayRef<const Term *> operands,
+                                   RankedTensorType type,
+                                   ArrayRef<Parameter> parameters,
+                                   unsigned result) {
+  auto wide = type.clone(Float32Type::get(terms.getContext()));
+  const Term *whole = make(what, operands, wide, parameters, result);
+  if (type == wide)
+    return whole;
+  use(Lemma::NarrowedResult);
+  return make(CastOp::getOperationName(), whole, type);
+}
+
 static bool isBefore(const Term *a, const Term *b) {
   return a->number < b->number;
 }

@@ -146,6 +146,21 @@ func.func @cast_back(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %4 : tensor<4xf32>
 }
 
+// Ranks add up in f32 what they round together.
+#c = #ccl.local<[5, 6], #optimus.sharding<@mesh, [{"row"}, {}], unreduced = {"col"}>>
+#d = #ccl.local<[5, 6], #optimus.sharding<@mesh, [{"row"}, {}]>>
+#k = #ccl.local<[7, 6], #optimus.sharding<@mesh, [{"col"}, {}]>>
+func.func @narrowed_result_serial(%x: tensor<5x7xbf16>, %w: tensor<7x6xbf16>) -> tensor<5x6xbf16> {
+  %0 = optimus.matmul %x, %w : (tensor<5x7xbf16>, tensor<7x6xbf16>) -> tensor<5x6xbf16>
+  return %0 : tensor<5x6xbf16>
+}
+func.func @narrowed_result(%x: tensor<3x4xbf16, #x>, %w: tensor<4x6xbf16, #k>) -> tensor<3x6xbf16, #d> {
+  %0 = optimus.matmul %x, %w : (tensor<3x4xbf16, #x>, tensor<4x6xbf16, #k>) -> tensor<3x6xf32, #c>
+  %1 = ccl.all_reduce %0 {axis = "col"} : (tensor<3x6xf32, #c>) -> tensor<3x6xf32, #d>
+  %2 = optimus.cast %1 : (tensor<3x6xf32, #d>) -> tensor<3x6xbf16, #d>
+  return %2 : tensor<3x6xbf16, #d>
+}
+
 // Rows of 7 are sharded into 4 and 3, and one of padding.
 #n = #ccl.local<[2, 7], #optimus.sharding<@mesh, [{}, {"col"}]>>
 #v = #ccl.local<[7], #optimus.sharding<@mesh, [{"col"}]>>

@@ -269,7 +269,7 @@ def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [
     ```
 
     Constraints: C1 to C4 and C7 to C9 of `ccl.head_loss`; (C5) dh has the type of
-    h; (C6) dtable is as the table, and dbias as the bias if there is one,
+    h, or is that in f32; (C6) dtable is as the table, and dbias as the bias if there is one,
     unreduced over the axes that shard targets.
   }];
   let arguments = (ins CCL_FloatTensor:$h, CCL_FloatTensor:$table, CCL_IndexTensor:$targets,

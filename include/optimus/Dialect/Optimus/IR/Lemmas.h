@@ -33,6 +33,7 @@ enum class Lemma : unsigned {
   FactorsSwapped,
   NeutralElement,
   CastBack,
+  NarrowedResult,
   MergedMoments,
   LayerNormParts,
   RmsNormParts,

@@ -91,6 +91,13 @@ public:
   /// The product, elementwise, of which the second factor may be repeated.
   const Term *multiply(const Term *a, const Term *b, RankedTensorType type);
 
+  /// What computes in f32 and narrows its result: as `make`, and a cast where
+  /// `type` is narrow.
+  const Term *makeNarrowed(StringRef what, ArrayRef<const Term *> operands,
+                           RankedTensorType type,
+                           ArrayRef<Parameter> parameters = {},
+                           unsigned result = 0);
+
   /// Says that what follows holds by this lemma.
   void use(Lemma lemma) { lemmas.insert(lemma); }
 
