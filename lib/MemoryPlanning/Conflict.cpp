@@ -34,8 +34,11 @@ public:
   std::optional<Conflict> find();
 
 private:
-  /// Of the buffers alive at one time, which have more bytes than the capacity.
-  Conflict reduceClique(const Component &component) const;
+  /// A conflict that the lower bound of a component shows.
+  Conflict findBeyondBound(const Component &component);
+
+  /// Leaves members out that do not fit together as far as that goes.
+  Conflict reduce(std::vector<size_t> members);
 
   /// Whether the members fit.
   SearchResult query(std::span<const size_t> members);
@@ -50,29 +53,41 @@ private:
 
 } // namespace
 
-Conflict ConflictFinder::reduceClique(const Component &component) const {
+Conflict ConflictFinder::findBeyondBound(const Component &component) {
+  for (const Buffer &buffer : component.buffers)
+    if (buffer.isFixed() && buffer.fixedOffset + buffer.size > capacity)
+      return {{buffer.range}};
+  // Of the buffers alive at the fullest time, which have more bytes than the
+  // capacity.
   std::vector<int64_t> loads = sectionLoads(component);
   auto peak = std::max_element(loads.begin(), loads.end());
   auto section = static_cast<int32_t>(peak - loads.begin());
   std::vector<Buffer> alive;
   for (const Buffer &buffer : component.buffers)
-    if (buffer.first <= section && section < buffer.last)
-      alive.push_back(buffer);
+    for (SectionSpan span : component.spansOf(buffer))
+      if (span.first <= section && section < span.last)
+        alive.push_back(buffer);
   // Whatever their alignments, they fit exactly when their padded sizes do: in
-  // order of falling alignment they lie without gaps.
+  // order of falling alignment they lie without gaps. Where some are fixed,
+  // less may be too much, too.
   std::stable_sort(
       alive.begin(), alive.end(),
       [](const Buffer &a, const Buffer &b) { return a.size < b.size; });
-  Conflict conflict;
+  std::vector<size_t> members;
+  bool anyFixed = false;
   int64_t sum = *peak;
   for (const Buffer &buffer : alive) {
-    if (sum - buffer.size > capacity)
+    if (sum - buffer.size > capacity) {
       sum -= buffer.size;
-    else
-      conflict.members.push_back(buffer.range);
+      continue;
+    }
+    members.push_back(buffer.range);
+    anyFixed |= buffer.isFixed();
   }
-  std::sort(conflict.members.begin(), conflict.members.end());
-  return conflict;
+  if (anyFixed)
+    return reduce(std::move(members));
+  std::sort(members.begin(), members.end());
+  return {std::move(members)};
 }
 
 SearchResult ConflictFinder::query(std::span<const size_t> members) {
@@ -106,20 +121,18 @@ std::optional<Conflict> ConflictFinder::find() {
   if (components.empty())
     return std::nullopt;
   if (components.front().lowerBound > capacity)
-    return reduceClique(components.front());
-
-  std::vector<size_t> members;
+    return findBeyondBound(components.front());
   for (const Component &component : components) {
     std::vector<size_t> own;
     for (const Buffer &buffer : component.buffers)
       own.push_back(buffer.range);
-    if (query(own) == SearchResult::DoesNotFit) {
-      members = std::move(own);
-      break;
-    }
+    if (query(own) == SearchResult::DoesNotFit)
+      return reduce(std::move(own));
   }
-  if (members.empty())
-    return std::nullopt;
+  return std::nullopt;
+}
+
+Conflict ConflictFinder::reduce(std::vector<size_t> members) {
   // Without a buffer the proof is seldom much longer than with all of them.
   constexpr int64_t kLeastQueryNodes = 20'000;
   queryNodes = std::max(kLeastQueryNodes, nodesLeft / 16);

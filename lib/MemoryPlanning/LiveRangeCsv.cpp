@@ -19,19 +19,83 @@ using namespace optimus_planning;
 
 namespace {
 
+/// Why a cell cannot be read, without the column's name, or nothing.
+using Mistake = std::optional<std::string>;
+
 struct Column {
   std::string_view name;
-  int64_t LiveRange::*field;
+  Mistake (*read)(std::string_view text, LiveRange &range);
   bool required;
 };
 
-constexpr std::array<Column, 5> kColumns{{
-    {"id", &LiveRange::id, true},
-    {"lower", &LiveRange::lower, true},
-    {"upper", &LiveRange::upper, true},
-    {"size", &LiveRange::size, true},
-    {"alignment", &LiveRange::alignment, false},
+Mistake readInteger(std::string_view text, int64_t &value) {
+  const char *end = text.data() + text.size();
+  auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code == std::errc::result_out_of_range)
+    return "does not fit in 64 bits";
+  if (code != std::errc() || stop != end)
+    return "is not an integer";
+  return std::nullopt;
+}
+
+template <int64_t LiveRange::*field>
+Mistake readField(std::string_view text, LiveRange &range) {
+  return readInteger(text, range.*field);
+}
+
+/// An empty cell leaves the offset to the planner.
+Mistake readOffset(std::string_view text, LiveRange &range) {
+  if (text.empty())
+    return std::nullopt;
+  return readInteger(text, range.fixedOffset.emplace());
+}
+
+/// Gaps as LOWER-UPPER, with blanks between them.
+Mistake readGaps(std::string_view text, LiveRange &range) {
+  while (!text.empty()) {
+    size_t length = std::min(text.find_first_of(" \t"), text.size());
+    std::string_view gap = text.substr(0, length);
+    text.remove_prefix(
+        std::min(text.find_first_not_of(" \t", length), text.size()));
+    // A minus sign stands before the first digit.
+    size_t dash = gap.find('-', 1);
+    TimeSpan span{};
+    if (dash == std::string_view::npos ||
+        readInteger(gap.substr(0, dash), span.lower) ||
+        readInteger(gap.substr(dash + 1), span.upper))
+      return "is no list of gaps; expected LOWER-UPPER of each with blanks "
+             "between them, without a window of bytes";
+    range.gaps.push_back(span);
+  }
+  return std::nullopt;
+}
+
+constexpr std::array<Column, 7> kColumns{{
+    {"id", readField<&LiveRange::id>, true},
+    {"lower", readField<&LiveRange::lower>, true},
+    {"upper", readField<&LiveRange::upper>, true},
+    {"size", readField<&LiveRange::size>, true},
+    {"alignment", readField<&LiveRange::alignment>, false},
+    {"gaps", readGaps, false},
+    {"offset", readOffset, false},
 }};
+
+/// The column to which a range's mistake is due.
+std::string_view culpritOf(const LiveRange &range) {
+  if (range.upper < range.lower)
+    return "upper";
+  if (range.size < 0)
+    return "size";
+  LiveRange bare{range.id, range.lower, range.upper, range.size,
+                 range.alignment};
+  if (checkRanges({&bare, 1}))
+    return "alignment";
+  bare.gaps = range.gaps;
+  return checkRanges({&bare, 1}) ? "gaps" : "offset";
+}
+
+constexpr std::string_view kHeader =
+    "id,lower,upper,size[,alignment][,gaps][,offset]";
 
 /// A cell of a line and where it starts, counted from 1.
 struct Cell {
@@ -88,7 +152,7 @@ optimus_planning::readLiveRanges(std::istream &in, std::string_view name,
           return error(cell.column,
                        "unknown column '" + std::string(cell.text) +
                            "'; expected id, lower, upper, size and optionally "
-                           "alignment");
+                           "alignment, gaps and offset");
         for (const Column *earlier : header)
           if (earlier == found)
             return error(cell.column, "column '" + std::string(cell.text) +
@@ -101,8 +165,8 @@ optimus_planning::readLiveRanges(std::istream &in, std::string_view name,
           present |= given == &column;
         if (column.required && !present)
           return error(1, "the header has no column '" +
-                              std::string(column.name) +
-                              "'; expected id,lower,upper,size[,alignment]");
+                              std::string(column.name) + "'; expected " +
+                              std::string(kHeader));
       }
       continue;
     }
@@ -115,52 +179,38 @@ optimus_planning::readLiveRanges(std::istream &in, std::string_view name,
                        std::to_string(cells.size()));
     LiveRange range;
     // Where the message about a field points.
-    auto at = [&](int64_t LiveRange::*field) {
+    auto at = [&](std::string_view column) {
       for (size_t i = 0; i < header.size(); ++i)
-        if (header[i]->field == field)
+        if (header[i]->name == column)
           return cells[i].column;
       return size_t{1};
     };
     for (size_t i = 0; i < cells.size(); ++i) {
-      std::string_view text = cells[i].text;
-      int64_t value = 0;
-      auto [end, code] =
-          std::from_chars(text.data(), text.data() + text.size(), value);
-      if (code == std::errc::result_out_of_range)
+      if (Mistake problem = header[i]->read(cells[i].text, range))
         return error(cells[i].column, std::string(header[i]->name) + " '" +
-                                          std::string(text) +
-                                          "' does not fit in 64 bits");
-      if (code != std::errc() || end != text.data() + text.size())
-        return error(cells[i].column, std::string(header[i]->name) + " '" +
-                                          std::string(text) +
-                                          "' is not an integer");
-      range.*(header[i]->field) = value;
+                                          std::string(cells[i].text) + "' " +
+                                          *problem);
     }
     auto [earlier, isNew] = lineOfId.try_emplace(range.id, lineNumber);
     if (!isNew)
-      return error(at(&LiveRange::id), "id " + std::to_string(range.id) +
-                                           " was given on line " +
-                                           std::to_string(earlier->second) +
-                                           " already; ids must be unique");
+      return error(at("id"), "id " + std::to_string(range.id) +
+                                 " was given on line " +
+                                 std::to_string(earlier->second) +
+                                 " already; ids must be unique");
     // One rule for what a range may be; here only the column is found.
-    if (std::optional<std::string> problem = checkRanges({&range, 1})) {
-      int64_t LiveRange::*culprit = range.upper < range.lower
-                                        ? &LiveRange::upper
-                                    : range.size < 0 ? &LiveRange::size
-                                                     : &LiveRange::alignment;
-      return error(at(culprit), *problem);
-    }
+    if (Mistake problem = checkRanges({&range, 1}))
+      return error(at(culpritOf(range)), *problem);
     ranges.push_back(range);
   }
   if (in.bad())
     return error(1, "reading failed");
   if (header.empty()) {
     lineNumber = std::max<size_t>(lineNumber, 1);
-    return error(1, "the file is empty; expected the header "
-                    "id,lower,upper,size[,alignment]");
+    return error(1, "the file is empty; expected the header " +
+                        std::string(kHeader));
   }
-  // What is left are sizes that overflow only together.
-  if (std::optional<std::string> problem = checkRanges(ranges))
+  // What is left is wrong only together: sizes, and fixed offsets.
+  if (Mistake problem = checkRanges(ranges))
     return error(1, *problem);
   return std::nullopt;
 }
@@ -168,9 +218,18 @@ optimus_planning::readLiveRanges(std::istream &in, std::string_view name,
 void optimus_planning::writePlan(std::ostream &out,
                                  std::span<const LiveRange> ranges,
                                  const Plan &plan) {
-  out << "id,lower,upper,size,alignment,offset\n";
-  for (size_t i = 0; i < ranges.size(); ++i)
-    out << ranges[i].id << ',' << ranges[i].lower << ',' << ranges[i].upper
-        << ',' << ranges[i].size << ',' << ranges[i].alignment << ','
-        << plan.offsets[i] << '\n';
+  bool anyGaps =
+      std::any_of(ranges.begin(), ranges.end(),
+                  [](const LiveRange &range) { return !range.gaps.empty(); });
+  out << "id,lower,upper,size,alignment," << (anyGaps ? "gaps," : "")
+      << "offset\n";
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const LiveRange &range = ranges[i];
+    out << range.id << ',' << range.lower << ',' << range.upper << ','
+        << range.size << ',' << range.alignment << ',';
+    for (TimeSpan gap : range.gaps)
+      out << (gap == range.gaps.front() ? "" : " ") << gap.lower << '-'
+          << gap.upper;
+    out << (anyGaps ? "," : "") << plan.offsets[i] << '\n';
+  }
 }

@@ -13,52 +13,10 @@
 #include "SkylineSearch.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
-#include <limits>
-#include <numeric>
-#include <set>
-#include <unordered_set>
 
 using namespace optimus_planning;
-
-int64_t optimus_planning::paddedSize(const LiveRange &range) {
-  return alignUp(range.size, range.alignment);
-}
-
-std::optional<std::string>
-optimus_planning::checkRanges(std::span<const LiveRange> ranges) {
-  // Offsets are sums of padded sizes and of gaps below an alignment. A quarter
-  // of the 64-bit numbers leaves room for both.
-  constexpr int64_t kMaxTotal = std::numeric_limits<int64_t>::max() / 4;
-  int64_t total = 0;
-  std::unordered_set<int64_t> ids;
-  for (const LiveRange &range : ranges) {
-    std::string buffer = "buffer " + std::to_string(range.id);
-    if (!ids.insert(range.id).second)
-      return buffer + ": the id is given twice; ids must be unique";
-    if (range.upper < range.lower)
-      return buffer + ": upper " + std::to_string(range.upper) +
-             " is before lower " + std::to_string(range.lower) +
-             "; expected lower <= upper";
-    if (range.size < 0)
-      return buffer + ": size " + std::to_string(range.size) +
-             " is negative; expected a number of bytes";
-    if (range.alignment <= 0 ||
-        !std::has_single_bit(static_cast<uint64_t>(range.alignment)))
-      return buffer + ": alignment " + std::to_string(range.alignment) +
-             " is not a power of two";
-    if (range.alignment > kMaxTotal || range.size > kMaxTotal - total ||
-        range.alignment > kMaxTotal - total - range.size)
-      return buffer +
-             ": the sizes and alignments up to here add up to more "
-             "than " +
-             std::to_string(kMaxTotal) + " bytes";
-    total += range.size + range.alignment;
-  }
-  return std::nullopt;
-}
 
 int64_t optimus_planning::lowerBound(std::span<const LiveRange> ranges) {
   assert(!checkRanges(ranges) && "bad ranges");
@@ -171,7 +129,8 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
                             const Options &options) {
   assert(!checkRanges(ranges) && "bad ranges");
   Plan plan;
-  plan.offsets.assign(ranges.size(), 0);
+  for (const LiveRange &range : ranges)
+    plan.offsets.push_back(range.fixedOffset.value_or(0));
   std::vector<Component> components = splitInTime(ranges);
   if (components.empty()) {
     plan.order = "empty";
@@ -196,17 +155,17 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   }
 
   ArenaSearch search(components, placements, bound, options);
-  // The budget is worth most of the nodes.
-  if (options.budget && arena > *options.budget)
-    search.attempt(std::max(*options.budget, bound),
+  // The capacity is worth most of the nodes.
+  if (options.capacity && arena > *options.capacity)
+    search.attempt(std::max(*options.capacity, bound),
                    options.nodeLimit - options.nodeLimit / 4);
   int64_t allowance = options.nodeLimit;
   if (options.bytesPerNode > 0)
     allowance =
         std::min(allowance, kLeastNodes + (search.arena() - goodEnough) /
                                               options.bytesPerNode);
-  // Where the budget is met, nobody asks for less.
-  if (!options.budget || search.arena() > *options.budget)
+  // Where the capacity is met, nobody asks for less.
+  if (!options.capacity || search.arena() > *options.capacity)
     search.bringDownTo(goodEnough, allowance);
 
   for (size_t i = 0; i < components.size(); ++i) {
@@ -221,68 +180,4 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   plan.searchNodes = options.nodeLimit - search.nodesLeftOver();
   plan.optimal = plan.arenaBytes <= search.provenBound();
   return plan;
-}
-
-std::optional<std::string>
-optimus_planning::validate(std::span<const LiveRange> ranges,
-                           const Plan &plan) {
-  if (plan.offsets.size() != ranges.size())
-    return "the plan has " + std::to_string(plan.offsets.size()) +
-           " offsets for " + std::to_string(ranges.size()) + " buffers";
-  std::vector<size_t> byStart;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    int64_t offset = plan.offsets[i];
-    std::string buffer = "buffer " + std::to_string(ranges[i].id) +
-                         " at offset " + std::to_string(offset);
-    if (offset < 0)
-      return buffer + ": the offset is negative";
-    if (offset % ranges[i].alignment != 0)
-      return buffer + ": not a multiple of its alignment " +
-             std::to_string(ranges[i].alignment);
-    int64_t padded = paddedSize(ranges[i]);
-    if (padded == 0 || ranges[i].lower == ranges[i].upper)
-      continue;
-    if (padded > plan.arenaBytes || offset > plan.arenaBytes - padded)
-      return buffer + ": its " + std::to_string(padded) +
-             " bytes pass the end of the arena of " +
-             std::to_string(plan.arenaBytes) + " bytes";
-    byStart.push_back(i);
-  }
-
-  // Sweep over time. The live buffers, by offset, are disjoint until one starts
-  // that is not, and it then overlaps one of its two neighbours.
-  std::stable_sort(byStart.begin(), byStart.end(), [&](size_t a, size_t b) {
-    return ranges[a].lower < ranges[b].lower;
-  });
-  std::vector<size_t> byEnd = byStart;
-  std::stable_sort(byEnd.begin(), byEnd.end(), [&](size_t a, size_t b) {
-    return ranges[a].upper < ranges[b].upper;
-  });
-  std::set<std::pair<int64_t, size_t>> live;
-  auto nextEnd = byEnd.begin();
-  for (size_t i : byStart) {
-    for (; ranges[*nextEnd].upper <= ranges[i].lower; ++nextEnd)
-      live.erase({plan.offsets[*nextEnd], *nextEnd});
-    auto [here, inserted] = live.insert({plan.offsets[i], i});
-    auto overlaps = [&](size_t low, size_t high) {
-      return plan.offsets[low] + paddedSize(ranges[low]) > plan.offsets[high];
-    };
-    std::optional<size_t> other;
-    if (here != live.begin() && overlaps(std::prev(here)->second, i))
-      other = std::prev(here)->second;
-    else if (std::next(here) != live.end() &&
-             overlaps(i, std::next(here)->second))
-      other = std::next(here)->second;
-    if (other) {
-      auto describe = [&](size_t k) {
-        return "buffer " + std::to_string(ranges[k].id) + " (bytes [" +
-               std::to_string(plan.offsets[k]) + ", " +
-               std::to_string(plan.offsets[k] + paddedSize(ranges[k])) +
-               "), times [" + std::to_string(ranges[k].lower) + ", " +
-               std::to_string(ranges[k].upper) + "))";
-      };
-      return describe(*other) + " and " + describe(i) + " overlap";
-    }
-  }
-  return std::nullopt;
 }

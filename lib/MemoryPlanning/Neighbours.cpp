@@ -24,7 +24,8 @@ Neighbours::Neighbours(const Component &component, int64_t maxPairs) {
     if (static_cast<int64_t>(pairs.size() + live.size()) > maxPairs)
       return;
     for (int32_t other : live)
-      pairs.emplace_back(other, i);
+      if (component.meet(buffers[other], buffers[i]))
+        pairs.emplace_back(other, i);
     live.push_back(i);
   }
   begins.assign(buffers.size() + 1, 0);

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <tuple>
 
 using namespace optimus_planning;
@@ -25,8 +24,7 @@ enum class Fit { First, Best };
 struct Placed {
   int64_t offset;
   int64_t end;
-  int32_t first;
-  int32_t last;
+  const Buffer *buffer;
 };
 
 /// Finds the offset of a buffer among placed ones fed to it by rising offset.
@@ -88,14 +86,15 @@ public:
                   std::move(upperHalf));
   }
 
-  /// Feeds the buffers alive in [first, last) to the finder; returns how many
-  /// were looked at.
-  int64_t scan(int32_t first, int32_t last, GapFinder &finder) const {
+  /// Feeds those that a buffer of the component meets to the finder; returns
+  /// how many were looked at.
+  int64_t scan(const Component &component, const Buffer &buffer,
+               GapFinder &finder) const {
     int64_t looks = 0;
     for (const std::vector<Placed> &block : blocks) {
       looks += block.size();
       for (const Placed &entry : block)
-        if (entry.first < last && first < entry.last && finder.visit(entry))
+        if (component.meet(*entry.buffer, buffer) && finder.visit(entry))
           return looks;
     }
     return looks;
@@ -122,19 +121,29 @@ public:
     PlacedList list;
     std::vector<Placed> around;
     int64_t arena = 0;
+    auto put = [&](size_t index, int64_t offset) {
+      const Buffer &buffer = component.buffers[index];
+      offsets[index] = offset;
+      arena = std::max(arena, offset + buffer.size);
+      if (neighbours.empty())
+        list.insert({offset, offset + buffer.size, &buffer});
+    };
+    for (size_t i = 0; i < offsets.size(); ++i)
+      if (component.buffers[i].isFixed())
+        put(i, component.buffers[i].fixedOffset);
     for (size_t position = 0; position < order.size(); ++position) {
       int32_t index = order[position];
       const Buffer &buffer = component.buffers[index];
       GapFinder finder(buffer, fit);
       if (neighbours.empty()) {
-        work -= list.scan(buffer.first, buffer.last, finder);
+        work -= list.scan(component, buffer, finder);
       } else {
         around.clear();
         for (int32_t other : neighbours.of(index))
           if (offsets[other] >= 0)
             around.push_back({offsets[other],
-                              offsets[other] + component.buffers[other].size, 0,
-                              0});
+                              offsets[other] + component.buffers[other].size,
+                              &component.buffers[other]});
         std::sort(around.begin(), around.end(),
                   [](const Placed &a, const Placed &b) {
                     return a.offset < b.offset;
@@ -145,13 +154,9 @@ public:
           if (finder.visit(placed))
             break;
       }
-      int64_t offset = finder.offset();
-      offsets[index] = offset;
-      arena = std::max(arena, offset + buffer.size);
+      put(index, finder.offset());
       if (!best.offsets.empty() && (arena >= best.arenaBytes || work <= 0))
         return position;
-      if (neighbours.empty())
-        list.insert({offset, offset + buffer.size, buffer.first, buffer.last});
     }
     best = {std::move(offsets), arena,
             name + (fit == Fit::First ? "/first-fit" : "/best-fit")};
@@ -189,11 +194,14 @@ private:
   Neighbours neighbours;
 };
 
-/// The indices of the buffers by falling key; equal keys keep time order.
+/// The indices of the buffers that may lie anywhere by falling key; equal keys
+/// keep time order.
 template <typename KeyFn>
 std::vector<int32_t> fallingOrder(const Component &component, KeyFn key) {
-  std::vector<int32_t> order(component.buffers.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < component.buffers.size(); ++i)
+    if (!component.buffers[i].isFixed())
+      order.push_back(static_cast<int32_t>(i));
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return key(a) > key(b); });
   return order;

@@ -6,12 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Buffers are placed by rising offset, each at its natural offset: on top of
-// the highest buffer placed so far that is alive with it. If the component fits
-// at all, take the placement with the smallest sum of offsets. None of its
-// buffers can be moved down, so each lies at its natural offset when they are
-// placed by rising offset, and the search finds it although it keeps to what
-// such a placement can look like:
+// Buffers with fixed offsets lie there from the start. The others are placed by
+// rising offset, each at its natural offset: the lowest place above all those
+// placed so far that are alive with it, clear of the fixed ones. If the
+// component fits at all, take the placement with the smallest sum of offsets.
+// None of its buffers can be moved down, so each lies at its natural offset
+// when they are placed by rising offset, and the search finds it although it
+// keeps to what such a placement can look like:
 //
 //  * Offsets rise along the sequence; equal ones follow a fixed rank. A buffer
 //    that was passed over is blocked: in this order it can only come back once
@@ -21,7 +22,8 @@
 //    high, so that one could be moved down.
 //  * When no remaining buffer crosses a boundary of sections, both sides are
 //    searched apart: they share no byte at any time. Each may be ranked anew,
-//    if equal offsets are then allowed in any order for the first buffer.
+//    if equal offsets are then allowed in any order for the first buffer. A
+//    buffer crosses the boundaries in its gaps, too: it has one offset.
 //
 // A node is cut when in one section the remaining buffers cannot fit between
 // their earliest offsets and the capacity: taken as jobs on one machine, with
@@ -68,6 +70,10 @@ private:
     int32_t buffer;
     Unit natural;
   };
+  struct Extent {
+    Unit begin;
+    Unit end;
+  };
 
   /// Places `remaining`, which hang together in time and may fit for all that
   /// mayFit() knows.
@@ -100,6 +106,23 @@ private:
     return (offset + mask) & ~mask;
   }
 
+  /// The lowest place from `offset` on that is clear of the fixed buffers.
+  Unit settle(Unit offset, int32_t buffer) const {
+    Unit place = align(offset, buffer);
+    if (obstacles.empty())
+      return place;
+    for (Extent obstacle : obstacles[buffer]) {
+      if (place + sizes[buffer] <= obstacle.begin)
+        break;
+      if (obstacle.end > place)
+        place = align(obstacle.end, buffer);
+    }
+    return place;
+  }
+
+  /// Notes what the fixed buffers occupy.
+  void placeFixed();
+
   bool mayComeNow(int32_t buffer, Last lastPlaced) const {
     return natural[buffer] > lastPlaced.offset ||
            (natural[buffer] == lastPlaced.offset &&
@@ -119,7 +142,10 @@ private:
 
   // By buffer.
   std::vector<int32_t> first, last;
+  std::vector<std::span<const SectionSpan>> spans;
   std::vector<Unit> sizes, alignments;
+  /// The fixed buffers that each meets, by rising offset; empty without any.
+  std::vector<std::vector<Extent>> obstacles;
   std::vector<int32_t> rank;
   std::vector<char> isPlaced;
   /// Where it is; where it would come now; the least offset it can still get.
@@ -144,32 +170,54 @@ Skyline<Unit>::Skyline(const SkylineQuery &query)
   for (const Buffer &buffer : query.component.buffers) {
     first.push_back(buffer.first);
     last.push_back(buffer.last);
+    spans.push_back(query.component.spansOf(buffer));
     sizes.push_back(static_cast<Unit>(buffer.size / query.unit));
     // An alignment below the unit is met by every multiple of the unit.
     alignments.push_back(
         static_cast<Unit>(std::max<int64_t>(buffer.alignment / query.unit, 1)));
-    for (int32_t s = buffer.first + 1; s < buffer.last; ++s)
-      ++crossing[s];
+    if (!buffer.isFixed())
+      for (int32_t s = buffer.first + 1; s < buffer.last; ++s)
+        ++crossing[s];
   }
   offsets.assign(numBuffers, 0);
   natural.assign(numBuffers, 0);
   release.assign(numBuffers, 0);
   isPlaced.assign(numBuffers, 0);
   rank.resize(numBuffers);
+  placeFixed();
+}
+
+template <typename Unit>
+void Skyline<Unit>::placeFixed() {
+  const std::vector<Buffer> &buffers = query.component.buffers;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i].isFixed())
+      continue;
+    obstacles.resize(buffers.size());
+    isPlaced[i] = 1;
+    offsets[i] = static_cast<Unit>(buffers[i].fixedOffset / query.unit);
+    for (int32_t other : query.neighbours.of(static_cast<int32_t>(i)))
+      obstacles[other].push_back({offsets[i], offsets[i] + sizes[i]});
+  }
+  for (size_t i = 0; i < obstacles.size(); ++i) {
+    std::sort(obstacles[i].begin(), obstacles[i].end(),
+              [](Extent a, Extent b) { return a.begin < b.begin; });
+    natural[i] = settle(0, static_cast<int32_t>(i));
+  }
 }
 
 template <typename Unit>
 SearchResult Skyline<Unit>::run() {
-  std::vector<int32_t> all(rank.size());
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<int32_t> all;
+  for (size_t i = 0; i < rank.size(); ++i)
+    if (!isPlaced[i])
+      all.push_back(static_cast<int32_t>(i));
   std::vector<int32_t> order = all;
   query.ranking.sort(order);
   for (size_t i = 0; i < order.size(); ++i)
     rank[order[i]] = static_cast<int32_t>(i);
-  Last none{0, -1};
-  if (!mayFit(all, none))
-    return SearchResult::DoesNotFit;
-  return solve(all, none);
+  // What fixed buffers linked may have fallen apart.
+  return solveRest(all, {0, -1}, obstacles.empty());
 }
 
 template <typename Unit>
@@ -180,7 +228,8 @@ bool Skyline<Unit>::mayFit(std::vector<int32_t> &remaining, Last lastPlaced) {
   for (int32_t i : remaining) {
     begin = std::min(begin, first[i]);
     end = std::max(end, last[i]);
-    steps += last[i] - first[i];
+    for (SectionSpan span : spans[i])
+      steps += span.last - span.first;
     if (natural[i] + sizes[i] > capacity)
       return false;
     release[i] = natural[i];
@@ -189,7 +238,7 @@ bool Skyline<Unit>::mayFit(std::vector<int32_t> &remaining, Last lastPlaced) {
     // It would fit below the last one, or nothing is left to come under it.
     if (natural[i] + sizes[i] <= lastPlaced.offset || remaining.size() == 1)
       return false;
-    release[i] = align(lastPlaced.offset, i);
+    release[i] = settle(lastPlaced.offset, i);
     blocked.push_back(i);
   }
   numNodes += steps >> 12;
@@ -207,10 +256,11 @@ bool Skyline<Unit>::mayFit(std::vector<int32_t> &remaining, Last lastPlaced) {
   std::fill(load.begin() + begin, load.begin() + end, 0);
   for (int32_t i : remaining) {
     Unit fullest = 0;
-    for (int32_t s = first[i]; s < last[i]; ++s) {
-      load[s] += sizes[i];
-      fullest = std::max(fullest, load[s]);
-    }
+    for (SectionSpan span : spans[i])
+      for (int32_t s = span.first; s < span.last; ++s) {
+        load[s] += sizes[i];
+        fullest = std::max(fullest, load[s]);
+      }
     if (fullest > capacity - release[i])
       return false;
   }
@@ -223,14 +273,18 @@ void Skyline<Unit>::releaseBlocked(const std::vector<int32_t> &remaining,
   std::fill(lowestEnd.begin() + begin, lowestEnd.begin() + end, kInfinity);
   for (int32_t i : remaining) {
     Unit top = release[i] + sizes[i];
-    for (int32_t s = first[i]; s < last[i]; ++s)
-      lowestEnd[s] = std::min(lowestEnd[s], top);
+    for (SectionSpan span : spans[i])
+      for (int32_t s = span.first; s < span.last; ++s)
+        lowestEnd[s] = std::min(lowestEnd[s], top);
   }
   // A buffer's own end counts too, which only makes the bound weaker.
   for (int32_t i : blocked) {
-    Unit support = *std::min_element(lowestEnd.begin() + first[i],
-                                     lowestEnd.begin() + last[i]);
-    release[i] = std::max(release[i], align(support, i));
+    Unit support = kInfinity;
+    for (SectionSpan span : spans[i])
+      support =
+          std::min(support, *std::min_element(lowestEnd.begin() + span.first,
+                                              lowestEnd.begin() + span.last));
+    release[i] = std::max(release[i], settle(support, i));
   }
 }
 
@@ -262,7 +316,7 @@ bool Skyline<Unit>::place(int32_t buffer, Unit offset,
   for (int32_t other : query.neighbours.of(buffer))
     if (!isPlaced[other] && natural[other] < top) {
       changes.push_back({other, natural[other]});
-      natural[other] = align(top, other);
+      natural[other] = settle(top, other);
     }
   bool wasLink = false;
   for (int32_t s = first[buffer] + 1; s < last[buffer]; ++s)

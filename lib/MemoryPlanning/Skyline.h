@@ -28,8 +28,8 @@ enum class SearchResult {
 struct SkylineQuery {
   const Component &component;
   const Neighbours &neighbours;
-  /// All sizes are multiples of it, and all offsets of buffers on top of each
-  /// other.
+  /// All sizes and fixed offsets are multiples of it, and so all offsets of
+  /// buffers on top of each other.
   int64_t unit;
   /// The bytes to fit in.
   int64_t capacity;

@@ -30,10 +30,10 @@ static constexpr Strategy kStrategies[] = {
 std::optional<std::chrono::steady_clock::time_point>
 optimus_planning::deadlineOf(const Options &options) {
   using Clock = std::chrono::steady_clock;
-  if (!options.timeLimit)
+  if (!options.timeout)
     return std::nullopt;
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(*options.timeLimit));
+                            std::chrono::duration<double>(*options.timeout));
 }
 
 int64_t optimus_planning::arenaStep(std::span<const Component> components) {
@@ -41,6 +41,8 @@ int64_t optimus_planning::arenaStep(std::span<const Component> components) {
   for (const Component &component : components)
     for (const Buffer &buffer : component.buffers) {
       sizes = std::gcd(sizes, buffer.size);
+      if (buffer.isFixed())
+        sizes = std::gcd(sizes, buffer.fixedOffset);
       alignments = std::gcd(alignments, buffer.alignment);
       maxAlignment = std::max(maxAlignment, buffer.alignment);
     }

@@ -40,7 +40,8 @@ private:
 };
 
 /// All arenas are multiples of this: the greatest common divisor of the sizes
-/// where that satisfies every alignment, of sizes and alignments otherwise.
+/// and fixed offsets where that satisfies every alignment, of these and the
+/// alignments otherwise.
 int64_t arenaStep(std::span<const Component> components);
 
 } // namespace optimus_planning

@@ -25,6 +25,7 @@ import signal
 import stat
 import threading
 import time
+import traceback
 from typing import Iterator, Optional
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
@@ -64,6 +65,19 @@ def say(message: str) -> None:
     """A line on standard error, if there is one."""
     with contextlib.suppress(OSError):
         _write_all(STANDARD_ERROR, (message + "\n").encode("utf-8", "replace"))
+
+
+def fail(program: str, message: str) -> int:
+    """Says what is wrong with what the user gave; returns the exit code."""
+    say("%s: error: %s" % (program, message))
+    return 1
+
+
+def fault(program: str) -> int:
+    """Says, within an `except`, that the program is wrong; returns the exit code."""
+    say(traceback.format_exc().rstrip())
+    fail(program, "this is a fault of ours; please report it")
+    return 2
 
 
 def open_missing_streams() -> None:

@@ -28,8 +28,11 @@ GFLOP = 6e-9 * BATCH * SEQUENCE * (12 * HIDDEN**2 * LAYERS + VOCABULARY * HIDDEN
 
 
 def run_bench(name, tools, *arguments):
-    command = [sys.executable, REPOSITORY / "bench" / name]
-    command += ["--build", tools.binaries.parent, *SIZES, *arguments]
+    return run_script(REPOSITORY / "bench" / name, tools, *SIZES, *arguments)
+
+
+def run_script(script, tools, *arguments):
+    command = [sys.executable, script, "--build", tools.binaries.parent, *arguments]
     return subprocess.run(
         [str(part) for part in command],
         capture_output=True,
@@ -198,23 +201,12 @@ def test_cluster_removes_what_a_killed_run_left(tools):
     assert namespaces(process) == []
 
 
-def volume(tools, *arguments):
-    command = [sys.executable, REPOSITORY / "bench/volume", "--no-build"]
-    command += ["--build", tools.binaries.parent, *arguments]
-    return subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
-
-
 def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- volume -->\n<!-- /volume -->")
-    arguments = ["--meshes", "2x2,2x3", "--ratios", 1, "--crossovers", "none"]
-    arguments += ["--least-hidden", 24]
-    result = volume(tools, *arguments, "--write", page)
+    arguments = ["--no-build", "--meshes", "2x2,2x3", "--ratios", 1]
+    arguments += ["--crossovers", "none", "--least-hidden", 24, "--write", page]
+    result = run_script(REPOSITORY / "bench/volume", tools, *arguments)
     assert result.returncode == 0, result.stderr
     text = page.read_text()
     # 4 (C - 1) X + 12 (R - 1) h h at bs = h = 24, in bytes: 16 * 24 * 24 * 4.
@@ -236,12 +228,9 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
         "ROOT = pathlib.Path(__file__).resolve().parent.parent", root
     )
     (copy / "rounds.py").write_text(rounds)
-    command = [sys.executable, copy / "volume", "--no-build", "--strategies", "summa"]
-    command += ["--build", tools.binaries.parent, "--meshes", "2x2", "--ratios", 1]
-    command += ["--crossovers", "none", "--least-hidden", 24]
-    result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True
-    )
+    arguments = ["--no-build", "--strategies", "summa", "--meshes", "2x2", "--ratios", 1]
+    arguments += ["--crossovers", "none", "--least-hidden", 24]
+    result = run_script(copy / "volume", tools, *arguments)
     assert result.returncode == 1
     assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
 
@@ -267,17 +256,11 @@ def test_reshard_reports_every_phase(tools, tmp_path):
 def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- peak -->\n<!-- /peak -->\n<!-- batch -->\n<!-- /batch -->\n")
-    command = [sys.executable, REPOSITORY / "bench/memory", "--no-build"]
-    command += ["--build", tools.binaries.parent, "--strategies", "serial,megatron,summa"]
-    command += ["--ranks", "1,4", "--layers", 2, "--hidden", 64, "--heads", 8]
-    command += ["--seq", 32, "--batch", 8, "--large", "2,64,8,32,256"]
-    command += ["--large-ranks", 4, "--budget", 0.004, "--write", page]
-    result = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
+    arguments = ["--no-build", "--strategies", "serial,megatron,summa"]
+    arguments += ["--ranks", "1,4", "--layers", 2, "--hidden", 64, "--heads", 8]
+    arguments += ["--seq", 32, "--batch", 8, "--large", "2,64,8,32,256"]
+    arguments += ["--large-ranks", 4, "--budget", 0.004, "--write", page]
+    result = run_script(REPOSITORY / "bench/memory", tools, *arguments)
     assert result.returncode == 0, result.stderr
     rows = {}
     for line in page.read_text().splitlines():
@@ -303,16 +286,10 @@ def test_memory_behaviours_of_a_small_model(tools, tmp_path):
         "".join("<!-- %s -->\n<!-- /%s -->\n" % (name, name) for name in names.split())
     )
     # Windows of 16 tokens, so that a batch of 32 is large beside the parameters.
-    command = [sys.executable, REPOSITORY / "bench/memory-behaviours", "--no-build"]
-    command += ["--build", tools.binaries.parent, "--models", "gpt2,mlp"]
-    command += ["--layers", 1, "--batches", "2,32", "--hidden", 32, "--heads", 2]
-    command += ["--seq", 16, "--steps", 3, "--write", page]
-    result = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
+    arguments = ["--no-build", "--models", "gpt2,mlp", "--layers", 1]
+    arguments += ["--batches", "2,32", "--hidden", 32, "--heads", 2]
+    arguments += ["--seq", 16, "--steps", 3, "--write", page]
+    result = run_script(REPOSITORY / "bench/memory-behaviours", tools, *arguments)
     assert result.returncode == 0, result.stderr
     tables = {}
     for part in page.read_text().split("<!-- /")[:-1]:

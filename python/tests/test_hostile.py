@@ -76,6 +76,7 @@ MISTAKES = {
     "program that never begins": ("optimus-compile fifo -o q.so", "not a regular file"),
     "arguments that never begin": ("optimus-interpret fifo --function loss", "not a regular file"),
     "profile without end": (COMPILE + "--machine-profile /dev/zero -o q.so", "not a regular file"),
+    "window of a gap": ("optimus-plan gaps.csv", "gaps.csv:2:9: gaps '1-2@0:64' is no list of gaps"),
     "ranges without end": ("optimus-plan /dev/zero", "not a regular file"),
     "profile too deep": (COMPILE + "--machine-profile deep.json -o q.so", "nested"),
     "profile of negative bytes": (COMPILE + "--machine-profile negative.json -o q.so", "bytes"),
@@ -134,6 +135,7 @@ def original(tools, tmp_path_factory) -> Path:
     (folder / "text.txt").write_bytes(prose(4000))
     (folder / "short.txt").write_text("eight ch")
     (folder / "half.so").write_bytes((folder / "tiny.so").read_bytes()[:3000])
+    (folder / "gaps.csv").write_text("id,lower,upper,size,gaps\n0,0,3,100,1-2@0:64\n")
     (folder / "ranges.csv").write_text("id,lower,upper,size\n0,0,3,100\n1,1,2,50\n")
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "negative.json").write_text(

@@ -262,7 +262,7 @@ def test_mistakes_on_the_command_line(tools, folder, arguments, words):
         (["optimus-lsp-server", "f.mlir"], ["expected no file"]),
         (["optimus-plan", "--reprot", "ranges.csv"], ["'--report'"]),
         (["optimus-plan", "ranges.csv", "f.mlir"], ["f.mlir"]),
-        (["optimus-plan", "ranges.csv", "--budget=1", "--budget=2"], ["given twice"]),
+        (["optimus-plan", "ranges.csv", "--capacity=1", "--capacity=2"], ["given twice"]),
         (["optimus-plan", "ranges.csv", "--node-limit=-1"], ["--node-limit"]),
         (["optimus-plan"], ["FILE.csv"]),
     ],

@@ -46,6 +46,7 @@ LAYOUTS = {
 CSV = {
     "plain": "id,lower,upper,size\n0,0,3,100\n1,1,2,50\n2,2,5,7\n3,4,9,1000\n",
     "aligned": "id,lower,upper,size,alignment\n0,0,3,100,64\n1,1,2,50,1\n2,2,5,7,256\n",
+    "fixed": "id,lower,upper,size,gaps,offset\n0,0,9,100,2-4 5-6,\n1,1,4,50,,64\n2,2,5,7,3-4,\n",
 }
 
 # Each line is a command; it runs in `inputs`.
@@ -64,8 +65,8 @@ optimus-opt gpt2.mlir --pass-pipeline='builtin.module(optimus-differentiate,cse)
 optimus-interpret gpt2.mlir --function loss --draw 16 --seed 3 --print
 optimus-interpret gpt2.mlir --function loss --inputs inputs --outputs outputs --set lr=0.5
 optimus-interpret gpt2.mlir --gradcheck --gradcheck-limit 3 --draw 16
-optimus-plan ranges.csv --budget 4096 --good-enough 1.0 --node-limit 1000 -o plan.csv --report
-optimus-plan ranges.csv --time-limit 1
+optimus-plan ranges.csv --capacity 4096 --good-enough 1.0 --node-limit 1000 -o plan.csv --report
+optimus-plan ranges.csv --timeout 1
 optimus-run train gpt2.so --data text.txt --steps 2 --lr 1e-3 --schedule cosine --warmup 1 --save saved --save-every 1
 optimus-run train gpt2.so --data text.txt --steps 3 --load checkpoint --log-json log.jsonl --order sequential --seed 7
 optimus-run train gpt2.so --data tokens.bin --steps 2 --weight-decay 0.1 --clip 1.0 --beta1 0.9 --beta2 0.95 --epsilon 1e-8

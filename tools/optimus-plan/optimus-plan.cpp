@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Exit codes: 0 the plan is written, 1 the input or a flag is wrong or the
-// arena passes the budget, 2 the planner made a mistake.
+// arena passes the capacity, 2 the planner made a mistake.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,16 +68,18 @@ CLI::Validator number(const char *what, T least, T most) {
 
 void addOptions(CLI::App &app, Arguments &arguments) {
   app.add_option("FILE.csv", arguments.input,
-                 "Live ranges: columns id,lower,upper,size[,alignment]; a "
-                 "buffer is alive from time lower up to, not including, "
-                 "upper; sizes are bytes; - is standard input")
+                 "Live ranges: columns id,lower,upper,size[,alignment][,gaps]"
+                 "[,offset]; a buffer is alive from time lower up to, not "
+                 "including, upper, but in the gaps, as in '3-5 8-9'; sizes "
+                 "are bytes; with an offset it lies there; - is standard "
+                 "input")
       ->required();
-  app.add_option("--budget", arguments.options.budget,
+  app.add_option("--capacity", arguments.options.capacity,
                  "Bytes the arena must fit in; exit 1 when it does not, with "
                  "buffers that cannot fit together where that is proven. "
                  "Without it, the smallest arena that is found")
       ->check(number<int64_t>("a number of bytes", 0, INT64_MAX));
-  // Without a budget the smallest arena is asked for.
+  // Without a capacity the smallest arena is asked for.
   arguments.options.goodEnough = 1;
   app.add_option("--good-enough", arguments.options.goodEnough,
                  "Stop at so many times the lower bound")
@@ -87,13 +89,14 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                  "How long the exact search goes on; 0: none")
       ->capture_default_str()
       ->check(number<int64_t>("a whole number >= 0", 0, INT64_MAX));
-  app.add_option("--time-limit", arguments.options.timeLimit,
+  app.add_option("--timeout", arguments.options.timeout,
                  "Seconds for the exact search (default: none). The plan then "
                  "depends on the speed of the machine")
       ->check(number<double>("seconds from 0 to 1e6", 0, 1e6));
-  app.add_option("-o", arguments.output,
-                 "Write id,lower,upper,size,alignment,offset there; - is "
-                 "standard output")
+  app.add_option(
+         "-o", arguments.output,
+         "Write id,lower,upper,size,alignment[,gaps],offset there; - is "
+         "standard output")
       ->type_name("FILE");
   app.add_flag("--report", arguments.report,
                "Print bound, arena, their ratio and the method");
@@ -182,14 +185,14 @@ void printReport(const std::vector<LiveRange> &ranges, const Plan &plan,
                static_cast<long long>(plan.searchNodes));
 }
 
-/// Says why the arena is larger than the budget, as far as that is known.
-Status passesBudget(const std::vector<LiveRange> &ranges, const Plan &plan,
-                    const Options &options) {
+/// Says why the arena is larger than the capacity, as far as that is known.
+Status passesCapacity(const std::vector<LiveRange> &ranges, const Plan &plan,
+                      const Options &options) {
   std::string message =
-      concat("the arena of ", plan.arenaBytes, " bytes passes the budget of ",
-             *options.budget, " bytes");
+      concat("the arena of ", plan.arenaBytes, " bytes passes the capacity of ",
+             *options.capacity, " bytes");
   std::optional<Conflict> conflict =
-      findConflict(ranges, *options.budget, options);
+      findConflict(ranges, *options.capacity, options);
   if (!conflict)
     return invalidArgument(message +
                            "; that no plan meets it is not proven: a higher "
@@ -229,8 +232,9 @@ Status run(const Arguments &arguments) {
   }
   if (arguments.report)
     printReport(ranges, result, printsPlan ? stderr : stdout);
-  if (arguments.options.budget && result.arenaBytes > *arguments.options.budget)
-    return passesBudget(ranges, result, arguments.options);
+  if (arguments.options.capacity &&
+      result.arenaBytes > *arguments.options.capacity)
+    return passesCapacity(ranges, result, arguments.options);
   return okStatus();
 }
 

@@ -56,7 +56,7 @@ class MinimallocSearch : public testing::TestWithParam<char> {};
 TEST_P(MinimallocSearch, MeetsTheCapacityWithinTheDefaultNodeLimit) {
   std::vector<LiveRange> ranges = load(GetParam());
   Options options;
-  options.budget = kCapacity;
+  options.capacity = kCapacity;
   Plan result = plan(ranges, options);
   EXPECT_EQ(validate(ranges, result), std::nullopt);
   EXPECT_LE(result.arenaBytes, kCapacity);

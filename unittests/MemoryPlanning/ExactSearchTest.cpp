@@ -34,6 +34,8 @@ std::vector<LiveRange> smallProblem(std::mt19937_64 &random, int trial) {
                       pick(random, 1, 6),
                       trial % 3 == 0 ? int64_t{1} << pick(random, 0, 2) : 1});
   }
+  if (trial % 2 == 0)
+    addGapsAndOffsets(random, ranges, 12);
   return ranges;
 }
 
@@ -55,6 +57,9 @@ TEST(ExactSearch, FitsTheOptimumAndNothingLess) {
         placement[component.buffers[i].range] = offsets[i];
         EXPECT_LE(offsets[i] + component.buffers[i].size, least);
         EXPECT_EQ(offsets[i] % component.buffers[i].alignment, 0);
+        if (component.buffers[i].isFixed()) {
+          EXPECT_EQ(offsets[i], component.buffers[i].fixedOffset);
+        }
       }
       SearchResult less = search.run(least - 1, budget, offsets);
       ASSERT_NE(less, SearchResult::GaveUp) << "trial " << trial;
@@ -75,6 +80,8 @@ TEST(ExactSearch, PlansOfAnySizeAreValidAndAboveTheBound) {
   for (int trial = 0; trial < trials(1000); ++trial) {
     std::vector<LiveRange> ranges = randomRanges(
         random, pick(random, 1, 40), pick(random, 2, 30), 500, trial % 2 == 0);
+    if (trial % 4 < 2)
+      addGapsAndOffsets(random, ranges, 2000);
     Plan result = plan(ranges, quick);
     ASSERT_FALSE(anyOverlap(ranges, result.offsets)) << "trial " << trial;
     EXPECT_EQ(validate(ranges, result), std::nullopt) << "trial " << trial;
@@ -114,7 +121,8 @@ TEST(Conflict, SaysNothingThatIsNotProven) {
   Options none;
   none.nodeLimit = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    std::vector<LiveRange> ranges = smallProblem(random, trial);
+    // Where some are fixed, the first look may prove it, before any node.
+    std::vector<LiveRange> ranges = smallProblem(random, 2 * trial + 1);
     int64_t bound = lowerBound(ranges);
     EXPECT_FALSE(findConflict(ranges, bound, none)) << "trial " << trial;
     if (bound > 0) {

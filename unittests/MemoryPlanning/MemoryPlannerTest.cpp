@@ -73,6 +73,51 @@ TEST(MemoryPlanner, BuffersWithoutTimeOrBytesTakeNoSpace) {
   EXPECT_EQ(result.offsets[2], 0);
 }
 
+TEST(MemoryPlanner, GapsLendBytes) {
+  LiveRange outer{1, 0, 9, 128, 64}, inner{2, 3, 5, 128, 64};
+  EXPECT_EQ(plan(std::vector<LiveRange>{outer, inner}).arenaBytes, 256);
+  outer.gaps = {{3, 5}};
+  std::vector<LiveRange> ranges = {outer, inner};
+  Plan result = plan(ranges);
+  EXPECT_EQ(result.arenaBytes, 128);
+  EXPECT_EQ(result.lowerBound, 128);
+  EXPECT_EQ(validate(ranges, result), std::nullopt);
+  // One time too few.
+  ranges[0].gaps = {{4, 5}};
+  EXPECT_EQ(plan(ranges).arenaBytes, 256);
+  // It is never alive.
+  ranges[0].gaps = {{0, 4}, {4, 9}};
+  EXPECT_EQ(plan(ranges).arenaBytes, 128);
+}
+
+TEST(MemoryPlanner, ABufferIsOneAcrossItsGaps) {
+  // In each half two fit side by side, but the one with the gap has one offset:
+  // 64 bytes are free for it at 0 first and at 64 afterwards.
+  std::vector<LiveRange> ranges = {
+      {1, 0, 10, 64, 64, {{4, 6}}}, {2, 0, 4, 64, 64}, {3, 6, 10, 64, 64}};
+  ranges[1].fixedOffset = 64;
+  ranges[2].fixedOffset = 0;
+  Plan result = plan(ranges);
+  EXPECT_EQ(result.offsets, (std::vector<int64_t>{128, 64, 0}));
+  EXPECT_TRUE(result.optimal);
+}
+
+TEST(MemoryPlanner, FixedBuffersStayWhereTheyAre) {
+  std::vector<LiveRange> ranges = {
+      {1, 0, 5, 64, 64}, {2, 0, 5, 192, 64}, {3, 0, 5, 64, 64}};
+  ranges[2].fixedOffset = 128;
+  // 128 bytes are free below it, and 192 above.
+  Plan result = plan(ranges);
+  EXPECT_EQ(result.offsets, (std::vector<int64_t>{0, 192, 128}));
+  EXPECT_EQ(result.lowerBound, 320);
+  EXPECT_TRUE(result.optimal);
+  EXPECT_EQ(validate(ranges, result), std::nullopt);
+  // Where nothing is alive, they still say how long the arena is.
+  std::vector<LiveRange> alone = {{1, 0, 5, 64, 64, {}, 1024}};
+  EXPECT_EQ(plan(alone).arenaBytes, 1088);
+  EXPECT_EQ(lowerBound(alone), 1088);
+}
+
 TEST(MemoryPlanner, RandomPlansAreValidAndAboveTheBound) {
   std::mt19937_64 random(1);
   Options quick;
@@ -81,6 +126,8 @@ TEST(MemoryPlanner, RandomPlansAreValidAndAboveTheBound) {
     std::vector<LiveRange> ranges =
         randomRanges(random, pick(random, 1, 120), pick(random, 2, 60), 5000,
                      trial % 2 == 0);
+    if (trial % 4 < 2)
+      addGapsAndOffsets(random, ranges, 20'000);
     ASSERT_EQ(checkRanges(ranges), std::nullopt);
     Plan result = plan(ranges, quick);
     EXPECT_EQ(validate(ranges, result), std::nullopt) << "trial " << trial;
@@ -96,6 +143,8 @@ TEST(MemoryPlanner, TinyProblemsAreSolvedToTheOptimum) {
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<LiveRange> ranges = randomRanges(
         random, pick(random, 4, 7), pick(random, 3, 8), 12, trial % 3 == 0);
+    if (trial % 2 == 0)
+      addGapsAndOffsets(random, ranges, 24);
     Plan result = plan(ranges, exact);
     EXPECT_EQ(validate(ranges, result), std::nullopt) << "trial " << trial;
     EXPECT_TRUE(result.optimal) << "trial " << trial;
@@ -160,12 +209,12 @@ TEST(MemoryPlanner, SearchesForWhatItsBytesAreWorth) {
   EXPECT_EQ(validate(ranges, result), std::nullopt);
 }
 
-TEST(MemoryPlanner, TimeLimitOfZeroKeepsThePortfolio) {
+TEST(MemoryPlanner, TimeoutOfZeroKeepsThePortfolio) {
   std::mt19937_64 random(6);
   std::vector<LiveRange> ranges = randomRanges(random, 300, 60, 1000, false);
   Options options, noSearch;
   options.goodEnough = 1.0;
-  options.timeLimit = 0;
+  options.timeout = 0;
   noSearch.nodeLimit = 0;
   Plan result = plan(ranges, options);
   EXPECT_EQ(validate(ranges, result), std::nullopt);
@@ -224,6 +273,32 @@ TEST(CheckRanges, NamesTheProblem) {
             "buffer 7: alignment 0 is not a power of two");
   EXPECT_NE(problem({7, 0, 1, INT64_MAX, 64}).find("add up to more"),
             std::string::npos);
+  const std::string gaps = "expected gaps apart, from the first to the last, "
+                           "within 0-9";
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {{2, 3}, {3, 4}}}), "none");
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {{2, 4}, {3, 5}}}),
+            "buffer 7: the gap 3-5 is out of order; " + gaps);
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {{2, 2}}}),
+            "buffer 7: the gap 2-2 is out of order; " + gaps);
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {{-1, 2}}}),
+            "buffer 7: the gap -1-2 is out of order; " + gaps);
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {{8, 10}}}),
+            "buffer 7: the gap 8-10 is out of order; " + gaps);
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {}, 96}),
+            "buffer 7: the fixed offset 96 is not a multiple of its alignment "
+            "64");
+  EXPECT_EQ(problem({7, 0, 9, 1, 64, {}, -64}),
+            "buffer 7: the fixed offset -64 is not a multiple of its alignment "
+            "64");
+  EXPECT_NE(problem({7, 0, 9, 1, 64, {}, int64_t{1} << 62}).find("too large"),
+            std::string::npos);
+  std::vector<LiveRange> both = {{7, 0, 4, 65, 64, {}, 0},
+                                 {8, 3, 6, 1, 64, {}, 64}};
+  EXPECT_EQ(checkRanges(both).value_or("none"),
+            "buffer 7 (bytes [0, 128), times [0, 4)) and buffer 8 (bytes [64, "
+            "128), times [3, 6)) overlap; both have fixed offsets");
+  both[0].gaps = {{3, 4}};
+  EXPECT_EQ(checkRanges(both), std::nullopt);
   std::vector<LiveRange> twice = {{7, 0, 1, 1, 64}, {7, 0, 1, 1, 64}};
   EXPECT_EQ(checkRanges(twice).value_or("none"),
             "buffer 7: the id is given twice; ids must be unique");
@@ -263,6 +338,9 @@ TEST(Validate, RejectsBadOffsets) {
   EXPECT_EQ(validate(ranges, result).value_or("valid"),
             "buffer 1 at offset 64: its 128 bytes pass the end of the arena of "
             "128 bytes");
+  ranges[0].fixedOffset = 0;
+  EXPECT_EQ(validate(ranges, result).value_or("valid"),
+            "buffer 1 at offset 64: its fixed offset is 0");
 }
 
 TEST(Validate, AgreesWithComparingAllPairs) {
@@ -270,18 +348,14 @@ TEST(Validate, AgreesWithComparingAllPairs) {
   int overlapping = 0;
   for (int trial = 0; trial < 500; ++trial) {
     std::vector<LiveRange> ranges = randomRanges(random, 5, 10, 20, false);
+    if (trial % 2 == 0)
+      addGapsAndOffsets(random, ranges, 100);
     Plan result;
     result.arenaBytes = 200;
-    for (size_t i = 0; i < ranges.size(); ++i)
-      result.offsets.push_back(pick(random, 0, 100));
-    bool overlap = false;
-    for (size_t i = 0; i < ranges.size(); ++i)
-      for (size_t j = 0; j < i; ++j)
-        overlap |= std::max(ranges[i].lower, ranges[j].lower) <
-                       std::min(ranges[i].upper, ranges[j].upper) &&
-                   std::max(result.offsets[i], result.offsets[j]) <
-                       std::min(result.offsets[i] + ranges[i].size,
-                                result.offsets[j] + ranges[j].size);
+    for (const LiveRange &range : ranges)
+      result.offsets.push_back(
+          range.fixedOffset.value_or(pick(random, 0, 100)));
+    bool overlap = anyOverlap(ranges, result.offsets);
     EXPECT_EQ(validate(ranges, result).has_value(), overlap)
         << "trial " << trial;
     overlapping += overlap;

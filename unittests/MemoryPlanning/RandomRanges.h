@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <random>
 
 namespace optimus_planning {
@@ -42,29 +41,89 @@ inline std::vector<LiveRange> randomRanges(std::mt19937_64 &random,
   return ranges;
 }
 
-/// The least arena: some order of placing each buffer as low as it can go over
-/// the ones before it gives it.
+/// Gives some ranges of a random problem gaps, and some others, or the same,
+/// fixed offsets below `maxOffset` at which none of these meet.
+inline void addGapsAndOffsets(std::mt19937_64 &random,
+                              std::vector<LiveRange> &ranges,
+                              int64_t maxOffset) {
+  for (LiveRange &range : ranges) {
+    int64_t length = range.upper - range.lower;
+    for (int64_t end = 0; length > 0 && pick(random, 0, 1) == 0;) {
+      int64_t begin = end + pick(random, 0, length);
+      end = begin + pick(random, 1, length);
+      if (end > length)
+        break;
+      range.gaps.push_back({range.lower + begin, range.lower + end});
+    }
+    if (pick(random, 0, 2) > 0)
+      continue;
+    range.fixedOffset =
+        pick(random, 0, maxOffset) / range.alignment * range.alignment;
+    if (checkRanges(ranges))
+      range.fixedOffset.reset();
+  }
+}
+
+inline bool isAlive(const LiveRange &range, int64_t time) {
+  bool alive = range.lower <= time && time < range.upper;
+  for (TimeSpan gap : range.gaps)
+    alive &= time < gap.lower || gap.upper <= time;
+  return alive;
+}
+
+/// Whether both are alive at one time, looked for one by one.
+inline bool meet(const LiveRange &a, const LiveRange &b) {
+  int64_t end = std::min(a.upper, b.upper);
+  for (int64_t time = std::max(a.lower, b.lower); time < end; ++time)
+    if (isAlive(a, time) && isAlive(b, time))
+      return true;
+  return false;
+}
+
+/// The least arena: some order of putting each buffer into the first place that
+/// those before it and the fixed ones leave gives it.
 inline int64_t leastArena(const std::vector<LiveRange> &ranges) {
-  std::vector<size_t> order(ranges.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<size_t> order;
+  std::vector<int64_t> offsets(ranges.size(), 0);
+  std::vector<size_t> fixed;
+  auto takesSpace = [&](size_t i) {
+    return ranges[i].size > 0 && meet(ranges[i], ranges[i]);
+  };
+  int64_t fixedEnd = 0;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (!takesSpace(i))
+      continue;
+    if (!ranges[i].fixedOffset) {
+      order.push_back(i);
+      continue;
+    }
+    fixed.push_back(i);
+    offsets[i] = *ranges[i].fixedOffset;
+    fixedEnd = std::max(fixedEnd, offsets[i] + paddedSize(ranges[i]));
+  }
+  std::vector<std::vector<char>> meets(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i)
+    for (const LiveRange &other : ranges)
+      meets[i].push_back(meet(ranges[i], other));
+
   int64_t least = std::numeric_limits<int64_t>::max();
   do {
-    std::vector<int64_t> offsets(ranges.size(), 0);
-    int64_t arena = 0;
-    for (size_t i = 0; i < order.size(); ++i) {
-      const LiveRange &range = ranges[order[i]];
-      int64_t top = 0;
-      for (size_t j = 0; j < i; ++j) {
-        const LiveRange &below = ranges[order[j]];
-        if (std::max(below.lower, range.lower) <
-            std::min(below.upper, range.upper))
-          top = std::max(top, offsets[order[j]] + paddedSize(below));
+    std::vector<size_t> placed = fixed;
+    int64_t arena = fixedEnd;
+    for (size_t i : order) {
+      int64_t size = paddedSize(ranges[i]), alignment = ranges[i].alignment;
+      offsets[i] = 0;
+      for (size_t clear = 0; clear < placed.size();) {
+        size_t other = placed[clear++];
+        int64_t end = offsets[other] + paddedSize(ranges[other]);
+        if (!meets[i][other] || offsets[other] >= offsets[i] + size ||
+            end <= offsets[i])
+          continue;
+        offsets[i] = (end + alignment - 1) / alignment * alignment;
+        clear = 0;
       }
-      int64_t alignment = range.alignment;
-      offsets[order[i]] = (top + alignment - 1) / alignment * alignment;
-      // Buffers that are never alive, or empty, take no space.
-      if (range.lower < range.upper && range.size > 0)
-        arena = std::max(arena, offsets[order[i]] + paddedSize(range));
+      arena = std::max(arena, offsets[i] + size);
+      placed.push_back(i);
     }
     least = std::min(least, arena);
   } while (std::next_permutation(order.begin(), order.end()));
@@ -77,11 +136,10 @@ inline bool anyOverlap(const std::vector<LiveRange> &ranges,
                        const std::vector<int64_t> &offsets) {
   for (size_t i = 0; i < ranges.size(); ++i)
     for (size_t j = 0; j < i; ++j)
-      if (std::max(ranges[i].lower, ranges[j].lower) <
-              std::min(ranges[i].upper, ranges[j].upper) &&
-          std::max(offsets[i], offsets[j]) <
+      if (std::max(offsets[i], offsets[j]) <
               std::min(offsets[i] + paddedSize(ranges[i]),
-                       offsets[j] + paddedSize(ranges[j])))
+                       offsets[j] + paddedSize(ranges[j])) &&
+          meet(ranges[i], ranges[j]))
         return true;
   return false;
 }

@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The format is that of the allocation benchmarks in the literature: a header
-// `id,lower,upper,size` with an optional `alignment`, then a buffer per line.
-// A plan repeats the columns and adds `offset`.
+// `id,lower,upper,size` with an optional `alignment`, `gaps` (`3-5 8-9`) and
+// `offset` (empty: the planner's choice), then a buffer per line. A plan
+// repeats the columns, with every offset.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,8 @@ std::optional<std::string> readLiveRanges(std::istream &in,
                                           std::string_view name,
                                           std::vector<LiveRange> &ranges);
 
-/// Writes `id,lower,upper,size,alignment,offset`, a line per range.
+/// Writes `id,lower,upper,size,alignment,offset`, a line per range; before the
+/// offset the gaps, if there are any.
 void writePlan(std::ostream &out, std::span<const LiveRange> ranges,
                const Plan &plan);
 

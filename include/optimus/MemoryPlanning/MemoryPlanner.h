@@ -24,6 +24,14 @@
 
 namespace optimus_planning {
 
+/// The times t with lower <= t < upper.
+struct TimeSpan {
+  int64_t lower;
+  int64_t upper;
+
+  bool operator==(const TimeSpan &) const = default;
+};
+
 /// A buffer and the time it is alive.
 struct LiveRange {
   /// A name for messages and for the caller; unique within one problem.
@@ -39,7 +47,18 @@ struct LiveRange {
   int64_t size = 0;
   /// The offset is a multiple of this many bytes; a power of two.
   int64_t alignment = 64;
+  /// Times within [lower, upper) at which it is not alive: what it holds is not
+  /// read again, and the next thing is not yet written. Its bytes are others'
+  /// then, and afterwards it lies where it lay. None is empty; each begins at
+  /// or after the end of the one before.
+  std::vector<TimeSpan> gaps = {};
+  /// Where it lies, if that is not the planner's choice: a multiple of the
+  /// alignment. No two such buffers may meet.
+  std::optional<int64_t> fixedOffset = {};
 };
+
+/// The times at which it is alive: what its gaps leave, in order, none empty.
+std::vector<TimeSpan> aliveSpans(const LiveRange &range);
 
 /// `size` rounded up to `alignment`: the bytes the buffer takes in the arena.
 int64_t paddedSize(const LiveRange &range);
@@ -48,10 +67,10 @@ int64_t paddedSize(const LiveRange &range);
 struct Options {
   /// Bytes the arena should fit in; then no smaller one is looked for. The plan
   /// may still be larger: compare Plan::arenaBytes.
-  std::optional<int64_t> budget;
+  std::optional<int64_t> capacity;
   /// An arena of at most this multiple of the lower bound is good enough: the
   /// exact search runs only when the portfolio's arena is above it or above the
-  /// budget. With 1.0 the search goes on to an optimum.
+  /// capacity. With 1.0 the search goes on to an optimum.
   double goodEnough = 1.005;
   /// The exact search gives up after placing this many buffers, of the order of
   /// 100,000 a second (where a step is dear it counts for more). 0: no search.
@@ -62,7 +81,7 @@ struct Options {
   int64_t bytesPerNode = 0;
   /// Seconds after which the exact search gives up. With a time limit the plan
   /// depends on the speed of the machine; the default is none.
-  std::optional<double> timeLimit;
+  std::optional<double> timeout;
 };
 
 /// Where every buffer lies.
@@ -85,12 +104,13 @@ struct Plan {
 
 /// The problem with the ranges as the caller gave them, if any: a negative
 /// size, an upper before the lower, an alignment that is no power of two, an id
-/// given twice, sizes that overflow. plan() and lowerBound() need ranges that
-/// pass.
+/// given twice, sizes that overflow, gaps out of order, fixed offsets that are
+/// no multiples of the alignment or at which buffers meet. plan() and
+/// lowerBound() need ranges that pass.
 std::optional<std::string> checkRanges(std::span<const LiveRange> ranges);
 
-/// The most bytes alive at one time, counted in padded sizes. No arena can be
-/// smaller.
+/// The most bytes alive at one time, counted in padded sizes, or where the last
+/// buffer with a fixed offset ends. No arena can be smaller.
 int64_t lowerBound(std::span<const LiveRange> ranges);
 
 /// Plans an arena. Ranges must pass checkRanges().
@@ -111,9 +131,9 @@ std::optional<Conflict> findConflict(std::span<const LiveRange> ranges,
                                      int64_t capacity,
                                      const Options &options = {});
 
-/// The first mistake found in a plan, if any: an offset missing, negative or
-/// misaligned, a buffer past the end of the arena, or two buffers (named by id)
-/// that are alive together and overlap.
+/// The first mistake found in a plan, if any: an offset missing, negative,
+/// misaligned or not the fixed one, a buffer past the end of the arena, or two
+/// buffers (named by id) that are alive together and overlap.
 std::optional<std::string> validate(std::span<const LiveRange> ranges,
                                     const Plan &plan);
 

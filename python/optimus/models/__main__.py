@@ -15,7 +15,6 @@ import difflib
 import re
 import signal
 import sys
-import traceback
 from typing import Any, Dict, Iterable, List, NoReturn, Optional
 
 from optimus import __version__, output
@@ -361,21 +360,14 @@ def main(arguments: Optional[List[str]] = None) -> int:
         options = _parse(sys.argv[1:] if arguments is None else arguments)
         output.write(options.output, options.build(options).text())
     except _Mistake as mistake:
-        return _fail("%s (see --help)" % mistake)
+        return output.fail(PROGRAM, "%s (see --help)" % mistake)
     except ConfigError as error:
-        return _fail(error.naming(_flag))
+        return output.fail(PROGRAM, error.naming(_flag))
     except output.OutputError as error:
-        return _fail(str(error))
+        return output.fail(PROGRAM, str(error))
     except Exception:
-        output.say(traceback.format_exc().rstrip())
-        output.say("%s: error: this is a fault of ours; please report it" % PROGRAM)
-        return 2
+        return output.fault(PROGRAM)
     return 0
-
-
-def _fail(message: str) -> int:
-    output.say("%s: error: %s" % (PROGRAM, message))
-    return 1
 
 
 def _flag(member: str) -> str:

@@ -15,7 +15,6 @@ import argparse
 import os
 import signal
 import sys
-import traceback
 from functools import partial
 from typing import List, NoReturn, Optional
 
@@ -100,31 +99,30 @@ def _add_inputs(command: _Parser, wrote: str) -> None:
 
 def _memory(options: argparse.Namespace) -> None:
     links = [*swaps.LINKS, *map(swaps.parse, options.link)]
-    profiles = _read(options)
-    choice = _choose(options, profiles, lambda function: len(function.blocks))
-    chosen = window.profile_of(profiles, choice.rank)
-    closely = window.Window(chosen, choice)
-    memories = [
-        Memory(profile).gather(*([closely] if profile is chosen else []))
-        for profile in profiles
-    ]
-    window.check([closely], choice)
-    memory = memories[profiles.index(chosen)]
+    memories, closely = _gather(options, Memory, lambda function: len(function.blocks))
+    memory = next(each for each in memories if each.profile is closely.profile)
     render = partial(page.render, memory, closely, links)
     _write(options, summary.lines(memories, links), render)
 
 
 def _timeline(options: argparse.Namespace) -> None:
+    all_queues, closely = _gather(
+        options, Queues, lambda function: len(function.commands)
+    )
+    _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
+
+
+def _gather(options: argparse.Namespace, figures, boxes_of):
+    """Of each file the figures, Memory or Queues, and what is looked at closely."""
     profiles = _read(options)
-    choice = _choose(options, profiles, lambda function: len(function.commands))
-    chosen = window.profile_of(profiles, choice.rank)
-    closely = window.Window(chosen, choice)
-    all_queues = [
-        Queues(profile).gather(*([closely] if profile is chosen else []))
+    choice = _choose(options, profiles, boxes_of)
+    closely = window.Window(window.profile_of(profiles, choice.rank), choice)
+    gathered = [
+        figures(profile).gather(*([closely] if profile is closely.profile else []))
         for profile in profiles
     ]
     window.check([closely], choice)
-    _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
+    return gathered, closely
 
 
 def _write(options: argparse.Namespace, lines: List[str], render) -> None:
@@ -175,19 +173,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
         options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
         options.report(options)
     except (ReportError, output.OutputError) as error:
-        return _fail(str(error))
+        return output.fail(PROGRAM, str(error))
     except MemoryError:
-        return _fail("out of memory; profile fewer steps")
+        return output.fail(PROGRAM, "out of memory; profile fewer steps")
     except Exception:
-        output.say(traceback.format_exc().rstrip())
-        output.say("%s: error: this is a fault of ours; please report it" % PROGRAM)
-        return 2
+        return output.fault(PROGRAM)
     return 0
-
-
-def _fail(message: str) -> int:
-    output.say("%s: error: %s" % (PROGRAM, message))
-    return 1
 
 
 if __name__ == "__main__":

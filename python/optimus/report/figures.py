@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """The figures of the memory page, as Plotly's curves and layouts."""
 
+from html import escape
 from typing import List, Sequence, Tuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def _live_curves(memory: Memory, window: Window, alive: events.Lives) -> List[di
             "stackgroup": "alive",
             "meta": {"category": index},
             "line": {"shape": "hv", "width": 0, "color": html.colour(index)},
-            "hovertemplate": "%{y:.4s}B " + html.escape(name) + "<extra></extra>",
+            "hovertemplate": "%{y:.4s}B " + escape(name, quote=False) + "<extra></extra>",
         }
         for index, name in enumerate(memory.blocks.categories)
         if each[index, kept].any()
@@ -165,7 +166,8 @@ def _points(memory: Memory, idle: Intervals) -> List[dict]:
         if not len(block):
             continue
         text = [
-            html.escape(blocks.paths[b]) + "<br>" + blocks.sources[b] for b in block
+            escape(blocks.paths[b], quote=False) + "<br>" + blocks.sources[b]
+            for b in block
         ]
         curves.append(
             {
@@ -191,7 +193,7 @@ def _swap_line(link: Link, idle: Intervals) -> dict:
         "x": (times / US).tolist(),
         "y": (times / link.time(1)).tolist(),
         "mode": "lines+text",
-        "text": ["", html.escape(link.name)],
+        "text": ["", escape(link.name, quote=False)],
         "textposition": "top left",
         "textfont": {"size": 8, "color": "#888"},
         "showlegend": False,

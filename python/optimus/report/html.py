@@ -12,7 +12,8 @@ Numbers are binary, in base64: a page of 20,000 blocks stays small and opens fas
 import base64
 import json
 import pathlib
-from typing import List
+from html import escape
+from typing import List, Sequence
 
 import numpy as np
 
@@ -39,22 +40,40 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <script>%(plotly)s</script>
 <script>const data = %(data)s;</script>
+<h1>%(heading)s</h1>
+<p>%(subtitle)s</p>
+<p>Find by path:
+<input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
+Drag to zoom, shift and drag to move, double click to see all.</p>
 %(body)s
+<h2>Summary</h2>
+<pre>%(summary)s</pre>
+<div id="tip"></div>
 <script>%(script)s</script>
 </body>
 </html>
 """
 
 
-SEARCH = """<p>Find by path:
-<input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
-Drag to zoom, shift and drag to move, double click to see all.</p>"""
-
-
-def page(title: str, body: str, scripts, data: dict) -> str:
-    """`scripts` are files beside this one, `data` what they call `data`."""
+def page(
+    title: str,
+    window: Window,
+    what: str,
+    summary: Sequence[str],
+    body: str,
+    scripts: Sequence[str],
+    data: dict,
+) -> str:
+    """`what` says what the page shows of the window's file, `scripts` are files beside
+    this one, `data` what they call `data`."""
+    choice, profile = window.choice, window.profile
+    subtitle = "Rank %d, steps %d to %d%s of %s."
+    subtitle %= choice.rank, choice.first, choice.last, what, profile.path
     return _PAGE % {
-        "title": escape(title),
+        "title": escape(title, quote=False),
+        "heading": escape(str(profile.trace.get("library", title)), quote=False),
+        "subtitle": escape(subtitle, quote=False),
+        "summary": escape("\n".join(summary), quote=False),
         "style": (HERE / "page.css").read_text("utf-8"),
         "plotly": _plotly(),
         # Nothing inside ends the script.
@@ -73,12 +92,6 @@ def _plotly() -> str:
             "installs it"
         ) from None
     return get_plotlyjs()
-
-
-def escape(text: str) -> str:
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(character, entity)
-    return text
 
 
 def numbers(values) -> dict:

@@ -5,10 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""All figures of `optimus-report memory`, gathered call by call.
-
-Figures of time leave out the first step, in which caches fill and pages are
-mapped, unless it is the only one."""
+"""All figures of `optimus-report memory`, gathered call by call. Those
+of time are of warm steps only (Profile.is_warm)."""
 
 from typing import Dict, List, Optional
 
@@ -121,7 +119,6 @@ class Memory:
         self.idle_times = [Histogram() for _ in range(count)]
         self.lifetimes = [Histogram() for _ in range(count)]
         self.ranks: Dict[int, RankMemory] = {}
-        self.steps = sorted({info.step for info in profile.calls})
 
     def gather(self, *watchers) -> "Memory":
         """Goes through the file once. A watcher is called with each call and its
@@ -134,11 +131,8 @@ class Memory:
             rank.end_step()
         return self
 
-    def is_warm(self, step: int) -> bool:
-        return len(self.steps) < 2 or step != self.steps[0]
-
     def _add(self, call: Call) -> Intervals:
-        warm = self.is_warm(call.info.step)
+        warm = self.profile.is_warm(call.info.step)
         rank = self.ranks.setdefault(call.info.rank, RankMemory(self.blocks))
         touched = events.accesses(call)
         alive = events.lives(call, self.blocks)

@@ -22,25 +22,19 @@ from optimus.report.window import Window
 
 MOST_POINTS = 4_000  # of ATI × size
 
-_BODY = """<h1>%(title)s</h1>
-<p>%(subtitle)s</p>
-%(search)s
-<h2>Where blocks lie in the arena, and the live bytes</h2>
+_BODY = """<h2>Where blocks lie in the arena, and the live bytes</h2>
 <div class="figure"><div id="time" class="plot"></div></div>
 <h2>How long blocks lie idle (ATI), and what a swap could hide</h2>
-<p>%(points)s</p>
+<p>%s</p>
 <div class="figure"><div id="idle" class="plot"></div></div>
 <h2>How long blocks of the arena live</h2>
-<div class="figure"><div id="lifetimes" class="plot"></div></div>
-<h2>Summary</h2>
-<pre>%(summary)s</pre>
-<div id="tip"></div>"""
+<div class="figure"><div id="lifetimes" class="plot"></div></div>"""
 
 
 def render(
     memory: Memory, window: Window, links: Sequence[Link], summary: List[str]
 ) -> str:
-    blocks, choice = memory.blocks, window.choice
+    blocks = memory.blocks
     alive = window.lives
     points, said = _points(memory, window)
     data = {
@@ -60,16 +54,15 @@ def render(
             "lifetimes": figures.lifetimes_figure(memory),
         },
     }
-    subtitle = "Rank %d, steps %d to %d; distributions are of all ranks of %s."
-    subtitle %= choice.rank, choice.first, choice.last, memory.profile.path
-    body = _BODY % {
-        "title": html.escape(str(memory.profile.trace.get("library", "Memory"))),
-        "subtitle": html.escape(subtitle),
-        "search": html.SEARCH,
-        "points": said,
-        "summary": html.escape("\n".join(summary)),
-    }
-    return html.page("Memory", body, ["boxes.js", "memory.js"], data)
+    return html.page(
+        title="Memory",
+        window=window,
+        what="; distributions are of all ranks",
+        summary=summary,
+        body=_BODY % said,
+        scripts=["boxes.js", "memory.js"],
+        data=data,
+    )
 
 
 def _boxes(memory: Memory, window: Window, alive: events.Lives) -> Dict[str, dict]:

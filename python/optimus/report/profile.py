@@ -74,6 +74,10 @@ class Queue(NamedTuple):
     kind: str
     axes: str
 
+    @property
+    def name(self) -> str:
+        return ("%s %s" % self).strip()
+
 
 class Function(NamedTuple):
     """What one function does whenever it is called."""
@@ -145,6 +149,7 @@ class Profile:
         for function in self._function_index:
             self.functions.append(self._read_function(function))
         self.calls = self._read_calls()
+        self._steps = sorted({info.step for info in self.calls})
 
     def _check(self, incomplete: bool) -> None:
         application = self._rows("PRAGMA application_id")[0][0]
@@ -272,6 +277,11 @@ class Profile:
             ),
             blocks=np.flatnonzero(self.blocks.function == index),
         )
+
+    def is_warm(self, step: int) -> bool:
+        """Whether figures of time count it: not the first step, in which caches fill
+        and pages are mapped, unless it is the only one."""
+        return len(self._steps) < 2 or step != self._steps[0]
 
     def _read_calls(self) -> List[CallInfo]:
         calls = []

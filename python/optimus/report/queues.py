@@ -11,7 +11,7 @@
     flight   at least one collective of an axis moves
     exposed  of the flight of a collective: nothing is computed meanwhile
 
-Figures leave out the first step unless it is the only one."""
+Figures are of warm steps only (Profile.is_warm)."""
 
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -61,7 +61,6 @@ class Queues:
     def __init__(self, profile: Profile):
         self.profile = profile
         self.ranks: Dict[int, RankQueues] = {}
-        self.steps = sorted({info.step for info in profile.calls})
         # For each function and command: time, number, and of transfers the time in
         # flight, exposed, and number.
         self._sums = [
@@ -71,7 +70,7 @@ class Queues:
 
     def gather(self, *watchers) -> "Queues":
         for call in self.profile.measured():
-            if len(self.steps) < 2 or call.info.step != self.steps[0]:
+            if self.profile.is_warm(call.info.step):
                 self._add(call)
             for watcher in watchers:
                 watcher(call)

@@ -22,14 +22,8 @@ MOST_RANKS = 16
 MOST_PATHS = 15
 GROUND = 0.1  # between rows, of a row
 
-_BODY = """<h1>%(title)s</h1>
-<p>%(subtitle)s</p>
-%(search)s
-<h2>What queues execute, and collectives in flight</h2>
-<div class="figure"><div id="time" class="plot"></div></div>
-<h2>Summary</h2>
-<pre>%(summary)s</pre>
-<div id="tip"></div>"""
+_BODY = """<h2>What queues execute, and collectives in flight</h2>
+<div class="figure"><div id="time" class="plot"></div></div>"""
 
 
 def lines(all_queues: Sequence[Queues]) -> List[str]:
@@ -51,22 +45,17 @@ def _ranks(all_queues: Sequence[Queues]):
 
 def _busy(all_queues: Sequence[Queues]) -> List[str]:
     ranks = _ranks(all_queues)
-    names = sorted({queue for _, rank in ranks for queue in rank.busy})
+    queues = sorted({queue for _, rank in ranks for queue in rank.busy})
     rows = [
         [
             str(number),
             text.time(rank.inside),
-            *(text.percent(rank.busy.get(queue, 0), rank.inside) for queue in names),
+            *(text.percent(rank.busy.get(queue, 0), rank.inside) for queue in queues),
             text.percent(rank.waited, rank.inside),
         ]
         for number, rank in ranks[:MOST_RANKS]
     ]
-    header = [
-        "rank",
-        "in calls",
-        *(("%s %s" % each).strip() for each in names),
-        "waits",
-    ]
+    header = ["rank", "in calls", *(queue.name for queue in queues), "waits"]
     return _with_rest(text.table(header, rows), len(ranks))
 
 
@@ -126,7 +115,6 @@ def _slowest(queues: Queues) -> List[str]:
 
 
 def render(window: Window, summary: List[str]) -> str:
-    choice = window.choice
     rows, boxes, kinds = _boxes(window)
     data = {
         "rows": rows,
@@ -137,15 +125,15 @@ def render(window: Window, summary: List[str]) -> str:
         "stripes": html.stripes(window),
         "figures": {"time": _figure(window, rows, kinds)},
     }
-    subtitle = "Rank %d, steps %d to %d of %s."
-    subtitle %= choice.rank, choice.first, choice.last, window.profile.path
-    body = _BODY % {
-        "title": html.escape(str(window.profile.trace.get("library", "Timeline"))),
-        "subtitle": html.escape(subtitle),
-        "search": html.SEARCH,
-        "summary": html.escape("\n".join(summary)),
-    }
-    return html.page("Timeline", body, ["boxes.js", "timeline.js"], data)
+    return html.page(
+        title="Timeline",
+        window=window,
+        what="",
+        summary=summary,
+        body=_BODY,
+        scripts=["boxes.js", "timeline.js"],
+        data=data,
+    )
 
 
 def _colour(kinds: List[str], index: int) -> str:
@@ -180,7 +168,7 @@ def _boxes(window: Window):
     # What computes comes first.
     queues = {queue for call in window.calls for queue in call.function.queues}
     for queue in sorted(queues, key=lambda each: (each.kind != "compute", each)):
-        number(rows, ("%s %s" % queue).strip())
+        number(rows, queue.name)
 
     parts = []
     for call in window.calls:
@@ -191,9 +179,7 @@ def _boxes(window: Window):
             (" in flight", call.transfer_begin, call.transfer_end),
         ]:
             there = np.flatnonzero(begin != NOT_MEASURED)
-            names = [
-                ("%s %s" % queue).strip() + suffix for queue in call.function.queues
-            ]
+            names = [queue.name + suffix for queue in call.function.queues]
             used = commands.queue[there].tolist()
             row_of = {index: number(rows, names[index]) for index in sorted(set(used))}
             row = np.array([row_of[index] for index in used], np.int64)

@@ -49,7 +49,7 @@ class _Rank:
         for call in self.window.calls:
             yield from self._call(call)
         for thread, queue in enumerate(self._threads):
-            yield self._named("thread_name", thread, ("%s %s" % queue).strip())
+            yield self._named("thread_name", thread, queue.name)
         yield from self._live_bytes()
 
     def _named(self, what: str, thread: int, name: str) -> dict:
