@@ -305,7 +305,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   bench
       ->add_option("--ranks", options.numRanks,
                    "With --comm: how many ranks communicate as threads; with "
-                   "--rank: how many processes there are (OPTIMUS_RANKS)")
+                   "--gemm: how many compute at the same time; with --rank: how "
+                   "many processes there are (OPTIMUS_RANKS)")
       ->check(count(1, 4096));
   bench
       ->add_option("--min-bytes", options.minBytes,
@@ -320,20 +321,35 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
       ->capture_default_str()
       ->needs(comm)
       ->check(kCommBytes);
+  CLI::Option *gemm =
+      bench
+          ->add_flag("--gemm", options.gemm,
+                     "Time products, kernels and attention of ranks instead, "
+                     "with no library; --threads-per-rank are a rank's threads "
+                     "and --ranks how many compute at the same time (default: "
+                     "1)")
+          ->excludes(comm);
   bench
-      ->add_flag("--gemm", options.gemm,
-                 "Time products, kernels and attention of one rank instead, "
-                 "with no library; --threads-per-rank are its threads "
-                 "(default: 1)")
-      ->excludes(comm);
+      ->add_option("--largest", options.largest,
+                   "With --gemm: the largest extent of a product")
+      ->capture_default_str()
+      ->needs(gemm)
+      ->check(count(32, 1 << 20));
+  bench
+      ->add_option("--rounds", options.rounds,
+                   "With --gemm: in how many rounds everything is timed; the "
+                   "median counts")
+      ->capture_default_str()
+      ->needs(gemm)
+      ->check(count(1, 1000));
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
   bench->parse_complete_callback([&options, &job] {
     if (job.rank && options.numRanks == 0)
       throw CLI::RequiresError("--rank", "--ranks");
-    if (options.numRanks != 0 && !options.comm && !job.rank)
-      throw CLI::RequiresError("--ranks", "--comm or --rank");
+    if (options.numRanks != 0 && !options.comm && !options.gemm && !job.rank)
+      throw CLI::RequiresError("--ranks", "--comm, --gemm or --rank");
     if (job.rank)
       job.ranks = static_cast<int>(std::exchange(options.numRanks, 0));
     bool timesMachine = options.comm || options.gemm;
