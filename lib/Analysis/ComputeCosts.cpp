@@ -36,9 +36,9 @@ static double getStrideDistance(int64_t a, int64_t b) {
                        llvm::countr_zero(uint64_t(b)));
 }
 
-/// How unlike two products are. A transposed A is another kernel of the library,
-/// which walks along columns; a transposed B and a bias count as half an octave
-/// each.
+/// How unlike two products are. A transposed A is another kernel of the
+/// library, which walks along columns; a transposed B and a bias count as half
+/// an octave each.
 static double getDistance(const GemmPoint &point, const Work &product) {
   double distance =
       getDistance(point.m, product.m) + getDistance(point.n, product.n) +
@@ -140,18 +140,17 @@ double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
     return points.front().second;
   if (reuseBytes >= points.back().first)
     return points.back().second;
-  const auto *above = llvm::lower_bound(
-      points, reuseBytes,
-      [](auto &point, double bytes) { return point.first < bytes; });
+  const auto *above =
+      llvm::lower_bound(points, reuseBytes, [](auto &point, double bytes) {
+        return point.first < bytes;
+      });
   const auto *below = above - 1;
   double fraction = std::log(reuseBytes / below->first) /
                     std::log(above->first / below->first);
-  return below->second *
-         std::pow(above->second / below->second, fraction);
+  return below->second * std::pow(above->second / below->second, fraction);
 }
 
-double
-ComputeCosts::getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const {
+double ComputeCosts::getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const {
   double seconds = 0;
   // What is only written is brought into the cache before.
   bool fetches = !profile.streams.empty();
@@ -187,9 +186,8 @@ double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
 //===----------------------------------------------------------------------===//
 
 /// Memory and arithmetic go on at the same time.
-double
-ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
-                               ArrayRef<OperandTraffic> traffic) const {
+double ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
+                                      ArrayRef<OperandTraffic> traffic) const {
   KernelWork work = getKernelWork(launch);
   double computing = 0;
   for (auto [ops, rate] :
@@ -199,8 +197,8 @@ ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
     if (rate > 0)
       computing += ops / rate;
   // What the rates of all threads are for, fewer may do.
-  int64_t tasks = launch.getExtent().value_or(1) /
-                  launch.getGrain().value_or(1);
+  int64_t tasks =
+      launch.getExtent().value_or(1) / launch.getGrain().value_or(1);
   double idle = profile.streams.empty()
                     ? 1
                     : double(profile.threads) /

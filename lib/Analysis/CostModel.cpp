@@ -40,10 +40,10 @@ static ComputeProfile chooseProfile(ArrayRef<ComputeProfile> entries,
                            : shareOfA < shareOfB;
     // Those that compute at the same time; the others wait for a core.
     auto getOctaves = [&](const ComputeProfile &entry) {
-      double busy = entry.cores > 0
-                        ? std::min<double>(ranks, double(entry.cores) /
-                                                      entry.threads)
-                        : double(ranks);
+      double busy =
+          entry.cores > 0
+              ? std::min<double>(ranks, double(entry.cores) / entry.threads)
+              : double(ranks);
       return std::abs(std::log2(busy) - std::log2(double(entry.ranks)));
     };
     return getOctaves(a) < getOctaves(b);
@@ -62,8 +62,8 @@ static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
 
 CostModel::CostModel(MachineProfile machine, int64_t numRanks)
     : profile(std::move(machine)),
-      compute(chooseProfile(profile.computes,
-                            getNeighbours(profile, numRanks))) {
+      compute(
+          chooseProfile(profile.computes, getNeighbours(profile, numRanks))) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.

@@ -38,8 +38,8 @@ public:
         known[body.getArgument(2 + numBuffers + index)] = value.getSExtValue();
     }
     for (Value buffer : launch.getBuffers())
-      largest = std::max(
-          largest, cast<MemRefType>(buffer.getType()).getNumElements());
+      largest = std::max(largest,
+                         cast<MemRefType>(buffer.getType()).getNumElements());
   }
 
   KernelWork count(Block &block, double times) {
@@ -138,8 +138,8 @@ KernelWork WorkCounter::countElements(Operation *op, double times) {
       work.divisions = elements;
     else
       work.vectorOps = elements * (isFunction ? kFunctionInOps : 1);
-  } else if (isa<FloatType>(type) && isa<arith::ArithDialect, math::MathDialect>(
-                                         op->getDialect())) {
+  } else if (isa<FloatType>(type) &&
+             isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
     work.scalarOps = times * (isDivision   ? kDivisionInOps
                               : isFunction ? kFunctionInOps
                                            : 1);

@@ -16,8 +16,9 @@ namespace optrt {
 
 StatusOr<Database> Database::open(const std::string &path) {
   Database database;
-  // Without locks: the file is ours, and some file systems have none. One thread
-  // at a time writes, which need not lock the library for each value either.
+  // Without locks: the file is ours, and some file systems have none. One
+  // thread at a time writes, which need not lock the library for each value
+  // either.
   if (sqlite3_open_v2(path.c_str(), &database.handle,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                       "unix-none") != SQLITE_OK)

@@ -163,8 +163,7 @@ Status ProfileWriter::dropStep() {
 }
 
 Status ProfileWriter::finish(const std::string &ending) {
-  for (Insertion *insertion :
-       {&calls, &times, &transfers, &allocations})
+  for (Insertion *insertion : {&calls, &times, &transfers, &allocations})
     *insertion = Insertion();
   {
     // In the place of what was there, so that the file need not grow.

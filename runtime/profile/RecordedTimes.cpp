@@ -71,7 +71,7 @@ struct RecordedTimesTable {
                     int number) {
     const RecordedTimes &times = timesOf(cursor);
     const CommandTimes &row = times.rows[rowOf(cursor)];
-    sqlite3_result_int64(result, number == 0 ? int64_t(rowOf(cursor))
+    sqlite3_result_int64(result, number == 0   ? int64_t(rowOf(cursor))
                                  : number == 1 ? row.begin - times.origin
                                                : row.end - times.origin);
     return SQLITE_OK;

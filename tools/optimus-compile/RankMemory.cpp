@@ -45,7 +45,8 @@ static int64_t getScratch(func::FuncOp function) {
   using namespace optimus_support;
   DeviceScratch products, attention;
   auto include = [&](auto op, bool isGradient) {
-    auto bytes = attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
+    auto bytes =
+        attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
     // Operands are as large, and were verified.
     attention.include({bytes.get().value_or(0), 0});
   };
@@ -102,8 +103,8 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
   function.walk([&](Operation *op) {
     if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
       std::vector<Place> &places = axes[start.getAxis()];
-      auto free = llvm::find_if(places,
-                                [](const Place &place) { return !place.start; });
+      auto free = llvm::find_if(
+          places, [](const Place &place) { return !place.start; });
       if (free == places.end())
         free = places.insert(free, Place());
       free->start = op;

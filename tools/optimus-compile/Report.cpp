@@ -143,7 +143,8 @@ static void printSchedule(DictionaryAttr schedule,
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// What runs again in a function, what that saves at the peak and what it costs.
+/// What runs again in a function, what that saves at the peak and what it
+/// costs.
 static void printRecomputed(func::FuncOp function,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
@@ -244,8 +245,7 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
-                   formatBytes(memory.scratch),
-                   formatBytes(memory.getTotal()));
+                   formatBytes(memory.scratch), formatBytes(memory.getTotal()));
   };
   RankMemory both;
   for (func::FuncOp function : functions) {

@@ -91,7 +91,7 @@ struct BenchOptions {
   /// Times what ranks compute instead, with no model.
   bool gemm = false;
   int64_t largest = 3072; ///< extent of a product
-  int rounds = 3;
+  int64_t rounds = 3;
   std::string profile; ///< machine profile to write into, or empty
   bool json = false;
 };

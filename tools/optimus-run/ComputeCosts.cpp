@@ -114,8 +114,11 @@ std::vector<GemmPoint> shapes(int64_t largest) {
           if (transA && tokens == kTokens[0])
             continue;
           int64_t p = kFeatures[i], q = kFeatures[j];
-          GemmPoint point{transA ? p : tokens, q, transA ? tokens : p,
-                          transA,              transB,
+          GemmPoint point{transA ? p : tokens,
+                          q,
+                          transA ? tokens : p,
+                          transA,
+                          transB,
                           bias};
           // Larger ones are as fast, and take long.
           constexpr int64_t kMostElements = 3 << 19;
@@ -125,7 +128,8 @@ std::vector<GemmPoint> shapes(int64_t largest) {
   return points;
 }
 
-/// Those that are also timed with operands which no cache has, where that shows.
+/// Those that are also timed with operands which no cache has, where that
+/// shows.
 std::vector<const GemmPoint *>
 chooseForCold(const std::vector<GemmPoint> &points) {
   constexpr std::size_t kEvery = 15;
@@ -175,7 +179,7 @@ private:
 };
 
 Status ComputeTimer::run() {
-  for (int round = 0; round != grid.rounds; ++round)
+  for (int64_t round = 0; round != grid.rounds; ++round)
     for (auto &[timed, store] : all)
       OPTRT_RETURN_IF_ERROR(timeRound(timed));
   for (auto &[timed, store] : all)
@@ -256,7 +260,9 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
   for (StreamPoint &point : costs.streams)
     add([&] { return launch(multiplyLoop, point.bytes / 4); },
         // Half is read, half is read and written.
-        [&](double seconds) { point.bytesPerSecond = 1.5 * point.bytes / seconds; });
+        [&](double seconds) {
+          point.bytesPerSecond = 1.5 * point.bytes / seconds;
+        });
   constexpr int64_t kInCache = 4096;
   auto addLoop = [&](optrt_kernel kernel, double opsOfAnElement, double &rate) {
     add([this, kernel] { return launch(kernel, kInCache); },
@@ -272,7 +278,9 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
     cold.push_back({point, 0});
   for (auto &[point, coldSeconds] : cold)
     add([this, point = point] { return gemm(*point, /*rotates=*/true); },
-        [&coldSeconds = coldSeconds](double seconds) { coldSeconds = seconds; });
+        [&coldSeconds = coldSeconds](double seconds) {
+          coldSeconds = seconds;
+        });
   OPTRT_RETURN_IF_ERROR(run());
   std::vector<double> penalties;
   for (const auto &[point, coldSeconds] : cold)

@@ -25,7 +25,9 @@ struct GemmPoint {
   double flops() const { return 2.0 * static_cast<double>(m * n * k); }
   double rate() const { return flops() / seconds; }
   /// Of its matrices.
-  double bytes() const { return 4.0 * static_cast<double>(m * k + k * n + m * n); }
+  double bytes() const {
+    return 4.0 * static_cast<double>(m * k + k * n + m * n);
+  }
 };
 
 /// One head of one sequence.
@@ -67,7 +69,7 @@ struct ComputeCosts {
 /// rounds, so that a moment in which the machine is slow counts for little.
 struct ComputeGrid {
   int64_t largest = 3072;
-  int rounds = 3;
+  int64_t rounds = 3;
 };
 
 /// Errors are the device's.

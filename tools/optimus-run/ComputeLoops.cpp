@@ -21,7 +21,8 @@
 
 namespace optimus_run {
 
-using Vector = float __attribute__((vector_size(kLoopElements * sizeof(float))));
+using Vector =
+    float __attribute__((vector_size(kLoopElements * sizeof(float))));
 
 OPTIMUS_FOR_EVERY_PROCESSOR
 void multiplyLoop(int64_t begin, int64_t end, void *const *args) {

@@ -46,8 +46,8 @@ void print(const ComputeCosts &costs, int threads, int ranks) {
   attentions.print(std::cout);
   Table streams({"stream", "GB/s"});
   for (const StreamPoint &point : costs.streams)
-    streams.addRow({formatBytes(point.bytes),
-                    format("%.1f", point.bytesPerSecond / 1e9)});
+    streams.addRow(
+        {formatBytes(point.bytes), format("%.1f", point.bytesPerSecond / 1e9)});
   streams.print(std::cout);
   std::cout << format(
       "%d threads, %d ranks: products cost %.1f us and at best %.1f GFLOP/s, "
@@ -126,8 +126,9 @@ StatusOr<ComputeCosts> measureTogether(const BenchOptions &options, int threads,
 Status benchProducts(const BenchOptions &options, World &world) {
   // Ranks of other processes would disturb it at other times than all the time.
   if (world.control->size() != world.control->numLocalRanks())
-    return invalidArgument("bench --gemm measures ranks that are threads: start "
-                           "it without mpirun, with --ranks");
+    return invalidArgument(
+        "bench --gemm measures ranks that are threads: start "
+        "it without mpirun, with --ranks");
   if (!options.profile.empty())
     OPTRT_RETURN_IF_ERROR(checkMachineProfile(options.profile));
   int threads = std::max(1, options.ranks.threadsPerRank);
