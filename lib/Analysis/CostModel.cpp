@@ -11,6 +11,7 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
@@ -20,99 +21,72 @@ using namespace mlir;
 using namespace mlir::optimus;
 using exec::CollectiveKind;
 
-CostModel::CostModel(MachineProfile machine, int64_t numRanks)
-    : profile(std::move(machine)) {
-  // Only ranks that are threads are known to share a machine. They get as many
-  // threads as were measured and there are cores for.
-  bool areTogether = profile.backend == "local";
-  auto getShare = [&](const ComputeProfile &entry) {
-    bool isLimited = areTogether && entry.cores > 0;
-    return isLimited ? double(numRanks * entry.threads) / entry.cores : 1.0;
+/// How many threads each core of the machine has while `ranks` compute.
+static double getShare(const ComputeProfile &entry, int64_t ranks) {
+  return entry.cores > 0 ? double(ranks * entry.threads) / entry.cores : 1.0;
+}
+
+/// The entry for what ranks do of which so many share a machine: they get as
+/// many threads as were measured and there are cores for, beside as many others
+/// as come nearest.
+static ComputeProfile chooseProfile(ArrayRef<ComputeProfile> entries,
+                                    int64_t ranks) {
+  if (entries.empty())
+    return ComputeProfile();
+  auto isBetter = [&](const ComputeProfile &a, const ComputeProfile &b) {
+    double shareOfA = getShare(a, ranks), shareOfB = getShare(b, ranks);
+    if (a.threads != b.threads)
+      return shareOfA <= 1 ? shareOfB > 1 || a.threads > b.threads
+                           : shareOfA < shareOfB;
+    // Those that compute at the same time; the others wait for a core.
+    auto getOctaves = [&](const ComputeProfile &entry) {
+      double busy =
+          entry.cores > 0
+              ? std::min<double>(ranks, double(entry.cores) / entry.threads)
+              : double(ranks);
+      return std::abs(std::log2(busy) - std::log2(double(entry.ranks)));
+    };
+    return getOctaves(a) < getOctaves(b);
   };
-  bool isFirst = true;
-  for (const ComputeProfile &entry : profile.computes) {
-    double now = getShare(compute), then = getShare(entry);
-    bool isBetter =
-        then <= 1 ? now > 1 || entry.threads > compute.threads : then < now;
-    if (isFirst || isBetter)
-      compute = entry;
-    isFirst = false;
-  }
-  slowdown = std::max(1.0, getShare(compute));
+  const ComputeProfile *best = &entries.front();
+  for (const ComputeProfile &entry : entries.drop_front())
+    if (isBetter(entry, *best))
+      best = &entry;
+  return *best;
+}
+
+/// Only ranks that are threads are known to share a machine.
+static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
+  return profile.backend == "local" ? numRanks : 1;
+}
+
+CostModel::CostModel(MachineProfile machine, int64_t numRanks)
+    : profile(std::move(machine)),
+      compute(
+          chooseProfile(profile.computes, getNeighbours(profile, numRanks))) {
+  const ComputeProfile &chosen = compute.getProfile();
+  int64_t ranks = getNeighbours(profile, numRanks);
+  // If more were measured than there are cores for, they shared them then.
+  slowdown = std::max(1.0, getShare(chosen, ranks)) /
+             std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
 }
 
 //===----------------------------------------------------------------------===//
 // Computation
 //===----------------------------------------------------------------------===//
 
-/// How unlike two products are: the squared distance of their extents in
-/// octaves. Transposition counts for little, since libraries pack.
-static double getDistance(const GemmPoint &point, int64_t m, int64_t n,
-                          int64_t k, bool transA, bool transB) {
-  auto square = [](double x) { return x * x; };
-  auto octaves = [&](int64_t a, int64_t b) {
-    return square(std::log2(double(a)) - std::log2(double(b)));
-  };
-  return octaves(point.m, m) + octaves(point.n, n) + octaves(point.k, k) +
-         0.25 * ((point.transA != transA) + (point.transB != transB));
-}
-
 double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
                                  bool transB) const {
-  double flops = 2.0 * m * n * k;
-  auto getRate = [&](int64_t m, int64_t n, int64_t k) {
-    return compute.flopsPerSecond * (m / (m + compute.halfM)) *
-           (n / (n + compute.halfN)) * (k / (k + compute.halfK));
-  };
-  // How the nearest measured products compare to the formula, weighted by
-  // their inverse distance, corrects the formula.
-  constexpr size_t kNeighbours = 4;
-  SmallVector<std::pair<double, double>> neighbours;
-  for (const GemmPoint &point : compute.points) {
-    double busy =
-        std::max(point.seconds - compute.gemmAlpha, 0.05 * point.seconds);
-    double rate = 2.0 * point.m * point.n * point.k / busy;
-    neighbours.push_back({getDistance(point, m, n, k, transA, transB),
-                          std::log(rate / getRate(point.m, point.n, point.k))});
-  }
-  size_t count = std::min(kNeighbours, neighbours.size());
-  std::partial_sort(neighbours.begin(), neighbours.begin() + count,
-                    neighbours.end());
-  double weights = 0, correction = 0;
-  for (auto [distance, logarithm] : ArrayRef(neighbours).take_front(count)) {
-    double weight = 1 / (distance + 1e-3);
-    weights += weight;
-    correction += weight * logarithm;
-  }
-  double rate = getRate(m, n, k);
-  if (weights > 0)
-    rate *= std::exp(correction / weights);
-  return slowdown * (compute.gemmAlpha + flops / rate);
+  return slowdown * compute.getGemmSeconds({.kind = Work::Product,
+                                            .m = m,
+                                            .n = n,
+                                            .k = k,
+                                            .transA = transA,
+                                            .transB = transB});
 }
 
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
-  Work work;
-  if (auto working = dyn_cast<WorkOpInterface>(*command))
-    work = working.getWork();
-  switch (work.kind) {
-  case Work::Product:
-    return getGemmSeconds(work.m, work.n, work.k, work.transA, work.transB);
-  case Work::Attention:
-    return slowdown *
-           (compute.kernelAlpha + work.flops / compute.attentionFlopsPerSecond);
-  case Work::Traffic: {
-    double bytes = 0;
-    for (const exec::Access &access : command.getAccesses()) {
-      auto type = cast<MemRefType>(access.operand->get().getType());
-      int64_t elements =
-          access.cols ? access.rows * access.cols : type.getNumElements();
-      bytes += double(elements) * getElementBytes(type) *
-               (access.reads + access.writes);
-    }
-    return slowdown * (compute.kernelAlpha + bytes / compute.bytesPerSecond);
-  }
-  }
-  llvm_unreachable("unknown kind of work");
+  return slowdown * compute.getSeconds(command, getTraffic(command));
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,7 +188,10 @@ StepPrediction CostModel::predictStep(func::FuncOp function) const {
   double now = 0;
   llvm::StringMap<double> linkFree;
   llvm::DenseMap<Operation *, Transfer> transfers;
+  llvm::MapVector<StringRef, double> parts;
+  OperandReuse reuse;
   function.walk([&](exec::CommandOpInterface command) {
+    SmallVector<OperandTraffic> traffic = reuse.advance(command);
     if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
       double seconds = getSeconds(start);
       double &free = linkFree[getLink(start.getAxis())];
@@ -237,13 +214,18 @@ StepPrediction CostModel::predictStep(func::FuncOp function) const {
       if (transfer.computed == result.computeSeconds)
         entry.idleSeconds += exposed - queued;
     } else {
-      double seconds = getComputeSeconds(command);
+      double seconds = slowdown * compute.getSeconds(command, traffic);
+      parts[command->getName().stripDialect()] += seconds;
       result.computeSeconds += seconds;
       now += seconds;
     }
   });
   llvm::stable_sort(result.exposed, [](const auto &a, const auto &b) {
     return a.seconds > b.seconds;
+  });
+  result.parts = parts.takeVector();
+  llvm::stable_sort(result.parts, [](const auto &a, const auto &b) {
+    return a.second > b.second;
   });
   return result;
 }

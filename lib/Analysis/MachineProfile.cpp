@@ -22,6 +22,7 @@ using namespace mlir::optimus;
 namespace json = llvm::json;
 
 static constexpr StringLiteral kObjectExpected = "expected an object";
+static constexpr StringLiteral kMoreExpected = "expected more than 0";
 
 /// Calls `readEntry` with each member of an array and its path. A json::Path
 /// refers to the one that it goes on from, so none may outlive that one: this
@@ -107,17 +108,46 @@ static bool readGemmPoint(const json::Object &object, GemmPoint &point,
       !readPositive(object, "seconds", point.seconds, path, true))
     return false;
   if (point.seconds == 0) {
-    path.field("seconds").report("expected more than 0");
+    path.field("seconds").report(kMoreExpected);
     return false;
   }
   point.transA = object.getBoolean("trans_a").value_or(false);
   point.transB = object.getBoolean("trans_b").value_or(false);
+  point.bias = object.getBoolean("bias").value_or(false);
+  return true;
+}
+
+static bool readAttentionPoint(const json::Object &object,
+                               AttentionPoint &point, json::Path path) {
+  if (!readCount(object, "seq", point.seq, path, true) ||
+      !readCount(object, "head_dim", point.headDim, path, true) ||
+      !readPositive(object, "seconds", point.seconds, path, true))
+    return false;
+  if (point.seconds == 0) {
+    path.field("seconds").report(kMoreExpected);
+    return false;
+  }
+  point.causal = object.getBoolean("causal").value_or(false);
+  point.gradient = object.getBoolean("gradient").value_or(false);
+  return true;
+}
+
+static bool readStreamPoint(const json::Object &object,
+                            std::pair<double, double> &point, json::Path path) {
+  if (!readPositive(object, "bytes", point.first, path, true) ||
+      !readPositive(object, "bytes_per_s", point.second, path, true))
+    return false;
+  if (point.second == 0) {
+    path.field("bytes_per_s").report(kMoreExpected);
+    return false;
+  }
   return true;
 }
 
 static bool readCompute(const json::Object &object, ComputeProfile &compute,
                         json::Path path) {
   if (!readCount(object, "threads", compute.threads, path, false) ||
+      !readCount(object, "ranks", compute.ranks, path, false) ||
       !readCount(object, "cores", compute.cores, path, false, 0) ||
       !readPositive(object, "alpha_s", compute.gemmAlpha, path, false) ||
       !readPositive(object, "flops_per_s", compute.flopsPerSecond, path,
@@ -127,21 +157,36 @@ static bool readCompute(const json::Object &object, ComputeProfile &compute,
       !readPositive(object, "bytes_per_s", compute.bytesPerSecond, path,
                     false) ||
       !readPositive(object, "attention_flops_per_s",
-                    compute.attentionFlopsPerSecond, path, false))
+                    compute.attentionFlopsPerSecond, path, false) ||
+      !readPositive(object, "cold_s_per_byte", compute.coldSecondsPerByte, path,
+                    false) ||
+      !readPositive(object, "vector_ops_per_s", compute.vectorOpsPerSecond,
+                    path, false) ||
+      !readPositive(object, "divisions_per_s", compute.divisionsPerSecond, path,
+                    false) ||
+      !readPositive(object, "scalar_ops_per_s", compute.scalarOpsPerSecond,
+                    path, false))
     return false;
   for (auto [key, rate] :
        {std::pair("flops_per_s", compute.flopsPerSecond),
         std::pair("bytes_per_s", compute.bytesPerSecond),
         std::pair("attention_flops_per_s", compute.attentionFlopsPerSecond)})
     if (rate == 0) {
-      path.field(key).report("expected more than 0");
+      path.field(key).report(kMoreExpected);
       return false;
     }
-  return readArray(object, "points", path, kObjectExpected,
-                   [&](const json::Object &entry, json::Path at) {
-                     GemmPoint &point = compute.points.emplace_back();
-                     return readGemmPoint(entry, point, at);
-                   });
+  auto readList = [&](StringRef key, auto &list, auto read) {
+    return readArray(object, key, path, kObjectExpected,
+                     [&](const json::Object &entry, json::Path at) {
+                       return read(entry, list.emplace_back(), at);
+                     });
+  };
+  if (!readList("points", compute.points, readGemmPoint) ||
+      !readList("attention", compute.attentions, readAttentionPoint) ||
+      !readList("streams", compute.streams, readStreamPoint))
+    return false;
+  llvm::sort(compute.streams);
+  return true;
 }
 
 static bool readCollective(const json::Object &object, CollectiveProfile &entry,

@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 
 #include "optimus-support/ElementType.h"
+#include "optimus-support/CollectiveRoom.h"
 #include "optimus-support/model_abi.h"
 
 #include <algorithm>
@@ -19,10 +20,7 @@
 
 namespace optrt {
 
-/// Whether a matrix has no gaps between rows.
-inline bool isDenseMatrix(const optrt_collective_desc &desc, int64_t ld) {
-  return desc.outer == 1 || ld == desc.inner;
-}
+using optimus_support::isDenseMatrix;
 
 /// Calls body(row, column, offset, length) for the rows of the elements
 /// [begin, begin + length) of a matrix with `inner` columns.

@@ -16,14 +16,18 @@ namespace optrt {
 
 StatusOr<Database> Database::open(const std::string &path) {
   Database database;
-  // Without locks: the file is ours, and some file systems have none.
-  if (sqlite3_open_v2(path.c_str(), &database.handle, SQLITE_OPEN_READWRITE,
+  // Without locks: the file is ours, and some file systems have none. One
+  // thread at a time writes, which need not lock the library for each value
+  // either.
+  if (sqlite3_open_v2(path.c_str(), &database.handle,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                       "unix-none") != SQLITE_OK)
     return database.handle ? database.failure()
                            : unavailable("no memory for a database");
   // What is rolled back is few pages, since rows are added at the end. Of a
   // file that is still a temporary one nothing is lost by a crash.
-  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = MEMORY;"
+  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA page_size = 32768;"
+                                         "PRAGMA journal_mode = MEMORY;"
                                          "PRAGMA synchronous = OFF;"
                                          "PRAGMA temp_store = MEMORY"));
   return database;
@@ -58,6 +62,13 @@ Status Database::execute(const char *sql) {
              : failure();
 }
 
+Status Database::addModule(const char *name, const sqlite3_module &module,
+                           void *argument) {
+  return sqlite3_create_module(handle, name, &module, argument) == SQLITE_OK
+             ? okStatus()
+             : failure();
+}
+
 bool Database::isInTransaction() const {
   return handle && sqlite3_get_autocommit(handle) == 0;
 }
@@ -73,6 +84,11 @@ StatusOr<Insertion> Insertion::prepare(Database &database,
                            table, " VALUES ", row);
   for (int i = 1; i < rows; ++i)
     sql += "," + row;
+  return prepare(database, sql);
+}
+
+StatusOr<Insertion> Insertion::prepare(Database &database,
+                                       const std::string &sql) {
   Insertion insertion;
   insertion.database = &database;
   if (sqlite3_prepare_v3(database.handle, sql.c_str(), -1,
@@ -88,6 +104,8 @@ void Insertion::add(int64_t value) {
   sqlite3_bind_int64(statement, ++column, value);
 }
 
+void Insertion::addNull() { sqlite3_bind_null(statement, ++column); }
+
 void Insertion::add(std::string_view text) {
   if (text.empty())
     return addNull();
@@ -99,7 +117,6 @@ Status Insertion::insert() {
   const bool done = sqlite3_step(statement) == SQLITE_DONE;
   Status status = done ? okStatus() : database->failure();
   sqlite3_reset(statement);
-  sqlite3_clear_bindings(statement);
   column = 0;
   return status;
 }

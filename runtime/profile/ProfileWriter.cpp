@@ -49,15 +49,17 @@ Status ProfileWriter::open(const std::string &path) {
 }
 
 Status ProfileWriter::prepare() {
-  for (auto [insertion, table, columns, rows] :
-       {std::tuple(&calls, "calls", 6, 1),
-        {&times, "times", 4, 1},
-        {&manyTimes, "times", 4, kTimesAtOnce},
-        {&transfers, "transfers", 4, 1},
-        {&allocations, "allocations", 7, 1}}) {
+  for (auto [insertion, table, columns] : {std::tuple(&calls, "calls", 6),
+                                           {&transfers, "transfers", 4},
+                                           {&allocations, "allocations", 7}}) {
     OPTRT_ASSIGN_OR_RETURN(*insertion,
-                           Insertion::prepare(database, table, columns, rows));
+                           Insertion::prepare(database, table, columns));
   }
+  OPTRT_RETURN_IF_ERROR(recorded.attach(database));
+  OPTRT_ASSIGN_OR_RETURN(
+      times, Insertion::prepare(database,
+                                "INSERT INTO times SELECT ?, command, begin, "
+                                "end FROM recorded"));
   return okStatus();
 }
 
@@ -114,18 +116,9 @@ Status ProfileWriter::describe(const Session &session,
 }
 
 Status ProfileWriter::writeTimes(int64_t call, const CallRecord &record) {
-  const std::size_t count = record.commands.size();
-  const std::size_t together = count / kTimesAtOnce * kTimesAtOnce;
-  for (std::size_t number = 0; number != count; ++number) {
-    Insertion &rows = number < together ? manyTimes : times;
-    rows.add(call);
-    rows.add(static_cast<int64_t>(number));
-    rows.add(record.commands[number].begin - origin);
-    rows.add(record.commands[number].end - origin);
-    if (number >= together || (number + 1) % kTimesAtOnce == 0)
-      OPTRT_RETURN_IF_ERROR(rows.insert());
-  }
-  return okStatus();
+  recorded.show(record.commands);
+  times.add(call);
+  return times.insert();
 }
 
 Status ProfileWriter::write(const CallRecord &record) {
@@ -170,8 +163,7 @@ Status ProfileWriter::dropStep() {
 }
 
 Status ProfileWriter::finish(const std::string &ending) {
-  for (Insertion *insertion :
-       {&calls, &times, &manyTimes, &transfers, &allocations})
+  for (Insertion *insertion : {&calls, &times, &transfers, &allocations})
     *insertion = Insertion();
   {
     // In the place of what was there, so that the file need not grow.

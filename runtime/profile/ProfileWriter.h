@@ -12,6 +12,7 @@
 #include "CallRecord.h"
 #include "Database.h"
 #include "ProgramRows.h"
+#include "RecordedTimes.h"
 #include "optimus-runtime/Profile.h"
 
 namespace optrt {
@@ -20,7 +21,7 @@ namespace optrt {
 class ProfileWriter {
 public:
   /// `origin` is when time begins, in steadyNanoseconds().
-  explicit ProfileWriter(int64_t origin) : origin(origin) {}
+  explicit ProfileWriter(int64_t origin) : origin(origin), recorded(origin) {}
 
   /// Makes the tables in an empty file.
   Status open(const std::string &path);
@@ -38,15 +39,14 @@ public:
   Status finish(const std::string &ending);
 
 private:
-  static constexpr int kTimesAtOnce = 64;
-
   Status prepare();
   Status writeTimes(int64_t call, const CallRecord &record);
 
   const int64_t origin;
+  RecordedTimes recorded;
   Database database;
   ProgramRows programs;
-  Insertion calls, times, manyTimes, transfers, allocations;
+  Insertion calls, times, transfers, allocations;
   int64_t nextCall = 0;
 };
 

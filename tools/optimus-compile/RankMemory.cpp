@@ -11,8 +11,12 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "optimus-support/CollectiveRoom.h"
 #include "optimus-support/DeviceScratch.h"
+
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -41,7 +45,8 @@ static int64_t getScratch(func::FuncOp function) {
   using namespace optimus_support;
   DeviceScratch products, attention;
   auto include = [&](auto op, bool isGradient) {
-    auto bytes = attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
+    auto bytes =
+        attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
     // Operands are as large, and were verified.
     attention.include({bytes.get().value_or(0), 0});
   };
@@ -58,6 +63,70 @@ static int64_t getScratch(func::FuncOp function) {
   return products.bytes(1) + attention.bytes(1);
 }
 
+/// A descriptor as far as the room for a collective depends on it.
+static optrt_collective_desc describe(exec::CollectiveStartOp start) {
+  optrt_collective_desc desc{};
+  switch (start.getKind()) {
+  case exec::CollectiveKind::Broadcast:
+    desc.kind = OPTRT_BROADCAST;
+    break;
+  case exec::CollectiveKind::Reduce:
+    desc.kind = OPTRT_REDUCE;
+    break;
+  case exec::CollectiveKind::AllReduce:
+    desc.kind = OPTRT_ALL_REDUCE;
+    break;
+  case exec::CollectiveKind::AllGather:
+    desc.kind = OPTRT_ALL_GATHER;
+    break;
+  case exec::CollectiveKind::ReduceScatter:
+    desc.kind = OPTRT_REDUCE_SCATTER;
+    break;
+  }
+  desc.outer = start.getOuter();
+  desc.inner = start.getInner();
+  desc.src_ld = start.getSrcLd();
+  desc.dst_ld = start.getDstLd();
+  return desc;
+}
+
+/// The buffers that communicators keep: those of an axis have as many places as
+/// there are collectives under way at a time, the first free one is taken, and
+/// each is as large as the largest that was in it.
+static int64_t getCommunicationBytes(func::FuncOp function) {
+  struct Place {
+    Operation *start = nullptr;
+    std::array<int64_t, 3> bytes{};
+  };
+  llvm::StringMap<std::vector<Place>> axes;
+  MeshOp mesh = getMesh(function);
+  function.walk([&](Operation *op) {
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+      std::vector<Place> &places = axes[start.getAxis()];
+      auto free = llvm::find_if(
+          places, [](const Place &place) { return !place.start; });
+      if (free == places.end())
+        free = places.insert(free, Place());
+      free->start = op;
+      int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+      int64_t size = getElementBytes(start.getSrc().getType());
+      auto needed = optimus_support::tcpRoomFor(describe(start), ranks).all();
+      for (auto [held, elements] : llvm::zip_equal(free->bytes, needed))
+        held = std::max(held, elements * size);
+    } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      for (Place &place : axes[wait.getStart().getAxis()])
+        if (place.start == wait.getStart())
+          place.start = nullptr;
+    }
+  });
+  int64_t sum = 0;
+  for (const auto &axis : axes)
+    for (const Place &place : axis.getValue())
+      for (int64_t bytes : place.bytes)
+        sum += bytes;
+  return sum;
+}
+
 RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
   RankMemory memory;
   // The first argument is the arena.
@@ -68,5 +137,6 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
           function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
     memory.arena = arena.getInt();
   memory.scratch = getScratch(function);
+  memory.communication = getCommunicationBytes(function);
   return memory;
 }

@@ -16,7 +16,7 @@
 namespace mlir::optimus {
 
 /// What the largest rank holds to call a function, in bytes, as the runtime
-/// allocates it; of what communication back-ends keep only the runtime knows.
+/// allocates it.
 struct RankMemory {
   int64_t parameters = 0;
   int64_t state = 0; ///< the optimizer's
@@ -24,6 +24,9 @@ struct RankMemory {
   int64_t inputs = 0; ///< and outputs
   int64_t arena = 0;
   int64_t scratch = 0; ///< of a device with one thread, at most
+  /// Buffers of collectives among processes, over TCP; threads have none, and
+  /// it is not in the total. Over MPI only the runtime knows.
+  int64_t communication = 0;
 
   int64_t getTotal() const {
     return parameters + state + gradients + inputs + arena + scratch;
@@ -32,7 +35,8 @@ struct RankMemory {
   void include(const RankMemory &other) {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
-          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch})
+          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
+          &RankMemory::communication})
       this->*part = std::max(this->*part, other.*part);
   }
 };

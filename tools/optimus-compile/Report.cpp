@@ -99,6 +99,23 @@ static void printWaits(DictionaryAttr schedule, llvm::raw_ostream &out) {
   out << "  because      " << llvm::join(reasons, ", ") << "\n";
 }
 
+/// What computing consists of, the longest first.
+static void printParts(DictionaryAttr schedule, llvm::raw_ostream &out) {
+  auto parts = schedule.getAs<DictionaryAttr>("predicted_parts_ms");
+  if (!parts || parts.empty())
+    return;
+  SmallVector<NamedAttribute> sorted(parts.begin(), parts.end());
+  llvm::stable_sort(sorted, [&](NamedAttribute a, NamedAttribute b) {
+    return getMs(parts, a.getName()) > getMs(parts, b.getName());
+  });
+  out << "  computing    ";
+  llvm::interleaveComma(sorted, out, [&](NamedAttribute part) {
+    out << formatMs(getMs(parts, part.getName())) << " of "
+        << part.getName().getValue();
+  });
+  out << "\n";
+}
+
 static void printSchedule(DictionaryAttr schedule,
                           const CompileOptions &options,
                           llvm::raw_ostream &out) {
@@ -108,6 +125,7 @@ static void printSchedule(DictionaryAttr schedule,
                  "communication\n",
                  formatMs(step), formatMs(step - exposed), formatMs(exposed),
                  formatMs(getMs(schedule, "predicted_comm_ms")));
+  printParts(schedule, out);
   printWaits(schedule, out);
   int64_t extra = getCount(schedule, "extra_workspace_bytes");
   int64_t bounded = getCount(schedule, "out_of_workspace");
@@ -125,7 +143,8 @@ static void printSchedule(DictionaryAttr schedule,
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// What runs again in a function, what that saves at the peak and what it costs.
+/// What runs again in a function, what that saves at the peak and what it
+/// costs.
 static void printRecomputed(func::FuncOp function,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
@@ -219,14 +238,14 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
       "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12} {7,12}\n";
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
                  "inputs", "arena", "scratch", "in all");
-  int64_t most = 0;
+  int64_t most = 0, communication = 0;
   auto print = [&](StringRef name, const RankMemory &memory) {
     most = std::max(most, memory.getTotal());
+    communication = std::max(communication, memory.communication);
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
-                   formatBytes(memory.scratch),
-                   formatBytes(memory.getTotal()));
+                   formatBytes(memory.scratch), formatBytes(memory.getTotal()));
   };
   RankMemory both;
   for (func::FuncOp function : functions) {
@@ -238,6 +257,9 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
   }
   if (both.getTotal() > 0)
     print("microbatches", both);
+  if (options.phases.mesh.getNumRanks() > 1)
+    out << "communication buffers: none where ranks are threads, "
+        << formatBytes(communication) << " more of a rank over TCP\n";
   printFit(most, options, out);
 }
 

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <tuple>
 
 using namespace optrt;
 
@@ -303,37 +304,43 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
       bench->add_flag("--comm", options.comm,
                       "Time and check collectives instead, with no library");
   bench
-      ->add_option("--ranks", options.numRanks,
-                   "With --comm: how many ranks communicate as threads; with "
-                   "--rank: how many processes there are (OPTIMUS_RANKS)")
+      ->add_option(
+          "--ranks", options.numRanks,
+          "With --comm: how many ranks communicate as threads; with "
+          "--gemm: how many compute at the same time; with --rank: how "
+          "many processes there are (OPTIMUS_RANKS)")
       ->check(count(1, 4096));
-  bench
-      ->add_option("--min-bytes", options.minBytes,
+  for (auto [name, bytes, help] :
+       {std::tuple("--min-bytes", &options.minBytes,
                    "With --comm: the smallest tensor; each next is four times "
-                   "as large")
-      ->capture_default_str()
-      ->needs(comm)
-      ->check(kCommBytes);
-  bench
-      ->add_option("--max-bytes", options.maxBytes,
-                   "With --comm: the largest tensor")
-      ->capture_default_str()
-      ->needs(comm)
-      ->check(kCommBytes);
-  bench
-      ->add_flag("--gemm", options.gemm,
-                 "Time products, kernels and attention of one rank instead, "
-                 "with no library; --threads-per-rank are its threads "
-                 "(default: 1)")
-      ->excludes(comm);
+                   "as large"),
+        {"--max-bytes", &options.maxBytes, "With --comm: the largest tensor"}})
+    bench->add_option(name, *bytes, help)
+        ->capture_default_str()
+        ->needs(comm)
+        ->check(kCommBytes);
+  CLI::Option *gemm = bench->add_flag(
+      "--gemm", options.gemm,
+      "Time what --ranks (default: 1) compute at the same time instead, with "
+      "--threads-per-rank (default: 1) and no library");
+  gemm->excludes(comm);
+  for (auto [name, number, least, help] :
+       {std::tuple("--largest", &options.largest, 32,
+                   "With --gemm: the largest extent of a product"),
+        {"--rounds", &options.rounds, 1,
+         "With --gemm: rounds in which all is timed; the median counts"}})
+    bench->add_option(name, *number, help)
+        ->capture_default_str()
+        ->needs(gemm)
+        ->check(count(least, 1 << 20));
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
   bench->parse_complete_callback([&options, &job] {
     if (job.rank && options.numRanks == 0)
       throw CLI::RequiresError("--rank", "--ranks");
-    if (options.numRanks != 0 && !options.comm && !job.rank)
-      throw CLI::RequiresError("--ranks", "--comm or --rank");
+    if (options.numRanks != 0 && !options.comm && !options.gemm && !job.rank)
+      throw CLI::RequiresError("--ranks", "--comm, --gemm or --rank");
     if (job.rank)
       job.ranks = static_cast<int>(std::exchange(options.numRanks, 0));
     bool timesMachine = options.comm || options.gemm;

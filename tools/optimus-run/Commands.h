@@ -88,8 +88,10 @@ struct BenchOptions {
   bool comm = false;
   int64_t numRanks = 0; ///< 0: those that mpirun started
   int64_t minBytes = 64, maxBytes = int64_t(1) << 24;
-  /// Times what one rank computes instead, with no model.
+  /// Times what ranks compute instead, with no model.
   bool gemm = false;
+  int64_t largest = 3072; ///< extent of a product
+  int64_t rounds = 3;
   std::string profile; ///< machine profile to write into, or empty
   bool json = false;
 };
@@ -105,7 +107,7 @@ optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.
 optrt::Status benchCollectives(const BenchOptions &options,
                                optrt::World &world);
-/// Times what one rank computes: bench --gemm.
+/// Times what ranks compute: bench --gemm.
 optrt::Status benchProducts(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.

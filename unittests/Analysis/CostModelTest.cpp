@@ -74,6 +74,24 @@ TEST(CostModel, ChoosesThreadsThatFit) {
   EXPECT_EQ(alpha(8), 2); // one thread, at half the speed
 }
 
+TEST(CostModel, TakesWhatAsManyRanksMeasuredTogether) {
+  MachineProfile profile = parse(R"({"version": 1, "gemm": [
+      {"threads": 1, "ranks": 1, "cores": 4, "alpha_s": 1},
+      {"threads": 1, "ranks": 4, "cores": 4, "alpha_s": 3}]})");
+  auto alpha = [&](int64_t ranks) {
+    return std::round(
+        CostModel(profile, ranks).getGemmSeconds(1, 1, 1, false, false));
+  };
+  EXPECT_EQ(alpha(1), 1);
+  EXPECT_EQ(alpha(4), 3);
+  EXPECT_EQ(alpha(8), 6); // four at a time
+  // Where eight were measured together, they shared the cores then.
+  profile.computes = {profile.computes.back()};
+  profile.computes.front().ranks = 8;
+  EXPECT_EQ(alpha(8), 3);
+  EXPECT_EQ(alpha(16), 6);
+}
+
 constexpr const char *kComm = R"({"version": 1, "comm": [
     {"backend": "mpi", "ranks": 4, "collective": "broadcast",
      "alpha_s": 1e-5, "beta_s_per_byte": 1e-9, "points": [
@@ -159,6 +177,27 @@ TEST(MachineProfile, NamesWhichPointIsWrong) {
                       "profile.comm[0].points[0]"),
             std::string::npos)
       << list;
+}
+
+TEST(MachineProfile, NamesWhichFigureIsWrong) {
+  auto errorIn = [](const std::string &entry) {
+    return errorOf(R"({"version": 1, "gemm": [{)" + entry + "}]}");
+  };
+  auto expect = [&](const char *entry, const char *message) {
+    EXPECT_NE(errorIn(entry).find(message), std::string::npos)
+        << errorIn(entry);
+  };
+  expect(R"("ranks": 0)", "expected an integer from 1 at profile.gemm[0].ranks");
+  expect(R"("cold_s_per_byte": -1)", "profile.gemm[0].cold_s_per_byte");
+  expect(R"("vector_ops_per_s": "many")", "profile.gemm[0].vector_ops_per_s");
+  expect(R"("streams": [{"bytes": 4}])",
+         "missing at profile.gemm[0].streams[0].bytes_per_s");
+  expect(R"("streams": [{"bytes": 4, "bytes_per_s": 0}])",
+         "expected more than 0 at profile.gemm[0].streams[0].bytes_per_s");
+  expect(R"("attention": [{"seq": 8, "seconds": 1}])",
+         "missing at profile.gemm[0].attention[0].head_dim");
+  expect(R"("attention": [{"seq": 8, "head_dim": 8, "seconds": 0}])",
+         "expected more than 0 at profile.gemm[0].attention[0].seconds");
 }
 
 TEST(MachineProfile, RefusesWhatNoPredictionIsMadeFrom) {

@@ -15,6 +15,7 @@
 #ifndef OPTIMUS_ANALYSIS_COSTMODEL_H
 #define OPTIMUS_ANALYSIS_COSTMODEL_H
 
+#include "optimus/Analysis/ComputeCosts.h"
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
@@ -45,6 +46,8 @@ struct StepPrediction {
   double exposedSeconds = 0;
   /// The same by axis and kind, what takes longest first.
   SmallVector<ExposedCollectives> exposed;
+  /// What is computed by kind of command ("gemm"), what takes longest first.
+  SmallVector<std::pair<StringRef, double>> parts;
 
   double getSeconds() const { return computeSeconds + exposedSeconds; }
 };
@@ -62,7 +65,7 @@ public:
   double getCollectiveSeconds(exec::CollectiveKind kind, int64_t ranks,
                               double bytes) const;
 
-  /// A command other than a collective or a wait.
+  /// A command other than a collective or a wait, whose operands no cache has.
   double getComputeSeconds(exec::CommandOpInterface command) const;
 
   /// A collective of a program, from its start to its end.
@@ -80,7 +83,7 @@ public:
 private:
   MachineProfile profile;
   /// Of the profile's, the one for the threads that a rank has.
-  ComputeProfile compute;
+  ComputeCosts compute;
   /// How much slower a rank computes because ranks share cores.
   double slowdown = 1;
 };

@@ -25,15 +25,24 @@ namespace mlir::optimus {
 /// A product that was timed: C[m,n] = op(A)[m,k]·op(B)[k,n] in f32.
 struct GemmPoint {
   int64_t m, n, k;
-  bool transA = false, transB = false;
+  bool transA = false, transB = false, bias = false;
+  double seconds;
+};
+
+/// Attention of one head of a sequence, in f32.
+struct AttentionPoint {
+  int64_t seq, headDim;
+  bool causal = false, gradient = false;
   double seconds;
 };
 
 /// What one rank computes with its threads.
 struct ComputeProfile {
-  /// Threads of a rank when this was measured, and the machine's cores; 0 where
-  /// each rank is taken to have cores of its own.
+  /// Threads of a rank when this was measured, ranks that computed at the same
+  /// time, and the machine's cores; 0 where each rank is taken to have cores of
+  /// its own.
   int64_t threads = 1;
+  int64_t ranks = 1;
   int64_t cores = 0;
   /// What a product costs however small it is.
   double gemmAlpha = 4e-6;
@@ -42,10 +51,19 @@ struct ComputeProfile {
   double flopsPerSecond = 90e9;
   double halfM = 8, halfN = 16, halfK = 16;
   std::vector<GemmPoint> points;
+  /// What a byte of a product's operands costs that no cache has.
+  double coldSecondsPerByte = 0;
   /// Kernels and copies: the cost of a call, and bytes read and written.
   double kernelAlpha = 3e-6;
   double bytesPerSecond = 8e9;
+  /// The same by how many bytes a kernel goes through over and over, where that
+  /// was measured.
+  std::vector<std::pair<double, double>> streams;
+  /// Elements that a kernel computes in a second: of vectors, of vectors that
+  /// are divided, and one after the other. 0 where it is not known.
+  double vectorOpsPerSecond = 0, divisionsPerSecond = 0, scalarOpsPerSecond = 0;
   double attentionFlopsPerSecond = 40e9;
+  std::vector<AttentionPoint> attentions;
 };
 
 /// What a collective of S bytes costs among `ranks` ranks, alpha + beta·S, with

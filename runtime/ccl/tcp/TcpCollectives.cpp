@@ -54,9 +54,8 @@ public:
 
   std::vector<int64_t>
   bufferBytes(const optrt_collective_desc &desc) const override {
-    const TcpRoom room = tcpRoomFor(desc, size());
     std::vector<int64_t> bytes;
-    for (int64_t elements : {room.packed, room.slots, room.reduced})
+    for (int64_t elements : optimus_support::tcpRoomFor(desc, size()).all())
       bytes.push_back(elements *
                       elementBytes(optimus_support::ElementType(desc.type)));
     return bytes;

@@ -17,35 +17,9 @@
 
 using namespace optrt;
 
-/// Elements up to which everything goes to everybody in one exchange: two would
-/// take longer.
-static constexpr int64_t kSmallElements = 1024;
-
-static bool isSmallCollective(const optrt_collective_desc &desc) {
-  return desc.outer * desc.inner <= kSmallElements;
+bool TcpOperation::isSmall() const {
+  return optimus_support::isSmallCollective(desc);
 }
-
-TcpRoom optrt::tcpRoomFor(const optrt_collective_desc &desc, int size) {
-  const int64_t count = desc.outer * desc.inner;
-  if (count == 0 || size == 1)
-    return {};
-  const bool isSrcDense = isDenseMatrix(desc, desc.src_ld);
-  const bool areBothDense = isSrcDense && isDenseMatrix(desc, desc.dst_ld);
-  const int64_t part =
-      isSmallCollective(desc) ? count : (count + size - 1) / size;
-  switch (desc.kind) {
-  case OPTRT_BROADCAST:
-    return {areBothDense ? 0 : count, 0, 0};
-  case OPTRT_ALL_GATHER:
-    return {isSrcDense ? 0 : count, desc.outer == 1 ? 0 : size * count, 0};
-  case OPTRT_REDUCE_SCATTER:
-    return {desc.outer == 1 ? 0 : size * count, size * count, count};
-  default:
-    return {areBothDense ? 0 : count, size * part, part};
-  }
-}
-
-bool TcpOperation::isSmall() const { return isSmallCollective(desc); }
 
 /// What a member reduces, or hands on.
 TcpOperation::Part TcpOperation::partOf(int member) const {

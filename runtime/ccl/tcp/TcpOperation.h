@@ -45,14 +45,6 @@ struct TcpMembers {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// Elements of the buffers that an operation keeps.
-struct TcpRoom {
-  int64_t packed = 0;  ///< of what is sent and lies in rows apart
-  int64_t slots = 0;   ///< of what comes and is added up or lies in rows apart
-  int64_t reduced = 0; ///< of this member's part of the result
-};
-TcpRoom tcpRoomFor(const optrt_collective_desc &desc, int size);
-
 class TcpOperation : CollectiveOperands {
 public:
   using Clock = std::chrono::steady_clock;

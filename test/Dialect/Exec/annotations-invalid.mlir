@@ -45,7 +45,7 @@ func.func @schedule() attributes {exec.schedule = {predicted_step_ms = 0x7FF0000
 // expected-error @below {{expected "exec.schedule" to be what --optimus-schedule leaves}}
 func.func @schedule_waits() attributes {exec.schedule = {
     waits = [{axis = 0 : i64, collective = "reduce", count = 1 : i64, ms = 1.0, queued_ms = 0.0, idle_ms = 0.0}],
-    predicted_step_ms = 1.0, predicted_comm_ms = 1.0, predicted_exposed_ms = 1.0,
+    predicted_step_ms = 1.0, predicted_comm_ms = 1.0, predicted_exposed_ms = 1.0, predicted_parts_ms = {},
     extra_workspace_bytes = 0 : i64, not_overlapped = 1 : i64, out_of_workspace = 0 : i64}} {
   return
 }

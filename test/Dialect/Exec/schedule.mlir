@@ -145,7 +145,7 @@ func.func @columns(%a: memref<64xf32>, %w: memref<64xf32>, %c: memref<128xf32>, 
 
 // Without communication there are times to predict.
 // CHECK-LABEL: func.func @alone(
-// CHECK-SAME: predicted_comm_ms = 0.000000e+00 : f64, predicted_exposed_ms = 0.000000e+00 : f64, predicted_step_ms = {{[0-9]}}
+// CHECK-SAME: predicted_comm_ms = 0.000000e+00 : f64, predicted_exposed_ms = 0.000000e+00 : f64, predicted_parts_ms = {gemm = {{[0-9].*}}}, predicted_step_ms = {{[0-9]}}
 func.func @alone(%a: memref<64xf32>, %b: memref<64xf32>) {
   exec.gemm %a, %a, %b {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
   return

@@ -134,23 +134,38 @@ TEST_F(Bench, CommMergesIntoAMachineProfile) {
 
 TEST_F(Bench, GemmWritesAMachineProfile) {
   write("machine.json", R"({"version": 1, "comm": [{"ranks": 7}],
-      "gemm": [{"threads": 1, "alpha_s": 9}, {"threads": 8, "alpha_s": 8}]})");
+      "gemm": [{"threads": 1, "ranks": 2, "alpha_s": 9},
+               {"threads": 1, "ranks": 8, "alpha_s": 8}]})");
   Outcome outcome =
-      runProgram("bench --gemm --profile " + path("machine.json"));
+      runProgram("bench --gemm --largest 64 --rounds 1 --ranks 2 --profile " +
+                 path("machine.json"));
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("GFLOP/s"));
   auto profile = nlohmann::json::parse(read("machine.json"));
   EXPECT_EQ(profile["comm"][0]["ranks"], 7);
-  // The measured entry was exchanged, the one of other threads stayed.
+  // The measured entry was exchanged, the one of other ranks stayed.
   ASSERT_EQ(profile["gemm"].size(), 2u);
-  EXPECT_EQ(profile["gemm"][0]["threads"], 8);
+  EXPECT_EQ(profile["gemm"][0]["ranks"], 8);
   const auto &entry = profile["gemm"][1];
   EXPECT_EQ(entry["threads"], 1);
+  EXPECT_EQ(entry["ranks"], 2);
   EXPECT_GE(entry["cores"], 1);
   for (const char *key : {"alpha_s", "flops_per_s", "kernel_alpha_s",
-                          "bytes_per_s", "attention_flops_per_s"})
+                          "bytes_per_s", "attention_flops_per_s",
+                          "vector_ops_per_s", "divisions_per_s",
+                          "scalar_ops_per_s"})
     EXPECT_GT(entry[key], 0) << key;
-  ASSERT_EQ(entry["points"].size(), 108u);
+  EXPECT_GE(entry["cold_s_per_byte"], 0);
+  for (const auto &point : entry["streams"])
+    EXPECT_GT(point["bytes_per_s"], 0);
+  // Sequences of 32, four sizes of heads, with a mask and without, and the
+  // gradients.
+  ASSERT_EQ(entry["attention"].size(), 16u);
+  for (const auto &point : entry["attention"])
+    EXPECT_GT(point["seconds"], 0);
+  // 32 tokens and two pairs of features in three kinds of products; gradients of
+  // weights have more tokens.
+  ASSERT_EQ(entry["points"].size(), 6u);
   for (const auto &point : entry["points"]) {
     EXPECT_GT(point["seconds"], 0);
     double flops =

@@ -80,9 +80,17 @@ static bool areWaits(Attribute value) {
          });
 }
 
+static bool areParts(Attribute value) {
+  auto entries = dyn_cast_or_null<DictionaryAttr>(value);
+  return entries && llvm::all_of(entries, [](NamedAttribute entry) {
+           return isAmount(entry.getValue());
+         });
+}
+
 static bool isSchedule(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
-  return entries && entries.size() == 7 && areWaits(entries.get("waits")) &&
+  return entries && entries.size() == 8 && areWaits(entries.get("waits")) &&
+         areParts(entries.get("predicted_parts_ms")) &&
          isAmount(entries.get("predicted_step_ms")) &&
          isAmount(entries.get("predicted_comm_ms")) &&
          isAmount(entries.get("predicted_exposed_ms")) &&

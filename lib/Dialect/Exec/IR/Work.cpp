@@ -18,18 +18,26 @@ Work GemmOp::getWork() {
           .n = static_cast<int64_t>(getN()),
           .k = static_cast<int64_t>(getK()),
           .transA = getTransA(),
-          .transB = getTransB()};
+          .transB = getTransB(),
+          .bias = getBias() != nullptr};
 }
 
 /// Half of each product is left out with the causal mask.
 template <typename Op>
-static Work getAttentionWork(Op op, int products) {
+static Work getAttentionWork(Op op, int products, bool isGradient) {
   double all = 2.0 * products * op.getBatch() * op.getHeads() * op.getSeq() *
                op.getSeq() * op.getHeadDim();
-  return {.kind = Work::Attention, .flops = op.getCausal() ? all / 2 : all};
+  return {.kind = Work::Attention,
+          .flops = op.getCausal() ? all / 2 : all,
+          .seq = static_cast<int64_t>(op.getSeq()),
+          .headDim = static_cast<int64_t>(op.getHeadDim()),
+          .causal = op.getCausal(),
+          .gradient = isGradient};
 }
 
-Work AttentionOp::getWork() { return getAttentionWork(*this, /*products=*/2); }
+Work AttentionOp::getWork() {
+  return getAttentionWork(*this, /*products=*/2, /*isGradient=*/false);
+}
 Work AttentionGradOp::getWork() {
-  return getAttentionWork(*this, /*products=*/5);
+  return getAttentionWork(*this, /*products=*/5, /*isGradient=*/true);
 }

@@ -297,6 +297,9 @@ private:
            count("count", entry.count), number("ms", entry.seconds),
            number("queued_ms", entry.queuedSeconds),
            number("idle_ms", entry.idleSeconds)}));
+    SmallVector<NamedAttribute> parts;
+    for (auto [kind, seconds] : prediction.parts)
+      parts.push_back(number(kind, seconds));
     function->setAttr(
         ExecDialect::kSchedule,
         b.getDictionaryAttr(
@@ -304,6 +307,7 @@ private:
              number("predicted_step_ms", prediction.getSeconds()),
              number("predicted_comm_ms", prediction.commSeconds),
              number("predicted_exposed_ms", prediction.exposedSeconds),
+             b.getNamedAttr("predicted_parts_ms", b.getDictionaryAttr(parts)),
              count("extra_workspace_bytes", extra),
              count("not_overlapped", notOverlapped),
              count("out_of_workspace", bounded)}));

@@ -27,8 +27,12 @@ struct Work {
   /// The extents of a product, and which factors are stored transposed.
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
-  /// Floating-point operations of attention.
+  /// Whether a bias is added in it.
+  bool bias = false;
+  /// Floating-point operations of attention, and what a head of it looks like.
   double flops = 0;
+  int64_t seq = 0, headDim = 0;
+  bool causal = false, gradient = false;
 };
 
 } // namespace mlir::optimus

@@ -1,0 +1,47 @@
+//===- ComputeCosts.h - What computing takes --------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_COMPUTECOSTS_H
+#define OPTIMUS_ANALYSIS_COMPUTECOSTS_H
+
+#include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Analysis/OperandReuse.h"
+#include "optimus/Dialect/Optimus/IR/Work.h"
+
+namespace mlir::optimus {
+
+/// Prices what a rank computes with threads that have a core each, from what
+/// was measured of that.
+class ComputeCosts {
+public:
+  explicit ComputeCosts(ComputeProfile profile) : profile(std::move(profile)) {}
+
+  const ComputeProfile &getProfile() const { return profile; }
+
+  /// A product whose operands are in a cache.
+  double getGemmSeconds(const Work &product) const;
+
+  /// A command that touches `traffic`.
+  double getSeconds(exec::CommandOpInterface command,
+                    ArrayRef<OperandTraffic> traffic) const;
+
+private:
+  double getAttentionSeconds(const Work &work) const;
+  double getLaunchSeconds(exec::LaunchOp launch,
+                          ArrayRef<OperandTraffic> traffic) const;
+  double getEpilogueSeconds(exec::GemmOp gemm) const;
+  double getColdSeconds(ArrayRef<OperandTraffic> traffic) const;
+  double getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const;
+  double getBytesPerSecond(double reuseBytes) const;
+
+  ComputeProfile profile;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_COMPUTECOSTS_H

@@ -1,0 +1,41 @@
+//===- KernelWork.h - What the body of a kernel computes --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_KERNELWORK_H
+#define OPTIMUS_ANALYSIS_KERNELWORK_H
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+
+namespace mlir::optimus {
+
+/// Operations of a kernel, over all of its iterations.
+struct KernelWork {
+  /// Elements of vectors that are computed, loaded or stored.
+  double vectorOps = 0;
+  /// Elements of vectors that are divided or whose root is taken.
+  double divisions = 0;
+  /// Floating-point operations on one element.
+  double scalarOps = 0;
+
+  KernelWork &operator+=(const KernelWork &other) {
+    vectorOps += other.vectorOps;
+    divisions += other.divisions;
+    scalarOps += other.scalarOps;
+    return *this;
+  }
+};
+
+/// Counts in the kernel that a launch runs; nothing where it is not built yet.
+/// Loops whose extent only the rank or the data decides are taken to go once
+/// through what the largest buffer has for an iteration, and of two branches
+/// the one that computes more counts.
+KernelWork getKernelWork(exec::LaunchOp launch);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_KERNELWORK_H

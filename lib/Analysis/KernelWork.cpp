@@ -1,0 +1,156 @@
+//===- KernelWork.cpp - What the body of a kernel computes ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/KernelWork.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+/// What a scalar division, or a function of the mathematics library, takes in
+/// operations that wait for each other.
+constexpr double kDivisionInOps = 4, kFunctionInOps = 20;
+
+class WorkCounter {
+public:
+  WorkCounter(exec::LaunchOp launch, func::FuncOp kernel) {
+    extent = launch.getExtent().value_or(1);
+    Block &body = kernel.front();
+    known[body.getArgument(0)] = 0;
+    known[body.getArgument(1)] = extent;
+    unsigned numBuffers = launch.getBuffers().size();
+    for (auto [index, scalar] : llvm::enumerate(launch.getScalars())) {
+      APInt value;
+      if (matchPattern(scalar, m_ConstantInt(&value)))
+        known[body.getArgument(2 + numBuffers + index)] = value.getSExtValue();
+    }
+    for (Value buffer : launch.getBuffers())
+      largest = std::max(largest,
+                         cast<MemRefType>(buffer.getType()).getNumElements());
+  }
+
+  KernelWork count(Block &block, double times) {
+    KernelWork work;
+    for (Operation &op : block)
+      work += count(&op, times);
+    return work;
+  }
+
+private:
+  KernelWork count(Operation *op, double times);
+  KernelWork countElements(Operation *op, double times);
+  std::optional<int64_t> evaluate(Value value);
+  double getTrips(scf::ForOp loop);
+
+  int64_t extent, largest = 1;
+  /// Integers by value: an induction variable has its first one.
+  llvm::DenseMap<Value, std::optional<int64_t>> known;
+};
+} // namespace
+
+std::optional<int64_t> WorkCounter::evaluate(Value value) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumOperands() == 0 || op->getNumOperands() > 2)
+    return std::nullopt;
+  std::optional<int64_t> a = evaluate(op->getOperand(0));
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
+    return known[value] = a;
+  std::optional<int64_t> b =
+      op->getNumOperands() == 2 ? evaluate(op->getOperand(1)) : std::nullopt;
+  std::optional<int64_t> result;
+  if (a && b)
+    result = llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
+                 .Case([&](arith::AddIOp) { return *a + *b; })
+                 .Case([&](arith::SubIOp) { return *a - *b; })
+                 .Case([&](arith::MulIOp) { return *a * *b; })
+                 .Case([&](arith::MinSIOp) { return std::min(*a, *b); })
+                 .Case([&](arith::MaxSIOp) { return std::max(*a, *b); })
+                 .Default([](Operation *) { return std::nullopt; });
+  return known[value] = result;
+}
+
+double WorkCounter::getTrips(scf::ForOp loop) {
+  std::optional<int64_t> begin = evaluate(loop.getLowerBound()),
+                         end = evaluate(loop.getUpperBound()),
+                         step = evaluate(loop.getStep());
+  known[loop.getInductionVar()] = begin;
+  double unit = step.value_or(1);
+  if (begin && end)
+    return std::max(0.0, std::ceil(double(*end - *begin) / unit));
+  return std::max(1.0, double(largest) / extent / unit);
+}
+
+KernelWork WorkCounter::count(Operation *op, double times) {
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    double trips = getTrips(loop);
+    return count(*loop.getBody(), times * trips);
+  }
+  KernelWork work;
+  double most = 0;
+  for (Region &region : op->getRegions())
+    for (Block &block : region) {
+      KernelWork branch = count(block, times);
+      double ops = branch.vectorOps + branch.divisions + branch.scalarOps;
+      if (ops > most)
+        work = branch;
+      most = std::max(most, ops);
+    }
+  if (op->getNumRegions() == 0)
+    work = countElements(op, times);
+  return work;
+}
+
+KernelWork WorkCounter::countElements(Operation *op, double times) {
+  KernelWork work;
+  // A store has no result.
+  Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : Type();
+  if (auto store = dyn_cast<vector::StoreOp>(op))
+    type = store.getVectorType();
+  // What sums a vector up reads all of it.
+  if (auto reduction = dyn_cast<vector::ReductionOp>(op))
+    type = reduction.getSourceVectorType();
+  if (!type || op->hasTrait<OpTrait::ConstantLike>() ||
+      isa<vector::BroadcastOp, arith::BitcastOp>(op))
+    return work;
+  bool isFunction = isa<math::MathDialect>(op->getDialect());
+  bool isDivision = isa<arith::DivFOp, math::SqrtOp, math::RsqrtOp>(op);
+  if (auto vector = dyn_cast<VectorType>(type)) {
+    double elements = times * vector.getNumElements();
+    if (isDivision)
+      work.divisions = elements;
+    else
+      work.vectorOps = elements * (isFunction ? kFunctionInOps : 1);
+  } else if (isa<FloatType>(type) &&
+             isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
+    work.scalarOps = times * (isDivision   ? kDivisionInOps
+                              : isFunction ? kFunctionInOps
+                                           : 1);
+  }
+  return work;
+}
+
+KernelWork mlir::optimus::getKernelWork(exec::LaunchOp launch) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  if (!kernel || kernel.isExternal() || !launch.getExtent())
+    return {};
+  return WorkCounter(launch, kernel).count(kernel.front(), 1);
+}

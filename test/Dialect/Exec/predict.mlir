@@ -1,0 +1,85 @@
+// RUN: optimus-opt %s --optimus-schedule='mode=none machine-profile=%S/Inputs/predict.json' | FileCheck %s
+
+// What commands take by a profile of round numbers.
+
+// A product of 1 ms whose operands, 768 bytes, come from memory at 1 us a byte,
+// and the same again, which finds them in the cache.
+// CHECK-LABEL: func.func @reuse(
+// CHECK-SAME: predicted_parts_ms = {gemm = {{2\.76(8|799).*}} : f64}
+func.func @reuse(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// With a bias it was timed by itself: 4 ms, and 800 bytes.
+// CHECK-LABEL: func.func @bias(
+// CHECK-SAME: predicted_parts_ms = {gemm = {{4\.(8|799).*}} : f64}
+func.func @bias(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %d: memref<8xf32>) {
+  exec.gemm %a, %b, %c bias(%d : memref<8xf32>) {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// Two heads of 1 ms, and of 3 ms.
+// CHECK-LABEL: func.func @attention(
+// CHECK-SAME: predicted_parts_ms = {attention = {{2\.0000*.*|1\.9999.*}} : f64, attention_grad = {{6\.0000*.*|5\.9999.*}} : f64}
+func.func @attention(%q: memref<64xf32>, %o: memref<64xf32>, %l: memref<16xf32>, %d: memref<64xf32>, %k: memref<64xf32>, %v: memref<64xf32>) {
+  exec.attention %q, %q, %q, %o, %l {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 8 : i64, causal}
+    : memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<16xf32>
+  exec.attention_grad %q, %q, %q, %q, %o, %l, %d, %k, %v {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 8 : i64, causal}
+    : memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// 4 iterations of 16 elements: load, multiply, add and store are 256 of vectors
+// at 1 ns, 64 are divided at 10 ns, and 4 sums of one number take 10 ns each.
+// That is 0.936 us, longer than 768 bytes take to and from a cache, but shorter
+// than the 1.536 us to and from memory that the first launch takes.
+func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: memref<64xf32>) attributes {exec.kernel} {
+  %c1 = arith.constant 1 : index
+  scf.for %i = %begin to %end step %c1 {
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    scf.for %j = %c0 to %c16 step %c16 {
+      %at = arith.muli %i, %c16 : index
+      %from = vector.load %x[%at] : memref<64xf32>, vector<16xf32>
+      %square = arith.mulf %from, %from : vector<16xf32>
+      %sum = arith.addf %square, %from : vector<16xf32>
+      %ratio = arith.divf %from, %sum : vector<16xf32>
+      vector.store %ratio, %y[%at] : memref<64xf32>, vector<16xf32>
+    }
+    %one = memref.load %x[%i] : memref<64xf32>
+    %two = arith.addf %one, %one : f32
+    memref.store %two, %y[%i] : memref<64xf32>
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @computing(
+// CHECK-SAME: predicted_parts_ms = {launch = {{2\.47(2|199).*[eE]-0?3}} : f64}
+func.func @computing(%x: memref<64xf32>, %y: memref<64xf32>) {
+  exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
+  exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
+  return
+}
+
+// One pass over 1 MiB from memory at 0.5 bytes a ns takes longer than its
+// arithmetic: 262144 elements are read, and as many fetched and written.
+func.func private @double(%begin: index, %end: index, %x: memref<262144xf32>, %y: memref<262144xf32>) attributes {exec.kernel} {
+  %c16 = arith.constant 16 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %begin to %end step %c1 {
+    %at = arith.muli %i, %c16 : index
+    %from = vector.load %x[%at] : memref<262144xf32>, vector<16xf32>
+    %sum = arith.addf %from, %from : vector<16xf32>
+    vector.store %sum, %y[%at] : memref<262144xf32>, vector<16xf32>
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @streaming(
+// CHECK-SAME: predicted_parts_ms = {launch = {{6\.29145.*}} : f64}
+func.func @streaming(%x: memref<262144xf32>, %y: memref<262144xf32>) {
+  exec.launch @double extent 16384 grain 256 (read %x : memref<262144xf32>, write %y : memref<262144xf32>)
+  return
+}

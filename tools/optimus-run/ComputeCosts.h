@@ -1,0 +1,84 @@
+//===- ComputeCosts.h - What a rank's computations take ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H
+
+#include "optimus-runtime/Device.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace optimus_run {
+
+/// C[m,n] = op(A)[m,k]·op(B)[k,n], with a bias as forward products have it.
+struct GemmPoint {
+  int64_t m, n, k;
+  bool transA = false, transB = false, bias = false;
+  double seconds = 0;
+
+  double flops() const { return 2.0 * static_cast<double>(m * n * k); }
+  double rate() const { return flops() / seconds; }
+  /// Of its matrices.
+  double bytes() const {
+    return 4.0 * static_cast<double>(m * k + k * n + m * n);
+  }
+};
+
+/// One head of one sequence.
+struct AttentionPoint {
+  int64_t seq, headDim;
+  bool causal = false, gradient = false;
+  double seconds = 0;
+
+  /// 2 products and of the gradient 5; half of each with the causal mask.
+  double flops() const {
+    return (causal ? 1.0 : 2.0) * (gradient ? 5 : 2) *
+           static_cast<double>(seq * seq * headDim);
+  }
+};
+
+/// A kernel that went through so many bytes over and over.
+struct StreamPoint {
+  int64_t bytes;
+  double bytesPerSecond = 0; ///< read and written
+};
+
+struct ComputeCosts {
+  std::vector<GemmPoint> products;
+  std::vector<AttentionPoint> attentions;
+  std::vector<StreamPoint> streams;
+  double gemmAlpha = 0, kernelAlpha = 0;
+  /// What a byte of a product's operands costs that lies in no cache.
+  double coldSecondsPerByte = 0;
+  /// Elements a second: of vectors, of vectors that are divided, and one after
+  /// the other.
+  double vectorOps = 0, divisions = 0, scalarOps = 0;
+
+  double flops() const;          ///< of the best product
+  double bytesPerSecond() const; ///< of the largest stream
+  double attentionFlops() const; ///< over all points together
+};
+
+/// What is measured: products of extents up to `largest`, everything in so many
+/// rounds, so that a moment in which the machine is slow counts for little.
+struct ComputeGrid {
+  int64_t largest = 3072;
+  int64_t rounds = 3;
+};
+
+/// Errors are the device's.
+optrt::StatusOr<ComputeCosts> measureComputeCosts(optrt::Device &device,
+                                                  const ComputeGrid &grid);
+
+/// Of ranks that measured the same at the same time, the median of each figure.
+ComputeCosts medianOf(std::vector<ComputeCosts> ranks);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H

@@ -1,0 +1,39 @@
+//===- ComputeLoops.h - Kernels whose work is known -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Loops as kernels have them, to be timed: optrt_kernel of two arrays, x and y,
+// whose iterations are kLoopElements elements each.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
+
+#include <cstdint>
+
+namespace optimus_run {
+
+inline constexpr int64_t kLoopElements = 16;
+
+/// y *= x: 12 bytes of traffic an element.
+void multiplyLoop(int64_t begin, int64_t end, void *const *args);
+
+/// y = p(x), kPolynomialOps operations of vectors an element.
+inline constexpr int kPolynomialOps = 34;
+void polynomialLoop(int64_t begin, int64_t end, void *const *args);
+
+/// y = 1 / (1 / (... x)), kDivisions an element.
+inline constexpr int kDivisions = 8;
+void divisionLoop(int64_t begin, int64_t end, void *const *args);
+
+/// y = y·x + x, one element after the other: 2 operations an element.
+void recurrenceLoop(int64_t begin, int64_t end, void *const *args);
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
