@@ -59,7 +59,7 @@ static void addShard(OpPassManager &passes, const PhaseOptions &options) {
 
 static void addPartition(OpPassManager &passes, const PhaseOptions &options) {
   keepSerial(passes, options);
-  passes.addPass(createPartitionPass());
+  passes.addPass(createPartitionPass({options.reducePrecision}));
   passes.addPass(ccl::createVerifyPartitionPass());
 }
 
@@ -86,7 +86,6 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
                             [](StringRef value) { return value.str(); });
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  passes.addPass(createCanonicalizerPass());
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(createFusePass());
   // From here on no operation becomes another one, which may round otherwise.
