@@ -20,8 +20,9 @@ using namespace mlir;
 using namespace mlir::optimus;
 using exec::CollectiveKind;
 
-CostModel::CostModel(MachineProfile machine, int64_t numRanks)
-    : profile(std::move(machine)) {
+CostModel::CostModel(MachineProfile machine, int64_t numRanks,
+                     std::shared_ptr<const MeasuredCosts> measured)
+    : profile(std::move(machine)), measured(std::move(measured)) {
   // Only ranks that are threads are known to share a machine. They get as many
   // threads as were measured and there are cores for.
   bool areTogether = profile.backend == "local";
@@ -91,6 +92,8 @@ double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
 }
 
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
+  if (std::optional<double> seconds = getMeasured(command))
+    return *seconds;
   Work work;
   if (auto working = dyn_cast<WorkOpInterface>(*command))
     work = working.getWork();
@@ -182,6 +185,8 @@ double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
 }
 
 double CostModel::getSeconds(exec::CollectiveStartOp start) const {
+  if (std::optional<double> seconds = getMeasured(start))
+    return *seconds;
   MeshOp mesh = getMesh(start);
   int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
   double bytes = 1.0 * getElementBytes(start.getSrc().getType()) *

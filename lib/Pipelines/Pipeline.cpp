@@ -48,9 +48,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "precision",
       llvm::cl::desc("f32 (default), or bf16 for activations and for factors "
                      "of products")};
-  Option<bool> accumulate{
-      *this, "accumulate",
-      llvm::cl::desc("Add the functions for microbatches")};
+  Option<bool> accumulate{*this, "accumulate",
+                          llvm::cl::desc("Add the functions for microbatches")};
   Option<std::string> move{*this, "move",
                            llvm::cl::desc("How tensors move in distributed "
                                           "products: panels, whole or auto")};
@@ -61,7 +60,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("What the backward recomputes: none (default), attention "
                      "or layer")};
   Option<std::string> schedule{*this, "schedule",
-                               llvm::cl::desc("overlap (default) or none")};
+                               llvm::cl::desc("time (default), memory, "
+                                              "balanced or none")};
   Option<std::string> extraWorkspace{
       *this, "extra-workspace",
       llvm::cl::desc("What overlap may add to the most bytes alive at once, "
@@ -70,6 +70,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "machine-profile",
       llvm::cl::desc("What optimus-run bench --gemm and --comm measured "
                      "(default: a built-in profile)")};
+  Option<std::string> profile{
+      *this, "profile",
+      llvm::cl::desc("What optimus-run train --profile wrote on the same mesh: "
+                     "its times are those of commands")};
   Option<std::string> cpu{*this, "mcpu",
                           llvm::cl::desc("The processor to compile for "
                                          "(default: this one)")};
@@ -98,6 +102,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.schedule = schedule;
     flags.extraWorkspace = extraWorkspace;
     flags.machineProfile = machineProfile;
+    flags.profile = profile;
     flags.cpu = cpu;
     flags.serial = serial;
     return flags;

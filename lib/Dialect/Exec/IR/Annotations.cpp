@@ -80,9 +80,23 @@ static bool areWaits(Attribute value) {
          });
 }
 
+/// How much of a function was measured.
+static bool isMeasurement(Attribute value) {
+  auto entries = dyn_cast<DictionaryAttr>(value);
+  return entries && entries.size() == 4 && isCommandCount(entries.get("of")) &&
+         isCount(entries.get("commands"),
+                 entries.getAs<IntegerAttr>("of").getInt()) &&
+         isAmount(entries.get("ms")) && isAmount(entries.get("of_ms"));
+}
+
 static bool isSchedule(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
-  return entries && entries.size() == 7 && areWaits(entries.get("waits")) &&
+  if (!entries)
+    return false;
+  bool isMeasured = entries.contains("measured");
+  return entries.size() == (isMeasured ? 8 : 7) &&
+         (!isMeasured || isMeasurement(entries.get("measured"))) &&
+         areWaits(entries.get("waits")) &&
          isAmount(entries.get("predicted_step_ms")) &&
          isAmount(entries.get("predicted_comm_ms")) &&
          isAmount(entries.get("predicted_exposed_ms")) &&
