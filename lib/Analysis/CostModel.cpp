@@ -60,10 +60,12 @@ static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
   return profile.backend == "local" ? numRanks : 1;
 }
 
-CostModel::CostModel(MachineProfile machine, int64_t numRanks)
+CostModel::CostModel(MachineProfile machine, int64_t numRanks,
+                     std::shared_ptr<const MeasuredCosts> measured)
     : profile(std::move(machine)),
       compute(
-          chooseProfile(profile.computes, getNeighbours(profile, numRanks))) {
+          chooseProfile(profile.computes, getNeighbours(profile, numRanks))),
+      measured(std::move(measured)) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
@@ -86,6 +88,8 @@ double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
 }
 
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
+  if (std::optional<double> seconds = getMeasured(command))
+    return *seconds;
   return slowdown * compute.getSeconds(command, getTraffic(command));
 }
 
@@ -156,6 +160,8 @@ double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
 }
 
 double CostModel::getSeconds(exec::CollectiveStartOp start) const {
+  if (std::optional<double> seconds = getMeasured(start))
+    return *seconds;
   MeshOp mesh = getMesh(start);
   int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
   double bytes = 1.0 * getElementBytes(start.getSrc().getType()) *

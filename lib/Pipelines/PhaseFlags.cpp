@@ -8,6 +8,7 @@
 
 #include "optimus/Pipelines/PhaseFlags.h"
 
+#include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
@@ -36,9 +37,7 @@ public:
   StatusOr<PhaseOptions> read();
 
 private:
-  std::string name(StringRef flag) const {
-    return (flags.dashes + flag).str();
-  }
+  std::string name(StringRef flag) const { return (flags.dashes + flag).str(); }
   Status fail(StringRef flag, llvm::Error error) const {
     return invalidArgument(name(flag) + ": " +
                            llvm::toString(std::move(error)));
@@ -98,9 +97,8 @@ Status Reader::readProducts() {
                            " both say how products move; give one");
   if (flags.panels.empty())
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(
-      options.panels,
-      readCount(name("panels"), flags.panels, 1, ccl::kMostPanels));
+  OPTRT_ASSIGN_OR_RETURN(options.panels, readCount(name("panels"), flags.panels,
+                                                   1, ccl::kMostPanels));
   if (flags.move == "whole")
     return invalidArgument(name("panels") + ": with " + name("move") +
                            " whole nothing moves in panels");
@@ -112,7 +110,8 @@ Status Reader::readProducts() {
 
 Status Reader::readSchedule() {
   OPTRT_RETURN_IF_ERROR(take("schedule", "schedule", flags.schedule,
-                             {"none", "overlap"}, options.schedule));
+                             {"none", "time", "memory", "balanced"},
+                             options.schedule));
   if (!flags.extraWorkspace.empty())
     options.extraWorkspace = flags.extraWorkspace;
   if (auto extra = exec::ExtraWorkspace::parse(options.extraWorkspace); !extra)
@@ -161,6 +160,7 @@ StatusOr<PhaseOptions> Reader::read() {
   options.accumulate = flags.accumulate;
   OPTRT_RETURN_IF_ERROR(readSchedule());
   options.machineProfile = flags.machineProfile;
+  options.profile = flags.profile;
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());
   options.serial = flags.serial;
@@ -185,5 +185,12 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                       "has {2}; choose another strategy or {0}mesh row:1,col:1",
                       dashes, options.mesh.toString(), numRanks)
             .str());
+  if (options.profile.empty())
+    return okStatus();
+  auto measured = MeasuredCosts::load(options.profile);
+  if (!measured)
+    return invalidArgument((dashes + "profile: ").str() +
+                           llvm::toString(measured.takeError()));
+  options.measured = std::move(*measured);
   return okStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "optimus/Pipelines/Phases.h"
 
+#include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
 #include "optimus/Conversion/ToExec/Passes.h"
@@ -27,6 +28,11 @@
 using namespace mlir;
 using namespace mlir::optimus;
 using func::FuncOp;
+
+std::shared_ptr<const MeasuredCosts> PhaseOptions::getMeasured() const {
+  bool isUsed = measured && measured->isOf(mesh.toString(), strategy);
+  return isUsed ? measured : nullptr;
+}
 
 static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
   passes.addPass(createDifferentiatePass());
@@ -108,7 +114,8 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
   schedule.mode = options.schedule;
   schedule.extraWorkspace = options.extraWorkspace;
   schedule.machineProfile = options.machineProfile;
-  passes.addNestedPass<FuncOp>(exec::createSchedulePass(schedule));
+  passes.addNestedPass<FuncOp>(
+      exec::createSchedulePass(schedule, options.getMeasured()));
 }
 
 static void addPlace(OpPassManager &passes, const PhaseOptions &) {

@@ -65,7 +65,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("What the backward recomputes: none (default), attention "
                      "or layer")};
   Option<std::string> schedule{*this, "schedule",
-                               llvm::cl::desc("overlap (default) or none")};
+                               llvm::cl::desc("time (default), memory, "
+                                              "balanced or none")};
   Option<std::string> extraWorkspace{
       *this, "extra-workspace",
       llvm::cl::desc("What overlap may add to the most bytes alive at once, "
@@ -74,6 +75,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "machine-profile",
       llvm::cl::desc("What optimus-run bench --gemm and --comm measured "
                      "(default: a built-in profile)")};
+  Option<std::string> profile{
+      *this, "profile",
+      llvm::cl::desc("What optimus-run train --profile wrote on the same mesh: "
+                     "its times are those of commands")};
   Option<std::string> cpu{*this, "mcpu",
                           llvm::cl::desc("The processor to compile for "
                                          "(default: this one)")};
@@ -103,6 +108,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.schedule = schedule;
     flags.extraWorkspace = extraWorkspace;
     flags.machineProfile = machineProfile;
+    flags.profile = profile;
     flags.cpu = cpu;
     flags.serial = serial;
     return flags;

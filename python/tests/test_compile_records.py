@@ -48,7 +48,7 @@ def test_flags_need_not_be_repeated(tools, dumps, tmp_path, phase):
         ("--accumulate=false", "true"),
         ("--no-pad", "false"),
         ("--move=panels", "whole"),
-        ("--schedule=overlap", "none"),
+        ("--schedule=time", "none"),
         ("--extra-workspace=20%", "10%"),
     ],
 )
@@ -61,10 +61,10 @@ def test_flags_cannot_contradict_what_is_done(tools, dumps, folder, flag, record
 
 def test_what_is_not_done_yet_can_still_be_chosen(tools, dumps, folder):
     command = [dumps / "03-shard.mlir", "--compile-from=shard", "--strategy=megatron"]
-    command += ["--schedule=overlap", "--compile-to=schedule", "-o", "out.mlir"]
+    command += ["--schedule=time", "--compile-to=schedule", "-o", "out.mlir"]
     accept(run(tools, folder, "optimus-compile", *command))
     text = (folder / "out.mlir").read_text()
-    assert 'schedule = "overlap"' in text and 'strategy = "megatron"' in text
+    assert 'schedule = "time"' in text and 'strategy = "megatron"' in text
 
 
 def test_the_phase_must_be_the_one_that_is_there(tools, dumps, folder):

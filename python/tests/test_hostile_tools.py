@@ -222,7 +222,7 @@ def test_intermediate_values_without_measure(tools, folder):
         (["--optimizer=adam"], ["unknown optimizer 'adam'", "did you mean 'adamw'?"]),
         (["--recompute=layers"], ["unknown policy 'layers'", "did you mean 'layer'?"]),
         (["--compile-to=plce"], ["unknown phase 'plce'", "did you mean 'place'?"]),
-        (["--schedule=overlp"], ["unknown schedule", "did you mean 'overlap'?"]),
+        (["--schedule=balancd"], ["unknown schedule", "did you mean 'balanced'?"]),
         (["--move=panel"], ["unknown way 'panel'", "did you mean 'panels'?"]),
         (["-o", "again"], ["-o is given twice"]),
         (["--report", "--report"], ["--report is given twice"]),

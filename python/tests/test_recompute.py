@@ -27,7 +27,7 @@ OTHERS = {
 
 @pytest.fixture
 def library(tools):
-    def compile_model(mesh, policy, model=MODEL, schedule="overlap"):
+    def compile_model(mesh, policy, model=MODEL, schedule="time"):
         flags = ["--recompute", policy, "--schedule", schedule]
         return tools.library(model, mesh, "summa", *flags)
 

@@ -154,7 +154,7 @@ def test_shared_link(tools, tmp_path):
         library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
         return function(tools, library)["schedule"]
 
-    own, shared = (schedule("o%d" % each, each, "overlap") for each in (False, True))
+    own, shared = (schedule("o%d" % each, each, "time") for each in (False, True))
     assert shared["predicted_comm_ms"] == pytest.approx(own["predicted_comm_ms"])
     assert shared["predicted_exposed_ms"] > own["predicted_exposed_ms"]
     own, shared = (schedule("n%d" % each, each, "none") for each in (False, True))

@@ -37,7 +37,7 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: --compile-to: unknown phase 'moon'; known are input, differentiate
 // RUN: not optimus-compile %s --schedule=luck -o %t.so 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// SCHEDULE: error: --schedule: unknown schedule 'luck'; known are none, overlap
+// SCHEDULE: error: --schedule: unknown schedule 'luck'; known are none, time, memory, balanced
 // RUN: not optimus-compile %s --move=quick -o %t.so 2>&1 | FileCheck %s --check-prefix=MOVE
 // MOVE: error: --move: unknown way 'quick'; known are auto, panels, whole
 // RUN: not optimus-compile %s --move=whole --tune-products -o %t.so 2>&1 | FileCheck %s --check-prefix=BOTH

@@ -97,7 +97,7 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
       llvm::cantFail(MachineProfile::load(options.machineProfile));
   model = buildRecomputeModel(
       *recomputation, function, placed->lookupSymbol<func::FuncOp>("train_step"),
-      CostModel(profile, layout.mesh.getNumRanks()));
+      CostModel(profile, layout.mesh.getNumRanks(), phases.getMeasured()));
   for (RecomputePolicy policy : {RecomputePolicy::None,
                                  RecomputePolicy::Attention,
                                  RecomputePolicy::Layer})

@@ -111,7 +111,7 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
     if (failed(passes.run(module))) {
       if (candidate.problem.empty())
         candidate.problem = ("phase '" + phase.name + "' failed").str();
-      candidate.isFault = !checksInput(phase, candidate.recompute);
+      candidate.isFault = !checksInput(phase, candidate.recompute, options);
       return failure();
     }
     if (phase.name == to)

@@ -12,6 +12,7 @@
 #include "Record.h"
 
 #include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Tool/CompilerMain.h"
@@ -39,6 +40,7 @@ using optimus_support::StatusOr;
 static Status checkPaths(const CompileOptions &options) {
   std::vector<PathUse> inputs{{"the program", options.input},
                               {"--machine-profile", options.machineProfile},
+                              {"--profile", options.phases.profile},
                               {"--serial", options.phases.serial}};
   std::vector<PathUse> outputs{{"-o", options.output}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
@@ -139,6 +141,9 @@ static int compile(const DialectRegistry &extensions) {
       return fail(status);
   if (failed(checkProgram(*module, *options)))
     return kBadInput;
+  if (const auto &measured = options->phases.measured)
+    if (failed(measured->verify(*module)))
+      return kBadInput;
   if (Status status = makeDumpFolder(*options); !status.ok())
     return fail(status);
   if (options->chooses()) {

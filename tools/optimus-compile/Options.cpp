@@ -73,14 +73,20 @@ static cl::opt<bool>
                cl::desc("Make what train --microbatches needs too: gradients "
                         "that add up, and an update by their sum"));
 static cl::opt<std::string> schedule(
-    "schedule", cl::init("overlap"), cl::value_desc("name"), cl::cat(category),
-    cl::desc("overlap: communicate while computing (default); none: wait for "
-             "each collective where it starts"));
+    "schedule", cl::init("time"), cl::value_desc("goal"), cl::cat(category),
+    cl::desc("time: communicate while computing (default); memory: order "
+             "commands so that few bytes are alive; balanced: the least "
+             "product of both; none: wait for each collective where it "
+             "starts"));
 static cl::opt<std::string> extraWorkspace(
     "extra-workspace", cl::init("10%"), cl::value_desc("size"),
     cl::cat(category),
     cl::desc("What overlap may add to the most bytes alive at once: a "
              "percentage of it, or bytes, as 64MiB (default: 10%)"));
+static cl::opt<std::string> profile(
+    "profile", cl::value_desc("file"), cl::cat(category),
+    cl::desc("What optimus-run train --profile wrote of a run of this program "
+             "on this mesh: plan by what its commands took"));
 static cl::opt<std::string> machineProfile(
     "machine-profile", cl::value_desc("file"), cl::cat(category),
     cl::desc("What optimus-run bench --gemm and --comm measured, to predict "
@@ -177,6 +183,7 @@ static PhaseFlags getPhaseFlags() {
   flags.schedule = schedule;
   flags.extraWorkspace = extraWorkspace;
   flags.machineProfile = machineProfile;
+  flags.profile = profile;
   flags.cpu = cpu;
   flags.serial = serial;
   return flags;
@@ -251,7 +258,7 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
       &meshText,       &strategy,       &noPad,
       &optimizer,      &accumulate,     &schedule,
       &extraWorkspace, &machineProfile, std::addressof(layouts),
-      &recompute};
+      &recompute,      &profile};
   for (const cl::Option *option : changing)
     if (isGiven(*option))
       options.given.insert(option->ArgStr);

@@ -42,8 +42,8 @@ struct RecordedFlag {
 
 static std::string getTruth(bool value) { return value ? "true" : "false"; }
 
-static std::string getProfilePath(const CompileOptions &options) {
-  SmallString<128> path(options.machineProfile);
+static std::string getAbsolute(StringRef given) {
+  SmallString<128> path(given);
   if (!path.empty())
     llvm::sys::fs::make_absolute(path);
   return path.str().str();
@@ -80,7 +80,10 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) { return options.phases.recompute; }},
     {"extra-workspace", "schedule", "extra-workspace",
      [](auto &options) { return options.phases.extraWorkspace; }},
-    {"machine-profile", "schedule", "machine-profile", getProfilePath},
+    {"machine-profile", "schedule", "machine-profile",
+     [](auto &options) { return getAbsolute(options.machineProfile); }},
+    {"profile", "schedule", "profile",
+     [](auto &options) { return getAbsolute(options.phases.profile); }},
     {"schedule", "schedule", "schedule",
      [](auto &options) { return options.phases.schedule; }},
 };
@@ -171,7 +174,8 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
                         flag.get(options), flag.phase)
               .str());
     // Nothing asks for a profile any more, and it may be gone.
-    bool isOfNoUse = isDone && flag.name == "machine-profile";
+    bool isOfNoUse =
+        isDone && (flag.name == "machine-profile" || flag.name == "profile");
     if (isGiven || recorded.empty() || isOfNoUse)
       continue;
     llvm::cl::Option *option =

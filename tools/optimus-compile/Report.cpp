@@ -11,6 +11,7 @@
 #include "RankMemory.h"
 #include "RecomputeModel.h"
 
+#include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "optimus-support/MachineMemory.h"
@@ -116,6 +117,17 @@ static void printParts(DictionaryAttr schedule, llvm::raw_ostream &out) {
   out << "\n";
 }
 
+/// How much of a prediction a profile knows.
+static void printMeasured(DictionaryAttr schedule, llvm::raw_ostream &out) {
+  auto measured = schedule.getAs<DictionaryAttr>("measured");
+  if (!measured)
+    return;
+  double all = getMs(measured, "of_ms");
+  out << formatv("  measured     {0} of {1} commands, {2:f1} % of their time\n",
+                 getCount(measured, "commands"), getCount(measured, "of"),
+                 all > 0 ? 100 * getMs(measured, "ms") / all : 0);
+}
+
 static void printSchedule(DictionaryAttr schedule,
                           const CompileOptions &options,
                           llvm::raw_ostream &out) {
@@ -126,6 +138,7 @@ static void printSchedule(DictionaryAttr schedule,
                  formatMs(step), formatMs(step - exposed), formatMs(exposed),
                  formatMs(getMs(schedule, "predicted_comm_ms")));
   printParts(schedule, out);
+  printMeasured(schedule, out);
   printWaits(schedule, out);
   int64_t extra = getCount(schedule, "extra_workspace_bytes");
   int64_t bounded = getCount(schedule, "out_of_workspace");
@@ -278,6 +291,13 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
   for (func::FuncOp function : functions)
     printFunction(function, options, out);
   out << formatCount(kernels, "kernel") << "\n\n";
+  const PhaseOptions &phases = options.phases;
+  if (phases.measured && !phases.getMeasured()) {
+    const RunProfile &run = phases.measured->getProfile();
+    out << formatv("profile {0} is not used: it is of mesh {1} with strategy "
+                   "{2}\n\n",
+                   phases.measured->getName(), run.mesh, run.strategy);
+  }
 
   printRankMemory(functions, options, out);
 }

@@ -17,6 +17,7 @@
 
 #include "optimus/Analysis/ComputeCosts.h"
 #include "optimus/Analysis/MachineProfile.h"
+#include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -54,8 +55,15 @@ struct StepPrediction {
 
 class CostModel {
 public:
-  /// Prices programs for a mesh of `numRanks` ranks.
-  CostModel(MachineProfile profile, int64_t numRanks);
+  /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
+  /// command, if anything, is its price.
+  CostModel(MachineProfile profile, int64_t numRanks,
+            std::shared_ptr<const MeasuredCosts> measured = nullptr);
+
+  /// What was measured of a command that is no wait.
+  std::optional<double> getMeasured(exec::CommandOpInterface command) const {
+    return measured ? measured->getSeconds(command) : std::nullopt;
+  }
 
   /// A product C[m,n] = op(A)[m,k]·op(B)[k,n].
   double getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
@@ -82,6 +90,7 @@ public:
 
 private:
   MachineProfile profile;
+  std::shared_ptr<const MeasuredCosts> measured;
   /// Of the profile's, the one for the threads that a rank has.
   ComputeCosts compute;
   /// How much slower a rank computes because ranks share cores.

@@ -26,7 +26,8 @@ struct PhaseFlags {
   bool mayChoose = false;
 
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
-  std::string extraWorkspace, machineProfile, move, panels, recompute, cpu, serial;
+  std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
+  std::string cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
   bool accumulate = false, noPad = false;
@@ -38,7 +39,8 @@ struct PhaseFlags {
 optimus_support::StatusOr<PhaseOptions>
 readPhaseOptions(const PhaseFlags &flags);
 
-/// Fills in the strategy if none is given, and says what does not fit the mesh.
+/// Fills in the strategy if none is given, says what does not fit the mesh, and
+/// reads the profile of a run.
 optimus_support::Status completePhaseOptions(PhaseOptions &options,
                                              StringRef dashes);
 

@@ -30,6 +30,7 @@ struct SerialProgram;
 } // namespace mlir::ccl
 
 namespace mlir::optimus {
+class MeasuredCosts;
 
 struct PhaseOptions {
   MeshOption mesh;
@@ -43,9 +44,13 @@ struct PhaseOptions {
   bool accumulate = false;
   bool pad = true;
   /// As the options of --optimus-schedule are.
-  std::string schedule = "overlap";
+  std::string schedule = "time";
   std::string extraWorkspace = "10%";
   std::string machineProfile;
+  /// What optimus-run train --profile wrote, and that read; empty and null
+  /// without.
+  std::string profile;
+  std::shared_ptr<const MeasuredCosts> measured;
   /// As the option of --optimus-tune-products is; it does not run if empty.
   std::string move;
   /// As its option is.
@@ -60,6 +65,9 @@ struct PhaseOptions {
   std::string serial;
   /// What the compiled program is compared with, where that is not null.
   std::shared_ptr<ccl::SerialProgram> serialProgram;
+
+  /// What was measured, if it was on this mesh with this strategy.
+  std::shared_ptr<const MeasuredCosts> getMeasured() const;
 };
 
 /// One step that --compile-to can stop after.

@@ -14,7 +14,7 @@
 // RUN: not optimus-opt %S/place-buffers-invalid.mlir --optimus-schedule --split-input-file 2>&1 | FileCheck %s --check-prefix=SIZES
 
 // SIZES: error: 'func.func' op has buffers of 4503599627370560 bytes together; expected at most 4503599627370496
-// MODE: error: unknown schedule 'backwards'; known are none and overlap
+// MODE: error: unknown schedule 'backwards'; known are none, time, memory and balanced
 // EXTRA: error: extra workspace 'much': expected a percentage of the peak, as 10%, or bytes, as 1048576 or 1MiB
 // NEGATIVE: error: extra workspace '-1%': expected a percentage
 // ABSENT: error: machine profile '{{.*}}absent.json': cannot open {{.*}}absent.json: No such file

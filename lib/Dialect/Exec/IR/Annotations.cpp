@@ -87,9 +87,23 @@ static bool areParts(Attribute value) {
          });
 }
 
+/// How much of a function was measured.
+static bool isMeasurement(Attribute value) {
+  auto entries = dyn_cast<DictionaryAttr>(value);
+  return entries && entries.size() == 4 && isCommandCount(entries.get("of")) &&
+         isCount(entries.get("commands"),
+                 entries.getAs<IntegerAttr>("of").getInt()) &&
+         isAmount(entries.get("ms")) && isAmount(entries.get("of_ms"));
+}
+
 static bool isSchedule(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
-  return entries && entries.size() == 8 && areWaits(entries.get("waits")) &&
+  if (!entries)
+    return false;
+  bool isMeasured = entries.contains("measured");
+  return entries.size() == (isMeasured ? 9 : 8) &&
+         (!isMeasured || isMeasurement(entries.get("measured"))) &&
+         areWaits(entries.get("waits")) &&
          areParts(entries.get("predicted_parts_ms")) &&
          isAmount(entries.get("predicted_step_ms")) &&
          isAmount(entries.get("predicted_comm_ms")) &&

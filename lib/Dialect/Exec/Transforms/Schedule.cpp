@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Dependences.h"
-#include "OverlapScheduler.h"
-#include "Regions.h"
+#include "ScheduledFunction.h"
 
 #include "optimus/Analysis/CostModel.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
@@ -27,183 +25,23 @@ using namespace mlir;
 using namespace mlir::exec;
 
 namespace {
-/// A function as the scheduler sees it, and back.
-class ScheduledFunction {
-public:
-  ScheduledFunction(func::FuncOp function, const optimus::CostModel &costs)
-      : function(function), costs(costs) {
-    for (CollectiveStartOp start : function.getOps<CollectiveStartOp>())
-      start.getWait()->moveAfter(start);
-    nodes = computeDependences(function);
-  }
-
-  /// Schedules under a bound of bytes that are alive together, and puts the
-  /// commands into the new order.
-  void schedule(int64_t bound) {
-    number();
-    LiveBytes live(2 * (computes.size() + 1), bound);
-    countLiveBytes(live);
-    std::vector<double> seconds;
-    for (unsigned node : computes)
-      seconds.push_back(costs.getComputeSeconds(nodes[node].command));
-    std::vector<OverlapTask> described = describeTasks();
-    OverlapScheduler scheduler(std::move(seconds), std::move(described),
-                               axes.size(), live);
-    std::vector<SmallVector<OverlapEvent>> events = scheduler.run();
-    tasks.assign(scheduler.getTasks().begin(), scheduler.getTasks().end());
-    emit(events);
-  }
-
-  /// Puts the commands back where they were, each wait behind its start.
-  void restore() {
-    placed.clear();
-    for (ProgramNode &node : nodes) {
-      place(node.command);
-      if (node.isCollective())
-        place(node.wait);
-    }
-    numberCommands();
-    for (OverlapTask &task : tasks) {
-      task.startGap = task.waitGap;
-      task.wasBounded = true;
-    }
-  }
-
-  /// Collectives that end before anything is computed, and those of them that
-  /// memory kept from a better place.
-  std::pair<unsigned, unsigned> countNotOverlapped() const {
-    unsigned all = 0, bounded = 0;
-    for (const OverlapTask &task : tasks)
-      if (task.startGap == task.waitGap) {
-        ++all;
-        bounded += task.wasBounded;
-      }
-    return {all, bounded};
-  }
-
-private:
-  /// Tells computing nodes from collectives and numbers both.
-  void number() {
-    computes.clear();
-    collectives.clear();
-    indices.assign(nodes.size(), 0);
-    for (unsigned node = 0; node < nodes.size(); ++node) {
-      SmallVectorImpl<unsigned> &kind =
-          nodes[node].isCollective() ? collectives : computes;
-      indices[node] = kind.size();
-      kind.push_back(node);
-    }
-  }
-
-  std::vector<OverlapTask> describeTasks() {
-    std::vector<OverlapTask> result;
-    unsigned gap = 0;
-    for (unsigned node = 0; node < nodes.size(); ++node) {
-      if (!nodes[node].isCollective()) {
-        ++gap;
-        continue;
-      }
-      auto start = cast<CollectiveStartOp>(nodes[node].command);
-      OverlapTask &task = result.emplace_back();
-      task.axis = getAxis(costs.getLink(start.getAxis()));
-      task.seconds = costs.getSeconds(start);
-      task.gap = gap;
-      task.firstUse = computes.size();
-      task.bases = getTouchedBases(node);
-      for (unsigned before : nodes[node].before)
-        if (nodes[before].isCollective())
-          task.before.push_back(indices[before]);
-        else
-          task.release = std::max(task.release, indices[before] + 1);
-      for (unsigned after : nodes[node].after)
-        if (nodes[after].isCollective())
-          task.after.push_back(indices[after]);
-        else
-          task.firstUse = std::min(task.firstUse, indices[after]);
-    }
-    return result;
-  }
-
-  unsigned getAxis(StringRef name) {
-    auto *found = llvm::find(axes, name);
-    if (found == axes.end()) {
-      axes.push_back(name);
-      return axes.size() - 1;
-    }
-    return found - axes.begin();
-  }
-
-  SmallVector<Value> getTouchedBases(unsigned node) {
-    SmallVector<Value> bases;
-    for (const Access &access : nodes[node].command.getAccesses())
-      for (Value base : getBases(access.operand->get()))
-        if (!llvm::is_contained(bases, base))
-          bases.push_back(base);
-    return bases;
-  }
-
-  void countLiveBytes(LiveBytes &live) {
-    int64_t gap = 0;
-    for (unsigned node = 0; node < nodes.size(); ++node) {
-      int64_t slot = nodes[node].isCollective() ? 2 * gap : 2 * gap++ + 1;
-      for (Value base : getTouchedBases(node))
-        live.touch(base, slot);
-    }
-    live.seal();
-  }
-
-  void emit(ArrayRef<SmallVector<OverlapEvent>> events) {
-    placed.clear();
-    for (auto [gap, list] : llvm::enumerate(events)) {
-      for (const OverlapEvent &event : list) {
-        ProgramNode &node = nodes[collectives[event.task]];
-        place(event.isWait ? node.wait.getOperation()
-                           : node.command.getOperation());
-      }
-      if (gap < computes.size())
-        place(nodes[computes[gap]].command);
-    }
-    numberCommands();
-  }
-
-  void numberCommands() {
-    unsigned id = 0;
-    function.walk(
-        [&](CommandOpInterface command) { command.setCommandId(id++); });
-  }
-
-  /// Puts an operation at the end, after what makes its operands.
-  void place(Operation *op) {
-    if (!placed.insert(op).second)
-      return;
-    for (Value operand : op->getOperands())
-      if (Operation *definition = operand.getDefiningOp())
-        place(definition);
-    op->moveBefore(function.getBody().front().getTerminator());
-  }
-
-  func::FuncOp function;
-  const optimus::CostModel &costs;
-  std::vector<ProgramNode> nodes;
-  /// Nodes by kind, and each node's number among its kind.
-  SmallVector<unsigned> computes, collectives, indices;
-  SmallVector<StringRef> axes;
-  std::vector<OverlapTask> tasks;
-  llvm::DenseSet<Operation *> placed;
-};
-
 class SchedulePass : public exec::impl::SchedulePassBase<SchedulePass> {
 public:
   using SchedulePassBase::SchedulePassBase;
+  SchedulePass() = default;
+  SchedulePass(const SchedulePassOptions &options,
+               std::shared_ptr<const optimus::MeasuredCosts> measured)
+      : SchedulePassBase(options), measured(std::move(measured)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     auto fail = [&](llvm::Error error) {
       return emitError(UnknownLoc::get(context))
              << llvm::toString(std::move(error));
     };
-    if (mode != "none" && mode != "overlap")
+    if (!llvm::is_contained({"none", "time", "memory", "balanced"}, mode))
       return emitError(UnknownLoc::get(context))
-             << "unknown schedule '" << mode << "'; known are none and overlap";
+             << "unknown schedule '" << mode
+             << "'; known are none, time, memory and balanced";
     auto extra = ExtraWorkspace::parse(extraWorkspace);
     if (!extra)
       return fail(extra.takeError());
@@ -211,7 +49,13 @@ public:
     auto loaded = optimus::MachineProfile::load(machineProfile);
     if (!loaded)
       return fail(loaded.takeError());
-    profile = std::move(*loaded);
+    machine = std::move(*loaded);
+    if (profile.empty())
+      return success();
+    auto costs = optimus::MeasuredCosts::load(profile);
+    if (!costs)
+      return fail(costs.takeError());
+    measured = std::move(*costs);
     return success();
   }
 
@@ -236,51 +80,137 @@ public:
     if (failed(verifyAllocations(function)))
       return signalPassFailure();
     optimus::MeshOp mesh = optimus::getMesh(function);
-    optimus::CostModel costs(profile, mesh ? mesh.getNumRanks() : 1);
-    int64_t before = computePeakBytes(function);
-    unsigned notOverlapped = 0, bounded = 0;
-    for ([[maybe_unused]] CollectiveStartOp start :
-         function.getOps<CollectiveStartOp>())
-      ++notOverlapped;
-    numCollectives += notOverlapped;
-    if (mode == "overlap" && notOverlapped > 0) {
-      ScheduledFunction scheduled(function, costs);
-      before = computePeakBytes(function);
-      int64_t bound = before + workspace.getBytes(before);
-      scheduled.schedule(bound);
-      // Slots are coarser than commands; what they miss comes off the bound.
-      int64_t limit = bound;
-      for (int attempt = 0; attempt < 4; ++attempt) {
-        int64_t excess = computePeakBytes(function) - bound;
-        if (excess <= 0)
-          break;
-        limit -= excess;
-        scheduled.schedule(limit);
-      }
-      // Buffers that several collectives fill can defeat it; what was there
-      // before fits.
-      if (computePeakBytes(function) > bound)
-        scheduled.restore();
-      std::tie(notOverlapped, bounded) = scheduled.countNotOverlapped();
+    // Functions that did not run say nothing that the others do not.
+    if (measured && measured->hasRun(function.getSymName()) &&
+        failed(measured->verify(function)))
+      return signalPassFailure();
+    optimus::CostModel costs(machine, mesh ? mesh.getNumRanks() : 1, measured);
+    unsigned numStarts = 0;
+    for (CollectiveStartOp start : function.getOps<CollectiveStartOp>()) {
+      ++numStarts;
+      if (mode != "none")
+        start.getWait()->moveAfter(start);
     }
-    numNotOverlapped += notOverlapped;
-    numBounded += bounded;
-    annotate(function, costs.predictStep(function),
+    const int64_t before = computePeakBytes(function);
+    numCollectives += numStarts;
+    Outcome outcome{numStarts, 0};
+    if (mode == "time" && numStarts > 0)
+      outcome = orderForTime(function, costs);
+    if (mode == "memory")
+      outcome = orderForMemory(function, costs, /*workspace=*/{});
+    if (mode == "balanced")
+      outcome = balance(function, costs);
+    numNotOverlapped += outcome.notOverlapped;
+    numBounded += outcome.bounded;
+    annotate(function, costs,
              std::max<int64_t>(0, computePeakBytes(function) - before),
-             notOverlapped, bounded);
+             outcome);
   }
 
 private:
+  /// Collectives that nothing is computed behind, and of these how many for
+  /// want of workspace.
+  struct Outcome {
+    unsigned notOverlapped = 0, bounded = 0;
+  };
+
+  static Outcome overlap(ScheduledFunction &scheduled, func::FuncOp function,
+                         const ExtraWorkspace &workspace) {
+    int64_t alive = computePeakBytes(function);
+    scheduled.overlap(alive + workspace.getBytes(alive));
+    auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
+    return {notOverlapped, bounded};
+  }
+
+  /// Computation as it is, collectives behind it.
+  Outcome orderForTime(func::FuncOp function, const optimus::CostModel &costs) {
+    ScheduledFunction scheduled(function, costs);
+    return overlap(scheduled, function, workspace);
+  }
+
+  /// All commands so that few bytes are alive, then what overlaps without more.
+  Outcome orderForMemory(func::FuncOp function, const optimus::CostModel &costs,
+                         const ExtraWorkspace &workspace) {
+    ScheduledFunction scheduled(function, costs);
+    scheduled.orderForMemory();
+    return overlap(scheduled, function, workspace);
+  }
+
+  /// Of both orders, each with workspace and without, the one with the least
+  /// product of predicted time and bytes alive.
+  Outcome balance(func::FuncOp function, const optimus::CostModel &costs) {
+    Block &block = function.getBody().front();
+    auto list = [&] {
+      SmallVector<Operation *> ops;
+      for (Operation &op : block)
+        ops.push_back(&op);
+      return ops;
+    };
+    auto restore = [&](ArrayRef<Operation *> ops) {
+      for (Operation *op : ops)
+        op->moveBefore(&block, block.end());
+    };
+    SmallVector<Operation *> given = list(), best;
+    Outcome ofBest;
+    double least = 0;
+    for (bool isForMemory : {false, true})
+      for (const ExtraWorkspace &extra : {workspace, ExtraWorkspace()}) {
+        restore(given);
+        ScheduledFunction scheduled(function, costs);
+        if (isForMemory)
+          scheduled.orderForMemory();
+        Outcome outcome = overlap(scheduled, function, extra);
+        double product = costs.predictStep(function).getSeconds() *
+                         double(computePeakBytes(function));
+        if (!best.empty() && product >= least)
+          continue;
+        best = list();
+        ofBest = outcome;
+        least = product;
+      }
+    restore(best);
+    unsigned id = 0;
+    function.walk(
+        [&](CommandOpInterface command) { command.setCommandId(id++); });
+    return ofBest;
+  }
+
   static bool hasCommands(func::FuncOp function) {
     return function
         .walk([](CommandOpInterface) { return WalkResult::interrupt(); })
         .wasInterrupted();
   }
 
-  void annotate(func::FuncOp function,
-                const optimus::StepPrediction &prediction, int64_t extra,
-                unsigned notOverlapped, unsigned bounded) {
+  /// How much of a function was measured.
+  DictionaryAttr describeMeasured(func::FuncOp function,
+                                  const optimus::CostModel &costs) {
+    int64_t all = 0, known = 0;
+    double allSeconds = 0, knownSeconds = 0;
+    function.walk([&](CommandOpInterface command) {
+      if (command.getAwaitedCommand())
+        return;
+      auto start = dyn_cast<CollectiveStartOp>(*command);
+      std::optional<double> seconds = costs.getMeasured(command);
+      ++all;
+      known += seconds.has_value();
+      knownSeconds += seconds.value_or(0);
+      allSeconds += seconds ? *seconds
+                    : start ? costs.getSeconds(start)
+                            : costs.getComputeSeconds(command);
+    });
+    Builder b(&getContext());
+    return b.getDictionaryAttr(
+        {b.getNamedAttr("commands", b.getI64IntegerAttr(known)),
+         b.getNamedAttr("of", b.getI64IntegerAttr(all)),
+         b.getNamedAttr("ms", b.getF64FloatAttr(knownSeconds * 1e3)),
+         b.getNamedAttr("of_ms", b.getF64FloatAttr(allSeconds * 1e3))});
+  }
+
+  void annotate(func::FuncOp function, const optimus::CostModel &costs,
+                int64_t extra, const Outcome &outcome) {
+    auto [notOverlapped, bounded] = outcome;
     numExtraBytes += extra;
+    optimus::StepPrediction prediction = costs.predictStep(function);
     Builder b(&getContext());
     auto number = [&](StringRef name, double seconds) {
       return b.getNamedAttr(name, b.getF64FloatAttr(seconds * 1e3));
@@ -300,17 +230,19 @@ private:
     SmallVector<NamedAttribute> parts;
     for (auto [kind, seconds] : prediction.parts)
       parts.push_back(number(kind, seconds));
-    function->setAttr(
-        ExecDialect::kSchedule,
-        b.getDictionaryAttr(
-            {b.getNamedAttr("waits", b.getArrayAttr(waits)),
-             number("predicted_step_ms", prediction.getSeconds()),
-             number("predicted_comm_ms", prediction.commSeconds),
-             number("predicted_exposed_ms", prediction.exposedSeconds),
-             b.getNamedAttr("predicted_parts_ms", b.getDictionaryAttr(parts)),
-             count("extra_workspace_bytes", extra),
-             count("not_overlapped", notOverlapped),
-             count("out_of_workspace", bounded)}));
+    SmallVector<NamedAttribute> entries{
+        b.getNamedAttr("waits", b.getArrayAttr(waits)),
+        number("predicted_step_ms", prediction.getSeconds()),
+        number("predicted_comm_ms", prediction.commSeconds),
+        number("predicted_exposed_ms", prediction.exposedSeconds),
+        b.getNamedAttr("predicted_parts_ms", b.getDictionaryAttr(parts)),
+        count("extra_workspace_bytes", extra),
+        count("not_overlapped", notOverlapped),
+        count("out_of_workspace", bounded)};
+    if (measured)
+      entries.push_back(
+          b.getNamedAttr("measured", describeMeasured(function, costs)));
+    function->setAttr(ExecDialect::kSchedule, b.getDictionaryAttr(entries));
     if (report && notOverlapped > 0)
       function.emitRemark()
           << notOverlapped
@@ -319,7 +251,14 @@ private:
           << " would exceed the extra workspace";
   }
 
-  optimus::MachineProfile profile;
+  optimus::MachineProfile machine;
+  std::shared_ptr<const optimus::MeasuredCosts> measured;
   ExtraWorkspace workspace;
 };
 } // namespace
+
+std::unique_ptr<Pass> exec::createSchedulePass(
+    const SchedulePassOptions &options,
+    std::shared_ptr<const optimus::MeasuredCosts> measured) {
+  return std::make_unique<SchedulePass>(options, std::move(measured));
+}

@@ -11,10 +11,20 @@
 
 #include "mlir/Pass/Pass.h"
 
+namespace mlir::optimus {
+class MeasuredCosts;
+} // namespace mlir::optimus
+
 namespace mlir::exec {
 
 #define GEN_PASS_DECL
 #include "optimus/Dialect/Exec/Transforms/Passes.h.inc"
+
+/// With what was measured of these functions, where that is not null, instead
+/// of the profile in the options.
+std::unique_ptr<Pass>
+createSchedulePass(const SchedulePassOptions &options,
+                   std::shared_ptr<const optimus::MeasuredCosts> measured);
 
 #define GEN_PASS_REGISTRATION
 #include "optimus/Dialect/Exec/Transforms/Passes.h.inc"

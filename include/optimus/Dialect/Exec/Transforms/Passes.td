@@ -12,9 +12,10 @@
 include "mlir/Pass/PassBase.td"
 
 def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
-  let summary = "Starts collectives earlier and waits for them later";
+  let summary = "Orders commands for time, for memory or for both";
   let description = [{
-    Computation keeps its order, and so the result keeps its bits. Every
+    Commands that touch the same memory, one of them writing, keep their order, and so the
+    result keeps its bits. With the mode `time` all computation does. Every
     collective is started as early and waited for as late as the memory it touches,
     the extra workspace and the number of collectives under way on an axis permit, and
     as predicted times ask for: see docs/scheduling.md. A command is put with what
@@ -26,7 +27,8 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
     by mesh axis and kind of collective: how many are waited for, for how long in
     all (`ms`), and of this what passes because the axis carries earlier ones
     (`queued_ms`) or because nothing is computed between start and wait
-    (`idle_ms`).
+    (`idle_ms`). With a profile, `measured` says how many of the commands that
+    are no wait have measured times, and how much of all their time that is.
 
     ```mlir
     exec.gemm %a, %w, %c …
@@ -42,14 +44,20 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::mlir::exec::ExecDialect"];
   let options = [
-    Option<"mode", "mode", "std::string", "\"overlap\"",
-           "overlap, or none to predict times only">,
+    Option<"mode", "mode", "std::string", "\"time\"",
+           "time: collectives behind computation, which keeps its order; memory: "
+           "all commands so that few bytes are alive; balanced: of both, what "
+           "has the least product of time and bytes; or none, to predict times "
+           "only">,
     Option<"extraWorkspace", "extra-workspace", "std::string", "\"10%\"",
            "What the peak of live bytes may grow by: a percentage of it, or "
            "bytes, as 64MiB">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",
            "JSON file that optimus-run bench --gemm and --comm wrote "
            "(default: a built-in profile)">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "What optimus-run train --profile wrote of a run on the same mesh: "
+           "what it measured of a command is that command's time">,
     Option<"report", "report", "bool", "false",
            "Remark on functions with collectives that are not overlapped">
   ];

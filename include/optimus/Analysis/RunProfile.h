@@ -1,0 +1,67 @@
+//===- RunProfile.h - What a training run measured --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The compiler's reader of what `optimus-run train --profile` wrote;
+// docs/profile.md describes the file. It knows no IR. Times are seconds, sizes
+// bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_ANALYSIS_RUNPROFILE_H
+#define OPTIMUS_ANALYSIS_RUNPROFILE_H
+
+#include "optimus-support/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mlir::optimus {
+
+/// A command of a function, waits left out, and what it took.
+struct MeasuredCommand {
+  std::string function;
+  /// "gemm", "launch", "all_reduce", and the kernel of a launch.
+  std::string kind, kernel;
+  /// "h.0.mlp.up" or "h.0.mlp.up backward"; empty where there is none.
+  std::string path;
+  /// What it reads and writes, what it updates counted twice; and what of
+  /// that it writes, which is not known of collectives.
+  int64_t bytes = 0, written = 0;
+  /// The median over steps. Of a collective, from start to end on the rank that
+  /// came last, since the others wait for it.
+  double seconds = 0;
+};
+
+/// How long a value lies in memory between two commands that touch it: the
+/// longest such access-time interval (ATI) of a call, the median over calls.
+struct MeasuredIdle {
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+
+struct RunProfile {
+  /// As the run had them: "row:2,col:2", "summa".
+  std::string mesh, strategy;
+  /// What a rank holds, by name: parameters and inputs.
+  std::map<std::string, int64_t> parameters, inputs;
+  std::vector<MeasuredCommand> commands;
+  /// By id of the value that a buffer of the training step holds first.
+  std::map<std::string, MeasuredIdle> idle;
+  int64_t numSteps = 0;
+
+  /// Reads the last steps of a profile, without the first of the run if it has
+  /// others. InvalidArgument for what is no profile of this version or has no
+  /// step, DataLoss for one that is damaged or was not closed.
+  static optimus_support::StatusOr<RunProfile> read(const std::string &path);
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_ANALYSIS_RUNPROFILE_H

@@ -1,0 +1,321 @@
+//===- RunProfile.cpp - What a training run measured ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/RunProfile.h"
+
+#include "optimus-support/InputFile.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <sqlite3.h>
+
+using namespace mlir::optimus;
+using optimus_support::concat;
+using optimus_support::dataLoss;
+using optimus_support::InputFile;
+using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
+using optimus_support::StatusCode;
+using optimus_support::StatusOr;
+
+/// As docs/profile.md says: "OPTF" and the version of the tables.
+static constexpr int64_t kApplication = 0x4F505446, kVersion = 1;
+/// A machine changes while it trains; so many steps say what one takes.
+static constexpr int64_t kMostSteps = 32;
+
+namespace {
+using Row = sqlite3_stmt *;
+
+int64_t getInteger(Row row, int column) {
+  return sqlite3_column_int64(row, column);
+}
+
+std::string getText(Row row, int column) {
+  auto text = reinterpret_cast<const char *>(sqlite3_column_text(row, column));
+  return text ? std::string(text, sqlite3_column_bytes(row, column))
+              : std::string();
+}
+
+double getMedian(std::vector<int64_t> &values) {
+  auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return double(*middle);
+}
+
+/// A command of a function, or a function and a step.
+using Place = std::pair<int64_t, int64_t>;
+
+struct CommandTime {
+  int64_t command, begin, end;
+
+  bool operator<(const CommandTime &other) const {
+    return command < other.command;
+  }
+};
+
+class ProfileReader {
+public:
+  ~ProfileReader() {
+    sqlite3_finalize(statement);
+    sqlite3_close(database);
+  }
+
+  Status read(const std::string &path);
+  RunProfile take() { return std::move(profile); }
+
+private:
+  Status fail() const { return dataLoss(sqlite3_errmsg(database)); }
+  /// Calls `visit` with each row.
+  template <typename Visit>
+  Status query(const char *sql, Visit visit);
+  Status checkKind();
+  Status readTrace();
+  Status readCalls();
+  Status readHeld();
+  Status readCommands();
+  Status readTimes();
+  Status readTransfers();
+  Status readIdle();
+
+  sqlite3 *database = nullptr;
+  sqlite3_stmt *statement = nullptr;
+  RunProfile profile;
+  /// The calls that count, each with its function and its step, and the first.
+  std::map<int64_t, Place> calls;
+  int64_t firstCall = 0;
+  std::map<int64_t, std::string> functions;
+  /// By function and command, the place in `profile.commands`.
+  std::map<Place, size_t> numbers;
+  /// By call, when its commands began and ended, by command.
+  std::map<int64_t, std::vector<CommandTime>> timesOf;
+};
+} // namespace
+
+/// The time of a command of a call, or null.
+static CommandTime *findTime(std::vector<CommandTime> &times, int64_t command) {
+  auto found = llvm::lower_bound(times, CommandTime{command, 0, 0});
+  bool isFound = found != times.end() && found->command == command;
+  return isFound ? &*found : nullptr;
+}
+
+template <typename Visit>
+Status ProfileReader::query(const char *sql, Visit visit) {
+  if (sqlite3_prepare_v2(database, sql, -1, &statement, nullptr) != SQLITE_OK)
+    return fail();
+  int code = SQLITE_DONE;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW)
+    visit(statement);
+  Status status = code == SQLITE_DONE ? okStatus() : fail();
+  sqlite3_finalize(statement);
+  statement = nullptr;
+  return status;
+}
+
+Status ProfileReader::checkKind() {
+  int64_t application = 0, version = 0;
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA application_id", [&](Row row) {
+    application = getInteger(row, 0);
+  }));
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA user_version",
+                              [&](Row row) { version = getInteger(row, 0); }));
+  if (application != kApplication)
+    return invalidArgument("expected a profile, found another database");
+  if (version != kVersion)
+    return invalidArgument(concat("expected version ", kVersion,
+                                  " of a profile, found ", version));
+  return okStatus();
+}
+
+Status ProfileReader::readTrace() {
+  std::map<std::string, std::string> trace;
+  OPTRT_RETURN_IF_ERROR(query("SELECT key, value FROM trace", [&](Row row) {
+    trace[getText(row, 0)] = getText(row, 1);
+  }));
+  if (trace["complete"] != "1")
+    return dataLoss("expected a profile that was closed, found one of a run "
+                    "that still writes it or was killed");
+  profile.mesh = trace["mesh"];
+  profile.strategy = trace["strategy"];
+  return okStatus();
+}
+
+Status ProfileReader::readCalls() {
+  OPTRT_RETURN_IF_ERROR(
+      query("SELECT function, name FROM functions",
+            [&](Row row) { functions[getInteger(row, 0)] = getText(row, 1); }));
+  std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> bySteps;
+  OPTRT_RETURN_IF_ERROR(
+      query("SELECT step, call, function FROM calls", [&](Row row) {
+        bySteps[getInteger(row, 0)].push_back(
+            {getInteger(row, 1), getInteger(row, 2)});
+      }));
+  if (bySteps.empty())
+    return invalidArgument("expected at least one step, found none");
+  // The first one warms caches up and touches pages.
+  if (bySteps.size() > 1)
+    bySteps.erase(bySteps.begin());
+  while (int64_t(bySteps.size()) > kMostSteps)
+    bySteps.erase(bySteps.begin());
+  for (const auto &[step, ofStep] : bySteps)
+    for (auto [call, function] : ofStep)
+      calls[call] = {function, step};
+  firstCall = calls.begin()->first;
+  profile.numSteps = bySteps.size();
+  return okStatus();
+}
+
+Status ProfileReader::readHeld() {
+  return query(
+      "SELECT name, category, bytes FROM blocks "
+      "WHERE space = 'resident' AND category IN ('parameter', 'input')",
+      [&](Row row) {
+        bool isParameter = getText(row, 1) == "parameter";
+        (isParameter ? profile.parameters : profile.inputs)[getText(row, 0)] =
+            getInteger(row, 2);
+      });
+}
+
+Status ProfileReader::readCommands() {
+  std::map<Place, int64_t> written;
+  OPTRT_RETURN_IF_ERROR(query(
+      "SELECT function, command, sum(bytes) FROM accesses "
+      "WHERE access >= 2 GROUP BY function, command",
+      [&](Row row) {
+        written[{getInteger(row, 0), getInteger(row, 1)}] = getInteger(row, 2);
+      }));
+  return query(
+      "SELECT function, command, kind, name, path, bytes FROM commands "
+      "WHERE kind <> 'wait'",
+      [&](Row row) {
+        Place place{getInteger(row, 0), getInteger(row, 1)};
+        numbers[place] = profile.commands.size();
+        profile.commands.push_back({functions[place.first], getText(row, 2),
+                                    getText(row, 3), getText(row, 4),
+                                    getInteger(row, 5), written[place]});
+      });
+}
+
+Status ProfileReader::readTimes() {
+  std::vector<std::vector<int64_t>> durations(profile.commands.size());
+  std::string sql = concat("SELECT call, command, begin, end FROM times "
+                           "WHERE call >= ",
+                           firstCall);
+  OPTRT_RETURN_IF_ERROR(query(sql.c_str(), [&](Row row) {
+    auto call = calls.find(getInteger(row, 0));
+    if (call == calls.end())
+      return;
+    CommandTime time{getInteger(row, 1), getInteger(row, 2),
+                     getInteger(row, 3)};
+    timesOf[call->first].push_back(time);
+    if (auto number = numbers.find({call->second.first, time.command});
+        number != numbers.end() && time.end >= time.begin)
+      durations[number->second].push_back(time.end - time.begin);
+  }));
+  for (auto &[call, times] : timesOf)
+    llvm::sort(times);
+  for (size_t i = 0; i < durations.size(); ++i)
+    if (!durations[i].empty())
+      profile.commands[i].seconds = getMedian(durations[i]) / 1e9;
+  return okStatus();
+}
+
+Status ProfileReader::readTransfers() {
+  // By command and step, of all ranks the least.
+  std::map<size_t, std::map<int64_t, int64_t>> least;
+  std::string sql = concat("SELECT call, command, begin, end FROM transfers "
+                           "WHERE call >= ",
+                           firstCall);
+  OPTRT_RETURN_IF_ERROR(query(sql.c_str(), [&](Row row) {
+    auto call = calls.find(getInteger(row, 0));
+    if (call == calls.end())
+      return;
+    auto number = numbers.find({call->second.first, getInteger(row, 1)});
+    int64_t begin = getInteger(row, 2), end = getInteger(row, 3);
+    if (number == numbers.end() || end < begin)
+      return;
+    // Its buffers are touched until it has ended.
+    if (CommandTime *time = findTime(timesOf[call->first], getInteger(row, 1)))
+      time->end = end;
+    auto [entry, isNew] =
+        least[number->second].insert({call->second.second, end - begin});
+    entry->second = std::min(entry->second, end - begin);
+  }));
+  for (auto &[number, bySteps] : least) {
+    std::vector<int64_t> durations;
+    for (auto [step, duration] : bySteps)
+      durations.push_back(duration);
+    profile.commands[number].seconds = getMedian(durations) / 1e9;
+  }
+  return okStatus();
+}
+
+Status ProfileReader::readIdle() {
+  struct Block {
+    std::string name;
+    int64_t bytes;
+    std::vector<int64_t> commands;
+  };
+  std::map<int64_t, std::map<int64_t, Block>> blocksOf;
+  OPTRT_RETURN_IF_ERROR(
+      query("SELECT DISTINCT function, block, name, blocks.bytes, command "
+            "FROM blocks JOIN accesses USING (block, function) "
+            "WHERE space = 'arena' AND name IS NOT NULL ORDER BY command",
+            [&](Row row) {
+              Block &block = blocksOf[getInteger(row, 0)][getInteger(row, 1)];
+              block.name = getText(row, 2);
+              block.bytes = getInteger(row, 3);
+              block.commands.push_back(getInteger(row, 4));
+            }));
+  std::map<std::string, std::vector<int64_t>> longest;
+  for (auto &[call, times] : timesOf)
+    for (const auto &[number, block] : blocksOf[calls[call].first]) {
+      int64_t most = 0, last = -1;
+      for (int64_t command : block.commands) {
+        CommandTime *time = findTime(times, command);
+        if (!time)
+          continue;
+        if (last >= 0)
+          most = std::max(most, time->begin - last);
+        last = std::max(last, time->end);
+      }
+      longest[block.name].push_back(most);
+      profile.idle[block.name].bytes = block.bytes;
+    }
+  for (auto &[name, durations] : longest)
+    profile.idle[name].seconds = getMedian(durations) / 1e9;
+  return okStatus();
+}
+
+Status ProfileReader::read(const std::string &path) {
+  // SQLite takes whatever it is given for a file.
+  OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                         InputFile::open(path, StatusCode::InvalidArgument));
+  // Without locks: nobody writes to a profile in its place.
+  if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY,
+                      "unix-none") != SQLITE_OK)
+    return fail();
+  OPTRT_RETURN_IF_ERROR(checkKind());
+  OPTRT_RETURN_IF_ERROR(readTrace());
+  OPTRT_RETURN_IF_ERROR(readCalls());
+  OPTRT_RETURN_IF_ERROR(readHeld());
+  OPTRT_RETURN_IF_ERROR(readCommands());
+  OPTRT_RETURN_IF_ERROR(readTimes());
+  OPTRT_RETURN_IF_ERROR(readTransfers());
+  return readIdle();
+}
+
+StatusOr<RunProfile> RunProfile::read(const std::string &path) {
+  ProfileReader reader;
+  if (Status status = reader.read(path); !status.ok())
+    return Status(status.code(),
+                  concat("profile '", path, "': ", status.message(),
+                         "; optimus-run train --profile writes one"));
+  return reader.take();
+}

@@ -1,0 +1,51 @@
+//===- MemoryOrder.h - An order in which few bytes are alive ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reorders commands so that fewer bytes are alive at the fullest time. Finding
+// the best order is NP-hard (register sufficiency), so this is a local search:
+// around the peak it puts off what makes buffers that lie there, or brings
+// forward what uses them last. docs/scheduling.md describes it. It knows no IR.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_MEMORYORDER_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_MEMORYORDER_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mlir::exec {
+
+struct OrderProblem {
+  struct Node {
+    /// Nodes, by number: those that it must come after and before.
+    SmallVector<unsigned, 4> before, after;
+    /// Buffers that it touches, by number, once each. One is alive from the
+    /// first node that touches it until the last.
+    SmallVector<unsigned, 4> buffers;
+  };
+
+  /// In an order that respects `before`.
+  std::vector<Node> nodes;
+  /// The bytes of each buffer.
+  std::vector<int64_t> bytes;
+};
+
+/// The most bytes alive at a node when they come in this order.
+int64_t computePeak(const OrderProblem &problem, ArrayRef<unsigned> order);
+
+/// All nodes in an order that respects `before`, with no more bytes at the peak
+/// than the one they are in.
+std::vector<unsigned> orderForMemory(const OrderProblem &problem);
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_MEMORYORDER_H

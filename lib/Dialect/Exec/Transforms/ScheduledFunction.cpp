@@ -1,0 +1,205 @@
+//===- ScheduledFunction.cpp - A function with its commands in order *- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ScheduledFunction.h"
+
+#include "MemoryOrder.h"
+#include "Regions.h"
+
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+ScheduledFunction::ScheduledFunction(func::FuncOp function,
+                                     const optimus::CostModel &costs)
+    : function(function), costs(costs) {
+  nodes = computeDependences(function);
+}
+
+void ScheduledFunction::schedule(int64_t bound) {
+  number();
+  LiveBytes live(2 * (computes.size() + 1), bound);
+  countLiveBytes(live);
+  std::vector<double> seconds;
+  for (unsigned node : computes)
+    seconds.push_back(costs.getComputeSeconds(nodes[node].command));
+  std::vector<OverlapTask> described = describeTasks();
+  OverlapScheduler scheduler(std::move(seconds), std::move(described),
+                             axes.size(), live);
+  std::vector<SmallVector<OverlapEvent>> events = scheduler.run();
+  tasks.assign(scheduler.getTasks().begin(), scheduler.getTasks().end());
+  emit(events);
+}
+
+void ScheduledFunction::restore() {
+  placed.clear();
+  for (ProgramNode &node : nodes) {
+    place(node.command);
+    if (node.isCollective())
+      place(node.wait);
+  }
+  numberCommands();
+  for (OverlapTask &task : tasks) {
+    task.startGap = task.waitGap;
+    task.wasBounded = true;
+  }
+}
+
+void ScheduledFunction::overlap(int64_t bound) {
+  schedule(bound);
+  // Slots are coarser than commands; what they miss comes off the bound.
+  int64_t limit = bound;
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    int64_t excess = computePeakBytes(function) - bound;
+    if (excess <= 0)
+      break;
+    limit -= excess;
+    schedule(limit);
+  }
+  // Buffers that several collectives fill can defeat it; what was there
+  // before fits.
+  if (computePeakBytes(function) > bound)
+    restore();
+}
+
+void ScheduledFunction::orderForMemory() {
+  OrderProblem problem;
+  llvm::DenseMap<Value, unsigned> numbers;
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    OrderProblem::Node &added = problem.nodes.emplace_back();
+    added.before = nodes[node].before;
+    added.after = nodes[node].after;
+    for (Value base : getTouchedBases(node)) {
+      if (!base.getDefiningOp<AllocOp>() ||
+          getMemorySpace(base) != MemorySpace::Device)
+        continue;
+      auto [entry, isNew] = numbers.insert({base, problem.bytes.size()});
+      if (isNew)
+        problem.bytes.push_back(getPlacedBytes(base));
+      added.buffers.push_back(entry->second);
+    }
+  }
+  placed.clear();
+  for (unsigned node : exec::orderForMemory(problem)) {
+    place(nodes[node].command);
+    if (nodes[node].isCollective())
+      place(nodes[node].wait);
+  }
+  numberCommands();
+  nodes = computeDependences(function);
+}
+
+std::pair<unsigned, unsigned> ScheduledFunction::countNotOverlapped() const {
+  unsigned all = 0, bounded = 0;
+  for (const OverlapTask &task : tasks)
+    if (task.startGap == task.waitGap) {
+      ++all;
+      bounded += task.wasBounded;
+    }
+  return {all, bounded};
+}
+
+void ScheduledFunction::number() {
+  computes.clear();
+  collectives.clear();
+  indices.assign(nodes.size(), 0);
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    SmallVectorImpl<unsigned> &kind =
+        nodes[node].isCollective() ? collectives : computes;
+    indices[node] = kind.size();
+    kind.push_back(node);
+  }
+}
+
+std::vector<OverlapTask> ScheduledFunction::describeTasks() {
+  std::vector<OverlapTask> result;
+  unsigned gap = 0;
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    if (!nodes[node].isCollective()) {
+      ++gap;
+      continue;
+    }
+    auto start = cast<CollectiveStartOp>(nodes[node].command);
+    OverlapTask &task = result.emplace_back();
+    task.axis = getAxis(costs.getLink(start.getAxis()));
+    task.seconds = costs.getSeconds(start);
+    task.gap = gap;
+    task.firstUse = computes.size();
+    task.bases = getTouchedBases(node);
+    for (unsigned before : nodes[node].before)
+      if (nodes[before].isCollective())
+        task.before.push_back(indices[before]);
+      else
+        task.release = std::max(task.release, indices[before] + 1);
+    for (unsigned after : nodes[node].after)
+      if (nodes[after].isCollective())
+        task.after.push_back(indices[after]);
+      else
+        task.firstUse = std::min(task.firstUse, indices[after]);
+  }
+  return result;
+}
+
+unsigned ScheduledFunction::getAxis(StringRef name) {
+  auto *found = llvm::find(axes, name);
+  if (found == axes.end()) {
+    axes.push_back(name);
+    return axes.size() - 1;
+  }
+  return found - axes.begin();
+}
+
+SmallVector<Value> ScheduledFunction::getTouchedBases(unsigned node) {
+  SmallVector<Value> bases;
+  for (const Access &access : nodes[node].command.getAccesses())
+    for (Value base : getBases(access.operand->get()))
+      if (!llvm::is_contained(bases, base))
+        bases.push_back(base);
+  return bases;
+}
+
+void ScheduledFunction::countLiveBytes(LiveBytes &live) {
+  int64_t gap = 0;
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    int64_t slot = nodes[node].isCollective() ? 2 * gap : 2 * gap++ + 1;
+    for (Value base : getTouchedBases(node))
+      live.touch(base, slot);
+  }
+  live.seal();
+}
+
+void ScheduledFunction::emit(ArrayRef<SmallVector<OverlapEvent>> events) {
+  placed.clear();
+  for (auto [gap, list] : llvm::enumerate(events)) {
+    for (const OverlapEvent &event : list) {
+      ProgramNode &node = nodes[collectives[event.task]];
+      place(event.isWait ? node.wait.getOperation()
+                         : node.command.getOperation());
+    }
+    if (gap < computes.size())
+      place(nodes[computes[gap]].command);
+  }
+  numberCommands();
+}
+
+void ScheduledFunction::numberCommands() {
+  unsigned id = 0;
+  function.walk(
+      [&](CommandOpInterface command) { command.setCommandId(id++); });
+}
+
+void ScheduledFunction::place(Operation *op) {
+  if (!placed.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    if (Operation *definition = operand.getDefiningOp())
+      place(definition);
+  op->moveBefore(function.getBody().front().getTerminator());
+}

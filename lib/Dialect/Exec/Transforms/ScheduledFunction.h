@@ -1,0 +1,67 @@
+//===- ScheduledFunction.h - A function with its commands in order *- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_SCHEDULEDFUNCTION_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_SCHEDULEDFUNCTION_H
+
+#include "Dependences.h"
+#include "OverlapScheduler.h"
+
+#include "optimus/Analysis/CostModel.h"
+
+namespace mlir::exec {
+
+/// A function as the schedulers see it, and back.
+class ScheduledFunction {
+public:
+  /// Every wait stands behind its start.
+  ScheduledFunction(func::FuncOp function, const optimus::CostModel &costs);
+
+  /// Puts the commands into an order in which fewer bytes are alive, each wait
+  /// behind its start.
+  void orderForMemory();
+
+  /// Moves starts up and waits down so that no more than `bound` bytes are
+  /// alive together; restores the order where that cannot be kept.
+  void overlap(int64_t bound);
+
+  /// Collectives that end before anything is computed, and those of them that
+  /// memory kept from a better place.
+  std::pair<unsigned, unsigned> countNotOverlapped() const;
+
+private:
+  /// Schedules under a bound of bytes that are alive together, and puts the
+  /// commands into the new order.
+  void schedule(int64_t bound);
+  /// Puts the commands back where they were, each wait behind its start.
+  void restore();
+  /// Tells computing nodes from collectives and numbers both.
+  void number();
+  std::vector<OverlapTask> describeTasks();
+  unsigned getAxis(StringRef name);
+  SmallVector<Value> getTouchedBases(unsigned node);
+  void countLiveBytes(LiveBytes &live);
+  void emit(ArrayRef<SmallVector<OverlapEvent>> events);
+  void numberCommands();
+  /// Puts an operation at the end, after what makes its operands.
+  void place(Operation *op);
+
+  func::FuncOp function;
+  const optimus::CostModel &costs;
+  std::vector<ProgramNode> nodes;
+  /// Nodes by kind, and each node's number among its kind.
+  SmallVector<unsigned> computes, collectives, indices;
+  SmallVector<StringRef> axes;
+  std::vector<OverlapTask> tasks;
+  llvm::DenseSet<Operation *> placed;
+};
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_SCHEDULEDFUNCTION_H
