@@ -62,10 +62,9 @@ static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
 
 CostModel::CostModel(MachineProfile machine, int64_t numRanks,
                      std::shared_ptr<const MeasuredCosts> measured)
-    : profile(std::move(machine)),
+    : profile(std::move(machine)), measured(std::move(measured)),
       compute(
-          chooseProfile(profile.computes, getNeighbours(profile, numRanks))),
-      measured(std::move(measured)) {
+          chooseProfile(profile.computes, getNeighbours(profile, numRanks))) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
@@ -220,7 +219,8 @@ StepPrediction CostModel::predictStep(func::FuncOp function) const {
       if (transfer.computed == result.computeSeconds)
         entry.idleSeconds += exposed - queued;
     } else {
-      double seconds = slowdown * compute.getSeconds(command, traffic);
+      double seconds = getMeasured(command).value_or(
+          slowdown * compute.getSeconds(command, traffic));
       parts[command->getName().stripDialect()] += seconds;
       result.computeSeconds += seconds;
       now += seconds;
