@@ -327,13 +327,17 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
 
   // Neither one order nor one share of the way forward is best for all.
   const int64_t enough = std::max(target, goodEnough);
-  if (int64_t gain = best.arenaBytes - component.lowerBound; bytesPerNode > 0)
-    work = std::min(work, kLeastLooks + gain / bytesPerNode * kLooksPerNode);
+  int64_t end = 0;
+  if (bytesPerNode > 0) {
+    int64_t nodes = (best.arenaBytes - component.lowerBound) / bytesPerNode;
+    int64_t looks = kLeastLooks + std::min(nodes, work) * kLooksPerNode;
+    end = work - std::min(work, looks);
+  }
   for (int64_t allowance : kRepairWork)
     for (size_t eighths : {6, 4, 1, 7})
       for (Fit fit : {Fit::First, Fit::Best})
         for (const Order &order : orders) {
-          if (best.arenaBytes <= enough || work <= 0)
+          if (best.arenaBytes <= enough || work <= end)
             return best;
           portfolio.repair(order.indices, fit,
                            std::string(order.name) + "+repair", eighths, enough,
