@@ -101,7 +101,7 @@ SearchResult ConflictFinder::query(std::span<const size_t> members) {
   for (const Component &component : splitInTime(subset)) {
     if (component.lowerBound > capacity)
       return SearchResult::DoesNotFit;
-    if (placeByPortfolio(component, capacity, capacity, work).arenaBytes <=
+    if (placeByPortfolio(component, capacity, capacity, 0, work).arenaBytes <=
         capacity)
       continue;
     std::vector<int64_t> offsets;

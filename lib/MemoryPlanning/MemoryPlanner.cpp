@@ -150,7 +150,8 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   int64_t arena = bound;
   for (const Component &component : components) {
     // A component need not be smaller than the largest one.
-    placements.push_back(placeByPortfolio(component, arena, goodEnough, work));
+    placements.push_back(placeByPortfolio(component, arena, goodEnough,
+                                          options.bytesPerNode, work));
     arena = std::max(arena, placements.back().arenaBytes);
   }
 

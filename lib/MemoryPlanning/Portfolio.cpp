@@ -24,6 +24,12 @@ enum class Fit { First, Best };
 struct Placed {
   int64_t offset;
   int64_t end;
+};
+
+/// A placed buffer and what it meets in time.
+struct PlacedInTime : Placed {
+  int32_t first;
+  int32_t last;
   const Buffer *buffer;
 };
 
@@ -61,26 +67,28 @@ private:
 /// Placed buffers by rising offset, in blocks, so that inserting one moves few.
 class PlacedList {
 public:
-  void insert(const Placed &placed) {
-    auto after =
-        std::upper_bound(blocks.begin(), blocks.end(), placed.offset,
-                         [](int64_t offset, const std::vector<Placed> &block) {
-                           return offset < block.front().offset;
-                         });
+  void insert(const PlacedInTime &placed) {
+    auto after = std::upper_bound(
+        blocks.begin(), blocks.end(), placed.offset,
+        [](int64_t offset, const std::vector<PlacedInTime> &block) {
+          return offset < block.front().offset;
+        });
     if (blocks.empty()) {
       blocks.push_back({placed});
       return;
     }
-    std::vector<Placed> &block =
+    std::vector<PlacedInTime> &block =
         after == blocks.begin() ? *after : *std::prev(after);
-    block.insert(std::upper_bound(block.begin(), block.end(), placed.offset,
-                                  [](int64_t offset, const Placed &entry) {
-                                    return offset < entry.offset;
-                                  }),
-                 placed);
+    block.insert(
+        std::upper_bound(block.begin(), block.end(), placed.offset,
+                         [](int64_t offset, const PlacedInTime &entry) {
+                           return offset < entry.offset;
+                         }),
+        placed);
     if (block.size() < kBlockSize)
       return;
-    std::vector<Placed> upperHalf(block.begin() + kBlockSize / 2, block.end());
+    std::vector<PlacedInTime> upperHalf(block.begin() + kBlockSize / 2,
+                                        block.end());
     block.resize(kBlockSize / 2);
     blocks.insert(blocks.begin() + (&block - blocks.data()) + 1,
                   std::move(upperHalf));
@@ -91,10 +99,12 @@ public:
   int64_t scan(const Component &component, const Buffer &buffer,
                GapFinder &finder) const {
     int64_t looks = 0;
-    for (const std::vector<Placed> &block : blocks) {
+    const int32_t first = buffer.first, last = buffer.last;
+    for (const std::vector<PlacedInTime> &block : blocks) {
       looks += block.size();
-      for (const Placed &entry : block)
-        if (component.meet(*entry.buffer, buffer) && finder.visit(entry))
+      for (const PlacedInTime &entry : block)
+        if (entry.first < last && first < entry.last &&
+            component.meet(*entry.buffer, buffer) && finder.visit(entry))
           return looks;
     }
     return looks;
@@ -102,7 +112,7 @@ public:
 
 private:
   static constexpr size_t kBlockSize = 512;
-  std::vector<std::vector<Placed>> blocks;
+  std::vector<std::vector<PlacedInTime>> blocks;
 };
 
 class Portfolio {
@@ -114,85 +124,124 @@ public:
   }
 
   /// Tries one order; `best` is replaced when the arena is smaller. Returns the
-  /// first position at which it is not.
+  /// first position at which it is not. What lies before the position `begin`
+  /// is as in the last attempt, and stays.
   std::optional<size_t> attempt(std::span<const int32_t> order, Fit fit,
-                                const std::string &name, Placement &best) {
-    std::vector<int64_t> offsets(component.buffers.size(), -1);
-    PlacedList list;
-    std::vector<Placed> around;
-    int64_t arena = 0;
-    auto put = [&](size_t index, int64_t offset) {
-      const Buffer &buffer = component.buffers[index];
-      offsets[index] = offset;
-      arena = std::max(arena, offset + buffer.size);
-      if (neighbours.empty())
-        list.insert({offset, offset + buffer.size, &buffer});
-    };
-    for (size_t i = 0; i < offsets.size(); ++i)
-      if (component.buffers[i].isFixed())
-        put(i, component.buffers[i].fixedOffset);
-    for (size_t position = 0; position < order.size(); ++position) {
+                                const std::string &name, Placement &best,
+                                size_t begin = 0) {
+    if (neighbours.empty())
+      begin = 0;
+    restart(order, begin);
+    for (size_t position = begin; position < order.size(); ++position) {
       int32_t index = order[position];
-      const Buffer &buffer = component.buffers[index];
-      GapFinder finder(buffer, fit);
-      if (neighbours.empty()) {
-        work -= list.scan(component, buffer, finder);
-      } else {
-        around.clear();
-        for (int32_t other : neighbours.of(index))
-          if (offsets[other] >= 0)
-            around.push_back({offsets[other],
-                              offsets[other] + component.buffers[other].size,
-                              &component.buffers[other]});
-        std::sort(around.begin(), around.end(),
-                  [](const Placed &a, const Placed &b) {
-                    return a.offset < b.offset;
-                  });
-        // Sorting a buffer costs a few looks.
-        work -= 4 * static_cast<int64_t>(around.size()) + 1;
-        for (const Placed &placed : around)
-          if (finder.visit(placed))
-            break;
-      }
-      put(index, finder.offset());
-      if (!best.offsets.empty() && (arena >= best.arenaBytes || work <= 0))
+      int64_t offset = findOffset(index, fit);
+      put(index, offset);
+      arenas[position + 1] =
+          std::max(arenas[position], offset + component.buffers[index].size);
+      if (!best.offsets.empty() &&
+          (arenas[position + 1] >= best.arenaBytes || work <= 0))
         return position;
     }
-    best = {std::move(offsets), arena,
+    best = {offsets, arenas.back(),
             name + (fit == Fit::First ? "/first-fit" : "/best-fit")};
     return std::nullopt;
   }
 
   /// Local search from one order: the buffer that reaches the end of the best
-  /// arena comes earlier next time, when there is still room below. Goes on
-  /// down to `target` bytes.
-  void repair(const std::vector<int32_t> &start, Fit fit, int64_t target,
+  /// arena comes forward, by so many eighths of its position, when there is
+  /// still room below. Goes on down to `target` bytes, with an allowance of
+  /// work.
+  void repair(std::vector<int32_t> order, Fit fit, const std::string &name,
+              size_t eighths, int64_t target, int64_t allowance,
               Placement &best) {
-    std::string name = best.order.substr(0, best.order.find('/')) + "+repair";
-    // How far forward it comes decides what is found: no one share is best.
-    for (size_t eighths : {4, 1, 6}) {
-      std::vector<int32_t> order = start;
-      int64_t end = work - std::min(work, kRepairWork);
-      for (int turn = 0; turn < kRepairTurns; ++turn) {
-        if (best.arenaBytes <= target || work <= end)
-          break;
-        if (std::optional<size_t> late = attempt(order, fit, name, best))
-          std::rotate(order.begin() + *late * eighths / 8,
-                      order.begin() + *late, order.begin() + *late + 1);
-      }
+    size_t begin = 0;
+    int64_t end = work - std::min(work, allowance);
+    for (int turn = 0; turn < kRepairTurns && work > end; ++turn) {
+      std::optional<size_t> late = attempt(order, fit, name, best, begin);
+      if (best.arenaBytes <= target)
+        return;
+      if (!late)
+        late = std::lower_bound(arenas.begin(), arenas.end(), best.arenaBytes) -
+               arenas.begin() - 1;
+      begin = *late * eighths / 8;
+      std::rotate(order.begin() + begin, order.begin() + *late,
+                  order.begin() + *late + 1);
     }
   }
 
 private:
-  /// With each share; where turns are dear, about a tenth of a second of them.
+  /// Takes back what lies at positions of an order from `begin` on.
+  void restart(std::span<const int32_t> order, size_t begin) {
+    if (begin > 0) {
+      for (int32_t index : order.subspan(begin))
+        offsets[index] = -1;
+      return;
+    }
+    offsets.assign(component.buffers.size(), -1);
+    arenas.assign(order.size() + 1, 0);
+    list = PlacedList();
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      const Buffer &buffer = component.buffers[i];
+      if (!buffer.isFixed())
+        continue;
+      put(i, buffer.fixedOffset);
+      arenas[0] = std::max(arenas[0], buffer.fixedOffset + buffer.size);
+    }
+  }
+
+  void put(size_t index, int64_t offset) {
+    const Buffer &buffer = component.buffers[index];
+    offsets[index] = offset;
+    if (neighbours.empty())
+      list.insert(
+          {{offset, offset + buffer.size}, buffer.first, buffer.last, &buffer});
+  }
+
+  /// The place that what is placed leaves a buffer.
+  int64_t findOffset(int32_t index, Fit fit) {
+    const Buffer &buffer = component.buffers[index];
+    GapFinder finder(buffer, fit);
+    if (neighbours.empty()) {
+      work -= list.scan(component, buffer, finder);
+      return finder.offset();
+    }
+    around.clear();
+    for (int32_t other : neighbours.of(index))
+      if (offsets[other] >= 0)
+        around.push_back(
+            {offsets[other], offsets[other] + component.buffers[other].size});
+    std::sort(
+        around.begin(), around.end(),
+        [](const Placed &a, const Placed &b) { return a.offset < b.offset; });
+    // Sorting a buffer costs a few looks.
+    work -= 4 * static_cast<int64_t>(around.size()) + 1;
+    for (const Placed &placed : around)
+      if (finder.visit(placed))
+        break;
+    return finder.offset();
+  }
+
+  /// From one order with one share.
   static constexpr int kRepairTurns = 1000;
-  static constexpr int64_t kRepairWork = 40'000'000;
   /// Up to this many the array of neighbours beats scanning what is placed.
   static constexpr int64_t kPairsPerBuffer = 200;
   const Component &component;
   int64_t &work;
   Neighbours neighbours;
+  // Of the attempt: by buffer where it lies, or -1; by position of the order
+  // the arena of all before it; what is placed, where there are no neighbours.
+  std::vector<int64_t> offsets;
+  std::vector<int64_t> arenas;
+  PlacedList list;
+  std::vector<Placed> around;
 };
+
+/// What each repair is allowed in one round and the next.
+constexpr int64_t kRepairWork[] = {300'000, 2'000'000};
+/// Looks that take as long as a node of the search, and those that cost too
+/// little to be weighed against bytes: some hundredths of a second.
+constexpr int64_t kLooksPerNode = 1000;
+constexpr int64_t kLeastLooks = 10'000'000;
 
 /// The indices of the buffers that may lie anywhere by falling key; equal keys
 /// keep time order.
@@ -211,6 +260,7 @@ std::vector<int32_t> fallingOrder(const Component &component, KeyFn key) {
 
 Placement optimus_planning::placeByPortfolio(const Component &component,
                                              int64_t target, int64_t goodEnough,
+                                             int64_t bytesPerNode,
                                              int64_t &work) {
   const std::vector<Buffer> &buffers = component.buffers;
   auto size = [&](int32_t i) { return buffers[i].size; };
@@ -268,18 +318,30 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
 
   Portfolio portfolio(component, work);
   Placement best;
-  const Order *bestOrder = nullptr;
-  Fit bestFit = Fit::First;
   for (Fit fit : {Fit::First, Fit::Best})
     for (const Order &order : orders) {
       if (!best.offsets.empty() && (best.arenaBytes <= target || work <= 0))
         return best;
-      if (portfolio.attempt(order.indices, fit, order.name, best))
-        continue;
-      bestOrder = &order;
-      bestFit = fit;
+      portfolio.attempt(order.indices, fit, order.name, best);
     }
-  portfolio.repair(bestOrder->indices, bestFit, std::max(target, goodEnough),
-                   best);
+
+  // Neither one order nor one share of the way forward is best for all.
+  const int64_t enough = std::max(target, goodEnough);
+  int64_t end = 0;
+  if (bytesPerNode > 0) {
+    int64_t nodes = (best.arenaBytes - component.lowerBound) / bytesPerNode;
+    int64_t looks = kLeastLooks + std::min(nodes, work) * kLooksPerNode;
+    end = work - std::min(work, looks);
+  }
+  for (int64_t allowance : kRepairWork)
+    for (size_t eighths : {6, 4, 1, 7})
+      for (Fit fit : {Fit::First, Fit::Best})
+        for (const Order &order : orders) {
+          if (best.arenaBytes <= enough || work <= end)
+            return best;
+          portfolio.repair(order.indices, fit,
+                           std::string(order.name) + "+repair", eighths, enough,
+                           allowance, best);
+        }
   return best;
 }

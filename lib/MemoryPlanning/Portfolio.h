@@ -24,10 +24,12 @@ struct Placement {
 /// with best fit, and keeps the smallest arena. Stops at the first arena of at
 /// most `target` bytes, or when `work` (looks at a placed buffer, counted down)
 /// is spent; one order is always finished. An arena above `goodEnough` bytes is
-/// then repaired: the same order again and again, each time with the buffer
-/// that reaches its end moved forward.
+/// then repaired: the same orders again and again, each time with the buffer
+/// that reaches its end moved forward. With `bytesPerNode` (as in Options)
+/// repair, too, costs no more than what it could save is worth.
 Placement placeByPortfolio(const Component &component, int64_t target,
-                           int64_t goodEnough, int64_t &work);
+                           int64_t goodEnough, int64_t bytesPerNode,
+                           int64_t &work);
 
 } // namespace optimus_planning
 

@@ -82,52 +82,76 @@ inline bool meet(const LiveRange &a, const LiveRange &b) {
 
 /// The least arena: some order of putting each buffer into the first place that
 /// those before it and the fixed ones leave gives it.
-inline int64_t leastArena(const std::vector<LiveRange> &ranges) {
-  std::vector<size_t> order;
-  std::vector<int64_t> offsets(ranges.size(), 0);
-  std::vector<size_t> fixed;
-  auto takesSpace = [&](size_t i) {
-    return ranges[i].size > 0 && meet(ranges[i], ranges[i]);
-  };
-  int64_t fixedEnd = 0;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    if (!takesSpace(i))
-      continue;
-    if (!ranges[i].fixedOffset) {
-      order.push_back(i);
-      continue;
-    }
-    fixed.push_back(i);
-    offsets[i] = *ranges[i].fixedOffset;
-    fixedEnd = std::max(fixedEnd, offsets[i] + paddedSize(ranges[i]));
+class LeastArena {
+public:
+  explicit LeastArena(const std::vector<LiveRange> &ranges)
+      : ranges(ranges), offsets(ranges.size(), 0), meets(ranges.size()) {
+    for (size_t i = 0; i < ranges.size(); ++i)
+      for (const LiveRange &other : ranges)
+        meets[i].push_back(meet(ranges[i], other));
   }
-  std::vector<std::vector<char>> meets(ranges.size());
-  for (size_t i = 0; i < ranges.size(); ++i)
-    for (const LiveRange &other : ranges)
-      meets[i].push_back(meet(ranges[i], other));
 
-  int64_t least = std::numeric_limits<int64_t>::max();
-  do {
-    std::vector<size_t> placed = fixed;
-    int64_t arena = fixedEnd;
-    for (size_t i : order) {
-      int64_t size = paddedSize(ranges[i]), alignment = ranges[i].alignment;
-      offsets[i] = 0;
-      for (size_t clear = 0; clear < placed.size();) {
-        size_t other = placed[clear++];
-        int64_t end = offsets[other] + paddedSize(ranges[other]);
-        if (!meets[i][other] || offsets[other] >= offsets[i] + size ||
-            end <= offsets[i])
-          continue;
-        offsets[i] = (end + alignment - 1) / alignment * alignment;
-        clear = 0;
+  int64_t find() {
+    std::vector<size_t> placed, rest;
+    int64_t arena = 0;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (ranges[i].size == 0 || !meets[i][i])
+        continue;
+      if (!ranges[i].fixedOffset) {
+        rest.push_back(i);
+        continue;
       }
-      arena = std::max(arena, offsets[i] + size);
       placed.push_back(i);
+      offsets[i] = *ranges[i].fixedOffset;
+      arena = std::max(arena, endOf(i));
     }
-    least = std::min(least, arena);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return least;
+    tryOrders(placed, rest, arena);
+    return least;
+  }
+
+private:
+  int64_t endOf(size_t i) const { return offsets[i] + paddedSize(ranges[i]); }
+
+  void tryOrders(std::vector<size_t> &placed, std::vector<size_t> &rest,
+                 int64_t arena) {
+    if (arena >= least)
+      return;
+    if (rest.empty()) {
+      least = arena;
+      return;
+    }
+    for (size_t k = 0; k < rest.size(); ++k) {
+      size_t i = rest[k];
+      rest.erase(rest.begin() + static_cast<ptrdiff_t>(k));
+      putFirst(i, placed);
+      placed.push_back(i);
+      tryOrders(placed, rest, std::max(arena, endOf(i)));
+      placed.pop_back();
+      rest.insert(rest.begin() + static_cast<ptrdiff_t>(k), i);
+    }
+  }
+
+  void putFirst(size_t i, const std::vector<size_t> &placed) {
+    int64_t alignment = ranges[i].alignment;
+    offsets[i] = 0;
+    for (size_t clear = 0; clear < placed.size();) {
+      size_t other = placed[clear++];
+      if (!meets[i][other] || offsets[other] >= endOf(i) ||
+          endOf(other) <= offsets[i])
+        continue;
+      offsets[i] = (endOf(other) + alignment - 1) / alignment * alignment;
+      clear = 0;
+    }
+  }
+
+  const std::vector<LiveRange> &ranges;
+  std::vector<int64_t> offsets;
+  std::vector<std::vector<char>> meets;
+  int64_t least = std::numeric_limits<int64_t>::max();
+};
+
+inline int64_t leastArena(const std::vector<LiveRange> &ranges) {
+  return LeastArena(ranges).find();
 }
 
 /// Whether two buffers are alive at one time and share a byte, by comparing all

@@ -77,7 +77,8 @@ struct Options {
   int64_t nodeLimit = 1'000'000;
   /// What a node must be worth: beyond the first 20,000, the search for an
   /// arena that is good enough places one buffer for each so many bytes that it
-  /// could save. 0: it goes on to the node limit for a single byte.
+  /// could save, and repair before it has a like limit. 0: both go on for a
+  /// single byte.
   int64_t bytesPerNode = 0;
   /// Seconds after which the exact search gives up. With a time limit the plan
   /// depends on the speed of the machine; the default is none.

@@ -125,8 +125,8 @@ private:
              << "has live ranges that cannot be planned: " << *mistake;
     // A search among thousands of buffers takes seconds and finds nothing.
     optimus_planning::Options options;
-    // A compilation waits about a second for each 6 MiB of arena.
-    options.bytesPerNode = 64;
+    // A compilation waits about a second for each 5 MiB of arena.
+    options.bytesPerNode = 16;
     if (ranges.size() > 2000)
       options.nodeLimit = 0;
     Plan plan = optimus_planning::plan(ranges, options);
