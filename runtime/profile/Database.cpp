@@ -104,8 +104,6 @@ void Insertion::add(int64_t value) {
   sqlite3_bind_int64(statement, ++column, value);
 }
 
-void Insertion::addNull() { sqlite3_bind_null(statement, ++column); }
-
 void Insertion::add(std::string_view text) {
   if (text.empty())
     return addNull();
@@ -117,6 +115,7 @@ Status Insertion::insert() {
   const bool done = sqlite3_step(statement) == SQLITE_DONE;
   Status status = done ? okStatus() : database->failure();
   sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
   column = 0;
   return status;
 }
