@@ -26,8 +26,7 @@ StatusOr<Database> Database::open(const std::string &path) {
                            : unavailable("no memory for a database");
   // What is rolled back is few pages, since rows are added at the end. Of a
   // file that is still a temporary one nothing is lost by a crash.
-  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA page_size = 32768;"
-                                         "PRAGMA journal_mode = MEMORY;"
+  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = MEMORY;"
                                          "PRAGMA synchronous = OFF;"
                                          "PRAGMA temp_store = MEMORY"));
   return database;
