@@ -26,8 +26,7 @@ StatusOr<Database> Database::open(const std::string &path) {
                            : unavailable("no memory for a database");
   // What is rolled back is few pages, since rows are added at the end. Of a
   // file that is still a temporary one nothing is lost by a crash.
-  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA page_size = 32768;"
-                                         "PRAGMA journal_mode = MEMORY;"
+  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = MEMORY;"
                                          "PRAGMA synchronous = OFF;"
                                          "PRAGMA temp_store = MEMORY"));
   return database;
@@ -104,8 +103,6 @@ void Insertion::add(int64_t value) {
   sqlite3_bind_int64(statement, ++column, value);
 }
 
-void Insertion::addNull() { sqlite3_bind_null(statement, ++column); }
-
 void Insertion::add(std::string_view text) {
   if (text.empty())
     return addNull();
@@ -117,6 +114,7 @@ Status Insertion::insert() {
   const bool done = sqlite3_step(statement) == SQLITE_DONE;
   Status status = done ? okStatus() : database->failure();
   sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
   column = 0;
   return status;
 }

@@ -85,7 +85,7 @@ public:
   /// The next column. Text must stay until insert().
   void add(int64_t value);
   void add(std::string_view text);
-  void addNull();
+  void addNull() { ++column; }
   /// Null for nothing and for empty text.
   template <typename T>
   void add(const std::optional<T> &value) {

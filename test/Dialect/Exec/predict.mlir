@@ -56,7 +56,7 @@ func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: me
 }
 
 // CHECK-LABEL: func.func @computing(
-// CHECK-SAME: predicted_parts_ms = {launch = {{2\.47(2|199).*[eE]-0?3}} : f64}
+// CHECK-SAME: predicted_parts_ms = {launch = {{0\.00247(2|199).*}} : f64}
 func.func @computing(%x: memref<64xf32>, %y: memref<64xf32>) {
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
