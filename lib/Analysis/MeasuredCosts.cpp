@@ -13,6 +13,7 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -47,7 +48,19 @@ MeasuredCosts::MeasuredCosts(RunProfile measured, std::string name)
 
 llvm::Expected<std::shared_ptr<const MeasuredCosts>>
 MeasuredCosts::load(StringRef path) {
-  auto profile = RunProfile::read(path.str());
+  auto first = (path + ".0").str();
+  bool areMany = !llvm::sys::fs::exists(path) && llvm::sys::fs::exists(first);
+  auto profile = RunProfile::read(areMany ? first : path.str());
+  for (int i = 1; areMany && profile.ok(); ++i) {
+    std::string next = (path + "." + Twine(i)).str();
+    if (!llvm::sys::fs::exists(next))
+      break;
+    auto other = RunProfile::read(next);
+    if (optimus_support::Status status =
+            other.ok() ? profile->add(*other) : other.status();
+        !status.ok())
+      return llvm::createStringError(status.message());
+  }
   if (!profile.ok())
     return llvm::createStringError(profile.status().message());
   return std::make_shared<const MeasuredCosts>(*std::move(profile), path.str());

@@ -248,6 +248,7 @@ Status ProfileReader::readTransfers() {
     entry->second = std::min(entry->second, end - begin);
   }));
   for (auto &[number, bySteps] : least) {
+    profile.commands[number].isCollective = true;
     std::vector<int64_t> durations;
     for (auto [step, duration] : bySteps)
       durations.push_back(duration);
@@ -318,4 +319,18 @@ StatusOr<RunProfile> RunProfile::read(const std::string &path) {
                   concat("profile '", path, "': ", status.message(),
                          "; optimus-run train --profile writes one"));
   return reader.take();
+}
+
+Status RunProfile::add(const RunProfile &other) {
+  auto isSame = [](const MeasuredCommand &a, const MeasuredCommand &b) {
+    return a.function == b.function && a.kind == b.kind && a.path == b.path;
+  };
+  if (mesh != other.mesh ||
+      !llvm::equal(commands, other.commands, isSame))
+    return invalidArgument("expected profiles of the processes of one run, "
+                           "found ones of different programs");
+  for (auto [own, its] : llvm::zip_equal(commands, other.commands))
+    own.seconds = own.isCollective ? std::min(own.seconds, its.seconds)
+                                   : std::max(own.seconds, its.seconds);
+  return okStatus();
 }

@@ -59,11 +59,34 @@ def test_same_bits(tools, text, tmp_path, mesh, strategy):
         "none": ["--schedule", "none"],
         "overlap": [],
         "roomy": ["--extra-workspace", "1000%"],
+        # Computation too in another order.
+        "memory": ["--schedule", "memory"],
+        "balanced": ["--schedule", "balanced"],
     }.items():
         library = tools.library(MODEL, mesh, strategy, *flags)
         runs[name] = train(tools, library, text, tmp_path / name)
     assert runs["none"] == runs["overlap"]
     assert runs["none"] == runs["roomy"]
+    assert runs["none"] == runs["memory"]
+    assert runs["none"] == runs["balanced"]
+
+
+def test_goals(tools):
+    """What each schedule is for: nothing is predicted to be faster than time's,
+    nothing needs less than memory's, and no product is less than balanced's."""
+    flags = ["--recompute", "layer"]
+    step = {
+        goal: function(
+            tools, tools.library(MODEL, "row:2,col:2", "summa", *flags, "--schedule", goal)
+        )
+        for goal in ("none", "time", "memory", "balanced")
+    }
+    ms = {goal: each["schedule"]["predicted_step_ms"] for goal, each in step.items()}
+    peak = {goal: each["lower_bound_bytes"] for goal, each in step.items()}
+    assert min(ms.values()) == ms["time"] < ms["none"]
+    assert min(peak.values()) == peak["memory"] < peak["time"]
+    products = {goal: ms[goal] * peak[goal] for goal in step}
+    assert min(products.values()) == products["balanced"]
 
 
 def test_same_bits_over_mpi(tools, text, tmp_path):

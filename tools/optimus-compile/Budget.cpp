@@ -56,6 +56,9 @@ private:
   /// The program before --optimus-fuse.
   OwningOpRef<ModuleOp> tuned;
   RecomputeModel model;
+  /// With measured times: the same with predicted ones, from which the search
+  /// takes other turns.
+  std::optional<RecomputeProgram> predicted;
   /// What the policies recompute.
   std::vector<RepeatedValues> starts;
   /// What the model has as the peak beyond what a rank holds.
@@ -95,9 +98,15 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
   // It was read before, for the schedule.
   MachineProfile profile =
       llvm::cantFail(MachineProfile::load(options.machineProfile));
-  model = buildRecomputeModel(
-      *recomputation, function, placed->lookupSymbol<func::FuncOp>("train_step"),
-      CostModel(profile, layout.mesh.getNumRanks(), phases.getMeasured()));
+  auto build = [&](std::shared_ptr<const MeasuredCosts> measured) {
+    return buildRecomputeModel(
+        *recomputation, function,
+        placed->lookupSymbol<func::FuncOp>("train_step"),
+        CostModel(profile, layout.mesh.getNumRanks(), std::move(measured)));
+  };
+  model = build(phases.getMeasured());
+  if (phases.getMeasured())
+    predicted = build(nullptr).program;
   for (RecomputePolicy policy : {RecomputePolicy::None,
                                  RecomputePolicy::Attention,
                                  RecomputePolicy::Layer})
@@ -109,17 +118,22 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
 std::optional<RepeatedValues> BudgetSearch::plan(int64_t target) const {
   std::optional<RepeatedValues> fastest;
   double seconds = 0;
-  for (const RepeatedValues &start : starts) {
-    std::optional<RepeatedValues> found =
-        chooseRepeated(model.program, target, start);
-    if (!found)
-      continue;
-    double now = getCost(model.program, *found).seconds;
-    if (fastest && now >= seconds)
-      continue;
-    fastest = std::move(found);
-    seconds = now;
-  }
+  auto tryAll = [&](const RecomputeProgram &program) {
+    for (const RepeatedValues &start : starts) {
+      std::optional<RepeatedValues> found =
+          chooseRepeated(program, target, start);
+      if (!found)
+        continue;
+      double now = getCost(model.program, *found).seconds;
+      if (fastest && now >= seconds)
+        continue;
+      fastest = std::move(found);
+      seconds = now;
+    }
+  };
+  tryAll(model.program);
+  if (predicted)
+    tryAll(*predicted);
   return fastest;
 }
 

@@ -128,6 +128,35 @@ static void printMeasured(DictionaryAttr schedule, llvm::raw_ostream &out) {
                  all > 0 ? 100 * getMs(measured, "ms") / all : 0);
 }
 
+/// Which values lay in memory longest between two commands that touch them, in
+/// bytes times seconds: those that recomputation or another memory would gain
+/// most by.
+static void printIdle(func::FuncOp function, const MeasuredCosts &measured,
+                      llvm::raw_ostream &out) {
+  constexpr size_t kMostListed = 4;
+  SmallVector<std::pair<double, std::string>> idle;
+  function.walk([&](exec::ArenaSlotOp slot) {
+    ArrayAttr values = slot.getValuesAttr();
+    if (!values || values.empty())
+      return;
+    StringRef id = cast<StringAttr>(values[0]).getValue();
+    auto found = measured.getProfile().idle.find(id.str());
+    if (found == measured.getProfile().idle.end())
+      return;
+    auto [bytes, seconds] = found->second;
+    idle.push_back({double(bytes) * seconds,
+                    formatv("{0} {1} for {2}", id, formatBytes(bytes),
+                            formatMs(1e3 * seconds))});
+  });
+  llvm::stable_sort(
+      idle, [](const auto &a, const auto &b) { return a.first > b.first; });
+  SmallVector<std::string> listed;
+  for (const auto &[weight, text] : ArrayRef(idle).take_front(kMostListed))
+    listed.push_back(text);
+  if (!listed.empty())
+    out << "  lay idle     " << llvm::join(listed, ", ") << "\n";
+}
+
 static void printSchedule(DictionaryAttr schedule,
                           const CompileOptions &options,
                           llvm::raw_ostream &out) {
@@ -215,6 +244,9 @@ static void printFunction(func::FuncOp function, const CompileOptions &options,
   if (auto schedule =
           function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
     printSchedule(schedule, options, out);
+  if (auto measured = options.phases.getMeasured();
+      measured && measured->hasRun(function.getSymName()))
+    printIdle(function, *measured, out);
   printRecomputed(function, options, out);
 }
 

@@ -30,7 +30,8 @@ class MeasuredCosts {
 public:
   MeasuredCosts(RunProfile profile, std::string name);
 
-  /// Reads what `optimus-run train --profile` wrote. An error names the file.
+  /// Reads what `optimus-run train --profile` wrote: FILE or, of several
+  /// processes, FILE.0, FILE.1 and so on. An error names the file.
   static llvm::Expected<std::shared_ptr<const MeasuredCosts>>
   load(StringRef path);
 

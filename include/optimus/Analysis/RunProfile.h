@@ -37,6 +37,7 @@ struct MeasuredCommand {
   /// The median over steps. Of a collective, from start to end on the rank that
   /// came last, since the others wait for it.
   double seconds = 0;
+  bool isCollective = false;
 };
 
 /// How long a value lies in memory between two commands that touch it: the
@@ -60,6 +61,11 @@ struct RunProfile {
   /// others. InvalidArgument for what is no profile of this version or has no
   /// step, DataLoss for one that is damaged or was not closed.
   static optimus_support::StatusOr<RunProfile> read(const std::string &path);
+
+  /// Takes in what another process of the run measured: of collectives the
+  /// shortest time, of computation the longest. InvalidArgument where that
+  /// executed other commands.
+  optimus_support::Status add(const RunProfile &other);
 };
 
 } // namespace mlir::optimus

@@ -1,0 +1,180 @@
+# ===- test_measured.py - Plans from what a run measured -------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`optimus-compile --profile` takes what commands took from a profile of a run,
+says how much of a step that is, and refuses profiles that say nothing of it."""
+
+import re
+import sqlite3
+
+import pytest
+
+from tools import Model, succeed, call
+
+MODEL = Model(layers=2, hidden=48, heads=4, sequence=32, vocabulary=256, batch=4)
+DEEPER = MODEL._replace(layers=3)
+WIDER = MODEL._replace(hidden=64)
+LONGER = MODEL._replace(batch=8)
+FLAGS = ["--threads-per-rank", 1, "--seed", 1]
+
+
+def record(tools, text, library, path, steps=4):
+    """The profile of a run."""
+    succeed(call(tools.train_command(library, text, steps, *FLAGS, "--profile", path)))
+    return path
+
+
+@pytest.fixture(name="profile")
+def make_profile(tools, text, tmp_path):
+    return record(tools, text, tools.library(MODEL), tmp_path / "run.profile")
+
+
+def compile_with(tools, model, profile, *flags):
+    command = ["optimus-compile", tools.program(model), "--profile", profile, *flags]
+    return tools.call(*command, "--compile-to=place", "--report", "-o", "/dev/null")
+
+
+def line_of(report, function, word):
+    """What the report says of a function in the line of a word."""
+    part = report.partition(f"\n{function} ")[2]
+    return re.search(rf"^  {word} +(.*)$", part, re.MULTILINE)[1]
+
+
+def change(profile, sql):
+    connection = sqlite3.connect(profile)
+    connection.executescript(sql)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("flags", [[], ["--recompute", "layer"], ["--schedule", "memory"]])
+def test_everything_that_ran_is_known(tools, profile, flags):
+    """In another schedule too, and where it runs again."""
+    report = succeed(compile_with(tools, MODEL, profile, *flags))
+    known, commands = re.match(
+        r"(\d+) of (\d+) commands, 100.0 % of their time",
+        line_of(report, "train_step", "measured"),
+    ).groups()
+    assert known == commands
+    assert "for" in line_of(report, "train_step", "lay idle")
+
+
+def test_measured_times_are_the_prediction(tools, profile):
+    """Every command takes a millisecond but products, which take ten."""
+    change(
+        profile,
+        "UPDATE times SET begin = 0, end = 1000000;"
+        "UPDATE times SET end = 10000000 WHERE command IN"
+        " (SELECT command FROM commands WHERE kind = 'gemm');",
+    )
+    connection = sqlite3.connect(profile)
+    kinds = [kind for kind, in connection.execute("SELECT kind FROM commands")]
+    expected = sum(10 if kind == "gemm" else 1 for kind in kinds)
+    report = succeed(compile_with(tools, MODEL, profile))
+    assert line_of(report, "train_step", "predicted").startswith(f"{expected:.2f} ms")
+
+
+def test_cheap_is_recomputed(tools, profile):
+    """What is recomputed within a budget follows the times: products that cost
+    nothing are, while all else would take for ever."""
+    def recomputed():
+        flags = ["--recompute", "budget", "--memory-budget", "1500KiB"]
+        report = succeed(compile_with(tools, MODEL, profile, *flags))
+        assert "fits the memory budget" in report
+        return line_of(report, "train_step", "recomputed")
+
+    for cheap, word in [("gemm", "mlp.up:0"), ("launch", "ln_2:0")]:
+        change(
+            profile,
+            "UPDATE times SET begin = 0, end = 9000000000;"
+            "UPDATE times SET end = 1 WHERE command IN"
+            f" (SELECT command FROM commands WHERE kind = '{cheap}');",
+        )
+        assert word in recomputed()
+
+
+def test_collectives_and_other_meshes(tools, text, tmp_path):
+    mesh = ["--mesh", "row:2,col:2"]
+    library = tools.library(MODEL, "row:2,col:2", "summa")
+    profile = record(tools, text, library, tmp_path / "mesh.profile")
+    report = succeed(compile_with(tools, MODEL, profile, *mesh))
+    assert "100.0 % of their time" in line_of(report, "train_step", "measured")
+    for other in (["--mesh", "row:1,col:4"], [*mesh, "--strategy", "megatron"], []):
+        report = succeed(compile_with(tools, MODEL, profile, *other))
+        assert "is not used: it is of mesh row:2,col:2 with strategy summa" in report
+        assert "measured" not in report
+
+
+def test_other_programs(tools, profile):
+    for model, flags, message in [
+        (DEEPER, [], "found one without parameter 'h.2."),
+        (WIDER, [], "found one whose 'wte.weight' has 49152 bytes on a rank instead of 65536"),
+        (LONGER, [], "found one whose 'tokens' has 512 bytes on a rank instead of 1024"),
+    ]:
+        result = compile_with(tools, model, profile, *flags)
+        assert result.returncode == 1
+        assert result.stderr.count("to be of a run of this program") == 1
+        assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "sql, message",
+    [
+        ("UPDATE trace SET value = 0 WHERE key = 'complete'", "expected a profile that was closed"),
+        ("DELETE FROM calls", "expected at least one step, found none"),
+        ("DROP TABLE times", "no such table: times"),
+        ("PRAGMA application_id = 1", "expected a profile, found another database"),
+        ("PRAGMA user_version = 2", "expected version 1 of a profile, found 2"),
+    ],
+)
+def test_changed_files(tools, profile, sql, message):
+    change(profile, sql)
+    result = compile_with(tools, MODEL, profile)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("optimus-compile: error: --profile: profile '")
+    assert message in result.stderr
+
+
+def test_damaged_files(tools, profile, tmp_path):
+    whole = profile.read_bytes()
+    for name, contents in {
+        "truncated": whole[: len(whole) // 2],
+        "text": b"not a database, though it is long enough to be one" * 50,
+        "empty": b"",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(contents)
+        result = compile_with(tools, MODEL, path)
+        assert result.returncode == 1
+        assert len(result.stderr.splitlines()) == 1
+    for path in (tmp_path / "nothing", tmp_path):
+        assert compile_with(tools, MODEL, path).returncode == 1
+
+
+def test_processes(tools, text, tmp_path):
+    """Each process writes a file; all of them are read by the name given."""
+    library = tools.library(MODEL, "row:2,col:2", "summa")
+    profile = record(tools, text, library, tmp_path / "one.profile")
+    for number in (0, 1):
+        (tmp_path / f"many.profile.{number}").write_bytes(profile.read_bytes())
+    change(tmp_path / "many.profile.1", "UPDATE times SET end = end + 1000000")
+    flags = ["--mesh", "row:2,col:2", "--schedule", "none"]
+    one, many = (
+        succeed(compile_with(tools, MODEL, tmp_path / name, *flags))
+        for name in ("one.profile", "many.profile")
+    )
+    predicted = [
+        float(line_of(report, "train_step", "predicted").split()[0])
+        for report in (one, many)
+    ]
+    # A millisecond for each command that computes.
+    commands = int(line_of(one, "train_step", "measured").split()[0])
+    assert predicted[0] < predicted[1] < predicted[0] + commands
+    change(tmp_path / "many.profile.1", "UPDATE commands SET path = 'elsewhere'")
+    result = compile_with(tools, MODEL, tmp_path / "many.profile", *flags)
+    assert result.returncode == 1 and "of the processes of one run" in result.stderr
