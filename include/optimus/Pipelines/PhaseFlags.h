@@ -26,7 +26,7 @@ struct PhaseFlags {
   bool mayChoose = false;
 
   std::string mesh, strategy, optimizer, precision, schedule, extraWorkspace;
-  std::string machineProfile, move, panels, recompute, cpu, serial;
+  std::string machineProfile, move, panels, recompute, target, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
   bool accumulate = false, noPad = false;
