@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import lit.formats
 
@@ -15,3 +16,7 @@ config.environment["PYTHONPATH"] = os.path.join(config.optimus_source_dir, "pyth
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope"
 # The packaged LLVM has its assertions off; what is printed must parse again.
 config.substitutions.append(("%optimus-opt", "optimus-opt --verify-roundtrip"))
+
+# NVIDIA's assembler, where optimus-compile finds it; no package of scripts/setup.
+if shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin"):
+    config.available_features.add("ptxas")

@@ -24,11 +24,14 @@
 #include "optimus/Pipelines/Pipeline.h"
 #include "optimus/Target/CPU/CpuDevice.h"
 #include "optimus/Target/CPU/Passes.h"
+#include "optimus/Target/CUDA/CudaDevice.h"
+#include "optimus/Target/CUDA/Passes.h"
 #include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -40,7 +43,7 @@ using namespace mlir;
 void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
   registry.insert<OptimusDialect, ccl::CCLDialect, exec::ExecDialect, arith::ArithDialect,
                   func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                  memref::MemRefDialect, scf::SCFDialect,
+                  memref::MemRefDialect, NVVM::NVVMDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerDecompositions(registry);
   registerExecLowerings(registry);
@@ -57,6 +60,8 @@ void mlir::optimus::registerAllPasses() {
   registerTargetPasses();
   registerCPUTargetPasses();
   registerCPUTarget();
+  registerCUDATargetPasses();
+  registerCUDATarget();
   registerPipelines();
   ccl::registerCCLPasses();
   exec::registerExecPasses();

@@ -149,7 +149,7 @@ void Dropout::describe(KernelDescription &description) const {
   description.size(addends);
   description.number(rate);
   int64_t n = getProduct(local), cols = local.back();
-  description.overRows(n / cols, cols);
+  description.overRows(n / cols, cols, kGroupBlocks);
   description.read("x", n)
       .read("random", optimus_support::kNumRandomWords, description.i32())
       .write("result", n)

@@ -105,7 +105,7 @@ void SumLeading::visit(KernelParameters &parameters) {
 
 void SumLeading::describe(KernelDescription &description) const {
   description.size(rows, cols);
-  description.overColumns(cols);
+  description.overColumns(cols, rows);
   description.read("x", rows * cols).write("result", cols);
 }
 
@@ -116,6 +116,6 @@ void SumLeading::build(KernelBuilder &k) const {
       Value at = k.addIndex(k.mulIndex(row, k.index(cols)), column);
       return Terms{x.load(at, type)};
     });
-    result.store(sums[0], column);
+    result.storeOnce(sums[0], column);
   });
 }

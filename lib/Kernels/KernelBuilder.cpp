@@ -19,6 +19,7 @@ KernelBuilder::KernelBuilder(func::FuncOp function,
                              const KernelDescription &description,
                              const KernelSchedule &schedule)
     : function(function), description(description), schedule(schedule),
+      space(description.getSpace()),
       b(function.getLoc(), function.getContext()) {
   b.setInsertionPointToStart(&function.getBody().front());
   auto operands = ValueRange(function.getArguments()).drop_front(2);
@@ -33,7 +34,7 @@ KernelBuilder::KernelBuilder(KernelBuilder &whole,
                              ArrayRef<std::string> buffers,
                              ArrayRef<std::string> scalars)
     : function(whole.function), description(description), schedule(schedule),
-      b(whole.b) {
+      space(whole.space), b(whole.b) {
   for (StringRef name : buffers)
     this->buffers.push_back(
         whole.buffers[*whole.description.findOperand(name)]);

@@ -144,7 +144,7 @@ void NormParamGrad::visit(KernelParameters &parameters) {
 
 void NormParamGrad::describe(KernelDescription &description) const {
   description.size(rows, n);
-  description.overColumns(n);
+  description.overColumns(n, rows);
   readGradient(description, rows, n);
   description.write("dgamma", n).write("dbeta", n);
 }
@@ -158,8 +158,8 @@ void NormParamGrad::build(KernelBuilder &k) const {
       Num normal = (x.load(at, type) - mean.load(row)) * rstd.load(row);
       return Terms{slope * normal, slope};
     });
-    k["dgamma"].store(sums[0], column);
-    k["dbeta"].store(sums[1], column);
+    k["dgamma"].storeOnce(sums[0], column);
+    k["dbeta"].storeOnce(sums[1], column);
   });
 }
 

@@ -116,7 +116,7 @@ void RmsParamGrad::visit(KernelParameters &parameters) {
 
 void RmsParamGrad::describe(KernelDescription &description) const {
   description.size(rows, n);
-  description.overColumns(n);
+  description.overColumns(n, rows);
   description.read("dy", rows * n).read("x", rows * n).read("rstd", rows);
   description.write("dgamma", n);
 }
@@ -129,7 +129,7 @@ void RmsParamGrad::build(KernelBuilder &k) const {
       Num normal = x.load(at, type) * rstd.load(row);
       return Terms{dy.load(at, type) * normal};
     });
-    k["dgamma"].store(sums[0], column);
+    k["dgamma"].storeOnce(sums[0], column);
   });
 }
 

@@ -90,7 +90,7 @@ void RowChain::visit(KernelParameters &parameters) {
 void RowChain::describe(KernelDescription &description) const {
   MLIRContext *context = description.getContext();
   std::string name = "chain", wires;
-  int64_t rows = 0, work = 0;
+  int64_t rows = 0, work = 0, longest = 0;
   for (const RowStage &stage : stages) {
     KernelDescription part = stage.kernel.describe(context);
     name += "_" + part.getName();
@@ -98,6 +98,7 @@ void RowChain::describe(KernelDescription &description) const {
     assert(hasRows(space) && (rows == 0 || space.rows == rows));
     rows = space.rows;
     work += space.cols;
+    longest = std::max(longest, space.cols);
     for (auto [operand, buffer] :
          llvm::zip_equal(part.getOperands(), stage.buffers)) {
       wires += buffer + ",";
@@ -111,7 +112,7 @@ void RowChain::describe(KernelDescription &description) const {
   }
   description.setStem(name);
   description.text(llvm::utohexstr(llvm::xxh3_64bits(wires)));
-  description.overRows(rows, work);
+  description.overChain(rows, work, longest);
 }
 
 void RowChain::build(KernelBuilder &k) const {

@@ -14,6 +14,7 @@
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+#include "optimus/Target/Target.h"
 #include "optimus/Tool/CommandLine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -164,6 +165,8 @@ StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());
   options.serial = flags.serial;
+  OPTRT_RETURN_IF_ERROR(
+      take("target", "target", flags.target, getTargetNames(), options.target));
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

@@ -105,8 +105,9 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   passes.addPass(createRecordLayoutsPass());
   ToExecPassOptions exec;
   exec.cpu = options.cpu;
+  exec.target = options.target;
   passes.addPass(createToExecPass(exec));
-  passes.addPass(createBuildKernelsPass());
+  passes.addPass(createBuildKernelsPass({options.target}));
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

@@ -79,6 +79,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "profile",
       llvm::cl::desc("What optimus-run train --profile wrote on the same mesh: "
                      "its times are those of commands")};
+  Option<std::string> target{
+      *this, "target",
+      llvm::cl::desc("The device to compile for: cpu (default), or cuda as "
+                     "far as the phase place")};
   Option<std::string> cpu{*this, "mcpu",
                           llvm::cl::desc("The processor to compile for "
                                          "(default: this one)")};
@@ -109,6 +113,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.extraWorkspace = extraWorkspace;
     flags.machineProfile = machineProfile;
     flags.profile = profile;
+    flags.target = target;
     flags.cpu = cpu;
     flags.serial = serial;
     return flags;
@@ -134,6 +139,9 @@ static Status addPhases(OpPassManager &passes, const PipelineOptions &options) {
   if (!phaseOptions.serial.empty() && !readsSerialProgram(from, to))
     return invalidArgument("serial: expected from=partition or from=tune, and "
                            "to=fuse or later, where values are compared");
+  if (phaseOptions.target != "cpu" && to == "llvm")
+    return invalidArgument("to: with target=" + phaseOptions.target +
+                           " the last phase is 'place'");
   // No phase makes "input".
   for (const Phase &phase : getPhases().slice(first, last - first))
     phase.addPasses(passes, phaseOptions);

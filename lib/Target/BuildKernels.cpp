@@ -8,10 +8,12 @@
 
 #include "optimus/Target/Passes.h"
 
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -8,6 +8,7 @@
 
 #include "Compilation.h"
 
+#include "GpuKernels.h"
 #include "Record.h"
 #include "Report.h"
 
@@ -137,7 +138,8 @@ int Compilation::runPhase(const Phase &phase) {
 std::optional<int> Compilation::finishPhase(StringRef phase) {
   if (phase == "place" && options.report)
     printReport(module, options,
-                optimus_support::isStandardOutput(options.output)
+                !options.compileTo.empty() &&
+                        optimus_support::isStandardOutput(options.output)
                     ? llvm::errs()
                     : llvm::outs());
   // Where compilation goes on, the dump is what was read.
@@ -162,12 +164,18 @@ int Compilation::run() {
       isDone = phase.name != start;
       continue;
     }
+    if (options.isForGpu() && phase.name == "llvm")
+      break;
     if (int code = runPhase(phase))
       return code;
     if (std::optional<int> code = finishPhase(phase.name))
       return *code;
   }
   TimingScope writing = timing.nest("Code generation");
+  if (options.isForGpu()) {
+    Status built = buildGpuKernels(module, options, llvm::outs());
+    return built.ok() ? kDone : fail(built);
+  }
   Status written = writer->write(module, target, options.output);
   // A module of somebody else's may not be what it must be.
   if (written.code() == optimus_support::StatusCode::Internal &&

@@ -9,6 +9,7 @@
 #include "Options.h"
 
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/MlirFlags.h"
 
@@ -52,6 +53,18 @@ static cl::opt<std::string> memoryBudget(
 static cl::opt<bool> noPad("no-pad", cl::cat(category),
                            cl::desc("Refuse dimensions that the mesh does not "
                                     "divide rather than pad them"));
+static cl::opt<std::string> targetName(
+    "target", cl::init("cpu"), cl::value_desc("name"), cl::cat(category),
+    cl::desc("The device to compile for: cpu (default); or cuda, as far as its "
+             "kernels' machine code, with --report or --cubins-to"));
+static cl::opt<std::string> gpuArchitectures(
+    "gpu-arch", cl::value_desc("names"), cl::cat(category),
+    cl::desc("With --target cuda: the architectures to make machine code for "
+             "(default: sm_80,sm_90,sm_100)"));
+static cl::opt<std::string> cubinFolder(
+    "cubins-to", cl::value_desc("dir"), cl::cat(category),
+    cl::desc("With --target cuda: write the kernels of each architecture, as "
+             "sm_90.ptx and sm_90.cubin"));
 static cl::opt<std::string>
     cpu("mcpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
         cl::desc("The processor to compile for (default: this one)"));
@@ -184,6 +197,7 @@ static PhaseFlags getPhaseFlags() {
   flags.extraWorkspace = extraWorkspace;
   flags.machineProfile = machineProfile;
   flags.profile = profile;
+  flags.target = targetName;
   flags.cpu = cpu;
   flags.serial = serial;
   return flags;
@@ -229,6 +243,43 @@ static Status readPhases(CompileOptions &options) {
   return okStatus();
 }
 
+/// What is asked for of a GPU.
+static Status readGpu(CompileOptions &options) {
+  bool isForGpu = options.isForGpu();
+  for (const cl::Option *option :
+       {static_cast<const cl::Option *>(&gpuArchitectures),
+        static_cast<const cl::Option *>(&cubinFolder)})
+    if (isGiven(*option) && !isForGpu)
+      return invalidArgument("--" + option->ArgStr.str() +
+                             ": expected --target cuda beside it");
+  if (!isForGpu)
+    return okStatus();
+  auto architectures = readCudaArchitectures(
+      isGiven(gpuArchitectures) ? gpuArchitectures.getValue()
+                                : kCudaArchitectures.str());
+  if (!architectures.ok())
+    return architectures.status().withContext("--gpu-arch");
+  options.gpuArchitectures = *std::move(architectures);
+  options.cubinFolder = cubinFolder;
+  if (isGiven(compileTo)) {
+    if (compileTo == "llvm")
+      return invalidArgument(
+          "--compile-to: with --target cuda the last phase is 'place'");
+    if (isGiven(cubinFolder))
+      return invalidArgument("--cubins-to: expected no --compile-to beside it");
+    return okStatus();
+  }
+  if (isGiven(outputPath))
+    return invalidArgument("-o: no model library is written for --target cuda "
+                           "yet; expected --report, --cubins-to DIR or "
+                           "--compile-to");
+  if (!report && !isGiven(cubinFolder))
+    return invalidArgument("--target cuda: expected --report, --cubins-to DIR "
+                           "or --compile-to, since no model library is written "
+                           "yet");
+  return okStatus();
+}
+
 StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   CompileOptions options;
   OPTRT_ASSIGN_OR_RETURN(options.phases, readPhaseOptions(getPhaseFlags()));
@@ -254,11 +305,12 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   options.machineProfile = machineProfile;
   options.recompute = recompute;
   OPTRT_RETURN_IF_ERROR(readPhases(options));
+  OPTRT_RETURN_IF_ERROR(readGpu(options));
   const cl::Option *changing[] = {
       &meshText,       &strategy,       &noPad,
       &optimizer,      &accumulate,     &schedule,
       &extraWorkspace, &machineProfile, std::addressof(layouts),
-      &recompute,      &profile};
+      &recompute,      &profile,        &targetName};
   for (const cl::Option *option : changing)
     if (isGiven(*option))
       options.given.insert(option->ArgStr);

@@ -17,6 +17,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mlir::optimus {
 
@@ -47,6 +48,10 @@ struct CompileOptions {
 
   std::string input, output;
   bool report = false;
+  /// With --target cuda: the architectures to make machine code for, and the
+  /// folder to write it to, or "".
+  std::vector<std::string> gpuArchitectures;
+  std::string cubinFolder;
   /// Phases; empty for none.
   std::string compileTo, compileFrom;
   std::string dumpFolder;
@@ -60,7 +65,8 @@ struct CompileOptions {
   /// For the report: the same without recomputation, where there is some.
   std::optional<StepNeeds> withoutRecompute;
 
-  bool writesLibrary() const { return compileTo.empty(); }
+  bool isForGpu() const { return phases.target == "cuda"; }
+  bool writesLibrary() const { return compileTo.empty() && !isForGpu(); }
   bool isAuto() const { return phases.strategy == "auto"; }
   /// Whether something is left to be chosen by prediction.
   bool chooses() const {

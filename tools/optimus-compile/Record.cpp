@@ -78,6 +78,10 @@ static constexpr RecordedFlag kFlags[] = {
      }},
     {"recompute", "fuse", "recompute",
      [](auto &options) { return options.phases.recompute; }},
+    {"target", "exec", "target",
+     [](auto &options) {
+       return options.phases.target == "cpu" ? "" : options.phases.target;
+     }},
     {"extra-workspace", "schedule", "extra-workspace",
      [](auto &options) { return options.phases.extraWorkspace; }},
     {"machine-profile", "schedule", "machine-profile",

@@ -76,7 +76,7 @@ size_t CompiledKernels::add(const Kernel &kernel, std::vector<int64_t> scalars,
   OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
   Location loc = b.getUnknownLoc();
   auto caller =
-      func::FuncOp::create(b, loc, ("launch" + llvm::Twine(count)).str(),
+      func::FuncOp::create(b, loc, ("launch" + llvm::Twine(launches.size())).str(),
                            b.getFunctionType(types, {}));
   b.setInsertionPointToStart(caller.addEntryBlock());
   SmallVector<Value> constants;
@@ -92,7 +92,8 @@ size_t CompiledKernels::add(const Kernel &kernel, std::vector<int64_t> scalars,
       b.getDenseI32ArrayAttr(access), b.getI32IntegerAttr(0),
       b.getStringAttr(exec::kComputeQueue), /*after=*/DenseI32ArrayAttr());
   func::ReturnOp::create(b, loc);
-  return count++;
+  launches.push_back({std::move(*built), std::move(scalars)});
+  return launches.size() - 1;
 }
 
 std::string CompiledKernels::compile() {
@@ -129,7 +130,7 @@ std::string CompiledKernels::compile() {
   if (!read.ok())
     return read.status().message();
   programs = std::move(read).value();
-  return getTable().functions.size() == count ? "" : "a function has no table";
+  return getTable().functions.size() == launches.size() ? "" : "a function has no table";
 }
 
 static optrt_kernel findKernel(const optimus_model &model, StringRef name) {

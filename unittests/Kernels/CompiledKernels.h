@@ -38,7 +38,7 @@ class CompiledKernels {
 public:
   /// The schedule must outlive this.
   explicit CompiledKernels(const mlir::optimus::KernelSchedule &schedule);
-  ~CompiledKernels();
+  virtual ~CompiledKernels();
 
   mlir::MLIRContext &getContext() { return context; }
 
@@ -66,10 +66,10 @@ public:
              std::vector<int64_t> scalars = {},
              const std::vector<std::string> &narrow = {});
   /// Compiles and loads all that was added; returns an error, or nothing.
-  std::string compile();
+  virtual std::string compile();
   /// Runs a launch on these buffers, its iterations split into `parts` tasks
   /// that run last to first.
-  void run(size_t number, std::vector<void *> buffers, int parts);
+  virtual void run(size_t number, std::vector<void *> buffers, int parts);
 
   const optimus_model *getModel() const { return model; }
   const optimus_support::program::TargetT &getTarget() const {
@@ -78,6 +78,15 @@ public:
   const optimus_support::program::ProgramTableT &getTable() const {
     return *getTarget().tables.front();
   }
+
+protected:
+  /// What was added, in the order of its numbers.
+  struct Launch {
+    mlir::optimus::ScheduledKernel scheduled;
+    std::vector<int64_t> scalars;
+  };
+  const Launch &getLaunch(size_t number) const { return launches[number]; }
+  mlir::ModuleOp getModule() { return *module; }
 
 private:
   mlir::optimus::KernelDescription
@@ -88,7 +97,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::optimus::KernelDeclarations declarations;
-  size_t count = 0;
+  std::vector<Launch> launches;
   std::string path;
   void *handle = nullptr;
   const optimus_model *model = nullptr;

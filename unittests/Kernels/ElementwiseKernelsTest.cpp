@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmulatedKernels.h"
 #include "KernelTest.h"
 
 #include <cmath>
@@ -16,14 +17,21 @@ using namespace mlir::optimus;
 using namespace mlir::optimus::kernel_test;
 
 namespace {
-const CpuSchedule cpuSchedule;
-const ScalarSchedule scalarSchedule;
+template <typename Schedule>
+std::unique_ptr<CompiledKernels> makeKernels() {
+  static const Schedule schedule;
+  return std::make_unique<CompiledKernels>(schedule);
+}
+std::unique_ptr<CompiledKernels> makeEmulated() {
+  return std::make_unique<EmulatedKernels>();
+}
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(
     Schedules, KernelTest,
-    testing::Values(NamedSchedule{"Cpu", cpuSchedule},
-                    NamedSchedule{"Scalar", scalarSchedule}),
+    testing::Values(NamedKernels{"Cpu", makeKernels<CpuSchedule>},
+                    NamedKernels{"Scalar", makeKernels<ScalarSchedule>},
+                    NamedKernels{"Cuda", makeEmulated}),
     [](const auto &instance) { return std::string(instance.param.name); });
 
 TEST_P(KernelTest, OneFunctionForEqualKernels) {
@@ -37,7 +45,9 @@ TEST_P(KernelTest, OneFunctionForEqualKernels) {
   EXPECT_NE(kernels.getName(AdamW{8, true}), kernels.getName(AdamW{8, false}));
 }
 
-TEST_P(KernelTest, ALibraryHasATableAndItsKernels) {
+TEST(Libraries, HaveATableAndTheirKernels) {
+  const CpuSchedule schedule;
+  CompiledKernels kernels(schedule);
   size_t number = kernels.add(kernels.elementwise<GeluOp>(8));
   ASSERT_EQ(kernels.compile(), "");
   ASSERT_EQ(kernels.getModel()->num_kernels, 1u);

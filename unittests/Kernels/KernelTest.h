@@ -25,6 +25,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 
 namespace mlir::optimus::kernel_test {
@@ -91,15 +92,15 @@ inline void runLaunch(CompiledKernels &kernels, size_t number,
         << "buffer " << i << " depends on the split";
 }
 
-/// What a schedule is called in the names of tests.
-struct NamedSchedule {
+/// A way to compile and run kernels, as it is called in the names of tests.
+struct NamedKernels {
   const char *name;
-  const KernelSchedule &schedule;
+  std::unique_ptr<CompiledKernels> (*make)();
 };
 
 /// One kernel over all sizes: `make` gives the launch, and `check` runs it on
 /// data of its own through the function it is given.
-class KernelTest : public testing::TestWithParam<NamedSchedule> {
+class KernelTest : public testing::TestWithParam<NamedKernels> {
 protected:
   template <typename... Buffers>
   void run(size_t number, Buffers &...buffers) {
@@ -117,7 +118,11 @@ protected:
       check(numbers[i], kSizes[i].rows, kSizes[i].cols);
   }
 
-  CompiledKernels kernels{GetParam().schedule};
+private:
+  std::unique_ptr<CompiledKernels> owner = GetParam().make();
+
+protected:
+  CompiledKernels &kernels = *owner;
 };
 
 } // namespace mlir::optimus::kernel_test

@@ -75,9 +75,20 @@ struct IterationSpace {
     Columns   ///< cols columns, each computed by itself
   };
   Kind kind;
+  /// Of columns, how many rows each is summed over with `columnSums`; 1 where
+  /// the code of an iteration is serial.
   int64_t rows;
   /// Of rows and items, the work in each: how many elements it is worth.
   int64_t cols;
+  /// Of rows, how many lanes have work at a time, a power of two; 0 where it is
+  /// as many as a row has elements.
+  int64_t lanes = 0;
+  /// Of rows that several kernels do one after the other, the elements of the
+  /// longest; 0 where that is `cols`.
+  int64_t longest = 0;
+
+  /// The elements of the longest row.
+  int64_t getLength() const { return longest > 0 ? longest : cols; }
 };
 
 /// What a caller, a target and a verifier ask of a kernel.
@@ -126,13 +137,19 @@ public:
   void overElements(int64_t rows, int64_t cols) {
     space = {IterationSpace::Elements, rows, cols};
   }
-  void overRows(int64_t rows, int64_t work) {
-    space = {IterationSpace::Rows, rows, work};
+  void overRows(int64_t rows, int64_t work, int64_t lanes = 0) {
+    space = {IterationSpace::Rows, rows, work, lanes};
+  }
+  /// For several kernels one after the other on each row.
+  void overChain(int64_t rows, int64_t work, int64_t longest) {
+    space = {IterationSpace::Rows, rows, work, 0, longest};
   }
   void overItems(int64_t rows, int64_t work) {
     space = {IterationSpace::Items, rows, work};
   }
-  void overColumns(int64_t cols) { space = {IterationSpace::Columns, 1, cols}; }
+  void overColumns(int64_t cols, int64_t summedRows = 1) {
+    space = {IterationSpace::Columns, summedRows, cols};
+  }
 
   MLIRContext *getContext() const { return builder.getContext(); }
   Type f64() { return builder.getF64Type(); }

@@ -73,6 +73,11 @@ public:
 
   ImplicitLocOpBuilder &getBuilder() { return b; }
   const KernelSchedule &getSchedule() const { return schedule; }
+  func::FuncOp getFunction() const { return function; }
+  const KernelDescription &getDescription() const { return description; }
+  /// What the iterations of the function range over: in a part of a kernel,
+  /// those of the whole.
+  const IterationSpace &getSpace() const { return space; }
   /// Calls `write` at the start of the function.
   void atStart(function_ref<void()> write);
 
@@ -176,6 +181,7 @@ private:
   func::FuncOp function;
   const KernelDescription &description;
   const KernelSchedule &schedule;
+  IterationSpace space;
   ImplicitLocOpBuilder b;
   /// In the order of the description.
   SmallVector<Value> buffers, scalars;

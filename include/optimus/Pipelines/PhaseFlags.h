@@ -27,7 +27,7 @@ struct PhaseFlags {
 
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
-  std::string cpu, serial;
+  std::string target, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
   bool accumulate = false, noPad = false;

@@ -59,6 +59,8 @@ struct PhaseOptions {
   std::string layouts;
   /// As the option of --optimus-recompute is.
   std::string recompute = "none";
+  /// The device, as the option of --optimus-to-exec is.
+  std::string target = "cpu";
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
   /// As the option of --optimus-verify-partition is.

@@ -31,12 +31,13 @@ def BuildKernelsPass : Pass<"optimus-build-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::exec::ExecDialect",
     "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
-    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::optimus::OptimusDialect", "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect"
   ];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "The device that the kernels are for: cpu">
+           "The device that the kernels are for: cpu or cuda">
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "Number of kernels written">,

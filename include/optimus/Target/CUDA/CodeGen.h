@@ -1,0 +1,48 @@
+//===- CodeGen.h - From kernels to PTX --------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TARGET_CUDA_CODEGEN_H
+#define OPTIMUS_TARGET_CUDA_CODEGEN_H
+
+#include "optimus-support/Status.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace mlir::optimus {
+
+/// The kernels of a module for one architecture.
+struct CudaCode {
+  /// LLVM IR, optimised: what the PTX is made from.
+  std::string ir;
+  std::string ptx;
+};
+
+/// The architectures that kernels are compiled for unless told otherwise.
+inline constexpr llvm::StringLiteral kCudaArchitectures = "sm_80,sm_90,sm_100";
+
+/// The name that a kernel has on a device.
+std::string getCudaName(StringRef kernel);
+
+/// Leaves of a module its kernels for "cuda", lowered to LLVM and NVVM; as
+/// --optimus-kernels-to-nvvm. A failure is reported on the operation concerned.
+LogicalResult convertKernelsToNVVM(ModuleOp module);
+
+/// Reads "sm_80,sm_90"; the error says which LLVM does not know.
+optimus_support::StatusOr<std::vector<std::string>>
+readCudaArchitectures(StringRef text);
+
+/// Translates what convertKernelsToNVVM left.
+optimus_support::StatusOr<CudaCode>
+generateCudaCode(ModuleOp module, const std::string &architecture);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TARGET_CUDA_CODEGEN_H

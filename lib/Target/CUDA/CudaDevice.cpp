@@ -1,0 +1,54 @@
+//===- CudaDevice.cpp - NVIDIA's GPUs as a target ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/CUDA/CudaDevice.h"
+
+#include "optimus/Target/CUDA/CudaSchedule.h"
+#include "optimus/Target/Target.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+namespace {
+class CudaDevice final : public Target {
+public:
+  StringRef getName() const override { return "cuda"; }
+
+  /// What cudaMalloc gives, and more than any load needs.
+  int64_t getBufferAlignment() const override { return 256; }
+
+  /// Every chunk reads and writes the whole gradient of the table, which a
+  /// small one is not worth.
+  int64_t getLossChunk(int64_t asked, int64_t) const override {
+    constexpr int64_t kLeast = 8192;
+    return std::max(asked, kLeast);
+  }
+
+  /// NCCL moves what is one stretch of memory.
+  bool movesStrided(exec::CollectiveKind) const override { return false; }
+
+  /// The host's processor decides nothing.
+  llvm::Expected<Processor> getProcessor(StringRef) const override {
+    return Processor{};
+  }
+
+  std::optional<int64_t> getPackedElements(const GemmShape &,
+                                           const Processor &) const override {
+    return std::nullopt;
+  }
+
+  const KernelSchedule &getKernelSchedule() const override { return schedule; }
+
+private:
+  CudaSchedule schedule;
+};
+} // namespace
+
+void mlir::optimus::registerCUDATarget() {
+  registerTarget(std::make_unique<CudaDevice>());
+}

@@ -1,0 +1,138 @@
+//===- KernelsToNVVM.cpp - Kernels as a GPU takes them ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Target/CUDA/CodeGen.h"
+#include "optimus/Target/CUDA/CudaSchedule.h"
+#include "optimus/Target/CUDA/Passes.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/KernelFunctions.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_KERNELSTONVVMPASS
+#include "optimus/Target/CUDA/Passes.h.inc"
+} // namespace mlir::optimus
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+
+std::string mlir::optimus::getCudaName(StringRef kernel) {
+  std::string name = kernel.str();
+  for (char &c : name)
+    if (!llvm::isAlnum(c) && c != '_')
+      c = '$';
+  return name;
+}
+
+/// What a kernel's buffers begin at multiples of, in bytes.
+static constexpr int64_t kBufferAlignment = 16;
+
+/// Gives a kernel the operands of a launch: how many iterations there are, and
+/// its buffers and scalars. A grid begins with the first iteration.
+static void dropBegin(func::FuncOp kernel) {
+  OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  kernel.getArgument(0).replaceAllUsesWith(
+      arith::ConstantIndexOp::create(b, kernel.getLoc(), 0));
+  (void)kernel.eraseArgument(0);
+}
+
+static LogicalResult lowerToLLVM(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter converter(context, options);
+  RewritePatternSet patterns(context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  return applyFullConversion(module, target, std::move(patterns));
+}
+
+LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
+  SmallVector<std::pair<std::string, CudaBlock>> blocks;
+  for (Operation &op : llvm::make_early_inc_range(module.getOps())) {
+    auto kernel = dyn_cast<func::FuncOp>(op);
+    if (isa<memref::GlobalOp>(op))
+      continue;
+    if (!kernel || !kernel->hasAttr(ExecDialect::kKernel)) {
+      op.erase();
+      continue;
+    }
+    auto emitError = [&] { return kernel.emitOpError(); };
+    auto computes =
+        kernel->getAttrOfType<DictionaryAttr>(ExecDialect::kComputes);
+    if (kernel.isExternal() || !computes)
+      return emitError() << "expected a body and '" << ExecDialect::kComputes
+                         << "', as --optimus-build-kernels=target=cuda leaves "
+                            "them";
+    FailureOr<Kernel> parameters = Kernel::read(computes, emitError);
+    if (failed(parameters))
+      return failure();
+    KernelDescription description = parameters->describe(module.getContext());
+    kernel->removeAttr(ExecDialect::kKernel);
+    kernel->removeAttr(ExecDialect::kComputes);
+    kernel.setName(getCudaName(kernel.getSymName()));
+    dropBegin(kernel);
+    blocks.emplace_back(kernel.getSymName(),
+                        getCudaBlock(description.getSpace()));
+  }
+  for (NamedAttribute attribute : llvm::to_vector(module->getAttrs()))
+    module->removeAttr(attribute.getName());
+  if (failed(lowerToLLVM(module)))
+    return failure();
+  Builder b(module.getContext());
+  for (const auto &[name, block] : blocks) {
+    auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    kernel.setLinkage(LLVM::Linkage::External);
+    kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
+                    b.getUnitAttr());
+    kernel->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                    b.getDenseI32ArrayAttr({int32_t(block.threads)}));
+    for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes()))
+      if (isa<LLVM::LLVMPointerType>(type))
+        kernel.setArgAttr(number, LLVM::LLVMDialect::getAlignAttrName(),
+                          b.getI64IntegerAttr(kBufferAlignment));
+  }
+  return success();
+}
+
+namespace {
+struct KernelsToNVVMPass
+    : optimus::impl::KernelsToNVVMPassBase<KernelsToNVVMPass> {
+  void runOnOperation() override {
+    if (failed(convertKernelsToNVVM(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace

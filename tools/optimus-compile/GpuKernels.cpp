@@ -1,0 +1,101 @@
+//===- GpuKernels.cpp - Machine code for GPUs -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernels.h"
+
+#include "optimus/Target/CUDA/Assembler.h"
+#include "optimus/Target/CUDA/CodeGen.h"
+#include "optimus/Target/CUDA/Passes.h"
+
+#include "optimus-support/OutputFile.h"
+
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::invalidArgument;
+using optimus_support::OutputFile;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+static std::string getKernelsPath(const CompileOptions &options,
+                           const std::string &architecture, StringRef suffix) {
+  SmallString<128> path(options.cubinFolder);
+  llvm::sys::path::append(path, architecture + suffix);
+  return path.str().str();
+}
+
+namespace {
+/// What a kernel takes, by architecture.
+using Uses = std::map<std::string, std::vector<CudaKernelUse>>;
+} // namespace
+
+static void printUses(const Uses &uses, const CompileOptions &options,
+                      llvm::raw_ostream &out) {
+  size_t width = StringRef("kernel").size();
+  for (const auto &[name, list] : uses)
+    width = std::max(width, name.size());
+  auto pad = [&](StringRef text) {
+    out << text;
+    out.indent(width - text.size());
+  };
+  out << "\nregisters of a thread, shared bytes of a block, and bytes that "
+         "registers spill\n";
+  pad("kernel");
+  for (const std::string &architecture : options.gpuArchitectures)
+    out << llvm::formatv("  {0,20}", architecture);
+  out << "\n";
+  for (const auto &[name, list] : uses) {
+    pad(name);
+    for (const CudaKernelUse &use : list)
+      out << llvm::formatv("  {0,6} {1,6} {2,6}", use.registers,
+                           use.sharedBytes, use.spillBytes);
+    out << "\n";
+  }
+}
+
+Status mlir::optimus::buildGpuKernels(ModuleOp module,
+                                      const CompileOptions &options,
+                                      llvm::raw_ostream &out) {
+  OwningOpRef<ModuleOp> kernels = module.clone();
+  auto passes = PassManager::on<ModuleOp>(module.getContext());
+  passes.addPass(createKernelsToNVVMPass());
+  if (failed(passes.run(*kernels)))
+    return optimus_support::internal("the kernels cannot be lowered");
+  OPTRT_ASSIGN_OR_RETURN(CudaAssembler assembler,
+                         CudaAssembler::create("optimus-compile"));
+  if (!options.cubinFolder.empty())
+    if (std::error_code code =
+            llvm::sys::fs::create_directories(options.cubinFolder))
+      return invalidArgument("--cubins-to: cannot create '" +
+                             options.cubinFolder + "': " + code.message());
+  Uses uses;
+  for (const std::string &architecture : options.gpuArchitectures) {
+    OPTRT_ASSIGN_OR_RETURN(CudaCode code,
+                           generateCudaCode(*kernels, architecture));
+    OPTRT_ASSIGN_OR_RETURN(CudaBinary binary,
+                           assembler.assemble(code.ptx, architecture));
+    for (CudaKernelUse &use : binary.kernels)
+      uses[use.name].push_back(use);
+    if (options.cubinFolder.empty())
+      continue;
+    OPTRT_RETURN_IF_ERROR(
+        OutputFile::write(getKernelsPath(options, architecture, ".ptx"), code.ptx));
+    OPTRT_RETURN_IF_ERROR(OutputFile::write(
+        getKernelsPath(options, architecture, ".cubin"), binary.cubin));
+  }
+  if (options.report)
+    printUses(uses, options, out);
+  return optimus_support::okStatus();
+}

@@ -1,0 +1,154 @@
+//===- AssemblerTest.cpp - Kernels as machine code -----------* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmulatedKernels.h"
+
+#include "optimus/Target/CUDA/Assembler.h"
+
+#include "gtest/gtest.h"
+
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+TEST(Assembler, SaysWhatKernelsTake) {
+  auto kernels = readAssemblerLog(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'norm' for 'sm_90'\n"
+      "ptxas info    : Function properties for norm\n"
+      "    8 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\n"
+      "ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem\n"
+      "ptxas info    : Compiling entry function 'add_8' for 'sm_90'\n"
+      "ptxas info    : Function properties for add_8\n"
+      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 16 registers, used 0 barriers\n");
+  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
+  ASSERT_EQ(kernels->size(), 2u);
+  EXPECT_EQ((*kernels)[0].name, "add_8");
+  EXPECT_EQ((*kernels)[0].registers, 16);
+  EXPECT_EQ((*kernels)[0].sharedBytes, 0);
+  EXPECT_EQ((*kernels)[0].spillBytes, 0);
+  EXPECT_EQ((*kernels)[1].name, "norm");
+  EXPECT_EQ((*kernels)[1].registers, 40);
+  EXPECT_EQ((*kernels)[1].sharedBytes, 2048);
+  EXPECT_EQ((*kernels)[1].spillBytes, 32);
+  // A log that is cut off.
+  auto partial = readAssemblerLog("Compiling entry function 'f' for 'sm_90'\n");
+  ASSERT_FALSE(partial.ok());
+  EXPECT_EQ(partial.status().message(),
+            "ptxas does not say how many registers 'f' uses");
+}
+
+TEST(Architectures, AreThoseOfLLVM) {
+  auto read = readCudaArchitectures("sm_80,sm_90,sm_80");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(*read, (std::vector<std::string>{"sm_80", "sm_90"}));
+  for (const char *wrong : {"", "sm_80,", "sm_12345", "volta", "generic"})
+    EXPECT_FALSE(readCudaArchitectures(wrong).ok()) << wrong;
+}
+
+namespace {
+/// Every kernel, at extents of models: 512 tokens of GPT-2's, BERT's and
+/// Llama's widths and vocabularies, and of a width that a row of registers does
+/// not hold.
+void addKernels(CompiledKernels &kernels) {
+  const int64_t rows = 512;
+  auto add = [&](const Kernel &kernel) {
+    KernelDescription description = kernel.describe(&kernels.getContext());
+    std::vector<int64_t> scalars(description.getScalars().size(), 0);
+    kernels.add(kernel, scalars);
+    std::vector<std::string> narrow;
+    for (const KernelOperand &operand : description.getOperands())
+      if (operand.elementType.isF32() && operand.extent > rows)
+        narrow.push_back(operand.name);
+    if (!narrow.empty())
+      kernels.add(kernel, scalars, narrow);
+  };
+  for (int64_t n : {768, 1600, 2048, 4096}) {
+    add(LayerNorm{rows, n, 1e-5});
+    add(LayerNormGrad{rows, n, false});
+    add(LayerNormGrad{rows, n, true});
+    add(NormParamGrad{rows, n});
+    add(RowMoments{rows, n});
+    add(Normalize{rows, n});
+    add(NormGradSums{rows, n});
+    add(NormGradApply{rows, n, n, true});
+    add(RmsNorm{rows, n, 1e-6});
+    add(RmsNormGrad{rows, n, n, false, true});
+    add(RmsNormGrad{rows, n, n, true, false});
+    add(RmsParamGrad{rows, n});
+    add(RmsScale{rows, n});
+    add(RowDot{rows, n, true});
+    add(SumLeading{rows, n});
+    add(Embedding{rows, 1000, n});
+    add(EmbeddingGrad{rows, 1000, n, true, 7});
+    add(EmbeddingGrad{rows, 1000, n, false});
+    add(Dropout{{rows, n}, {2 * rows, n}, 2, 0.1});
+    add(kernels.elementwise<AddOp>({rows * n, n}));
+  }
+  const int64_t n = rows * 3072;
+  for (bool exact : {false, true}) {
+    add(kernels.elementwise<GeluOp>(n, exact));
+    add(kernels.elementwise<GeluWithSlopeOp>(n, exact));
+  }
+  add(kernels.elementwise<AddOp>({n, n}));
+  add(kernels.elementwise<MulOp>({n, n}));
+  add(kernels.elementwise<CastOp>({n}));
+  add(kernels.elementwise<SqrtOp>({n}));
+  add(kernels.elementwise<SwigluOp>({n, n}));
+  add(kernels.elementwise<SwigluGradOp>({n, n, n}));
+  for (bool flag : {false, true}) {
+    add(AdamW{n, flag});
+    add(LambDirection{n, flag});
+    add(LambUpdate{n, flag});
+    add(Sgd{n, flag});
+    add(Rotary{2, 256, 12, 64, 1e4, flag});
+    add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8});
+    add(Lengths{8, 64, -1, flag});
+  }
+  for (int64_t vocabulary : {30522, 50257, 128256}) {
+    add(RowMax{rows, vocabulary});
+    add(ExpSum{rows, vocabulary});
+    add(SoftmaxSums{rows, vocabulary, false});
+    add(SoftmaxSums{rows, vocabulary, true});
+    add(LogitsGrad{rows, vocabulary});
+  }
+  add(MergeMoments{rows, {384, 384}, 1e-5});
+  add(RmsRstd{rows, 768, 1e-6});
+  add(TokenLoss{rows});
+  add(SumTokens{rows});
+  add(CountReal{rows});
+  add(SumSquares{n});
+  add(SumPartials{96});
+  add(Clip{});
+}
+} // namespace
+
+class EveryKernel : public testing::TestWithParam<const char *> {};
+
+TEST_P(EveryKernel, AssemblesWithoutSpills) {
+  auto assembler = CudaAssembler::create("optimus-tests");
+  if (!assembler.ok())
+    GTEST_SKIP() << assembler.status().message();
+  EmulatedKernels kernels;
+  addKernels(kernels);
+  auto code = kernels.generate(GetParam());
+  ASSERT_TRUE(code.ok()) << code.status().message();
+  auto binary = assembler->assemble(code->ptx, GetParam());
+  ASSERT_TRUE(binary.ok()) << binary.status().message();
+  EXPECT_EQ(binary->cubin.substr(1, 3), "ELF");
+  EXPECT_EQ(binary->kernels.size(), kernels.getNumKernels());
+  for (const CudaKernelUse &use : binary->kernels)
+    EXPECT_EQ(use.spillBytes, 0) << use.name << " of " << use.registers
+                                 << " registers";
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, EveryKernel,
+                         testing::Values("sm_80", "sm_90", "sm_100"),
+                         [](const auto &instance) {
+                           return std::string(instance.param);
+                         });

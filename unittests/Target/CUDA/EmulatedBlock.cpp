@@ -1,0 +1,188 @@
+//===- EmulatedBlock.cpp - The threads of a block as fibers --* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmulatedBlock.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir::optimus::emulator;
+
+static constexpr size_t kStackBytes = 64 << 10;
+static constexpr size_t kWarp = 32;
+
+EmulatedBlock *EmulatedBlock::current = nullptr;
+
+void EmulatedBlock::start() {
+  (*current->kernel)();
+  // The scheduler follows.
+  current->running->state = State::Done;
+}
+
+void EmulatedBlock::wait(State state) {
+  Thread *thread = running;
+  thread->state = state;
+  swapcontext(&thread->context, &scheduler);
+}
+
+// The thread does not go on: the kernel is over.
+void EmulatedBlock::fail(std::string message) {
+  problem = std::move(message);
+  wait(State::Done);
+}
+
+void EmulatedBlock::access(const void *address, size_t bytes, bool isWrite,
+                           size_t alignment) {
+  std::string wrong =
+      memory.access(address, bytes, isWrite, alignment, running->clock);
+  if (!wrong.empty())
+    fail(std::move(wrong));
+}
+
+void EmulatedBlock::waitForBlock() { wait(State::Block); }
+
+void EmulatedBlock::waitForWarp(uint32_t mask) {
+  running->mask = mask;
+  running->bits = 0;
+  wait(State::Warp);
+}
+
+uint32_t EmulatedBlock::exchange(uint32_t mask, uint32_t value, uint32_t bits,
+                                 uint32_t clamp) {
+  Thread &thread = *running;
+  thread.mask = mask;
+  thread.value = value;
+  thread.bits = bits;
+  thread.clamp = clamp;
+  wait(State::Exchange);
+  return thread.value;
+}
+
+bool EmulatedBlock::releaseBlock() {
+  auto count = [&](State state) {
+    return std::count_if(
+        threads.begin(), threads.end(),
+        [&](const Thread &thread) { return thread.state == state; });
+  };
+  size_t waiting = count(State::Block);
+  if (waiting > 0 && count(State::Done) > 0) {
+    problem = "a thread is done while others of its block wait at a barrier";
+    return false;
+  }
+  if (waiting < threads.size())
+    return false;
+  for (Thread &thread : threads) {
+    thread.state = State::Ready;
+    ++thread.clock.barriers;
+  }
+  return true;
+}
+
+bool EmulatedBlock::isComplete(size_t first, const Thread &thread) {
+  for (size_t lane = 0; lane < kWarp; ++lane) {
+    if (!(thread.mask >> lane & 1))
+      continue;
+    if (first + lane >= threads.size())
+      return false;
+    const Thread &other = threads[first + lane];
+    if (other.state != thread.state || other.mask != thread.mask ||
+        other.bits != thread.bits)
+      return false;
+  }
+  return true;
+}
+
+void EmulatedBlock::release(size_t first, uint32_t mask) {
+  uint32_t given[kWarp] = {};
+  for (size_t lane = 0; lane < std::min(kWarp, threads.size() - first); ++lane)
+    given[lane] = threads[first + lane].value;
+  for (size_t lane = 0; lane < kWarp; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    Thread &thread = threads[first + lane];
+    if (thread.state == State::Warp) {
+      ++thread.clock.syncs;
+      thread.clock.syncMask = mask;
+    } else if (size_t from = lane ^ thread.bits; from <= thread.clamp) {
+      if (!(mask >> from & 1))
+        problem = "a thread is given the value of one that does not take part";
+      thread.value = given[from];
+    }
+    thread.state = State::Ready;
+  }
+}
+
+bool EmulatedBlock::releaseWarps() {
+  bool isReleased = false;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const Thread &thread = threads[i];
+    if (thread.state != State::Warp && thread.state != State::Exchange)
+      continue;
+    size_t first = i / kWarp * kWarp;
+    if (!(thread.mask >> (i - first) & 1)) {
+      problem = "a thread waits for others of its warp, not for itself";
+      return false;
+    }
+    if (!isComplete(first, thread))
+      continue;
+    release(first, thread.mask);
+    isReleased = true;
+  }
+  return isReleased;
+}
+
+std::string EmulatedBlock::run(int32_t block, int32_t blocks,
+                               int32_t numThreads, Order order,
+                               const std::function<void()> &body) {
+  current = this;
+  kernel = &body;
+  numBlocks = blocks;
+  problem.clear();
+  memory.startBlock();
+  threads.assign(numThreads, {});
+  while (stacks.size() < threads.size())
+    stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
+  for (size_t i = 0; i < threads.size(); ++i) {
+    Thread &thread = threads[i];
+    thread.clock.block = block;
+    thread.clock.thread = i;
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = stacks[i].get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    thread.context.uc_link = &scheduler;
+    makecontext(&thread.context, &EmulatedBlock::start, 0);
+  }
+  std::vector<size_t> turns(threads.size());
+  std::iota(turns.begin(), turns.end(), 0);
+  if (order == Order::Backward)
+    std::reverse(turns.begin(), turns.end());
+  for (;;) {
+    if (order == Order::Random)
+      std::shuffle(turns.begin(), turns.end(), generator);
+    bool goesOn = false;
+    for (size_t i : turns) {
+      if (threads[i].state != State::Ready)
+        continue;
+      goesOn = true;
+      running = &threads[i];
+      swapcontext(&scheduler, &running->context);
+      if (!problem.empty())
+        return problem;
+    }
+    goesOn |= releaseBlock();
+    goesOn |= releaseWarps();
+    if (!problem.empty())
+      return problem;
+    if (goesOn)
+      continue;
+    bool isDone = std::all_of(
+        threads.begin(), threads.end(),
+        [](const Thread &thread) { return thread.state == State::Done; });
+    return isDone ? "" : "threads wait for others that never come";
+  }
+}

@@ -1,0 +1,81 @@
+//===- EmulatedBlock.h - The threads of a block as fibers ----* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H
+#define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H
+
+#include "EmulatedMemory.h"
+
+#include <functional>
+#include <memory>
+#include <random>
+
+#include <ucontext.h>
+
+namespace mlir::optimus::emulator {
+
+/// In which order the threads of a block run, each until it waits.
+enum class Order { Forward, Backward, Random };
+
+/// Runs blocks one after the other. The calls of a kernel reach the one that
+/// runs now.
+class EmulatedBlock {
+public:
+  explicit EmulatedBlock(EmulatedMemory &memory) : memory(memory) {}
+
+  /// Runs `kernel` in each thread of a block; returns what went wrong, or
+  /// nothing.
+  std::string run(int32_t block, int32_t numBlocks, int32_t numThreads,
+                  Order order, const std::function<void()> &kernel);
+
+  // -- What a kernel calls ----------------------------------------------------
+
+  static EmulatedBlock &getCurrent() { return *current; }
+  int32_t getThread() const { return running->clock.thread; }
+  int32_t getBlockIndex() const { return running->clock.block; }
+  int32_t getNumBlocks() const { return numBlocks; }
+  void access(const void *address, size_t bytes, bool isWrite,
+              size_t alignment);
+  void waitForBlock();
+  void waitForWarp(uint32_t mask);
+  /// What the thread gives whose number in the warp differs in these bits.
+  uint32_t exchange(uint32_t mask, uint32_t value, uint32_t bits,
+                    uint32_t clamp);
+
+private:
+  enum class State { Ready, Block, Warp, Exchange, Done };
+  struct Thread {
+    ucontext_t context;
+    State state = State::Ready;
+    ThreadClock clock;
+    uint32_t mask = 0, value = 0, bits = 0, clamp = 0;
+  };
+  static void start();
+  void wait(State state);
+  void fail(std::string message);
+  bool releaseBlock();
+  bool releaseWarps();
+  /// Whether all threads that one waits for wait for it.
+  bool isComplete(size_t first, const Thread &thread);
+  void release(size_t first, uint32_t mask);
+
+  static EmulatedBlock *current;
+  EmulatedMemory &memory;
+  std::mt19937 generator{3};
+  const std::function<void()> *kernel = nullptr;
+  int32_t numBlocks = 1;
+  std::vector<Thread> threads;
+  std::vector<std::unique_ptr<char[]>> stacks;
+  Thread *running = nullptr;
+  ucontext_t scheduler;
+  std::string problem;
+};
+
+} // namespace mlir::optimus::emulator
+
+#endif // OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H

@@ -1,0 +1,67 @@
+//===- EmulatedDevice.h - Runs kernels for GPUs on the host --* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Takes the LLVM IR that PTX is made from, replaces what a GPU has and the host
+// has not (who a thread is, barriers, shuffles) by calls, drops address spaces,
+// holds every load and store against the buffers, and compiles that for the
+// host. What NVPTX and ptxas make of it is not seen.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDDEVICE_H
+#define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDDEVICE_H
+
+#include "EmulatedBlock.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
+
+namespace mlir::optimus::emulator {
+
+/// A launch: blocks and their threads, and what the kernel is given.
+struct EmulatedLaunch {
+  struct Buffer {
+    std::string name;
+    void *begin;
+    size_t bytes;
+    bool isWritten;
+  };
+  std::string kernel;
+  int32_t blocks, threads;
+  int64_t iterations;
+  std::vector<Buffer> buffers;
+  std::vector<int64_t> scalars;
+};
+
+class EmulatedDevice {
+public:
+  static llvm::Expected<std::unique_ptr<EmulatedDevice>>
+  create(const std::string &ir);
+  ~EmulatedDevice();
+
+  /// Returns what went wrong, or nothing.
+  std::string run(const EmulatedLaunch &launch, Order order);
+
+private:
+  EmulatedDevice();
+
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  EmulatedMemory memory;
+  EmulatedBlock block{memory};
+};
+
+} // namespace mlir::optimus::emulator
+
+#endif // OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDDEVICE_H

@@ -1,0 +1,123 @@
+//===- EmulatedMemory.cpp - What threads read and write ------* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmulatedMemory.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace mlir::optimus::emulator;
+
+/// The smallest element has two bytes.
+static constexpr size_t kUnit = 2;
+/// What lies so near behind a buffer is said to be an overrun of it.
+static constexpr size_t kBehind = 16;
+
+void EmulatedMemory::add(Range range) {
+  range.touches.resize((range.bytes + kUnit - 1) / kUnit);
+  ranges.push_back(std::move(range));
+}
+
+void EmulatedMemory::reset() {
+  std::erase_if(ranges,
+                [](const Range &range) { return range.kind == Kind::Buffer; });
+  for (Range &range : ranges)
+    std::fill(range.touches.begin(), range.touches.end(), Touch());
+}
+
+void EmulatedMemory::addBuffer(std::string name, void *begin, size_t bytes,
+                               bool isWritten) {
+  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Buffer,
+       isWritten, {}});
+}
+void EmulatedMemory::addShared(std::string name, void *begin, size_t bytes) {
+  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Shared, true,
+       {}});
+}
+void EmulatedMemory::addTable(std::string name, void *begin, size_t bytes) {
+  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Table, false,
+       {}});
+}
+
+void EmulatedMemory::startBlock() {
+  for (Range &range : ranges) {
+    if (range.kind != Kind::Shared)
+      continue;
+    std::memset(range.begin, 0xFF, range.bytes); // NaN
+    std::fill(range.touches.begin(), range.touches.end(), Touch());
+  }
+}
+
+/// Whether what a thread did comes before what another does now.
+static bool isBefore(const ThreadClock &then, const ThreadClock &now) {
+  if (then.block != now.block)
+    return false;
+  if (then.thread == now.thread || then.barriers < now.barriers)
+    return true;
+  constexpr int32_t kWarp = 32;
+  return then.thread / kWarp == now.thread / kWarp && then.syncs < now.syncs &&
+         (now.syncMask >> (then.thread % kWarp) & 1);
+}
+
+static std::string describe(const ThreadClock &clock) {
+  return "thread " + std::to_string(clock.thread) + " of block " +
+         std::to_string(clock.block);
+}
+
+std::string EmulatedMemory::access(const void *address, size_t bytes,
+                                   bool isWrite, size_t alignment,
+                                   const ThreadClock &clock) {
+  auto *begin = static_cast<const char *>(address);
+  std::string what = describe(clock) + (isWrite ? " writes " : " reads ") +
+                     std::to_string(bytes) + " bytes ";
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+    return what + "where they are not aligned to " + std::to_string(alignment);
+  auto findRange = [&](size_t behind) {
+    return std::find_if(
+        ranges.begin(), ranges.end(), [&](const Range &range) {
+          return begin >= range.begin &&
+                 begin < range.begin + range.bytes + behind;
+        });
+  };
+  auto range = findRange(0);
+  if (range == ranges.end())
+    range = findRange(kBehind);
+  if (range == ranges.end())
+    return what + "that belong to no buffer";
+  size_t offset = begin - range->begin;
+  what += "at " + std::to_string(offset) + " of '" + range->name + "', ";
+  if (offset + bytes > range->bytes)
+    return what + "which has " + std::to_string(range->bytes);
+  if (isWrite && !range->isWritten)
+    return what + "which is only read";
+  for (size_t unit = offset / kUnit; unit <= (offset + bytes - 1) / kUnit;
+       ++unit) {
+    Touch &touch = range->touches[unit];
+    bool isNew = touch.writer.block < 0;
+    if (isNew && !isWrite && range->kind == Kind::Shared)
+      return what + "which no thread of the block wrote";
+    if (!isNew && !isBefore(touch.writer, clock))
+      return what + "which " + describe(touch.writer) +
+             " wrote, and no barrier is in between";
+    if (isWrite) {
+      if (touch.reader.block >= 0 &&
+          (!isBefore(touch.reader, clock) ||
+           (touch.manyReaders && touch.reader.barriers == clock.barriers &&
+            touch.reader.syncs >= clock.syncs)))
+        return what + "which " + describe(touch.reader) +
+               " reads, and no barrier is in between";
+      touch = {.writer = clock};
+      continue;
+    }
+    touch.manyReaders |= touch.reader.block >= 0 &&
+                         (touch.reader.block != clock.block ||
+                          touch.reader.thread != clock.thread);
+    touch.reader = clock;
+  }
+  return "";
+}

@@ -1,0 +1,195 @@
+//===- EmulatorTest.cpp - What the emulator finds ------------* -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The emulator is only worth something if it finds mistakes: kernels with one
+// mistake each, in the schedule, in the code or in the launch.
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmulatedKernels.h"
+
+#include "optimus-support/Dropout.h"
+
+#include "gtest/gtest.h"
+#include "gmock/gmock.h"
+
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+using emulator::Order;
+using testing::HasSubstr;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats count(size_t n) {
+  Floats values(n);
+  for (size_t i = 0; i < n; ++i)
+    values[i] = 0.25f + float(i * 37 % 101) / 64;
+  return values;
+}
+
+/// Takes a line out of the code, the one of that number of those that have both
+/// texts; fails without it.
+void dropLine(CudaCode &code, llvm::StringRef text, llvm::StringRef other = "",
+              int number = 0) {
+  for (size_t begin = 0; begin < code.ir.size();) {
+    size_t end = code.ir.find('\n', begin) + 1;
+    llvm::StringRef line = llvm::StringRef(code.ir).slice(begin, end);
+    if (line.contains(text) && line.contains(other) && number-- == 0) {
+      code.ir.erase(begin, end - begin);
+      return;
+    }
+    begin = end;
+  }
+  FAIL() << "the code has no such line";
+}
+
+/// Column sums of a block that goes on to more columns.
+struct ColumnSums {
+  static constexpr int64_t rows = 70, cols = 16;
+
+  std::string run(const std::function<void(CudaCode &)> &change) {
+    size_t number = kernels.add(SumLeading{rows, cols});
+    if (std::string failed = kernels.compile(change); !failed.empty())
+      return failed;
+    return kernels.runOnce(number, {x.data(), sums.data()}, 1, Order::Forward);
+  }
+
+  EmulatedKernels kernels;
+  Floats x = count(rows * cols), sums = Floats(cols, -1);
+};
+
+constexpr const char *kBarrier =
+    "call void @llvm.nvvm.barrier.cta.sync.aligned.all(";
+
+TEST(Emulator, RunsWhatIsRight) {
+  ColumnSums right;
+  EXPECT_EQ(right.run([](CudaCode &) {}), "");
+  for (int64_t j = 0; j < ColumnSums::cols; ++j) {
+    float sum = 0; // Quarters and sixty-fourths add exactly.
+    for (int64_t i = 0; i < ColumnSums::rows; ++i)
+      sum += right.x[i * ColumnSums::cols + j];
+    EXPECT_EQ(right.sums[j], sum);
+  }
+}
+
+TEST(Emulator, FindsAMissingBarrier) {
+  // Before what the last columns left is overwritten, and before it is read.
+  for (int number : {0, 1}) {
+    ColumnSums wrong;
+    EXPECT_THAT(
+        wrong.run([&](CudaCode &code) { dropLine(code, kBarrier, "", number); }),
+        testing::AnyOf(HasSubstr("no barrier is in between"),
+                       HasSubstr("which no thread of the block wrote")))
+        << number;
+  }
+}
+
+TEST(Emulator, FindsStaleSharedMemory) {
+  ColumnSums wrong;
+  // What threads know goes nowhere.
+  EXPECT_THAT(wrong.run([](CudaCode &code) {
+    dropLine(code, "  store float ", "addrspace(3)");
+  }),
+              HasSubstr("which no thread of the block wrote"));
+}
+
+TEST(Emulator, FindsAWrongShuffle) {
+  const int64_t rows = 3, n = 64;
+  Floats x = count(rows * n), gamma(n, 1), beta(n, 0);
+  Floats results[2];
+  for (bool isWrong : {false, true}) {
+    EmulatedKernels kernels;
+    size_t number = kernels.add(LayerNorm{rows, n, 1e-5});
+    ASSERT_EQ(kernels.compile([&](CudaCode &code) {
+      llvm::StringRef right = ", i32 16, i32 31)";
+      size_t at = code.ir.find(right);
+      ASSERT_NE(at, std::string::npos);
+      if (isWrong)
+        code.ir.replace(at, right.size(), ", i32 8, i32 31)");
+    }),
+              "");
+    Floats y(rows * n), mean(rows), rstd(rows);
+    EXPECT_EQ(kernels.runOnce(number,
+                              {x.data(), gamma.data(), beta.data(), y.data(),
+                               mean.data(), rstd.data()},
+                              1, Order::Forward),
+              "");
+    results[isWrong] = mean;
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    float sum = 0;
+    for (int64_t i = 0; i < n; ++i)
+      sum += x[row * n + i];
+    EXPECT_EQ(results[0][row], sum / n);
+    EXPECT_NE(results[1][row], sum / n);
+  }
+}
+
+TEST(Emulator, FindsAnOverrun) {
+  EmulatedKernels kernels;
+  size_t number = kernels.add(kernels.elementwise<GeluOp>(100));
+  ASSERT_EQ(kernels.compile(), "");
+  Floats x = count(104), y(104);
+  EXPECT_EQ(kernels.runOnce(number, {x.data(), y.data()}, 1, Order::Forward),
+            "");
+  EXPECT_THAT(kernels.runOnce(number, {x.data(), y.data()}, 1, Order::Forward,
+                              /*moreIterations=*/1),
+              HasSubstr("reads 4 bytes at 400 of 'operand0', which has 400"));
+  // Not where a load of 16 bytes may begin.
+  EXPECT_THAT(
+      kernels.runOnce(number, {x.data() + 1, y.data()}, 1, Order::Forward),
+      HasSubstr("not aligned to 16"));
+}
+
+struct StoresByAll final : CudaSchedule {
+  void once(KernelBuilder &, llvm::function_ref<void()> body) const override {
+    body();
+  }
+};
+
+TEST(Emulator, FindsAUniformStoreByAll) {
+  const StoresByAll schedule;
+  EmulatedKernels kernels(schedule);
+  const int64_t rows = 3, n = 64;
+  size_t number = kernels.add(RowDot{rows, n, false});
+  ASSERT_EQ(kernels.compile(), "");
+  Floats a = count(rows * n), b = count(rows * n), sums(rows);
+  EXPECT_THAT(kernels.runOnce(number, {a.data(), b.data(), sums.data()}, 1,
+                              Order::Forward),
+              HasSubstr("of 'sums', which thread 0 of block 0 wrote"));
+}
+
+struct NeverSeparates final : CudaSchedule {
+  void separate(KernelBuilder &) const override {}
+};
+
+TEST(Emulator, FindsThreadsThatNeverCameTogether) {
+  const NeverSeparates schedule;
+  EmulatedKernels kernels(schedule);
+  const int64_t rows = 2;
+  size_t numbers[] = {
+      kernels.add(Dropout{{rows, 35}, {rows, 35}, 0, 0.3}, {7}),
+      kernels.add(SoftmaxSums{rows, 100, /*withGrad=*/true}, {0, 100}),
+      kernels.add(SoftmaxSums{rows, 5000, /*withGrad=*/true}, {0, 5000})};
+  ASSERT_EQ(kernels.compile(), "");
+  auto words = optimus_support::randomWords(1, 2, 0);
+  Floats x = count(rows * 5000), result(rows * 35), sums(2 * rows);
+  std::vector<int32_t> targets = {50, 70};
+  std::vector<void *> softmax = {x.data(), targets.data(), sums.data()};
+  EXPECT_THAT(kernels.runOnce(numbers[0],
+                              {x.data(), words.data(), result.data()}, 1,
+                              Order::Forward),
+              HasSubstr("which no thread of the block wrote"));
+  for (size_t number : {numbers[1], numbers[2]})
+    EXPECT_THAT(kernels.runOnce(number, softmax, 1, Order::Forward),
+                HasSubstr("no barrier is in between"));
+}
+
+} // namespace
