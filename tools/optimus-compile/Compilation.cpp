@@ -120,7 +120,7 @@ Status Compilation::print(const std::string &path, StringRef phase) {
 int Compilation::runPhase(const Phase &phase) {
   // What somebody wrote who is not us may not be what a phase makes.
   ExitCode code =
-      checksInput(phase, options.recompute) || !options.compileFrom.empty()
+      checksInput(phase, options.recompute, phases.offload) || !options.compileFrom.empty()
           ? kBadInput
           : kOurFault;
   TimingScope phaseTiming = timing.nest(("Phase '" + phase.name + "'").str());

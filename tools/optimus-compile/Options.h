@@ -27,10 +27,13 @@ struct StepNeeds {
 };
 
 /// Whether a phase may fail by what the user gave and not only by a fault of
-/// ours; `recompute` is as it was given, and values that it names may not exist.
-inline bool checksInput(const Phase &phase, llvm::StringRef recompute) {
+/// ours; `recompute` is as it was given, and values that it names may not exist,
+/// nor what `offload` names.
+inline bool checksInput(const Phase &phase, llvm::StringRef recompute,
+                        llvm::StringRef offload) {
   return phase.checksInput ||
-         (phase.name == "fuse" && recompute.contains(':'));
+         (phase.name == "fuse" && recompute.contains(':')) ||
+         (phase.name == "schedule" && !offload.empty());
 }
 
 struct CompileOptions {

@@ -24,6 +24,7 @@ struct RankMemory {
   int64_t inputs = 0; ///< and outputs
   int64_t arena = 0;
   int64_t scratch = 0; ///< of a device with one thread, at most
+  int64_t offloaded = 0; ///< in files, beside the total
 
   int64_t getTotal() const {
     return parameters + state + gradients + inputs + arena + scratch;
@@ -32,7 +33,8 @@ struct RankMemory {
   void include(const RankMemory &other) {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
-          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch})
+          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
+          &RankMemory::offloaded})
       this->*part = std::max(this->*part, other.*part);
   }
 };

@@ -26,6 +26,7 @@ struct PhaseFlags {
   bool mayChoose = false;
 
   std::string mesh, strategy, optimizer, precision, schedule, extraWorkspace;
+  std::string offload, offloadTo, offloadBandwidth, offloadWindow;
   std::string machineProfile, move, panels, recompute, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
