@@ -17,14 +17,22 @@ using ProgramOp = RecomputeProgram::Op;
 
 namespace {
 constexpr int64_t kNever = -1;
+/// For so many operations an offloaded value is there after a use and before the
+/// next one, while it is copied.
+constexpr int64_t kCopied = 2;
+/// What is worth a copy of its own: a page of a file.
+constexpr int64_t kLeastOffloaded = 4096;
+/// Of the time that is computed, what copies can count on.
+constexpr double kHidden = 0.8;
 constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
 
 /// A program with its clones, in the order in which it runs. Values are numbered
 /// as in the program, those that clones make from `bytes.size()` on.
 class Run {
 public:
-  Run(const RecomputeProgram &program, const RepeatedValues &repeated)
-      : program(program), repeated(repeated), numValues(program.bytes.size()),
+  Run(const RecomputeProgram &program, const ValueChoice &choice)
+      : program(program), repeated(choice.repeated),
+        offloaded(choice.offloaded), numValues(program.bytes.size()),
         maker(numValues, kNobody), isCloned(program.ops.size()),
         first(2 * numValues, kNever), last(2 * numValues, kNever),
         lastForward(numValues, kNever), firstBackward(numValues, kNever) {
@@ -40,7 +48,26 @@ public:
   int64_t getPeakTime() const {
     return std::max_element(alive.begin(), alive.end()) - alive.begin();
   }
-  double getSeconds() const { return seconds; }
+  double getSeconds() const {
+    return seconds + getExposedSeconds(getOffloadedBytes());
+  }
+  int64_t getOffloadedBytes() const {
+    int64_t bytes = 0;
+    for (unsigned value = 0; value < numValues; ++value)
+      if (offloaded[value])
+        bytes += program.bytes[value];
+    return bytes;
+  }
+  /// Of copies of so many bytes, what computation does not hide.
+  double getExposedSeconds(int64_t bytes) const {
+    if (bytes == 0)
+      return 0;
+    double forward = 0, backward = 0;
+    for (unsigned op = 0; op < program.ops.size(); ++op)
+      (op < program.numForward ? forward : backward) += program.ops[op].seconds;
+    return std::max(0.0, bytes / program.storeRate - kHidden * forward) +
+           std::max(0.0, bytes / program.fetchRate - kHidden * backward);
+  }
   unsigned getMaker(unsigned value) const { return maker[value]; }
   bool isAlive(unsigned value, int64_t time) const {
     return first[value] != kNever && first[value] <= time &&
@@ -48,8 +75,14 @@ public:
   }
   /// Whether a value is alive at a time only since the backward needs it later.
   bool isWaiting(unsigned value, int64_t time) const {
-    return isAlive(value, time) && lastForward[value] < time &&
-           firstBackward[value] > time;
+    return isAlive(value, time) && !offloaded[value] &&
+           lastForward[value] < time && firstBackward[value] > time;
+  }
+  /// Whether it would not be there at a time if it were offloaded.
+  bool isFar(unsigned value, int64_t time) const {
+    return lastForward[value] != kNever &&
+           lastForward[value] + kCopied < time &&
+           firstBackward[value] - kCopied > time;
   }
 
 private:
@@ -128,6 +161,14 @@ private:
         }
       }
     }
+    for (unsigned value = 0; value < numValues; ++value) {
+      int64_t from = lastForward[value] + kCopied + 1,
+              to = firstBackward[value] - kCopied;
+      if (!offloaded[value] || lastForward[value] == kNever || from >= to)
+        continue;
+      changes[from] -= getBytes(value);
+      changes[to] += getBytes(value);
+    }
     alive.resize(steps.size());
     int64_t sum = 0, others = 0;
     for (size_t now = 0; now < steps.size(); ++now) {
@@ -140,7 +181,7 @@ private:
   }
 
   const RecomputeProgram &program;
-  const RepeatedValues &repeated;
+  const RepeatedValues &repeated, &offloaded;
   unsigned numValues;
   std::vector<unsigned> maker;
   std::vector<bool> isCloned;
@@ -153,10 +194,11 @@ private:
   double seconds = 0;
 };
 
-/// Operations that run again together, what that saves at the peak, and what it
-/// costs.
+/// Values that are recomputed together, or offloaded, what that saves at the peak,
+/// and what it costs.
 struct Move {
   std::vector<unsigned> values;
+  bool isOffload = false;
   int64_t saved = 0;
   double seconds = 0;
 
@@ -165,21 +207,22 @@ struct Move {
 
 class Chooser {
 public:
-  Chooser(const RecomputeProgram &program, int64_t budget,
-          RepeatedValues repeated)
-      : program(program), budget(budget), repeated(std::move(repeated)) {}
+  Chooser(const RecomputeProgram &program, int64_t budget, ValueChoice start)
+      : program(program), budget(budget), choice(std::move(start)) {
+    choice.offloaded.resize(program.bytes.size());
+  }
 
-  std::optional<RepeatedValues> run() {
-    // Each round recomputes more, so there are not many.
+  std::optional<ValueChoice> run() {
+    // Each round takes more away, so there are not many.
     while (true) {
-      Run now(program, repeated);
+      Run now(program, choice);
       if (now.getPeak() <= budget)
         break;
       if (!reduce(now))
         return std::nullopt;
     }
     keepWhatFits();
-    return std::move(repeated);
+    return std::move(choice);
   }
 
 private:
@@ -203,6 +246,11 @@ private:
                        [&](unsigned result) { return repeated[result]; });
   }
 
+  /// What is offloaded is kept.
+  bool isChosen(unsigned value) const {
+    return repeated[value] || offloaded[value];
+  }
+
   /// Adds that an operation runs again, and to `depth` what it is made from that
   /// would have to be kept over the peak for it.
   void add(unsigned op, unsigned depth, const Run &now, Move &move) const {
@@ -210,7 +258,7 @@ private:
     if (!isRepeated(op))
       move.seconds += program.ops[op].seconds;
     for (unsigned value : getLargeResults(op)) {
-      if (repeated[value])
+      if (isChosen(value))
         continue;
       move.values.push_back(value);
       if (now.isWaiting(value, peak))
@@ -218,7 +266,7 @@ private:
     }
     for (unsigned operand : program.ops[op].operands) {
       unsigned from = now.getMaker(operand);
-      bool isThere = from >= program.numForward || repeated[operand] ||
+      bool isThere = from >= program.numForward || isChosen(operand) ||
                      now.isAlive(operand, peak) ||
                      std::find(move.values.begin(), move.values.end(),
                                operand) != move.values.end();
@@ -245,14 +293,36 @@ private:
     return best;
   }
 
-  /// Recomputes what brings the peak down, as far as it stays where it is.
+  /// Offloads of single values, in the order in which they are made. One that takes
+  /// memory when it is fetched saves none.
+  void addOffloads(const Run &now, std::vector<Move> &moves) const {
+    if (!program.canOffload())
+      return;
+    int64_t peak = now.getPeakTime(), moved = now.getOffloadedBytes();
+    double exposed = now.getExposedSeconds(moved);
+    for (unsigned op = 0; op < program.numForward; ++op)
+      for (unsigned value : program.ops[op].results) {
+        int64_t bytes = program.bytes[value];
+        if (isChosen(value) || bytes < kLeastOffloaded ||
+            !now.isWaiting(value, peak) || !now.isFar(value, peak))
+          continue;
+        moves.push_back({{value},
+                         /*isOffload=*/true,
+                         bytes,
+                         now.getExposedSeconds(moved + bytes) - exposed});
+      }
+  }
+
+  /// Recomputes or offloads what brings the peak down, as far as it stays where it
+  /// is.
   bool reduce(const Run &now) {
     int64_t peak = now.getPeakTime();
     std::vector<Move> moves;
+    addOffloads(now, moves);
     for (unsigned op = 0; op < program.numForward; ++op) {
       bool isWaiting = false;
       for (unsigned value : getLargeResults(op))
-        isWaiting |= !repeated[value] && now.isWaiting(value, peak);
+        isWaiting |= !isChosen(value) && now.isWaiting(value, peak);
       if (!isWaiting || !program.ops[op].isRepeatable)
         continue;
       if (Move move = getBestMove(op, now); move.saved > 0)
@@ -264,20 +334,26 @@ private:
                      [](const Move &a, const Move &b) {
                        return a.getRatio() > b.getRatio();
                      });
-    int64_t excess = now.getPeak() - budget;
+    int64_t excess = now.getPeak() - budget, moved = now.getOffloadedBytes();
     bool isReduced = false;
     for (const Move &move : moves) {
       if (excess <= 0)
+        break;
+      // Of many copies each costs more than it would alone.
+      if (move.isOffload && isReduced &&
+          now.getExposedSeconds(moved + move.saved) >
+              now.getExposedSeconds(moved) + 1.01 * move.seconds)
         break;
       // What others that were just chosen would change is for the next round.
       bool isLikeBest = move.getRatio() > 0.99 * moves.front().getRatio();
       bool isApart = std::none_of(
           move.values.begin(), move.values.end(),
-          [&](unsigned value) { return bool(repeated[value]); });
+          [&](unsigned value) { return isChosen(value); });
       if (!isLikeBest || !isApart)
         continue;
       for (unsigned value : move.values)
-        repeated[value] = true;
+        (move.isOffload ? offloaded : repeated)[value] = true;
+      moved += move.isOffload ? move.saved : 0;
       excess -= move.saved;
       isReduced = true;
     }
@@ -295,28 +371,37 @@ private:
       return program.ops[a].seconds > program.ops[b].seconds;
     });
     for (unsigned op : again) {
-      RepeatedValues less = repeated;
+      ValueChoice less = choice;
       for (unsigned result : program.ops[op].results)
-        less[result] = false;
+        less.repeated[result] = false;
       if (Run(program, less).getPeak() <= budget)
-        repeated = std::move(less);
+        choice = std::move(less);
+    }
+    for (unsigned value = 0; value < program.bytes.size(); ++value) {
+      if (!offloaded[value])
+        continue;
+      offloaded[value] = false;
+      if (Run(program, choice).getPeak() > budget)
+        offloaded[value] = true;
     }
   }
 
   const RecomputeProgram &program;
   int64_t budget;
-  RepeatedValues repeated;
+  ValueChoice choice;
+  RepeatedValues &repeated = choice.repeated, &offloaded = choice.offloaded;
 };
 } // namespace
 
 RecomputeCost mlir::optimus::getCost(const RecomputeProgram &program,
-                                     const RepeatedValues &repeated) {
-  Run run(program, repeated);
+                                     ValueChoice choice) {
+  choice.offloaded.resize(program.bytes.size());
+  Run run(program, choice);
   return {run.getPeak(), run.getSeconds()};
 }
 
-std::optional<RepeatedValues>
-mlir::optimus::chooseRepeated(const RecomputeProgram &program, int64_t budget,
-                              RepeatedValues start) {
+std::optional<ValueChoice>
+mlir::optimus::chooseValues(const RecomputeProgram &program, int64_t budget,
+                            ValueChoice start) {
   return Chooser(program, budget, std::move(start)).run();
 }

@@ -51,6 +51,7 @@ private:
   Status readReducePrecision();
   Status readSchedule();
   Status readRecompute();
+  Status readOffload();
 
   const PhaseFlags &flags;
   PhaseOptions options;
@@ -151,6 +152,28 @@ Status Reader::readReducePrecision() {
   return okStatus();
 }
 
+Status Reader::readOffload() {
+  options.offload = flags.offload;
+  OPTRT_RETURN_IF_ERROR(take("offload-to", "memory space", flags.offloadTo,
+                             {"file", "host"}, options.offloadTo));
+  options.offloadBandwidth = flags.offloadBandwidth;
+  for (StringRef rate : llvm::split(flags.offloadBandwidth, ','))
+    if (!rate.empty() && exec::parseBytes(rate).value_or(0) == 0)
+      return invalidArgument(name("offload-bandwidth") +
+                             ": expected bytes a second, as 512MiB, or two of "
+                             "them, in and out; found '" +
+                             flags.offloadBandwidth + "'");
+  if (flags.offloadWindow.empty())
+    return okStatus();
+  std::optional<int64_t> window = exec::parseBytes(flags.offloadWindow);
+  if (!window || *window == 0)
+    return invalidArgument(name("offload-window") +
+                           ": expected a size, as 64MiB; found '" +
+                           flags.offloadWindow + "'");
+  options.offloadWindow = *window;
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
@@ -164,6 +187,7 @@ StatusOr<PhaseOptions> Reader::read() {
   options.profile = flags.profile;
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());
+  OPTRT_RETURN_IF_ERROR(readOffload());
   options.serial = flags.serial;
   OPTRT_RETURN_IF_ERROR(
       take("target", "target", flags.target, getTargetNames(), options.target));

@@ -117,6 +117,17 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
   schedule.machineProfile = options.machineProfile;
   passes.addNestedPass<FuncOp>(
       exec::createSchedulePass(schedule, options.getMeasured()));
+  if (options.offload.empty())
+    return;
+  exec::OffloadPassOptions offload;
+  offload.values =
+      llvm::map_to_vector(llvm::split(options.offload, ','),
+                          [](StringRef value) { return value.str(); });
+  offload.space = options.offloadTo;
+  offload.bandwidth = options.offloadBandwidth;
+  offload.window = options.offloadWindow;
+  offload.machineProfile = options.machineProfile;
+  passes.addNestedPass<FuncOp>(exec::createOffloadPass(offload));
 }
 
 static void addPlace(OpPassManager &passes, const PhaseOptions &) {

@@ -64,6 +64,17 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "recompute",
       llvm::cl::desc("What the backward recomputes: none (default), attention "
                      "or layer")};
+  Option<std::string> offload{
+      *this, "offload",
+      llvm::cl::desc("What lies in a file between its uses, as state")};
+  Option<std::string> offloadTo{*this, "offload-to",
+                                llvm::cl::desc("file (default) or host")};
+  Option<std::string> offloadBandwidth{
+      *this, "offload-bandwidth",
+      llvm::cl::desc("Bytes a second from there and to it, as 512MiB,1GiB")};
+  Option<std::string> offloadWindow{
+      *this, "offload-window",
+      llvm::cl::desc("Bytes that may be fetched ahead, as 64MiB")};
   Option<std::string> schedule{*this, "schedule",
                                llvm::cl::desc("time (default), memory, "
                                               "balanced or none")};
@@ -109,6 +120,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.move = move;
     flags.panels = panels;
     flags.recompute = recompute;
+    flags.offload = offload;
+    flags.offloadTo = offloadTo;
+    flags.offloadBandwidth = offloadBandwidth;
+    flags.offloadWindow = offloadWindow;
     flags.schedule = schedule;
     flags.extraWorkspace = extraWorkspace;
     flags.machineProfile = machineProfile;

@@ -26,7 +26,9 @@ struct Session::LocalRank {
   Rank context;
   CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
-  DeviceMemory arena;
+  SpaceMemory arenas;
+  /// Of the last run.
+  Transfers transfers;
   std::vector<BoundProgram> programs; ///< one a callable
   int64_t communicationBytes = 0;     ///< that its communicators keep
 };

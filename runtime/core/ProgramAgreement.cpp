@@ -26,11 +26,15 @@ Status checkFunction(const Manifest &manifest, const Function &described,
   };
   OPTRT_RETURN_IF_ERROR(expect("commands", int64_t(function.commands.size()),
                                described.commands));
-  if (function.arenas.size() > 1 ||
-      (function.arenas.size() == 1 &&
-       function.arenas[0]->space != MemorySpace::Device))
-    return unavailable(concat(described.name,
-                              ": a processor has one arena, in its memory"));
+  for (size_t i = 0; i != function.arenas.size(); ++i) {
+    const MemorySpace space = function.arenas[i]->space;
+    if (i == 0 ? space != MemorySpace::Device
+               : space <= function.arenas[i - 1]->space)
+      return unavailable(concat(described.name, ": arena ", i,
+                                " is of memory space ", int(space),
+                                "; expected the device's first and one a space, "
+                                "in order"));
+  }
   OPTRT_RETURN_IF_ERROR(
       expect("bytes of arena",
              function.arenas.empty() ? 0 : function.arenas[0]->bytes,
@@ -56,9 +60,29 @@ Status checkFunction(const Manifest &manifest, const Function &described,
   return okStatus();
 }
 
+/// That functions of a table have each buffer in one memory space.
+Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
+  for (const Function &described : manifest.functions) {
+    const FunctionT &function = *findFunction(table, described.name);
+    for (size_t i = 0; i != described.args.size(); ++i)
+      if (function.arguments[i]->space != spaces[described.args[i].buffer])
+        return invalidArgument(
+            concat(described.name, ": argument ", i, ", \"",
+                   manifest.buffers[described.args[i].buffer].name,
+                   "\", lies in memory space ",
+                   int(function.arguments[i]->space),
+                   ", in another function in ",
+                   int(spaces[described.args[i].buffer])));
+  }
+  return okStatus();
+}
+
 /// That what calls of a sequence bind is there and as large, and that a call is
 /// passed nothing twice of which it writes one.
-Status checkSequence(const Manifest &manifest, const SequenceT &sequence) {
+Status checkSequence(const Manifest &manifest, const ProgramTableT &table,
+                     const SequenceT &sequence) {
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
   for (const std::unique_ptr<CallT> &call : sequence.calls) {
     const Function *function = manifest.findFunction(call->function);
     if (!function)
@@ -72,12 +96,13 @@ Status checkSequence(const Manifest &manifest, const SequenceT &sequence) {
       int64_t &bound = buffers[binding->argument];
       const Buffer &own = manifest.buffers[bound];
       if (!found || manifest.buffers[*found].type != own.type ||
-          manifest.buffers[*found].numBytes() != own.numBytes())
+          manifest.buffers[*found].numBytes() != own.numBytes() ||
+          spaces[*found] != spaces[bound])
         return invalidArgument(
             concat("binds argument ", binding->argument, " of ", call->function,
                    " to \"", binding->buffer, "\"; expected a buffer of ",
-                   own.numBytes(), " bytes of ", toString(own.type), ", as \"",
-                   own.name, "\" is"));
+                   own.numBytes(), " bytes of ", toString(own.type),
+                   " in the same memory, as \"", own.name, "\" is"));
       bound = *found;
     }
     for (size_t i = 0; i != buffers.size(); ++i)
@@ -95,6 +120,18 @@ Status checkSequence(const Manifest &manifest, const SequenceT &sequence) {
 
 } // namespace
 
+std::vector<MemorySpace> spacesOf(const Manifest &manifest,
+                                  const ProgramTableT &table) {
+  std::vector<MemorySpace> spaces(manifest.buffers.size(), MemorySpace::Device);
+  for (const Function &described : manifest.functions) {
+    const FunctionT &function = *findFunction(table, described.name);
+    for (size_t i = 0; i != described.args.size(); ++i)
+      if (function.arguments[i]->space != MemorySpace::Device)
+        spaces[described.args[i].buffer] = function.arguments[i]->space;
+  }
+  return spaces;
+}
+
 Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
                       const TargetT &target) {
   const Mesh mesh = meshOf(programs);
@@ -102,7 +139,7 @@ Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
     return invalidArgument(concat("they are for the mesh ", mesh.toString(),
                                   ", the manifest for ",
                                   manifest.mesh.toString()));
-  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
     for (const Function &described : manifest.functions) {
       const FunctionT *function = findFunction(*table, described.name);
       if (!function)
@@ -111,9 +148,11 @@ Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
                                       ", which the library does not have"));
       OPTRT_RETURN_IF_ERROR(checkFunction(manifest, described, *function));
     }
-  for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
-    OPTRT_RETURN_IF_ERROR(checkSequence(manifest, *sequence)
-                              .withContext("sequence " + sequence->name));
+    OPTRT_RETURN_IF_ERROR(checkSpaces(manifest, *table));
+    for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
+      OPTRT_RETURN_IF_ERROR(checkSequence(manifest, *table, *sequence)
+                                .withContext("sequence " + sequence->name));
+  }
   return okStatus();
 }
 

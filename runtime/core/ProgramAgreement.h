@@ -14,10 +14,18 @@
 
 namespace optrt {
 
+using optimus_support::program::MemorySpace;
+
+/// Where each buffer of a manifest lies by a table that agrees with it; in the
+/// device's memory where no function is passed it.
+std::vector<MemorySpace>
+spacesOf(const Manifest &manifest,
+         const optimus_support::program::ProgramTableT &table);
+
 /// Checks that tables which are valid by themselves go with a manifest: the
 /// same mesh and functions, and of each the same arguments, of the same sizes,
-/// and the same arena and number of commands; and that sequences bind buffers
-/// that there are. What the runtime allocates by the manifest then holds what
+/// and the same arena and number of commands; that all have a buffer in the same
+/// memory space; and that sequences bind buffers that there are. What the runtime allocates by the manifest then holds what
 /// commands touch by the tables.
 Status checkAgreement(const Manifest &manifest,
                       const optimus_support::program::ProgramsT &programs,

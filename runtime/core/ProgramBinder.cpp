@@ -121,8 +121,11 @@ Status ProgramBinder::bind() {
 
 void ProgramBinder::bindOrder() {
   std::vector<Queue> queues;
+  int numCopies = 0;
   for (const auto &queue : function.queues) {
-    std::string name = queue->kind == QueueKind::Copies ? "copies" : "compute";
+    std::string name = "compute";
+    if (queue->kind == QueueKind::Copies)
+      name = ++numCopies == 1 ? "copies" : concat("copies", numCopies);
     for (uint32_t axis : queue->axes)
       name =
           concat(axis == queue->axes.front() ? "" : name + "+", "axis ", axis);

@@ -16,24 +16,64 @@
 
 using namespace optrt;
 
+StatusOr<DeviceMemory> optrt::allocateIn(Device &device, MemorySpace space,
+                                         int64_t bytes, const char *purpose,
+                                         const std::string &scratchFolder) {
+  switch (space) {
+  case MemorySpace::Device:
+    return device.allocate(bytes, purpose);
+  case MemorySpace::Host:
+    return device.allocateOnHost(bytes, purpose);
+  case MemorySpace::File:
+    return device.allocateInFile(bytes, purpose, scratchFolder);
+  }
+  return internal(concat("unknown memory space ", int(space)));
+}
+
 StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
                                           int64_t rank,
                                           std::span<const int64_t> held,
-                                          Device &device) {
-  int64_t bytes = 0;
-  for (int64_t buffer : held)
-    bytes += alignedSize(manifest.buffers[buffer].numBytes());
+                                          Device &device,
+                                          std::span<const MemorySpace> spaces,
+                                          const std::string &scratchFolder) {
   RankBuffers buffers;
   buffers.manifest = &manifest;
   buffers.rank = rank;
   buffers.device = &device;
-  OPTRT_ASSIGN_OR_RETURN(buffers.memory,
-                         device.allocate(bytes, "the parameters of a rank"));
   buffers.addresses.resize(manifest.buffers.size());
-  char *next = buffers.memory.data();
-  for (int64_t buffer : held) {
-    buffers.addresses[buffer] = next;
-    next += alignedSize(manifest.buffers[buffer].numBytes());
+  auto spaceOf = [&](int64_t buffer) {
+    return spaces.empty() ? MemorySpace::Device : spaces[buffer];
+  };
+  for (MemorySpace space :
+       {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
+    // Files are read and written by pages.
+    constexpr int64_t page = 4096;
+    auto sizeOf = [&](int64_t buffer) {
+      const int64_t bytes =
+          alignedSize(manifest.buffers[buffer].numBytes());
+      return space == MemorySpace::File ? (bytes + page - 1) / page * page
+                                        : bytes;
+    };
+    int64_t bytes = 0;
+    for (int64_t buffer : held)
+      if (spaceOf(buffer) == space)
+        bytes += sizeOf(buffer);
+    if (bytes == 0 && space != MemorySpace::Device)
+      continue;
+    DeviceMemory &memory = buffers.memory[static_cast<size_t>(space)];
+    OPTRT_ASSIGN_OR_RETURN(memory,
+                           allocateIn(device, space, bytes,
+                                      space == MemorySpace::Device
+                                          ? "the parameters of a rank"
+                                          : "what a rank has offloaded",
+                                      scratchFolder));
+    char *next = memory.data();
+    for (int64_t buffer : held) {
+      if (spaceOf(buffer) != space)
+        continue;
+      buffers.addresses[buffer] = next;
+      next += sizeOf(buffer);
+    }
   }
   return buffers;
 }

@@ -9,26 +9,38 @@
 #ifndef OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
 #define OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
 
+#include "ProgramAgreement.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Device.h"
 #include "optimus-runtime/Manifest.h"
 
+#include <array>
 #include <functional>
 #include <span>
 #include <vector>
 
 namespace optrt {
 
-/// The model's buffers that a rank holds, in its device's memory. Nothing else
-/// touches them, but for the functions of the library, which are passed them.
+/// Memory in each space that there is.
+using SpaceMemory = std::array<DeviceMemory, 3>;
+
+/// Makes so many bytes in a space, for a purpose; in a file, in this folder.
+StatusOr<DeviceMemory> allocateIn(Device &device, MemorySpace space,
+                                  int64_t bytes, const char *purpose,
+                                  const std::string &scratchFolder);
+
+/// The model's buffers that a rank holds, in its device's memory or outside.
+/// Nothing else touches them, but for the functions of the library, which are passed them.
 class RankBuffers {
 public:
   RankBuffers() = default;
-  /// Makes the memory of the buffers with these indices, zeroed. The manifest and
-  /// the device must outlive it.
-  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
-                                      std::span<const int64_t> held,
-                                      Device &device);
+  /// Makes the memory of the buffers with these indices, zeroed, each in its space,
+  /// of which there is one a buffer of the manifest; none for the device's. Files are
+  /// in `scratchFolder`. The manifest and the device must outlive it.
+  static StatusOr<RankBuffers>
+  create(const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
+         Device &device, std::span<const MemorySpace> spaces = {},
+         const std::string &scratchFolder = "");
 
   /// What a function is passed for a buffer that is held.
   void *argument(int64_t buffer) const { return addresses[buffer]; }
@@ -63,7 +75,7 @@ private:
   const Manifest *manifest = nullptr;
   int64_t rank = 0;
   Device *device = nullptr;
-  DeviceMemory memory;
+  SpaceMemory memory;
   std::vector<void *> addresses; ///< one a buffer; null: not held
 };
 

@@ -22,6 +22,10 @@
 #include <unistd.h>
 #include <utility>
 
+using optimus_support::program::findFunction;
+using optimus_support::program::ProgramTableT;
+using optimus_support::program::tableOf;
+
 namespace optrt {
 
 namespace {
@@ -64,9 +68,8 @@ public:
     std::lock_guard lock(mutex);
     // What another process says may be anything.
     if (library && command.function < library->manifest().functions.size()) {
-      const auto &table =
-          optimus_support::program::tableOf(library->target(), rank);
-      const auto &function = *optimus_support::program::findFunction(
+      const auto &table = tableOf(library->target(), rank);
+      const auto &function = *findFunction(
           table, library->manifest().functions[command.function].name);
       if (command.number < function.commands.size())
         return optimus_support::program::describe(library->target(), table,
@@ -145,7 +148,7 @@ Status Session::build(const SessionOptions &options) {
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);
-    return buildRank(*ranks[i], options.placement);
+    return buildRank(*ranks[i], options);
   });
 }
 
@@ -170,11 +173,33 @@ void Session::chooseBuffers(Placement placement) {
       numbers.push_back(buffer);
   isFilled.resize(manifest.buffers.size());
 
+  const ProgramTableT &table = tableOf(library.target(), control.firstRank());
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
   for (int64_t index : held) {
     const Buffer &buffer = manifest.buffers[index];
-    memory.*categoryOf(buffer) += alignedSize(buffer.numBytes());
+    int64_t &bytes = spaces[index] == MemorySpace::File
+                         ? memory.offloaded
+                         : memory.*categoryOf(buffer);
+    bytes += alignedSize(buffer.numBytes());
+    paging |= spaces[index] != MemorySpace::Device;
   }
-  memory.arena = alignedSize(arenaBytes);
+  const std::array<int64_t, 3> arenas = arenaBytesOf(table);
+  paging |= arenas[1] + arenas[2] > 0;
+  memory.arena = alignedSize(arenaBytes) + arenas[1];
+  memory.offloaded += arenas[2];
+}
+
+/// The bytes that functions need in each space, where all share them.
+std::array<int64_t, 3>
+Session::arenaBytesOf(const ProgramTableT &table) const {
+  std::array<int64_t, 3> bytes = {};
+  for (const Callable &callable : callables)
+    for (const auto &arena :
+         findFunction(table, callable.function->name)->arenas) {
+      int64_t &most = bytes[static_cast<size_t>(arena->space)];
+      most = std::max(most, arena->bytes);
+    }
+  return bytes;
 }
 
 std::string Session::oversubscription() const {
@@ -189,33 +214,46 @@ std::string Session::oversubscription() const {
                 some(cores, "core"));
 }
 
-Status Session::buildRank(LocalRank &rank, Placement placement) {
+Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
-  const bool isPlanned = placement == Placement::Planned;
+  const bool isPlanned = options.placement == Placement::Planned;
+  Device &device = *rank.context.device;
   char probe;
-  if (!isPlanned && rank.context.device->hostAddress(&probe) != &probe)
+  if (!isPlanned && (paging || device.hostAddress(&probe) != &probe))
     return unavailable("dynamic placement allocates memory of the host, which "
-                       "this device does not compute on; use planned "
-                       "placement");
+                       "this device does not compute on, or the library has "
+                       "buffers elsewhere; use planned placement");
+  const ProgramTableT &table = tableOf(library.target(), rank.context.rank);
   OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
-                                        *rank.context.device));
-  OPTRT_ASSIGN_OR_RETURN(
-      rank.arena, rank.context.device->allocate(isPlanned ? memory.arena : 0,
-                                                "the arena of a rank"));
+      rank.buffers,
+      RankBuffers::create(manifest, rank.context.rank, held, device,
+                          spacesOf(manifest, table), options.scratchFolder));
+  const std::array<int64_t, 3> bytes = arenaBytesOf(table);
+  for (MemorySpace space :
+       {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
+    const auto number = static_cast<size_t>(space);
+    OPTRT_ASSIGN_OR_RETURN(
+        rank.arenas[number],
+        allocateIn(device, space, isPlanned ? alignedSize(bytes[number]) : 0,
+                   "the arena of a rank", options.scratchFolder));
+  }
   for (const Callable &callable : callables) {
     std::vector<void *> args;
     for (int64_t buffer : callable.buffers)
       args.push_back(rank.buffers.argument(buffer));
-    // Every function has its one arena in the one that all share.
-    char *const arenas[] = {rank.arena.data()};
+    // Every function has its arenas in those that all share.
+    std::vector<char *> arenas;
+    for (const auto &arena :
+         findFunction(table, callable.function->name)->arenas)
+      arenas.push_back(
+          rank.arenas[static_cast<size_t>(arena->space)].data());
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
         BoundProgram::bind(library.target(), library.kernels(),
                            callable.function->name, manifest.mesh,
-                           rank.context.rank, *rank.context.device, arenas,
-                           args, placement));
-    Status prepared = rank.context.device->prepare(program.workload());
+                           rank.context.rank, device, arenas, args,
+                           options.placement));
+    Status prepared = device.prepare(program.workload());
     if (!prepared.ok())
       return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));
@@ -279,6 +317,45 @@ SlowestRank Session::communicationTimeOfLastRun() {
   return slowest;
 }
 
+/// While any of these ran.
+static int64_t unionOf(std::vector<CommandTimes> times) {
+  std::sort(times.begin(), times.end(),
+            [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  int64_t sum = 0, covered = 0;
+  for (const CommandTimes &one : times) {
+    sum += std::max<int64_t>(0, one.end - std::max(one.begin, covered));
+    covered = std::max(covered, one.end);
+  }
+  return sum;
+}
+
+PagingTime Session::pagingOfLastRun() {
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    const Transfers &all = rank->transfers;
+    own << all.bytesIn << ' ' << all.bytesOut << ' ' << unionOf(all.times)
+        << ' ' << all.waited << ' ';
+  }
+  std::string texts;
+  for (const std::string &text : control.allGather(own.str()))
+    texts += text;
+  std::istringstream numbers(texts);
+  PagingTime result;
+  for (int rank = 0; rank != control.size(); ++rank) {
+    int64_t in = 0, out = 0;
+    double copied = 0, waited = 0;
+    numbers >> in >> out >> copied >> waited;
+    result.bytesIn += in;
+    result.bytesOut += out;
+    if (rank != 0 && waited * 1e-9 <= result.exposed)
+      continue;
+    result.seconds = copied * 1e-9;
+    // Waiting takes a little where nothing is copied, too.
+    result.exposed = std::min(waited, copied) * 1e-9;
+  }
+  return result;
+}
+
 Status Session::checkTraffic(std::string_view name) {
   const Mesh &mesh = library.manifest().mesh;
   OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
@@ -316,12 +393,14 @@ RankMemory Session::largestRankMemory() {
   std::ostringstream own;
   own << largest.parameters << ' ' << largest.moments << ' '
       << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
-      << ' ' << largest.device << ' ' << largest.communication;
+      << ' ' << largest.device << ' ' << largest.communication << ' '
+      << largest.offloaded;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.moments >> memory.gradients >>
-        memory.inputs >> memory.arena >> memory.device >> memory.communication;
+        memory.inputs >> memory.arena >> memory.device >>
+        memory.communication >> memory.offloaded;
     consider(memory);
   }
   return largest;

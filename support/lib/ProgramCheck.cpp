@@ -113,10 +113,11 @@ private:
       if (argument.bytes < 0 || argument.bytes > kMaxBytes ||
           !isKnown(argument.type, ElementType::I8) ||
           !isKnown(argument.access, Access::Update) ||
-          argument.access == Access())
+          argument.access == Access() ||
+          !isKnown(argument.space, MemorySpace::File))
         return wrong(concat("argument ", i, ": expected 0 to ", kMaxBytes,
-                            " bytes of a known type that are read, written or "
-                            "updated; found ",
+                            " bytes of a known type, in a space that is known, "
+                            "that are read, written or updated; found ",
                             argument.bytes));
     }
     return okStatus();
@@ -168,6 +169,9 @@ private:
       if (argument.access != Access::Read)
         return wrong(concat("reads argument ", reading.argument(),
                             ", which the function writes"));
+      if (argument.space != MemorySpace::Device)
+        return wrong(concat("reads argument ", reading.argument(),
+                            ", which only copies reach"));
       if (reading.byte_offset() < 0 || reading.byte_offset() % size != 0 ||
           reading.byte_offset() > argument.bytes - size)
         return wrong(concat("reads at byte ", reading.byte_offset(),

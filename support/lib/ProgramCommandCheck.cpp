@@ -253,10 +253,23 @@ private:
     return okStatus();
   }
 
-  /// That what is written may be.
+  MemorySpace spaceOf(const Region &region) const {
+    if (region.base == Base::Arena)
+      return function.arenas[region.index]->space;
+    return region.base == Base::Argument
+               ? function.arguments[region.index]->space
+               : MemorySpace::Device;
+  }
+
+  /// That what is written may be, and that only copies reach what is not the
+  /// device's memory.
   Status checkWrites() const {
     for (const Touch &touch : touchesOf(function, command, mesh)) {
       const Region &region = touch.region;
+      if (spaceOf(region) != MemorySpace::Device &&
+          command.action.type != Action::Copy)
+        return wrong("touches memory of the host or of a file, which only "
+                     "copies reach");
       if (touch.writes && region.base == Base::Constant)
         return wrong("writes a constant");
       if (touch.writes && region.base == Base::Argument &&

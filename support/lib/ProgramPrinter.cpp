@@ -64,10 +64,10 @@ private:
     const char *kind =
         queue.kind == QueueKind::Compute ? "compute" : "copies";
     // The first of its kind needs no number.
+    int count = 1;
     for (uint32_t earlier = 0; earlier != number; ++earlier)
-      if (function.queues[earlier]->kind == queue.kind)
-        return concat(kind, number);
-    return kind;
+      count += function.queues[earlier]->kind == queue.kind;
+    return count == 1 ? kind : concat(kind, count);
   }
 
   std::string format(const IntegerT &integer) const {

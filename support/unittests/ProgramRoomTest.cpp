@@ -287,4 +287,38 @@ TEST_F(Carried, IsUnderWayTillTheEndOfTheCall) {
          "nothing orders the two");
 }
 
+//===----------------------------------------------------------------------===//
+// Memories
+//===----------------------------------------------------------------------===//
+
+class Memories : public ProgramRoom {
+protected:
+  View file = f.arena(ElementType::F32, 16, MemorySpace::File);
+};
+
+TEST_F(Memories, AreReachedByCopies) {
+  f.copy(part(0, 16), file);
+  accept("arena1 of 64 bytes (file)");
+}
+
+TEST_F(Memories, AreReachedByNothingElse) {
+  f.fill(file);
+  refuse("command 0 (fill): touches memory of the host or of a file, which only "
+         "copies reach");
+}
+
+TEST_F(Memories, HaveArgumentsToo) {
+  View given = f.argument(ElementType::F32, 16);
+  f.table().arguments[1]->space = MemorySpace::Host;
+  f.fill(given);
+  refuse("command 0 (fill): touches memory of the host or of a file");
+}
+
+TEST_F(Memories, HaveNoNumbersThatAreRead) {
+  f.table().arguments[0]->space = MemorySpace::File;
+  f.copy(f.at(arena, {.readings = {{.from = numbers, .most = 4}}}, 4),
+         part(8, 4));
+  refuse("reads argument 0, which only copies reach");
+}
+
 } // namespace

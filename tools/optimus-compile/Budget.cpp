@@ -1,4 +1,4 @@
-//===- Budget.cpp - What to recompute within a memory budget ----*- C++ -*-===//
+//===- Budget.cpp - What to keep within a memory budget ---------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A model of the step says what to recompute; compiling that says what it needs.
+// A model of the step says what to recompute and what to offload; compiling that says
+// what it needs.
 // What the model had wrong moves what is asked of it the next time.
 //
 //===----------------------------------------------------------------------===//
@@ -14,6 +15,8 @@
 #include "Budget.h"
 
 #include "RecomputeModel.h"
+
+#include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -30,24 +33,41 @@ public:
       : options(options), budget(budget), layout(layout) {}
 
   Candidate run(ModuleOp module) {
+    Candidate first = attempt(module);
+    // What lies in arguments is no value of the model.
+    if (!mayOffload() || fits(first) || !first.problem.empty())
+      return first;
+    for (StringRef kinds : {"state", "state,parameters",
+                            "state,parameters,gradients"}) {
+      layout.offload = kinds;
+      if (Candidate found = attempt(module); fits(found))
+        return found;
+    }
+    return first;
+  }
+
+private:
+  Candidate attempt(ModuleOp module) {
     if (failed(prepare(module)))
       return layout;
     if (!fits(best))
       search();
     return best;
   }
-
-private:
   LogicalResult prepare(ModuleOp module);
   void search();
   bool fits(const Candidate &candidate) const {
-    return candidate.rankBytes <= budget;
+    return candidate.problem.empty() && candidate.rankBytes <= budget;
+  }
+  /// Whether it is known how fast, and the user leaves open what.
+  bool mayOffload() const {
+    return !options.offloadBandwidth.empty() && options.offload.empty();
   }
   /// Of the ways that the model finds from different starts, the fastest.
-  std::optional<RepeatedValues> plan(int64_t target) const;
-  std::optional<RepeatedValues> planLeast(int64_t target) const;
-  /// Compiles with a way to recompute; nothing where it was tried before.
-  std::optional<Candidate> compile(const RepeatedValues &repeated);
+  std::optional<ValueChoice> plan(int64_t target) const;
+  std::optional<ValueChoice> planLeast(int64_t target) const;
+  /// Compiles with a choice; nothing where it was tried before.
+  std::optional<Candidate> compile(const ValueChoice &choice);
 
   PhaseOptions options;
   int64_t budget;
@@ -60,7 +80,7 @@ private:
   /// takes other turns.
   std::optional<RecomputeProgram> predicted;
   /// What the policies recompute.
-  std::vector<RepeatedValues> starts;
+  std::vector<ValueChoice> starts;
   /// What the model has as the peak beyond what a rank holds.
   int64_t modelExcess = 0;
   llvm::StringSet<> tried;
@@ -99,29 +119,35 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
   MachineProfile profile =
       llvm::cantFail(MachineProfile::load(options.machineProfile));
   auto build = [&](std::shared_ptr<const MeasuredCosts> measured) {
-    return buildRecomputeModel(
+    RecomputeModel built = buildRecomputeModel(
         *recomputation, function,
         placed->lookupSymbol<func::FuncOp>("train_step"),
         CostModel(profile, layout.mesh.getNumRanks(), std::move(measured)));
+    if (mayOffload()) {
+      auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);
+      built.program.fetchRate = rates.in;
+      built.program.storeRate = rates.out;
+    }
+    return built;
   };
   model = build(phases.getMeasured());
   if (phases.getMeasured())
     predicted = build(nullptr).program;
+  starts.clear();
   for (RecomputePolicy policy : {RecomputePolicy::None,
                                  RecomputePolicy::Attention,
                                  RecomputePolicy::Layer})
-    starts.push_back(model.getRepeated(*recomputation, policy));
+    starts.push_back({model.getRepeated(*recomputation, policy)});
   modelExcess = getCost(model.program, starts.front()).peakBytes - best.rankBytes;
   return success();
 }
 
-std::optional<RepeatedValues> BudgetSearch::plan(int64_t target) const {
-  std::optional<RepeatedValues> fastest;
+std::optional<ValueChoice> BudgetSearch::plan(int64_t target) const {
+  std::optional<ValueChoice> fastest;
   double seconds = 0;
   auto tryAll = [&](const RecomputeProgram &program) {
-    for (const RepeatedValues &start : starts) {
-      std::optional<RepeatedValues> found =
-          chooseRepeated(program, target, start);
+    for (const ValueChoice &start : starts) {
+      std::optional<ValueChoice> found = chooseValues(program, target, start);
       if (!found)
         continue;
       double now = getCost(model.program, *found).seconds;
@@ -137,15 +163,15 @@ std::optional<RepeatedValues> BudgetSearch::plan(int64_t target) const {
   return fastest;
 }
 
-std::optional<RepeatedValues> BudgetSearch::planLeast(int64_t target) const {
+std::optional<ValueChoice> BudgetSearch::planLeast(int64_t target) const {
   int64_t over = target, most = getCost(model.program, starts.front()).peakBytes;
-  for (const RepeatedValues &start : starts)
+  for (const ValueChoice &start : starts)
     most = std::min(most, getCost(model.program, start).peakBytes);
-  std::optional<RepeatedValues> least = plan(most);
+  std::optional<ValueChoice> least = plan(most);
   constexpr int kSteps = 6;
   for (int step = 0; step < kSteps; ++step) {
     int64_t middle = over + (most - over) / 2;
-    if (std::optional<RepeatedValues> found = plan(middle)) {
+    if (std::optional<ValueChoice> found = plan(middle)) {
       least = std::move(found);
       most = middle;
     } else {
@@ -155,10 +181,15 @@ std::optional<RepeatedValues> BudgetSearch::planLeast(int64_t target) const {
   return least;
 }
 
-std::optional<Candidate> BudgetSearch::compile(const RepeatedValues &repeated) {
+std::optional<Candidate> BudgetSearch::compile(const ValueChoice &choice) {
   Candidate candidate = layout;
-  candidate.values = model.describe(repeated);
-  if (candidate.values.empty() || !tried.insert(candidate.values).second)
+  std::string values = model.describe(choice.repeated),
+              offloaded = model.describe(choice.offloaded);
+  candidate.values = values.empty() ? "none" : values;
+  if (!offloaded.empty())
+    candidate.offload += (candidate.offload.empty() ? "" : ",") + offloaded;
+  if ((values.empty() && offloaded.empty()) ||
+      !tried.insert(candidate.values + " " + candidate.offload).second)
     return std::nullopt;
   OwningOpRef<ModuleOp> copy = tuned->clone();
   if (succeeded(runPhases(*copy, candidate.getPhases(options), "tune", "place",
@@ -172,12 +203,11 @@ void BudgetSearch::search() {
   int64_t over = 0, under = 0, target = budget + modelExcess;
   constexpr int kRounds = 6;
   for (int round = 0; round < kRounds && !starts.empty(); ++round) {
-    std::optional<RepeatedValues> repeated = plan(target);
-    bool isLeast = !repeated;
+    std::optional<ValueChoice> choice = plan(target);
+    bool isLeast = !choice;
     if (isLeast)
-      repeated = planLeast(target);
-    std::optional<Candidate> now =
-        repeated ? compile(*repeated) : std::nullopt;
+      choice = planLeast(target);
+    std::optional<Candidate> now = choice ? compile(*choice) : std::nullopt;
     if (!now)
       return;
     if (!now->problem.empty()) {

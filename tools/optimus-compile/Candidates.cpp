@@ -190,10 +190,11 @@ static void printCandidates(std::vector<Candidate> candidates,
       continue;
     }
     out << llvm::formatv(
-        "{0,12:f2} {1,12:f2} {2,12:f1} {3,12:f1}{4}\n", candidate.stepMs,
+        "{0,12:f2} {1,12:f2} {2,12:f1} {3,12:f1}{4}{5}\n", candidate.stepMs,
         candidate.exposedMs, candidate.commBytes / mebi,
         candidate.rankBytes / mebi,
-        budget && candidate.rankBytes > *budget ? "  over the budget" : "");
+        budget && candidate.rankBytes > *budget ? "  over the budget" : "",
+        candidate.offload.empty() ? "" : "  --offload " + candidate.offload);
   }
 }
 

@@ -28,6 +28,8 @@ struct Candidate {
   std::string recompute = "none";
   /// Then these values; as the option of --optimus-recompute is.
   std::string values = {};
+  /// What is offloaded beside what the user says, as --offload is.
+  std::string offload = {};
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
   /// Whether that is a fault of ours: a phase takes what others of ours make.
@@ -45,6 +47,8 @@ struct Candidate {
     options.mesh = mesh;
     options.strategy = strategy;
     options.recompute = values.empty() ? recompute : values;
+    if (!offload.empty())
+      options.offload += (options.offload.empty() ? "" : ",") + offload;
     return options;
   }
 };

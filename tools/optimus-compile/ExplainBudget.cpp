@@ -26,9 +26,11 @@ using llvm::formatv;
 static constexpr size_t kMostListed = 8;
 
 static std::string describe(const Candidate &candidate) {
-  return formatv("--mesh {0} --strategy {1} --recompute {2}",
+  return formatv("--mesh {0} --strategy {1} --recompute {2}{3}",
                  candidate.mesh.toString(), candidate.strategy,
-                 candidate.recompute);
+                 candidate.recompute,
+                 candidate.offload.empty() ? "" : " --offload " +
+                                                      candidate.offload);
 }
 
 namespace {

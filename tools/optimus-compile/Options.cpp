@@ -131,6 +131,24 @@ static cl::opt<std::string> recompute(
              "--memory-budget (default: none, and auto where nothing else "
              "fits); budget: values that are chosen one by one to fit it; or "
              "ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0"));
+static cl::opt<std::string> offload(
+    "offload", cl::value_desc("what"), cl::cat(category),
+    cl::desc("What lies outside the device's memory between its uses and is "
+             "copied behind computation: state, parameters, gradients, "
+             "activations, or ids of values, as h.*.mlp.gelu:*, with commas "
+             "between them"));
+static cl::opt<std::string> offloadTo(
+    "offload-to", cl::init("file"), cl::value_desc("space"), cl::cat(category),
+    cl::desc("Where that is: file: a scratch file (default); host: the host's "
+             "memory"));
+static cl::opt<std::string> offloadBandwidth(
+    "offload-bandwidth", cl::value_desc("rates"), cl::cat(category),
+    cl::desc("Bytes a second from there and to it, as 512MiB,1GiB (the "
+             "default)"));
+static cl::opt<std::string> offloadWindow(
+    "offload-window", cl::value_desc("size"), cl::cat(category),
+    cl::desc("Most bytes that are fetched ahead of their use, as 64MiB "
+             "(default: as many as the command that needs most)"));
 static cl::opt<bool>
     report("report", cl::cat(category),
            cl::desc("Print memory, communication and predicted times"));
@@ -193,6 +211,10 @@ static PhaseFlags getPhaseFlags() {
   if (isGiven(tuneProducts))
     flags.tuneProducts = bool(tuneProducts);
   flags.recompute = recompute;
+  flags.offload = offload;
+  flags.offloadTo = offloadTo;
+  flags.offloadBandwidth = offloadBandwidth;
+  flags.offloadWindow = offloadWindow;
   flags.schedule = schedule;
   flags.extraWorkspace = extraWorkspace;
   flags.machineProfile = machineProfile;
@@ -310,7 +332,9 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
       &meshText,       &strategy,       &noPad,
       &optimizer,      &accumulate,     &schedule,
       &extraWorkspace, &machineProfile, std::addressof(layouts),
-      &recompute,      &profile,        &targetName};
+      &recompute,      &profile,        &targetName,
+      &offload,        &offloadTo,      &offloadBandwidth,
+      &offloadWindow};
   for (const cl::Option *option : changing)
     if (isGiven(*option))
       options.given.insert(option->ArgStr);

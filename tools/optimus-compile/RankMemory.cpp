@@ -129,13 +129,22 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
 
 RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
   RankMemory memory;
-  // The first argument is the arena.
-  for (unsigned i = 1; i < function.getNumArguments(); ++i)
-    if (auto type = dyn_cast<MemRefType>(function.getArgument(i).getType()))
-      memory.*getCategory(function, i) += getBytes(type);
+  // The first argument is the arena, those of other spaces follow.
+  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+    BlockArgument argument = function.getArgument(i);
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    if (!type)
+      continue;
+    bool isArena = type.getElementType().isInteger(8);
+    int64_t &bytes =
+        exec::getMemorySpace(argument) == exec::MemorySpace::File
+            ? memory.offloaded
+            : memory.*(isArena ? &RankMemory::arena : getCategory(function, i));
+    bytes += getBytes(type);
+  }
   if (auto arena =
           function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
-    memory.arena = arena.getInt();
+    memory.arena += arena.getInt();
   memory.scratch = getScratch(function);
   memory.communication = getCommunicationBytes(function);
   return memory;

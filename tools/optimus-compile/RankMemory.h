@@ -27,6 +27,7 @@ struct RankMemory {
   /// Buffers of collectives among processes, over TCP; threads have none, and
   /// it is not in the total. Over MPI only the runtime knows.
   int64_t communication = 0;
+  int64_t offloaded = 0; ///< in files, beside the total
 
   int64_t getTotal() const {
     return parameters + state + gradients + inputs + arena + scratch;
@@ -36,7 +37,7 @@ struct RankMemory {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
           &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
-          &RankMemory::communication})
+          &RankMemory::communication, &RankMemory::offloaded})
       this->*part = std::max(this->*part, other.*part);
   }
 };

@@ -18,7 +18,7 @@ namespace mlir::optimus {
 /// The id of a value whose first number may be any, as the number of a layer.
 std::string getPattern(StringRef id);
 
-/// A function that differentiates, for `chooseRepeated`.
+/// A function that differentiates, for `chooseValues`.
 struct RecomputeModel {
   RecomputeProgram program;
   /// By value of the program; those of arguments are empty.

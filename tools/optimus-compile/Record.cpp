@@ -82,6 +82,20 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) {
        return options.phases.target == "cpu" ? "" : options.phases.target;
      }},
+    {"offload", "schedule", "offload",
+     [](auto &options) { return options.phases.offload; }},
+    {"offload-to", "schedule", "offload-to",
+     [](auto &options) {
+       return options.phases.offload.empty() ? "" : options.phases.offloadTo;
+     }},
+    {"offload-bandwidth", "schedule", "offload-bandwidth",
+     [](auto &options) { return options.phases.offloadBandwidth; }},
+    {"offload-window", "schedule", "offload-window",
+     [](auto &options) {
+       return options.phases.offloadWindow > 0
+                  ? std::to_string(options.phases.offloadWindow)
+                  : std::string();
+     }},
     {"extra-workspace", "schedule", "extra-workspace",
      [](auto &options) { return options.phases.extraWorkspace; }},
     {"machine-profile", "schedule", "machine-profile",

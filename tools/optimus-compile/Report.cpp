@@ -13,6 +13,7 @@
 
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 #include "optimus-support/MachineMemory.h"
 
@@ -157,14 +158,45 @@ static void printIdle(func::FuncOp function, const MeasuredCosts &measured,
     out << "  lay idle     " << llvm::join(listed, ", ") << "\n";
 }
 
-static void printSchedule(DictionaryAttr schedule,
+/// The milliseconds that a function waits for copies between memory spaces.
+static double getExposedCopies(func::FuncOp function) {
+  auto paging = function->getAttrOfType<DictionaryAttr>(ExecDialect::kPaging);
+  return paging ? getMs(paging, "exposed_ms") : 0;
+}
+
+/// What is copied between memory spaces, and how much of that nobody waits for.
+static void printPaging(func::FuncOp function, llvm::raw_ostream &out) {
+  auto paging = function->getAttrOfType<DictionaryAttr>(ExecDialect::kPaging);
+  if (!paging)
+    return;
+  double in = getMs(paging, "fetch_ms"), to = getMs(paging, "store_ms"),
+         exposed = getMs(paging, "exposed_ms");
+  double hidden = in + to > 0 ? std::max(0.0, 1 - exposed / (in + to)) : 1;
+  out << formatv("  paging       {0} fetched in {1}, {2} stored in {3}; {4} are "
+                 "waited for, {5:f0} % is hidden\n",
+                 formatBytes(getCount(paging, "fetched_bytes")), formatMs(in),
+                 formatBytes(getCount(paging, "stored_bytes")), formatMs(to),
+                 formatMs(exposed), 100 * hidden);
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    exec::MemorySpace space = exec::getMemorySpace(argument);
+    if (type && type.getElementType().isInteger(8) &&
+        space != exec::MemorySpace::Device)
+      out << formatv("  arena of     {0,-16} {1,12}\n",
+                     exec::stringifyMemorySpace(space),
+                     formatBytes(getBytes(type)));
+  }
+}
+
+static void printSchedule(DictionaryAttr schedule, double copies,
                           const CompileOptions &options,
                           llvm::raw_ostream &out) {
   double exposed = getMs(schedule, "predicted_exposed_ms");
   double step = getMs(schedule, "predicted_step_ms");
   out << formatv("  predicted    {0}: {1} computing, {2} waiting for {3} of "
                  "communication\n",
-                 formatMs(step), formatMs(step - exposed), formatMs(exposed),
+                 formatMs(step), formatMs(step - exposed - copies),
+                 formatMs(exposed),
                  formatMs(getMs(schedule, "predicted_comm_ms")));
   printParts(schedule, out);
   printMeasured(schedule, out);
@@ -243,7 +275,8 @@ static void printFunction(func::FuncOp function, const CompileOptions &options,
                      getCount(axis, "messages"));
   if (auto schedule =
           function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
-    printSchedule(schedule, options, out);
+    printSchedule(schedule, getExposedCopies(function), options, out);
+  printPaging(function, out);
   if (auto measured = options.phases.getMeasured();
       measured && measured->hasRun(function.getSymName()))
     printIdle(function, *measured, out);
@@ -283,10 +316,11 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
       "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12} {7,12}\n";
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
                  "inputs", "arena", "scratch", "in all");
-  int64_t most = 0, communication = 0;
+  int64_t most = 0, communication = 0, offloaded = 0;
   auto print = [&](StringRef name, const RankMemory &memory) {
     most = std::max(most, memory.getTotal());
     communication = std::max(communication, memory.communication);
+    offloaded = std::max(offloaded, memory.offloaded);
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
@@ -305,6 +339,9 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
   if (options.phases.mesh.getNumRanks() > 1)
     out << "communication buffers: none where ranks are threads, "
         << formatBytes(communication) << " more of a rank over TCP\n";
+  if (offloaded > 0)
+    out << formatv("a rank keeps {0} in scratch files beside that\n",
+                   formatBytes(offloaded));
   printFit(most, options, out);
 }
 

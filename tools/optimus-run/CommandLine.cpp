@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 #include <tuple>
 
@@ -121,6 +122,11 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
   app->add_option("--threads-per-rank", ranks.threadsPerRank,
                   "Threads of each rank; by default cores / ranks")
       ->check(kThreads);
+  const char *folder = std::getenv("TMPDIR");
+  ranks.scratchFolder = folder && *folder ? folder : "/tmp";
+  app->add_option("--scratch", ranks.scratchFolder,
+                  "Folder for what the library keeps in files while it runs "
+                  "(default: $TMPDIR, or /tmp)");
   app->add_option("--timeout", ranks.timeoutSeconds,
                   "Seconds for which a rank may be silent, or keep others "
                   "waiting in a collective, before the job ends; 0: for ever")

@@ -27,6 +27,7 @@ struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device = "cpu";
   optrt::Placement placement = optrt::Placement::Planned;
+  std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };
 

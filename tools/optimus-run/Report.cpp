@@ -44,6 +44,17 @@ void printMemory(const RankMemory &memory) {
               formatBytes(memory.arena).c_str(),
               formatBytes(memory.device).c_str(),
               formatBytes(memory.communication).c_str());
+  if (memory.offloaded > 0)
+    std::printf("in scratch files: %s a rank\n",
+                formatBytes(memory.offloaded).c_str());
+}
+
+void printPaging(const PagingTime &paging) {
+  std::printf("paging: %s fetched and %s stored a step; %.2f ms copying, %.2f "
+              "ms exposed (%.0f %% hidden)\n",
+              formatBytes(paging.bytesIn).c_str(),
+              formatBytes(paging.bytesOut).c_str(), 1e3 * paging.seconds,
+              1e3 * paging.exposed, 1e2 * paging.hiddenShare());
 }
 
 nlohmann::ordered_json communicationToJson(const Mesh &mesh,
@@ -79,7 +90,8 @@ nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
           {"inputs", memory.inputs},
           {"arena", memory.arena},
           {"scratch", memory.device},
-          {"communication", memory.communication}};
+          {"communication", memory.communication},
+          {"offloaded", memory.offloaded}};
 }
 
 } // namespace optimus_run

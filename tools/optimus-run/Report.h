@@ -22,6 +22,8 @@ void printCommunication(const optrt::Mesh &mesh,
                         std::span<const optrt::Traffic> traffic);
 /// How much of the time in flight was hidden behind computing.
 void printCommunicationTime(const optrt::CommunicationTime &time);
+/// A line of what a step copies between memories.
+void printPaging(const optrt::PagingTime &paging);
 void printMemory(const optrt::RankMemory &memory);
 
 /// [{"axis", "bytes", "messages"}], as in a manifest.

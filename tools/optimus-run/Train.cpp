@@ -325,6 +325,11 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   line["peak_bytes"] = largestRank.total();
   line["comm_ms"] = 1e3 * calls->communication().inFlight;
   line["comm_exposed_ms"] = 1e3 * calls->communication().exposed;
+  if (session->isPaging()) {
+    line["paging_bytes"] = calls->paging().bytesIn + calls->paging().bytesOut;
+    line["paging_ms"] = 1e3 * calls->paging().seconds;
+    line["paging_exposed_ms"] = 1e3 * calls->paging().exposed;
+  }
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
   if (Status status = files.log.append(line.dump()); !status.ok())
@@ -389,6 +394,8 @@ void Training::summarize() const {
     std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
     printCommunication(manifest().mesh, calls->traffic());
     printMemory(largestRank);
+    if (session->isPaging())
+      printPaging(calls->paging());
   }
   if (!options.save.empty())
     std::printf("saved to %s\n", options.save.c_str());

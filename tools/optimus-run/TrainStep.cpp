@@ -47,6 +47,7 @@ Status TrainStep::prepare(int64_t ofStep) {
 StatusOr<StepOutputs> TrainStep::run(int64_t ofStep) {
   step = ofStep;
   time = {};
+  paged = {};
   return session.runSequence(sequenceFor(microbatches), microbatches, *this);
 }
 
@@ -77,6 +78,13 @@ Status TrainStep::after(const SequenceCall &call) {
     SlowestRank slowest = session.communicationTimeOfLastRun();
     time.inFlight += slowest.total.inFlight;
     time.exposed += slowest.total.exposed;
+  }
+  if (session.isPaging()) {
+    const PagingTime ofCall = session.pagingOfLastRun();
+    paged.bytesIn += ofCall.bytesIn;
+    paged.bytesOut += ofCall.bytesOut;
+    paged.seconds += ofCall.seconds;
+    paged.exposed += ofCall.exposed;
   }
   if (step == files.plan->firstStep)
     whyMiscounted = countTraffic(call.function.name);

@@ -50,6 +50,8 @@ public:
   Clock::time_point ended() const { return end; }
   /// Of the last step: of each call the slowest rank's.
   optrt::CommunicationTime communication() const { return time; }
+  /// What the last step copied between memories.
+  const optrt::PagingTime &paging() const { return paged; }
   /// Of one step, by mesh axis: every step runs the same commands, so that
   /// those of the first stand for all.
   const std::vector<optrt::Traffic> &traffic() const { return counted; }
@@ -74,6 +76,7 @@ private:
   optrt::Status outcome, whyUnread, whyMiscounted;
   Clock::time_point end;
   optrt::CommunicationTime time;
+  optrt::PagingTime paged;
   std::vector<optrt::Traffic> counted;
 };
 

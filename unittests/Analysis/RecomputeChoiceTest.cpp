@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace mlir::optimus;
 
 namespace {
@@ -54,7 +56,10 @@ struct Stack {
     return RepeatedValues(program.bytes.size());
   }
   RecomputeCost cost(const RepeatedValues &repeated) const {
-    return getCost(program, repeated);
+    return getCost(program, {repeated});
+  }
+  RecomputeCost cost(const ValueChoice &choice) const {
+    return getCost(program, choice);
   }
 
   RecomputeProgram program;
@@ -92,51 +97,96 @@ TEST(RecomputeChoice, CountsAPlaceThatIsTakenOverOnce) {
 
 TEST(RecomputeChoice, KeepsAllWhereThatFits) {
   Stack stack;
-  auto chosen = chooseRepeated(stack.program, kAll, stack.none());
+  auto chosen = chooseValues(stack.program, kAll, {stack.none()});
   ASSERT_TRUE(chosen);
-  EXPECT_EQ(*chosen, stack.none());
+  EXPECT_EQ(chosen->repeated, stack.none());
   // From any start.
   RepeatedValues all = stack.none();
   for (unsigned op = 0; op < stack.program.numForward; ++op)
     all[stack.program.ops[op].results.front()] = true;
-  chosen = chooseRepeated(stack.program, kAll, all);
+  chosen = chooseValues(stack.program, kAll, {all});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(stack.cost(*chosen).seconds, 0);
 }
 
 TEST(RecomputeChoice, TakesTheCheapFirst) {
   Stack stack;
-  auto chosen = chooseRepeated(stack.program, kAll - 2 * kCheap, stack.none());
+  auto chosen = chooseValues(stack.program, kAll - 2 * kCheap, {stack.none()});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(stack.cost(*chosen).seconds, 2);
-  EXPECT_TRUE((*chosen)[stack.cheap[0]]);
-  EXPECT_TRUE((*chosen)[stack.cheap[1]]);
+  EXPECT_TRUE(chosen->repeated[stack.cheap[0]]);
+  EXPECT_TRUE(chosen->repeated[stack.cheap[1]]);
 }
 
 TEST(RecomputeChoice, RecomputesWhatIsMadeFromWhatIsRecomputed) {
   Stack stack;
   // Of all but the last layer, whose values the peak needs, only the streams.
   int64_t least = kAll - (kLayers - 1) * (kCheap + kDear);
-  auto chosen = chooseRepeated(stack.program, least, stack.none());
+  auto chosen = chooseValues(stack.program, least, {stack.none()});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(stack.cost(*chosen).peakBytes, least);
   EXPECT_EQ(stack.cost(*chosen).seconds, (kLayers - 1) * 9);
-  EXPECT_FALSE((*chosen)[stack.dear[kLayers - 1]]);
+  EXPECT_FALSE(chosen->repeated[stack.dear[kLayers - 1]]);
 }
 
 TEST(RecomputeChoice, SaysWhereThereIsNoWay) {
   Stack stack;
-  EXPECT_FALSE(chooseRepeated(stack.program, kCheap + kDear, stack.none()));
+  EXPECT_FALSE(chooseValues(stack.program, kCheap + kDear, {stack.none()}));
   for (RecomputeProgram::Op &op : stack.program.ops)
     op.isRepeatable = false;
-  EXPECT_FALSE(chooseRepeated(stack.program, kAll - 1, stack.none()));
+  EXPECT_FALSE(chooseValues(stack.program, kAll - 1, {stack.none()}));
+}
+
+/// Layers whose values are worth a copy.
+Stack makeLarge(double rate) {
+  Stack stack;
+  for (int64_t &bytes : stack.program.bytes)
+    bytes *= 1000;
+  stack.program.storeRate = stack.program.fetchRate = rate;
+  return stack;
+}
+
+TEST(RecomputeChoice, OffloadsWhatCopiesHide) {
+  // A second of computation hides all copies.
+  Stack stack = makeLarge(1e9);
+  constexpr int64_t budget = 1000 * (kAll - kCheap - kDear);
+  auto chosen = chooseValues(stack.program, budget, {stack.none()});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->repeated, stack.none());
+  EXPECT_EQ(stack.cost(*chosen).seconds, 0);
+  EXPECT_LE(stack.cost(*chosen).peakBytes, budget);
+  EXPECT_TRUE(chosen->offloaded[stack.cheap[0]]);
+}
+
+TEST(RecomputeChoice, RecomputesWhatTakesLongerToFetch) {
+  // The backward computes for a second a layer; a copy takes 400.
+  Stack stack = makeLarge(100);
+  constexpr int64_t budget = 1000 * (kAll - 2 * kCheap);
+  auto chosen = chooseValues(stack.program, budget, {stack.none()});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(stack.cost(*chosen).seconds, 2);
+  EXPECT_TRUE(chosen->repeated[stack.cheap[0]]);
+  EXPECT_EQ(chosen->offloaded, stack.none());
+}
+
+TEST(RecomputeChoice, OffloadsUntilCopiesWouldBeWaitedFor) {
+  // In 0.8 of the backward's 5 s one value is fetched; the forward hides more.
+  Stack stack = makeLarge(1.1 * 1000 * kCheap / 4.0);
+  constexpr int64_t budget = 1000 * (kAll - 2 * kCheap);
+  auto chosen = chooseValues(stack.program, budget, {stack.none()});
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(std::count(chosen->offloaded.begin(), chosen->offloaded.end(), true),
+            1);
+  EXPECT_EQ(std::count(chosen->repeated.begin(), chosen->repeated.end(), true),
+            1);
+  EXPECT_EQ(stack.cost(*chosen).seconds, 1);
 }
 
 TEST(RecomputeChoice, NeverExceedsTheBudget) {
   Stack stack;
   int found = 0;
   for (int64_t budget = kAll; budget > 0; budget -= 5)
-    if (auto chosen = chooseRepeated(stack.program, budget, stack.none())) {
+    if (auto chosen = chooseValues(stack.program, budget, {stack.none()})) {
       EXPECT_LE(stack.cost(*chosen).peakBytes, budget);
       ++found;
     }

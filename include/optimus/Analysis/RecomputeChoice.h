@@ -40,28 +40,41 @@ struct RecomputeProgram {
   unsigned numForward = 0;
   /// The bytes of each value; 0 for what lies outside of what is counted.
   std::vector<int64_t> bytes;
+  /// How many bytes a second values can be stored elsewhere and fetched again;
+  /// 0 where they cannot.
+  double storeRate = 0, fetchRate = 0;
+
+  bool canOffload() const { return storeRate > 0 && fetchRate > 0; }
 };
 
-/// The values that are recomputed.
+/// A flag for each value.
 using RepeatedValues = std::vector<bool>;
+
+/// The values that are recomputed, and those that lie elsewhere from their last use
+/// of the forward to their first one of the backward; none is both.
+struct ValueChoice {
+  RepeatedValues repeated;
+  /// May be shorter: the others are not.
+  RepeatedValues offloaded = {};
+};
 
 struct RecomputeCost {
   int64_t peakBytes = 0;
-  /// What runs again.
+  /// What runs again, and what stores of the forward and fetches of the backward
+  /// take longer than these compute.
   double seconds = 0;
 };
 
-/// What a program needs when these values are recomputed.
-RecomputeCost getCost(const RecomputeProgram &program,
-                      const RepeatedValues &repeated);
+/// What a program needs by a choice.
+RecomputeCost getCost(const RecomputeProgram &program, ValueChoice choice);
 
-/// Recomputes more than `start` until no more than `budget` bytes are alive at
-/// once: again and again what saves the most bytes at the peak for its time, on
-/// its own or with what it is made from. Then keeps what need not be
-/// recomputed, what takes longest first. Nothing where that finds no way.
-std::optional<RepeatedValues> chooseRepeated(const RecomputeProgram &program,
-                                             int64_t budget,
-                                             RepeatedValues start);
+/// Recomputes and offloads more than `start` until no more than `budget` bytes are
+/// alive at once: again and again what saves the most bytes at the peak for its time,
+/// on its own or recomputed with what it is made from. Then keeps what need not be
+/// recomputed or offloaded, what takes longest first. Nothing where that finds no
+/// way.
+std::optional<ValueChoice> chooseValues(const RecomputeProgram &program,
+                                        int64_t budget, ValueChoice start);
 
 } // namespace mlir::optimus
 

@@ -27,6 +27,7 @@ struct PhaseFlags {
 
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
+  std::string offload, offloadTo, offloadBandwidth, offloadWindow;
   std::string target, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;

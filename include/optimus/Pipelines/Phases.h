@@ -51,6 +51,10 @@ struct PhaseOptions {
   /// without.
   std::string profile;
   std::shared_ptr<const MeasuredCosts> measured;
+  /// As the options of --optimus-offload are; it does not run where the first,
+  /// entries with commas between them, is empty.
+  std::string offload, offloadTo = "file", offloadBandwidth;
+  int64_t offloadWindow = 0;
   /// As the option of --optimus-tune-products is; it does not run if empty.
   std::string move;
   /// As its option is.

@@ -53,6 +53,8 @@ LogicalResult FunctionBuilder::addMemory() {
     }
     auto argument = std::make_unique<program::ArgumentT>();
     argument->type = getElementType(buffer.getElementType());
+    argument->space = static_cast<program::MemorySpace>(
+        exec::getMemorySpace(function.getArgument(index)));
     argument->bytes =
         buffer.getNumElements() * program::elementBytes(argument->type);
     result.arguments.push_back(std::move(argument));
@@ -93,7 +95,7 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
   if (!isNew)
     return entry->second;
   auto queue = std::make_unique<program::QueueT>();
-  if (*name == exec::kCopyQueue) {
+  if (*name == exec::kFetchQueue || *name == exec::kStoreQueue) {
     queue->kind = program::QueueKind::Copies;
   } else if (*name != exec::kComputeQueue) {
     FailureOr<uint32_t> axis = addresses.getAxis(command, *name);

@@ -54,8 +54,8 @@ mlir::optimus::describeFunction(func::FuncOp function,
                                 const BufferTable &buffers) {
   using exec::ExecDialect;
   json::Array args;
-  // The arena is not in the runtime's list.
-  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+  // Arenas are not in the runtime's list.
+  for (unsigned i = exec::getNumArenas(function.getArgumentTypes()); i < function.getNumArguments(); ++i) {
     FailureOr<json::Object> arg = describeArgument(function, i, buffers);
     if (failed(arg))
       return failure();

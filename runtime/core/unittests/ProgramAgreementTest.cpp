@@ -55,7 +55,7 @@ TEST_F(SequenceBindings, AreToBuffersThatThereAre) {
   EXPECT_THAT(bind("eval_step", 0, "table.gain").message(),
               HasSubstr("sequence bent: binds argument 0 of eval_step to "
                         "\"table.gain\"; expected a buffer of 131072 bytes of "
-                        "f32, as \"table.weight\" is"));
+                        "f32 in the same memory, as \"table.weight\" is"));
 }
 
 TEST_F(SequenceBindings, AreOfOneSizeAndType) {
@@ -70,6 +70,44 @@ TEST_F(SequenceBindings, PassNothingTwiceThatIsWritten) {
   EXPECT_EQ(bind("train_step", 2, "table.weight").message(),
             "sequence bent: passes \"table.weight\" to train_step as arguments "
             "0 and 2, one of which it writes");
+}
+
+/// Where functions say that their buffers lie.
+class Spaces : public SequenceBindings {
+protected:
+  FunctionT &function(const char *name) {
+    return *const_cast<FunctionT *>(
+        findFunction(*programs->targets.front()->tables.front(), name));
+  }
+  Status check() {
+    return checkAgreement(library->manifest(), *programs,
+                          *findTarget(*programs, "cpu"));
+  }
+};
+
+TEST_F(Spaces, AreThoseOfEveryFunction) {
+  ASSERT_TRUE(check().ok());
+  function("train_step").arguments[0]->space = MemorySpace::File;
+  EXPECT_THAT(check().message(),
+              HasSubstr("argument 0, \"table.weight\", lies in memory space "));
+  const auto &table = *programs->targets.front()->tables.front();
+  EXPECT_EQ(spacesOf(library->manifest(), table)[*library->manifest().findBuffer(
+                "table.weight")],
+            MemorySpace::File);
+}
+
+TEST_F(Spaces, HaveOneArenaEachInOrder) {
+  auto &arenas = function("train_step").arenas;
+  auto host = std::make_unique<ArenaT>();
+  host->space = MemorySpace::Host;
+  arenas.push_back(std::move(host));
+  EXPECT_TRUE(check().ok()) << check().message();
+  arenas.back()->space = MemorySpace::Device;
+  EXPECT_THAT(check().message(),
+              HasSubstr("train_step: arena 1 is of memory space 0; expected the "
+                        "device's first and one a space, in order"));
+  arenas.front()->space = MemorySpace::File;
+  EXPECT_THAT(check().message(), HasSubstr("arena 0 is of memory space 2"));
 }
 
 } // namespace

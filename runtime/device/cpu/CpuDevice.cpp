@@ -13,6 +13,7 @@
 #include "Descriptors.h"
 #include "Gemm.h"
 #include "NarrowCompute.h"
+#include "Paging.h"
 #include "Team.h"
 #include "optimus-support/DeviceScratch.h"
 
@@ -117,6 +118,7 @@ public:
   NarrowCompute narrow{team};
   const AttentionKernels &attention;
   Buffer attentionScratch;
+  Paging paging;
 };
 
 CpuDevice::CpuDevice(int threads) : impl(std::make_unique<Impl>(threads)) {}
@@ -129,10 +131,32 @@ Status CpuDevice::start() {
 
 int CpuDevice::threads() const { return impl->team.size(); }
 
+Queue CpuDevice::queue(std::string_view name) {
+  return impl->paging.queue(name);
+}
+
+Event CpuDevice::record(Queue queue) { return impl->paging.record(queue); }
+
+Status CpuDevice::await(Queue queue, Event event) {
+  return impl->paging.await(queue, event);
+}
+
+Status CpuDevice::synchronize() { return impl->paging.synchronize(); }
+
+Status CpuDevice::call(Queue queue, std::function<Status()> work) {
+  if (queue.number == kCompute.number)
+    return work();
+  impl->paging.put(queue, std::move(work));
+  return okStatus();
+}
+
 StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
-  constexpr int64_t hugePage = 2 << 20, alignment = 64;
-  const int64_t unit = bytes >= hugePage ? hugePage : alignment;
+  // Pages, so that files are read and written where buffers lie.
+  constexpr int64_t hugePage = 2 << 20, page = 4096, alignment = 64;
+  const int64_t unit = bytes >= hugePage ? hugePage
+                       : bytes >= page   ? page
+                                         : alignment;
   const int64_t rounded = (bytes + unit - 1) / unit * unit;
   if (rounded == 0)
     return DeviceMemory();
@@ -147,21 +171,38 @@ StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   return DeviceMemory(*this, start, rounded);
 }
 
-void CpuDevice::release(void *start) { std::free(start); }
+StatusOr<DeviceMemory> CpuDevice::allocateInFile(int64_t bytes,
+                                                 const char *purpose,
+                                                 const std::string &folder) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
+  if (bytes == 0)
+    return DeviceMemory();
+  OPTRT_ASSIGN_OR_RETURN(char *start,
+                         impl->paging.allocate(bytes, purpose, folder));
+  return DeviceMemory(*this, start, bytes);
+}
+
+Transfers CpuDevice::takeTransfers() { return impl->paging.takeTransfers(); }
+
+void *CpuDevice::hostAddress(void *address) {
+  return impl->paging.find(address) ? nullptr : address;
+}
+
+void CpuDevice::release(void *start) {
+  if (!impl->paging.release(start))
+    std::free(start);
+}
 
 Status CpuDevice::clear(Queue, void *to, int64_t bytes) {
-  std::memset(to, 0, bytes);
-  return okStatus();
+  return impl->paging.clear(to, bytes);
 }
 
 Status CpuDevice::write(Queue, void *to, const void *from, int64_t bytes) {
-  std::memcpy(to, from, bytes);
-  return okStatus();
+  return impl->paging.copy(from, to, bytes);
 }
 
 Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
-  std::memcpy(to, from, bytes);
-  return okStatus();
+  return impl->paging.copy(from, to, bytes);
 }
 
 Status CpuDevice::prepare(const Workload &workload) {
@@ -258,8 +299,8 @@ Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
   return okStatus();
 }
 
-Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const void *src,
-                       void *dst) {
+Status CpuDevice::copy(Queue queue, const optrt_copy_desc &desc,
+                       const void *src, void *dst) {
   int64_t rows = desc.rows, cols = desc.cols;
   int64_t srcLd = src ? desc.src_ld : cols, dstLd = desc.dst_ld;
   if (rows < 0 || cols < 0 || desc.element_bytes < 1 ||
@@ -280,6 +321,12 @@ Status CpuDevice::copy(Queue, const optrt_copy_desc &desc, const void *src,
                                     extent.toString()));
   if (!dst)
     return invalidArgument("copy expects a destination; found null");
+  if (queue.number != kCompute.number)
+    return call(queue, [this, desc, src, dst] {
+      return impl->paging.copy(desc, src, dst);
+    });
+  if (src && (impl->paging.find(src) || impl->paging.find(dst)))
+    return impl->paging.copy(desc, src, dst);
   if (rows == 1 || (srcLd == cols && dstLd == cols)) {
     cols *= rows;
     rows = 1;

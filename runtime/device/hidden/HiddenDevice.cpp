@@ -23,7 +23,7 @@ HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
 
 HiddenDevice::~HiddenDevice() {
   for (const auto &[hidden, block] : blocks) {
-    if (block.visible)
+    if (block.visible && block.mapped)
       munmap(block.mapped, block.mappedBytes);
     munmap(const_cast<char *>(hidden), block.bytes);
   }
@@ -123,14 +123,31 @@ StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
         concat("cannot hide ", bytes, " bytes for ", purpose));
   // Up to the page that nobody can touch.
   block.visible = first + pages * page - size;
-  blocks[static_cast<const char *>(hidden)] = block;
+  blocks[static_cast<const char *>(hidden)] = std::move(block);
+  return DeviceMemory(*this, hidden, bytes);
+}
+
+StatusOr<DeviceMemory> HiddenDevice::hide(int64_t bytes, const char *purpose,
+                                          StatusOr<DeviceMemory> memory) {
+  if (!memory.ok() || bytes == 0)
+    return memory;
+  const int64_t size = alignedSize(bytes);
+  void *const hidden = mmap(nullptr, size, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (hidden == MAP_FAILED)
+    return unavailable(concat("cannot hide ", bytes, " bytes for ", purpose));
+  char *const visible = memory->data();
+  blocks[static_cast<const char *>(hidden)] = {visible, size, nullptr, 0,
+                                               *std::move(memory)};
   return DeviceMemory(*this, hidden, bytes);
 }
 
 void HiddenDevice::release(void *start) {
   // Its address stays taken, so that late users are found.
   Block &block = blocks.find(static_cast<const char *>(start))->second;
-  munmap(block.mapped, block.mappedBytes);
+  if (block.mapped)
+    munmap(block.mapped, block.mappedBytes);
+  block.elsewhere = {};
   block.visible = nullptr;
 }
 

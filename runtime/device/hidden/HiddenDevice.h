@@ -45,6 +45,16 @@ public:
   Status call(Queue queue, std::function<Status()> work) override;
 
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
+  StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
+                                        const char *purpose) override {
+    return hide(bytes, purpose, kernels->allocateOnHost(bytes, purpose));
+  }
+  StatusOr<DeviceMemory> allocateInFile(int64_t bytes, const char *purpose,
+                                        const std::string &folder) override {
+    return hide(bytes, purpose,
+                kernels->allocateInFile(bytes, purpose, folder));
+  }
+  Transfers takeTransfers() override { return kernels->takeTransfers(); }
   Status clear(Queue queue, void *to, int64_t bytes) override;
   Status write(Queue queue, void *to, const void *from, int64_t bytes) override;
   Status read(Queue queue, void *to, const void *from, int64_t bytes) override;
@@ -91,10 +101,15 @@ private:
     /// What was mapped at `visible`, with the pages around it.
     void *mapped;
     size_t mappedBytes;
+    /// What `kernels` keeps instead, where that is no memory of the device's.
+    DeviceMemory elsewhere = {};
   };
   class Operands;
 
   Status put(Queue queue, Task task);
+  /// Gives memory of `kernels` an address that no host code can touch.
+  StatusOr<DeviceMemory> hide(int64_t bytes, const char *purpose,
+                              StatusOr<DeviceMemory> memory);
   /// Takes one turn on a queue that can go on; false where none can.
   bool takeTurn();
   /// Where host code finds `bytes` at an address; null for null.

@@ -42,17 +42,24 @@ public:
 
   int threads() const;
 
-  Queue queue(std::string_view) override { return kCompute; }
-  Event record(Queue) override { return {}; }
-  Status await(Queue, Event) override { return okStatus(); }
-  Status synchronize() override { return okStatus(); }
-  Status call(Queue, std::function<Status()> work) override { return work(); }
-  /// The clock is at hand: nothing is put on a queue for it.
-  Status beginTiming(Queue, CommandTimes &times) override {
+  /// The calling thread computes. Once there is memory in a file, queues called
+  /// "copies…" have threads of their own.
+  Queue queue(std::string_view name) override;
+  Event record(Queue queue) override;
+  Status await(Queue queue, Event event) override;
+  Status synchronize() override;
+  Status call(Queue queue, std::function<Status()> work) override;
+  /// For what the calling thread does the clock is at hand: nothing is put on a
+  /// queue for it.
+  Status beginTiming(Queue queue, CommandTimes &times) override {
+    if (queue != kCompute)
+      return Device::beginTiming(queue, times);
     times.begin = steadyNanoseconds();
     return okStatus();
   }
-  Status endTiming(Queue, CommandTimes &times) override {
+  Status endTiming(Queue queue, CommandTimes &times) override {
+    if (queue != kCompute)
+      return Device::endTiming(queue, times);
     times.end = steadyNanoseconds();
     return okStatus();
   }
@@ -61,11 +68,19 @@ public:
   /// that thread, and because the first touch of a page costs more than the
   /// rest of a step's work on it.
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
+  /// The host's memory is a processor's own.
+  StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
+                                        const char *purpose) override {
+    return allocate(bytes, purpose);
+  }
+  StatusOr<DeviceMemory> allocateInFile(int64_t bytes, const char *purpose,
+                                        const std::string &folder) override;
+  Transfers takeTransfers() override;
   Status clear(Queue, void *to, int64_t bytes) override;
   Status write(Queue, void *to, const void *from, int64_t bytes) override;
   Status read(Queue, void *to, const void *from, int64_t bytes) override;
-  void *hostAddress(void *address) override { return address; }
-  void *addressInCall(void *address) override { return address; }
+  void *hostAddress(void *address) override;
+  void *addressInCall(void *address) override { return hostAddress(address); }
 
   Status prepare(const Workload &workload) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,

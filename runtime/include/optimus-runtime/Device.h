@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -46,6 +47,15 @@ inline int64_t steadyNanoseconds() {
 /// When a command ran, in steadyNanoseconds().
 struct CommandTimes {
   int64_t begin = 0, end = 0;
+};
+
+/// Copies between the device's memory and another one.
+struct Transfers {
+  int64_t bytesIn = 0, bytesOut = 0;
+  /// When each ran, and how long the device's thread stood still for them, in
+  /// nanoseconds.
+  std::vector<CommandTimes> times;
+  int64_t waited = 0;
 };
 
 /// What addresses that a device allocates are a multiple of.
@@ -161,6 +171,27 @@ public:
   /// is not enough: "the arena of a rank".
   virtual StatusOr<DeviceMemory> allocate(int64_t bytes,
                                           const char *purpose) = 0;
+  /// The same in the host's memory, where a device's own is something else, or in
+  /// a file without a name in `folder`, whose space is taken at once. Of these only
+  /// clear(), write(), read() and copy() between them and the device's memory know;
+  /// on queues called "copies…" such copies run beside the others, for which
+  /// memory must have been allocated before.
+  virtual StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
+                                                const char *purpose) {
+    return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
+                              " in the host's memory: this device does not "
+                              "reach it"));
+  }
+  virtual StatusOr<DeviceMemory> allocateInFile(int64_t bytes,
+                                                const char *purpose,
+                                                const std::string &folder) {
+    return unavailable(concat("cannot keep ", bytes, " bytes for ", purpose,
+                              " in a file in '", folder,
+                              "': this device does not reach files"));
+  }
+  /// What was copied from or to such memory since this was called last, once the
+  /// queues are empty.
+  virtual Transfers takeTransfers() { return {}; }
   /// Sets bytes to 0.
   virtual Status clear(Queue queue, void *to, int64_t bytes) = 0;
   /// Copies from host memory into the device's.

@@ -24,6 +24,7 @@
 #include "optimus-runtime/World.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,6 +44,8 @@ struct SessionOptions {
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   std::string device = "cpu";
+  /// Where scratch files are made, for what the library offloads into files.
+  std::string scratchFolder = "/tmp";
   /// Dynamic where the host can address the device's memory.
   Placement placement = Placement::Planned;
   /// As in WatchOptions; 0: nobody watches.
@@ -103,9 +106,21 @@ struct RankMemory {
   int64_t arena = 0;
   int64_t device = 0;        ///< scratch of the device's threads
   int64_t communication = 0; ///< buffers of collectives, at most
+  int64_t offloaded = 0; ///< in a scratch file, beside the total
   int64_t total() const {
     return parameters + moments + gradients + inputs + arena + device +
            communication;
+  }
+};
+
+/// What ranks copied between the device's memory and another one in a run.
+struct PagingTime {
+  int64_t bytesIn = 0, bytesOut = 0; ///< of all ranks
+  double seconds = 0;                ///< while copies were under way
+  double exposed = 0;                ///< of which nothing else was done
+  /// 1 where nothing is copied.
+  double hiddenShare() const {
+    return seconds > 0 ? std::max(0.0, 1 - exposed / seconds) : 1;
   }
 };
 
@@ -257,6 +272,12 @@ public:
   /// time. Collective.
   SlowestRank communicationTimeOfLastRun();
 
+  /// What the last run copied between memories; times of the rank with the most
+  /// exposed time. Collective.
+  PagingTime pagingOfLastRun();
+  /// Whether a chosen function copies between memories.
+  bool isPaging() const { return paging; }
+
   /// The rank of the job that holds most. Collective.
   RankMemory largestRankMemory();
 
@@ -282,7 +303,9 @@ private:
   std::size_t addCallable(Callable callable);
   /// Decides what ranks hold for what is called.
   void chooseBuffers(Placement placement);
-  Status buildRank(LocalRank &rank, Placement placement);
+  Status buildRank(LocalRank &rank, const SessionOptions &options);
+  std::array<int64_t, 3>
+  arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
   Status submit(const Callable &callable);
   /// Hands a buffer of all ranks to the root, slab by slab. Collective.
   Status gatherBuffer(class TensorGather &gather, int64_t buffer,
@@ -312,6 +335,7 @@ private:
   std::vector<int64_t> numbers; ///< of them, numbers that functions write
   std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
   RankMemory memory;            ///< of each rank, without the device's
+  bool paging = false;
   bool broken = false;
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;

@@ -22,7 +22,7 @@ func.func @offload(%x: memref<64xf32>, %y: memref<64xf32>) {
   // TABLE: 2 compute after 1: fill
   exec.copy %b {rows = 1, cols = 64, src_ld = 0, dst_ld = 64, id = 2 : i32} : memref<64xf32>
   %c = exec.alloc "activation" : memref<64xf32>
-  // TABLE: 3 copies after 2: copy read src=arena1[0]:64f32 write dst=arena0[0]:64f32
+  // TABLE: 3 copies2 after 2: copy read src=arena1[0]:64f32 write dst=arena0[0]:64f32
   exec.copy %c from %h : memref<64xf32, #exec<space host>> {rows = 1, cols = 64, src_ld = 64, dst_ld = 64, id = 3 : i32} : memref<64xf32>
   // TABLE: 4 compute after 3: copy
   exec.copy %y from %c : memref<64xf32> {rows = 1, cols = 64, src_ld = 64, dst_ld = 64, id = 4 : i32} : memref<64xf32>

@@ -114,6 +114,16 @@ static bool isSchedule(Attribute value) {
                  entries.getAs<IntegerAttr>("not_overlapped").getInt());
 }
 
+static bool isPaging(Attribute value) {
+  auto entries = dyn_cast<DictionaryAttr>(value);
+  return entries && entries.size() == 5 &&
+         isByteCount(entries.get("fetched_bytes")) &&
+         isByteCount(entries.get("stored_bytes")) &&
+         isAmount(entries.get("fetch_ms")) &&
+         isAmount(entries.get("store_ms")) &&
+         isAmount(entries.get("exposed_ms"));
+}
+
 static bool isText(Attribute value) { return isa<StringAttr>(value); }
 
 static bool isUnit(Attribute value) { return isa<UnitAttr>(value); }
@@ -172,6 +182,7 @@ static ArrayRef<Annotation> getAnnotationsOfFunctions() {
       {ExecDialect::kCommunication, isCommunication,
        "an array of {axis, bytes, messages}"},
       {ExecDialect::kSchedule, isSchedule, "what --optimus-schedule leaves"},
+      {ExecDialect::kPaging, isPaging, "what --optimus-offload leaves"},
       {ExecDialect::kKernel, isUnit, "without a value"},
       {ExecDialect::kComputes, isComputation,
        "a dictionary with a text 'kind'"},

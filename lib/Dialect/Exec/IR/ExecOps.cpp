@@ -238,10 +238,21 @@ SmallVector<Access> CopyOp::getAccesses() {
 
 bool CopyOp::needsOperandsApart() { return true; }
 
+/// Whether it leads from one memory space to another.
+static bool crosses(CopyOp op) {
+  return op.getSrc() && exec::getMemorySpace(op.getSrc()) !=
+                            exec::getMemorySpace(op.getDst());
+}
+
 StringRef CopyOp::getOwnQueue() {
-  bool crosses = getSrc() && exec::getMemorySpace(getSrc()) !=
-                                 exec::getMemorySpace(getDst());
-  return crosses ? kCopyQueue : kComputeQueue;
+  if (!crosses(*this))
+    return kComputeQueue;
+  return exec::getMemorySpace(getDst()) == MemorySpace::Device ? kFetchQueue
+                                                               : kStoreQueue;
+}
+
+int64_t CopyOp::getCommandLag() {
+  return static_cast<int64_t>(getLag().value_or(0));
 }
 
 LogicalResult CopyOp::verify() {
@@ -260,7 +271,14 @@ LogicalResult CopyOp::verify() {
   if (getSrc() == getDst())
     return emitOpError("copies a buffer to itself");
   // C4
-  return verifyElementType(*this, "src", getSrc(), getElementType(getDst()));
+  if (failed(
+          verifyElementType(*this, "src", getSrc(), getElementType(getDst()))))
+    return failure();
+  // C5
+  if (getLagAttr() && !crosses(*this))
+    return emitOpError("lags behind nothing: expected a lag between two memory "
+                       "spaces only");
+  return success();
 }
 
 /// Checks the extents that both commands have, and that each buffer named has

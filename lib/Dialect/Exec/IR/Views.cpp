@@ -33,6 +33,17 @@ Attribute mlir::exec::getMemorySpaceAttr(MLIRContext *context,
   return MemorySpaceAttr::get(context, space);
 }
 
+unsigned mlir::exec::getNumArenas(TypeRange arguments) {
+  unsigned count = 0;
+  for (Type type : arguments) {
+    auto buffer = dyn_cast<MemRefType>(type);
+    if (!buffer || !buffer.getElementType().isInteger(8))
+      break;
+    ++count;
+  }
+  return count;
+}
+
 /// Adds the bases of `buffer`, once each.
 static void collectBases(Value buffer, SmallVectorImpl<Value> &bases) {
   if (auto view = buffer.getDefiningOp<BufferViewOpInterface>()) {

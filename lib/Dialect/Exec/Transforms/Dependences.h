@@ -26,6 +26,8 @@ struct ProgramNode {
   SmallVector<unsigned, 4> before, after;
 
   bool isCollective() const { return static_cast<bool>(wait); }
+  /// The command with which it is done.
+  Operation *getEnd() const { return isCollective() ? wait : command; }
 };
 
 /// The commands of a function's one block in order, a wait counted with its

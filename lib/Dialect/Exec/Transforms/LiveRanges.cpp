@@ -75,20 +75,23 @@ int64_t mlir::exec::computePeakBytes(func::FuncOp function) {
 llvm::MapVector<Value, LiveInterval>
 mlir::exec::computeLiveIntervals(func::FuncOp function) {
   llvm::MapVector<Value, LiveInterval> intervals;
-  auto touch = [&](Operation *command, int64_t position) {
-    for (const Access &access : cast<CommandOpInterface>(command).getAccesses())
+  auto touch = [&](CommandOpInterface command, int64_t position) {
+    for (const Access &access : command.getAccesses())
       for (Value base : getBases(access.operand->get())) {
         LiveInterval &interval =
             intervals.insert({base, {position, position}}).first->second;
-        interval.last = position;
+        interval.last = std::max(interval.last, position + command.getCommandLag());
       }
   };
   int64_t position = 0;
   function.walk([&](CommandOpInterface command) {
     touch(command, position);
     if (Operation *awaited = command.getAwaitedCommand())
-      touch(awaited, position);
+      touch(cast<CommandOpInterface>(awaited), position);
     ++position;
   });
+  // Nothing comes after the last command.
+  for (auto &[base, interval] : intervals)
+    interval.last = std::min(interval.last, position - 1);
   return intervals;
 }

@@ -32,9 +32,11 @@ class CollectiveStartOp;
 inline constexpr int64_t kLeastAlignment = 64;
 
 /// The queue of everything that is neither a collective nor a copy between
-/// memory spaces, and that of these copies.
+/// memory spaces, that of copies into the device's memory, and that of copies
+/// out of it: one does not hold up the other.
 inline constexpr llvm::StringLiteral kComputeQueue = "compute";
-inline constexpr llvm::StringLiteral kCopyQueue = "copies";
+inline constexpr llvm::StringLiteral kFetchQueue = "fetch";
+inline constexpr llvm::StringLiteral kStoreQueue = "store";
 
 /// Whether the memory space of a type is null, the device's, or another that
 /// has a name.
@@ -110,6 +112,8 @@ namespace mlir::exec {
 MemorySpace getMemorySpace(Value buffer);
 /// The attribute of a type in a space; null for the device's.
 Attribute getMemorySpaceAttr(MLIRContext *context, MemorySpace space);
+/// How many of a function's first arguments are arenas, one a memory space.
+unsigned getNumArenas(TypeRange arguments);
 
 } // namespace mlir::exec
 

@@ -28,7 +28,7 @@ def Exec_Dialect : Dialect {
 
     A buffer lies in the device's memory, or with `#exec<space host>` or
     `#exec<space file>` in the host's or in a file. Only copies reach these; one
-    between two spaces runs on a queue of its own, beside computation.
+    between two spaces runs on a queue of its direction, beside computation.
 
     A function of this level takes what the manifest lists as its arguments
     and returns nothing. Buffers are `exec.alloc` until
@@ -41,7 +41,8 @@ def Exec_Dialect : Dialect {
     leave all commands where they are, and merge no two buffers.
 
     `--optimus-schedule` leaves on a function `exec.schedule`, a dictionary of
-    predicted times and of what the schedule costs.
+    predicted times and of what the schedule costs, and `--optimus-offload`
+    `exec.paging`, what it copies between memory spaces and how long that takes.
     `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
     `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at the
     time of the peak), `exec.communication` (per mesh axis, bytes and messages)
@@ -65,6 +66,7 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kPeakBytes = "exec.peak_bytes";
     static constexpr llvm::StringLiteral kCommunication = "exec.communication";
     static constexpr llvm::StringLiteral kSchedule = "exec.schedule";
+    static constexpr llvm::StringLiteral kPaging = "exec.paging";
     static constexpr llvm::StringLiteral kCommands = "exec.commands";
     /// On an argument of a function of commands: the type of the local tensor
     /// that its buffer holds, a TypeAttr.
@@ -197,9 +199,10 @@ class Exec_Command<string mnemonic, list<Trait> traits = [], list<string> answer
 
 /// The number of a command: the same on every rank, stable between steps.
 def Exec_CommandId : OptionalAttr<I32Attr>;
-/// Where a command runs: "compute", "copies" between memory spaces, or the mesh
-/// axis that a collective moves on. Commands of a queue begin in order; those of
-/// "compute" and "copies" are done in order.
+/// Where a command runs: "compute", for copies between memory spaces "fetch" into
+/// the device's and "store" out of it, or the mesh axis that a collective moves
+/// on. Commands of a queue begin in order; those of the first three are done in
+/// order.
 def Exec_Queue : OptionalAttr<StrAttr>;
 /// Numbers of earlier commands that must be done first, besides those of its
 /// queue.

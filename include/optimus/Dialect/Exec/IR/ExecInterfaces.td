@@ -43,6 +43,13 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
       "::mlir::Operation *", "getAwaitedCommand", (ins), "", [{
         return nullptr;
       }]>,
+    InterfaceMethod<[{
+        Behind how many later commands it has time to be done: what it touches
+        stays in place for so long.
+      }],
+      "int64_t", "getCommandLag", (ins), "", [{
+        return 0;
+      }]>,
     InterfaceMethod<"The number of this command, or nothing before numbering.",
       "std::optional<uint32_t>", "getCommandId", (ins), [{
         return $_op.getId();

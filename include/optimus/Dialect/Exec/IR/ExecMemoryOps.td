@@ -172,7 +172,7 @@ def Exec_PartOffsetOp : Exec_RankNumber<"part_offset"> {
 // Copies
 //===----------------------------------------------------------------------===//
 
-def Exec_CopyOp : Exec_Command<"copy", [], ["getOwnQueue", "needsOperandsApart"]> {
+def Exec_CopyOp : Exec_Command<"copy", [], ["getOwnQueue", "needsOperandsApart", "getCommandLag"]> {
   let summary = "Copies a matrix, or fills one with zeros";
   let description = [{
     `dst[r, 0:cols] = src[r, 0:cols]` for each of `rows` rows; without src, zeros.
@@ -184,14 +184,17 @@ def Exec_CopyOp : Exec_Command<"copy", [], ["getOwnQueue", "needsOperandsApart"]
     ```
 
     From one memory space to another it is asynchronous: it runs on the queue
-    `copies`, and what touches its buffers waits for it.
+    `fetch`, or `store` where it leaves the device's memory, and what touches its
+    buffers waits for it. They stay in place while `lag` more commands begin, so
+    that it is done behind these and nobody has to wait for the memory.
 
     Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
     matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ;
-    (C4) they have one element type.
+    (C4) they have one element type; (C5) only a copy between memory spaces lags.
   }];
   let arguments = (ins Optional<Exec_AnyFloatBuffer>:$src, Exec_AnyFloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$lag,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dst (`from` $src^ `:` type($src))? attr-dict `:` type($dst)

@@ -72,6 +72,67 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
   ];
 }
 
+def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
+  let summary = "Keeps buffers outside the device's memory between their uses";
+  let description = [{
+    A buffer that is offloaded has its home in another memory space. The commands
+    that use it fall into *stays*: between two of them it is not used for longer
+    than copying it out and in again takes. For each stay there is a buffer in the
+    device's memory, fetched before the first use and stored after the last where it
+    was written; the home of an argument is the argument, whose type changes. Fetches
+    begin so early that they are done in time by predicted times and bandwidths, as
+    far as the window has room: bytes that were fetched and are not yet used, and as
+    many that were stored and stay in place until that is done. Results keep their
+    bits. See docs/paging.md.
+
+    `values` are kinds: `state` and `parameters`, which are arguments; `gradients`
+    and `activations`, buffers of these categories with two or more stays; or
+    patterns of values' ids, as `h.*.mlp.gelu:*`. Buffers below `least` bytes stay.
+
+    What reads an offloaded buffer only to sum it up moves up to where that was
+    written, so that it is not fetched for it.
+
+    On the function it leaves `exec.paging`: bytes and predicted milliseconds of
+    fetches and stores and what of that is exposed; `exec.schedule`'s predicted
+    step grows by the latter.
+
+    ```mlir
+    exec.gemm %a, %b, %h …
+    …
+    exec.gemm %h, %d, %e …
+    // becomes
+    exec.gemm %a, %b, %0 …
+    exec.copy %home from %0 : memref<64xf32> {lag = 3 : i64, …} : memref<64xf32, #exec<space file>>
+    …
+    exec.copy %1 from %home : memref<64xf32, #exec<space file>> {…} : memref<64xf32>
+    …
+    exec.gemm %1, %d, %e …
+    ```
+  }];
+  let dependentDialects = ["::mlir::exec::ExecDialect"];
+  let options = [
+    ListOption<"values", "values", "std::string",
+               "Kinds or patterns of what is offloaded">,
+    Option<"space", "space", "std::string", "\"file\"", "file or host">,
+    Option<"bandwidth", "bandwidth", "std::string", "\"\"",
+           "Bytes a second into the device's memory and out of it, as "
+           "512MiB,1GiB (default: 512MiB,1GiB)">,
+    Option<"window", "window", "int64_t", "0",
+           "Bytes that may be fetched ahead (0: as many as the command that "
+           "needs most)">,
+    Option<"least", "least", "int64_t", "4096", "Smaller buffers stay">,
+    Option<"machineProfile", "machine-profile", "std::string", "\"\"",
+           "JSON file that optimus-run bench --gemm and --comm wrote "
+           "(default: a built-in profile)">
+  ];
+  let statistics = [
+    Statistic<"numOffloaded", "offloaded", "Buffers that have a home elsewhere">,
+    Statistic<"numFetches", "fetches", "Copies into the device's memory">,
+    Statistic<"numStores", "stores", "Copies out of the device's memory">,
+    Statistic<"numHoisted", "hoisted", "Sums that moved up">
+  ];
+}
+
 def PlaceBuffersPass : Pass<"optimus-place-buffers", "::mlir::func::FuncOp"> {
   let summary = "Places every buffer of a function in one arena";
   let description = [{
@@ -111,8 +172,8 @@ def OrderCommandsPass : Pass<"optimus-order-commands", "::mlir::func::FuncOp"> {
   let description = [{
     The last word on order: what executes, simulates or checks a program goes by
     queues and edges and derives neither again. Collectives run on the queue of
-    their mesh axis, copies between memory spaces on `copies`, everything else on
-    `compute`; commands of the last two are done one after the other. A command
+    their mesh axis, copies between memory spaces on `fetch` and `store`, everything else on
+    `compute`; commands of the last three are done one after the other. A command
     comes after the last one of another queue
     that touches the same memory, a reuse of the arena included, unless other edges
     say so already; what needs a collective's
@@ -151,7 +212,7 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
       `exec.lower_bound_bytes` is at least what is alive at once and at most the
       arena, and `exec.peak_bytes` adds up to it;
     * (V8) a product or copy writes nothing that it reads as another operand;
-    * (V9) all commands have a queue, or none has: that of its axis for a collective, `copies` for
+    * (V9) all commands have a queue, or none has: that of its axis for a collective, `fetch` or `store` for
       a copy between memory spaces, else `compute`; and commands come after numbers of earlier ones.
   }];
 }

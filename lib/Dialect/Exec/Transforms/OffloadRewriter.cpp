@@ -1,0 +1,224 @@
+//===- OffloadRewriter.cpp - Copies between homes and stays -----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OffloadRewriter.h"
+
+#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+/// What files are read and written by, past the cache of the system.
+static constexpr int64_t kPageBytes = 4096;
+
+std::optional<Bandwidth> Bandwidth::parse(StringRef text) {
+  Bandwidth result;
+  if (text.empty())
+    return result;
+  auto [in, out] = text.split(',');
+  std::optional<int64_t> fetched = parseBytes(in),
+                         stored = text.contains(',') ? parseBytes(out) : fetched;
+  if (!fetched || !stored || *fetched == 0 || *stored == 0)
+    return std::nullopt;
+  result.in = static_cast<double>(*fetched);
+  result.out = static_cast<double>(*stored);
+  return result;
+}
+
+void OffloadRewriter::add(Value base, ArrayRef<Stay> stays) {
+  const bool isArgument = isa<BlockArgument>(base);
+  const int64_t bytes = getBufferBytes(base);
+  buffers.push_back({base, {}});
+  std::optional<size_t> stored;
+  int64_t storedAt = 0;
+  for (auto [number, stay] : llvm::enumerate(stays)) {
+    Visit visit{buffers.size() - 1, stay};
+    const bool hasContents = isArgument || number > 0;
+    if (stay.reads && hasContents) {
+      visit.fetch = plan.fetches.size();
+      plan.fetches.push_back({stay.first, bytes, rates.getFetchSeconds(bytes),
+                              stored ? storedAt + 1 : 0, stored});
+    }
+    // Somebody reads it later: a stay of an allocation that overwrites all of it
+    // could have had a buffer of its own.
+    if (stay.writes && (isArgument || number + 1 < stays.size())) {
+      visit.store = stored = plan.stores.size();
+      storedAt = stay.last;
+      plan.stores.push_back({stay.last, bytes, rates.getStoreSeconds(bytes)});
+    }
+    visitsOf[base].push_back(visits.size());
+    visits.push_back(visit);
+  }
+}
+
+void OffloadRewriter::run() {
+  for (Buffer &buffer : buffers)
+    makeHome(buffer);
+  insertCopies();
+  replaceUses();
+  eraseUnusedViews(function.getBody().front());
+  // Those of allocations have homes of their own.
+  for (Buffer &buffer : buffers)
+    if (auto allocation = buffer.base.getDefiningOp<AllocOp>())
+      allocation.erase();
+  numberCommands();
+}
+
+void OffloadRewriter::makeHome(Buffer &buffer) {
+  auto type = cast<MemRefType>(buffer.base.getType());
+  auto homeType = MemRefType::get(
+      type.getShape(), type.getElementType(), type.getLayout(),
+      exec::getMemorySpaceAttr(function.getContext(), space));
+  auto allocation = buffer.base.getDefiningOp<AllocOp>();
+  if (!allocation) {
+    // Its uses get other buffers, of the old type.
+    buffer.home = buffer.base;
+    return;
+  }
+  OpBuilder builder(allocation);
+  buffer.home = AllocOp::create(
+      builder, allocation.getLoc(), homeType, allocation.getCategoryAttr(),
+      allocation.getNameAttr(), allocation.getValuesAttr(),
+      builder.getI64IntegerAttr(kPageBytes));
+}
+
+void OffloadRewriter::makeSlot(Visit &visit, OpBuilder &builder) {
+  Value base = buffers[visit.buffer].base;
+  Location loc = getCommand(visit.stay.first).getLoc();
+  IntegerAttr alignment = builder.getI64IntegerAttr(kPageBytes);
+  if (auto allocation = base.getDefiningOp<AllocOp>()) {
+    visit.slot = AllocOp::create(
+        builder, loc, base.getType(), allocation.getCategoryAttr(),
+        allocation.getNameAttr(), allocation.getValuesAttr(), alignment);
+    return;
+  }
+  optimus::BufferAttr buffer = optimus::getArgumentBuffer(
+      function, cast<BlockArgument>(base).getArgNumber());
+  visit.slot = AllocOp::create(builder, loc, base.getType(),
+                               builder.getStringAttr("fetched"),
+                               builder.getStringAttr(buffer.getName()),
+                               ArrayAttr(), alignment);
+}
+
+CopyOp OffloadRewriter::makeCopy(OpBuilder &builder, Location loc, Value from,
+                                 Value to) {
+  int64_t elements = cast<MemRefType>(from.getType()).getNumElements();
+  return CopyOp::create(builder, loc, from, to, /*rows=*/1, elements, elements,
+                        elements, /*lag=*/IntegerAttr(), /*id=*/IntegerAttr(),
+                        /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
+}
+
+void OffloadRewriter::insertCopies() {
+  OpBuilder builder(function.getContext());
+  // At one command what is needed first is fetched first.
+  SmallVector<size_t> order = llvm::to_vector(llvm::seq(visits.size()));
+  llvm::stable_sort(order, [&](size_t a, size_t b) {
+    return visits[a].stay.first < visits[b].stay.first;
+  });
+  for (size_t number : order) {
+    Visit &visit = visits[number];
+    int64_t begin =
+        visit.fetch ? plan.fetches[*visit.fetch].begin : visit.stay.first;
+    builder.setInsertionPoint(getCommand(begin));
+    makeSlot(visit, builder);
+    if (visit.fetch)
+      makeCopy(builder, getCommand(visit.stay.first).getLoc(),
+               buffers[visit.buffer].home, visit.slot);
+  }
+  // Each goes right behind the command, so the last one first.
+  for (size_t number : llvm::reverse(order)) {
+    Visit &visit = visits[number];
+    if (!visit.store)
+      continue;
+    CommandOpInterface last = getCommand(visit.stay.last);
+    builder.setInsertionPointAfter(last);
+    CopyOp copy = makeCopy(builder, last.getLoc(), visit.slot,
+                           buffers[visit.buffer].home);
+    int64_t end = plan.stores[*visit.store].end;
+    lagging.push_back(
+        {copy, end < plan.getNumCommands() ? getCommand(end).getOperation()
+                                           : nullptr});
+  }
+}
+
+Value OffloadRewriter::findSlot(Value base, int64_t position) const {
+  auto found = visitsOf.find(base);
+  if (found == visitsOf.end())
+    return nullptr;
+  for (size_t number : found->second)
+    if (const Visit &visit = visits[number];
+        visit.stay.first <= position && position <= visit.stay.last)
+      return visit.slot;
+  return nullptr;
+}
+
+Value OffloadRewriter::rebuild(Value value, int64_t position,
+                               OpBuilder &builder) {
+  auto view = value.getDefiningOp<BufferViewOpInterface>();
+  if (!view) {
+    Value slot = findSlot(value, position);
+    return slot ? slot : value;
+  }
+  IRMapping mapping;
+  bool isChanged = false;
+  for (Value operand : view->getOperands()) {
+    Value rebuilt = rebuild(operand, position, builder);
+    isChanged |= rebuilt != operand;
+    mapping.map(operand, rebuilt);
+  }
+  return isChanged ? builder.clone(*view, mapping)->getResult(0) : value;
+}
+
+void OffloadRewriter::replaceUses() {
+  OpBuilder builder(function.getContext());
+  for (auto [position, each] : llvm::enumerate(commands)) {
+    CommandOpInterface command = each;
+    builder.setInsertionPoint(command);
+    for (OpOperand &operand : command->getOpOperands())
+      if (isa<MemRefType>(operand.get().getType()))
+        operand.set(rebuild(operand.get(), position, builder));
+  }
+  // Nothing but copies uses them any more.
+  for (Buffer &buffer : buffers)
+    if (isa<BlockArgument>(buffer.base)) {
+      auto type = cast<MemRefType>(buffer.base.getType());
+      buffer.base.setType(MemRefType::get(
+          type.getShape(), type.getElementType(), type.getLayout(),
+          exec::getMemorySpaceAttr(function.getContext(), space)));
+    }
+  function.setFunctionType(
+      FunctionType::get(function.getContext(),
+                        function.getBody().front().getArgumentTypes(),
+                        function.getResultTypes()));
+}
+
+void OffloadRewriter::eraseUnusedViews(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<BufferViewOpInterface>(op) && op.use_empty())
+      op.erase();
+}
+
+void OffloadRewriter::numberCommands() {
+  llvm::DenseMap<Operation *, int64_t> positions;
+  int64_t count = 0;
+  bool isNumbered = getCommand(0).getCommandId().has_value();
+  function.walk([&](CommandOpInterface command) {
+    positions[command] = count++;
+    if (isNumbered)
+      command.setCommandId(positions[command]);
+  });
+  for (auto [copy, end] : lagging) {
+    int64_t last = end ? positions[end] - 1 : count - 1;
+    if (int64_t lag = last - positions[copy]; lag > 0)
+      copy.setLag(lag);
+  }
+}

@@ -1,0 +1,80 @@
+//===- OffloadRewriter.h - Copies between homes and stays -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_OFFLOADREWRITER_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_OFFLOADREWRITER_H
+
+#include "Stays.h"
+#include "TransferPlan.h"
+
+#include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
+
+namespace mlir::exec {
+
+/// Gives buffers a home in another memory space, and each of their stays a buffer
+/// in the device's memory.
+class OffloadRewriter {
+public:
+  /// `plan` has the times of the commands, and takes the copies.
+  OffloadRewriter(func::FuncOp function, ArrayRef<CommandOpInterface> commands,
+                  MemorySpace space, const Bandwidth &rates, TransferPlan &plan)
+      : function(function), commands(commands), space(space), rates(rates),
+        plan(plan) {}
+
+  /// Plans the copies of a buffer with these stays.
+  void add(Value base, ArrayRef<Stay> stays);
+  bool isEmpty() const { return buffers.empty(); }
+  size_t getNumBuffers() const { return buffers.size(); }
+
+  /// Rewrites the function, once the plan has its schedule.
+  void run();
+
+private:
+  struct Buffer {
+    Value base, home;
+  };
+  /// A stay and the copies around it, by their numbers in the plan.
+  struct Visit {
+    size_t buffer;
+    Stay stay;
+    std::optional<size_t> fetch = {}, store = {};
+    Value slot = {};
+  };
+
+  CommandOpInterface getCommand(int64_t position) const {
+    return commands[position];
+  }
+  void makeHome(Buffer &buffer);
+  void makeSlot(Visit &visit, OpBuilder &builder);
+  /// A copy of all of a buffer.
+  CopyOp makeCopy(OpBuilder &builder, Location loc, Value from, Value to);
+  void insertCopies();
+  /// Lets the commands of stays use their buffers instead of the homes.
+  void replaceUses();
+  /// `value`, as the command at a position sees it.
+  Value rebuild(Value value, int64_t position, OpBuilder &builder);
+  Value findSlot(Value base, int64_t position) const;
+  static void eraseUnusedViews(Block &block);
+  void numberCommands();
+
+  func::FuncOp function;
+  ArrayRef<CommandOpInterface> commands;
+  MemorySpace space;
+  const Bandwidth &rates;
+  TransferPlan &plan;
+  std::vector<Buffer> buffers;
+  std::vector<Visit> visits;
+  /// By base, visits in order.
+  llvm::DenseMap<Value, SmallVector<size_t>> visitsOf;
+  /// Stores, and the commands up to which their memory stays; null: the end.
+  SmallVector<std::pair<CopyOp, Operation *>> lagging;
+};
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_OFFLOADREWRITER_H
