@@ -52,13 +52,13 @@ public:
   /// For what the calling thread does the clock is at hand: nothing is put on a
   /// queue for it.
   Status beginTiming(Queue queue, CommandTimes &times) override {
-    if (queue != kCompute)
+    if (queue.number != kCompute.number)
       return Device::beginTiming(queue, times);
     times.begin = steadyNanoseconds();
     return okStatus();
   }
   Status endTiming(Queue queue, CommandTimes &times) override {
-    if (queue != kCompute)
+    if (queue.number != kCompute.number)
       return Device::endTiming(queue, times);
     times.end = steadyNanoseconds();
     return okStatus();
