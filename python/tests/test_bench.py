@@ -72,6 +72,22 @@ def test_compile_time_has_a_limit(tools):
     assert "slower than the limit of 0 s" in beyond.stderr
 
 
+def test_arenas_are_near_their_bounds(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")
+    arguments = ["--only", "bert-large | 2×2 | layer | bf16", "--write", page]
+    script = REPOSITORY / "bench/arenas"
+    within = run_script(script, tools, *arguments)
+    assert within.returncode == 0, within.stderr
+    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    assert cells[1:5] == ["bert-large", "2×2", "layer", "bf16"]
+    assert 1 <= float(cells[7]) <= float(cells[8]) <= 1.005
+    # No arena is below its bound.
+    beyond = run_script(script, tools, *arguments, "--within", "0.99")
+    assert beyond.returncode == 1
+    assert "times its bound, expected at most 0.99 times" in beyond.stderr
+
+
 def test_mesh_and_serial_step_print_one_loss(tools, tmp_path):
     log = tmp_path / "rounds.json"
     arguments = ["--no-build", "--peers", "none", "--rounds", 2, "--warmup", 1]
