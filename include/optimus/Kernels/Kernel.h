@@ -75,7 +75,7 @@ struct IterationSpace {
     Columns   ///< cols columns, each computed by itself
   };
   Kind kind;
-  /// Of columns, how many rows each is summed over with `columnSums`; 1 where
+  /// Of columns, how many rows each is summed over with `columnSums`; 0 where
   /// the code of an iteration is serial.
   int64_t rows;
   /// Of rows and items, the work in each: how many elements it is worth.
@@ -147,7 +147,7 @@ public:
   void overItems(int64_t rows, int64_t work) {
     space = {IterationSpace::Items, rows, work};
   }
-  void overColumns(int64_t cols, int64_t summedRows = 1) {
+  void overColumns(int64_t cols, int64_t summedRows = 0) {
     space = {IterationSpace::Columns, summedRows, cols};
   }
 

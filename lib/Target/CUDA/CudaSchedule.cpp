@@ -51,7 +51,7 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
       return {kLong, kLong};
     return {256, kWarpThreads};
   case IterationSpace::Columns:
-    if (space.rows == 1)
+    if (space.rows == 0)
       return {kWarpThreads, 1};
     return {kLong, kLong / getPowerOfTwo(space.cols, kColumns)};
   }
@@ -323,17 +323,20 @@ Terms CudaSchedule::columnSums(KernelBuilder &k, int64_t rows, int64_t count,
   for (auto [number, part] : llvm::enumerate(parts))
     shared.store(k.num(part), getPlace(number, rank));
   threads.synchronizeBlock();
-  SmallVector<Value> totals =
-      k.loop(k.index(0), k.index(team), 1, zeros,
-             [&](Value other, ValueRange carried) {
-               Terms those;
-               for (int64_t number = 0; number < count; ++number)
-                 those.push_back(shared.load(getPlace(number, other)));
-               return addTerms(k, carried, those);
-             });
+  for (int64_t half = team / 2; half > 0; half /= 2) {
+    k.when(k.less(rank, k.index(half)), [&] {
+      Value other = k.addIndex(rank, k.index(half));
+      for (int64_t number = 0; number < count; ++number) {
+        Value place = getPlace(number, rank);
+        shared.store(shared.load(place) + shared.load(getPlace(number, other)),
+                     place);
+      }
+    });
+    threads.synchronizeBlock();
+  }
   Terms result;
-  for (Value total : totals)
-    result.push_back(k.num(total));
+  for (int64_t number = 0; number < count; ++number)
+    result.push_back(shared.load(getPlace(number, k.index(0))));
   return result;
 }
 

@@ -74,7 +74,9 @@ Value CudaThreads::getMask() {
 }
 
 void CudaThreads::synchronizeBlock() {
-  NVVM::BarrierOp::create(k.getBuilder());
+  // nvvm.barrier with a location does not parse again: that is read as its
+  // reduction.
+  NVVM::Barrier0Op::create(k.getBuilder());
 }
 
 void CudaThreads::synchronize() {

@@ -103,6 +103,7 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     kernel->removeAttr(ExecDialect::kKernel);
     kernel->removeAttr(ExecDialect::kComputes);
     kernel.setName(getCudaName(kernel.getSymName()));
+    kernel.setVisibility(SymbolTable::Visibility::Public);
     dropBegin(kernel);
     blocks.emplace_back(kernel.getSymName(),
                         getCudaBlock(description.getSpace()));
@@ -119,6 +120,9 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
                     b.getUnitAttr());
     kernel->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     b.getDenseI32ArrayAttr({int32_t(block.threads)}));
+    // Else ptxas spills a few registers where that lets more threads run.
+    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    b.getI32IntegerAttr(1));
     for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes()))
       if (isa<LLVM::LLVMPointerType>(type))
         kernel.setArgAttr(number, LLVM::LLVMDialect::getAlignAttrName(),

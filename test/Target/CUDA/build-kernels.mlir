@@ -38,16 +38,16 @@ func.func private @gelu_bf16_4096(index, index, memref<4096xbf16>, memref<4096xb
 // CHECK-NEXT:  scf.if
 // CHECK-NEXT:    memref.store
 func.func private @row_dot_64x256(index, index, memref<16384xf32>, memref<16384xf32>, memref<64xf32>)
-  attributes {exec.kernel, exec.computes = {kind = "row_dot", rows = 64 : i64, n = 256 : i64, weight = false}}
+  attributes {exec.kernel, exec.computes = {kind = "row_dot", rows = 64 : i64, n = 256 : i64}}
 
 // A longer row is a block's: its warps tell each other through shared memory,
 // with a barrier before that is overwritten and one before it is read.
 // CHECK:       memref.global "private" @row_max_8x5000_sums_f32_16 : memref<16xf32, 3> = uninitialized
 // CHECK-LABEL: func.func private @row_max_8x5000(
 // CHECK-COUNT-5: nvvm.shfl.sync bfly
-// CHECK:       nvvm.barrier
+// CHECK:       nvvm.barrier0
 // CHECK:       memref.store %{{.*}} : memref<16xf32, 3>
-// CHECK:       nvvm.barrier
+// CHECK:       nvvm.barrier0
 // CHECK:       memref.load %{{.*}} : memref<16xf32, 3>
 // CHECK-COUNT-4: nvvm.shfl.sync bfly
 func.func private @row_max_8x5000(index, index, memref<40000xf32>, memref<8xf32>, i64)
@@ -56,11 +56,12 @@ func.func private @row_max_8x5000(index, index, memref<40000xf32>, memref<8xf32>
 // Column sums: a thread's, then those of a column.
 // CHECK:       memref.global "private" @sum_leading_100x64_columns_512 : memref<512xf32, 3> = uninitialized
 // CHECK-LABEL: func.func private @sum_leading_100x64(
-// CHECK:       nvvm.barrier
+// CHECK:       nvvm.barrier0
 // CHECK:       memref.store %{{.*}} : memref<512xf32, 3>
-// CHECK:       nvvm.barrier
-// CHECK:       scf.for
-// CHECK:         memref.load %{{.*}} : memref<512xf32, 3>
+// CHECK:       nvvm.barrier0
+// CHECK-COUNT-6: nvvm.barrier0
+// CHECK-NOT:   nvvm.barrier0
+// CHECK:       memref.load %{{.*}} : memref<512xf32, 3>
 // CHECK:       scf.if
 // CHECK-NEXT:    memref.store %{{.*}} : memref<64xf32>
 func.func private @sum_leading_100x64(index, index, memref<6400xf32>, memref<64xf32>)

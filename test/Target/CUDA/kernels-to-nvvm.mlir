@@ -4,13 +4,13 @@
 // beginning.
 // CHECK-NOT:   @step
 // CHECK-LABEL: llvm.func @gelu_4096(
-// CHECK-SAME:  i64, %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}, %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 256>}
+// CHECK-SAME:  %{{[^:]*}}: i64, %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}, %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}) attributes {nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 256>}
 // CHECK:       nvvm.read.ptx.sreg.ctaid.x
 // CHECK:       llvm.load %{{.*}} : !llvm.ptr -> vector<4xf32>
 // CHECK-LABEL: llvm.mlir.global private @row_max_8x5000_sums_f32_16() {addr_space = 3 : i32, alignment = 16 : i64{{.*}}} : !llvm.array<16 x f32>
 // CHECK:       llvm.func @row_max_8x5000(
-// CHECK-SAME:  %{{[^,]*}}: i64) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 512>}
-// CHECK:       nvvm.barrier
+// CHECK-SAME:  %{{[^:,]*}}: i64) attributes {nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 512>}
+// CHECK:       nvvm.barrier0
 // CHECK:       llvm.store %{{.*}} : f32, !llvm.ptr<3>
 // A name of PTX has no dashes.
 // CHECK-LABEL: llvm.func @lengths_4x8_$1(
@@ -23,4 +23,4 @@ func.func private @gelu_4096(index, index, memref<4096xf32>, memref<4096xf32>)
 func.func private @row_max_8x5000(index, index, memref<40000xf32>, memref<8xf32>, i64)
   attributes {exec.kernel, exec.computes = {kind = "row_max", rows = 8 : i64, cols = 5000 : i64}}
 func.func private @"lengths_4x8_-1"(index, index, memref<32xi32>, memref<4xi32>, i64)
-  attributes {exec.kernel, exec.computes = {kind = "lengths", rows = 4 : i64, cols = 8 : i64, pad = -1 : i64, masked = false}}
+  attributes {exec.kernel, exec.computes = {kind = "lengths", rows = 4 : i64, cols = 8 : i64, pad = -1 : i64}}

@@ -23,7 +23,7 @@ def KernelsToNVVMPass : Pass<"optimus-kernels-to-nvvm", "::mlir::ModuleOp"> {
       attributes {exec.kernel, exec.computes = {…}} {…}
     // becomes
     llvm.func @gelu_4096(i64, !llvm.ptr {llvm.align = 16 : i64}, !llvm.ptr {llvm.align = 16 : i64})
-      attributes {nvvm.kernel, nvvm.reqntid = array<i32: 256>} {…}
+      attributes {nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 256>} {…}
     ```
   }];
   let dependentDialects = [
