@@ -50,10 +50,16 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
     if (space.rows == 1 || space.getLength() > kMostOfWarp)
       return {kLong, kLong};
     return {256, kWarpThreads};
-  case IterationSpace::Columns:
+  case IterationSpace::Columns: {
     if (space.rows == 0)
       return {kWarpThreads, 1};
-    return {kLong, kLong / getPowerOfTwo(space.cols, kColumns)};
+    // No more threads than rows, but a warp at least.
+    int64_t columns = getPowerOfTwo(space.cols, kColumns);
+    int64_t team = std::min<int64_t>(
+        kLong / columns, std::max<int64_t>(llvm::PowerOf2Ceil(space.rows),
+                                           kWarpThreads / columns));
+    return {columns * team, team};
+  }
   }
   llvm_unreachable("all kinds are covered");
 }
