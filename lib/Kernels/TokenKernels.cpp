@@ -70,7 +70,7 @@ void EmbeddingGrad::describe(KernelDescription &description) const {
   if (pad)
     description.text("pad_" + Twine(*pad));
   description.size(rows, cols);
-  description.overColumns(cols);
+  description.overColumns(cols, /*summedRows=*/0);
   description.read("dy", count * cols).read("tokens", count, description.i32());
   if (zero)
     description.write("table", rows * cols);

@@ -30,7 +30,8 @@ using optimus_support::Status;
 using optimus_support::StatusOr;
 
 static std::string getKernelsPath(const CompileOptions &options,
-                           const std::string &architecture, StringRef suffix) {
+                                  const std::string &architecture,
+                                  StringRef suffix) {
   SmallString<128> path(options.cubinFolder);
   llvm::sys::path::append(path, architecture + suffix);
   return path.str().str();
@@ -90,8 +91,8 @@ Status mlir::optimus::buildGpuKernels(ModuleOp module,
       uses[use.name].push_back(use);
     if (options.cubinFolder.empty())
       continue;
-    OPTRT_RETURN_IF_ERROR(
-        OutputFile::write(getKernelsPath(options, architecture, ".ptx"), code.ptx));
+    OPTRT_RETURN_IF_ERROR(OutputFile::write(
+        getKernelsPath(options, architecture, ".ptx"), code.ptx));
     OPTRT_RETURN_IF_ERROR(OutputFile::write(
         getKernelsPath(options, architecture, ".cubin"), binary.cubin));
   }

@@ -147,7 +147,7 @@ public:
   void overItems(int64_t rows, int64_t work) {
     space = {IterationSpace::Items, rows, work};
   }
-  void overColumns(int64_t cols, int64_t summedRows = 0) {
+  void overColumns(int64_t cols, int64_t summedRows = 1) {
     space = {IterationSpace::Columns, summedRows, cols};
   }
 

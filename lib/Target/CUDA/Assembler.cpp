@@ -81,9 +81,8 @@ StatusOr<CudaAssembler> CudaAssembler::create(const std::string &tool) {
   return assembler;
 }
 
-StatusOr<CudaBinary>
-CudaAssembler::assemble(const std::string &ptx,
-                        const std::string &architecture) {
+StatusOr<CudaBinary> CudaAssembler::assemble(const std::string &ptx,
+                                             const std::string &architecture) {
   std::string source = scratch->file(architecture + ".ptx");
   std::string object = scratch->file(architecture + ".cubin");
   std::string log = scratch->file(architecture + ".log"), message;
@@ -98,11 +97,10 @@ CudaAssembler::assemble(const std::string &ptx,
   constexpr size_t kMostCubinBytes = size_t(1) << 30;
   auto text = optimus_support::readInput(log, kMostLogBytes);
   if (status != 0)
-    return internal(
-        llvm::formatv("'{0} --gpu-name {1}' failed with {2}: {3}", program,
-                      architecture, status,
-                      StringRef(text.ok() ? *text : message).trim())
-            .str());
+    return internal(llvm::formatv("'{0} --gpu-name {1}' failed with {2}: {3}",
+                                  program, architecture, status,
+                                  StringRef(text.ok() ? *text : message).trim())
+                        .str());
   if (!text.ok())
     return text.status();
   CudaBinary binary;

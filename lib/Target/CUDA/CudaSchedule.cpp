@@ -50,10 +50,16 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
     if (space.rows == 1 || space.getLength() > kMostOfWarp)
       return {kLong, kLong};
     return {256, kWarpThreads};
-  case IterationSpace::Columns:
+  case IterationSpace::Columns: {
     if (space.rows == 0)
       return {kWarpThreads, 1};
-    return {kLong, kLong / getPowerOfTwo(space.cols, kColumns)};
+    // No more threads than rows, but a warp at least.
+    int64_t columns = getPowerOfTwo(space.cols, kColumns);
+    int64_t team = std::min<int64_t>(
+        kLong / columns, std::max<int64_t>(llvm::PowerOf2Ceil(space.rows),
+                                           kWarpThreads / columns));
+    return {columns * team, team};
+  }
   }
   llvm_unreachable("all kinds are covered");
 }
@@ -138,8 +144,8 @@ void CudaSchedule::forElements(KernelBuilder &k, int64_t rows, int64_t cols,
 void CudaSchedule::forRows(KernelBuilder &k, IndexFn body) const {
   CudaThreads threads(k);
   Value teams = k.index(threads.getBlock().getTeams());
-  Value first = k.addIndex(k.mulIndex(threads.getBlockIndex(), teams),
-                           threads.getTeam());
+  Value first =
+      k.addIndex(k.mulIndex(threads.getBlockIndex(), teams), threads.getTeam());
   stride(k, first, k.getEnd(), k.mulIndex(threads.getNumBlocks(), teams), body);
 }
 
@@ -237,7 +243,7 @@ static Num reduce(KernelBuilder &k, vector::CombiningKind kind, Num value) {
 
 /// Adds terms to what is carried.
 static SmallVector<Value> addTerms(KernelBuilder &k, ValueRange sums,
-                                     const Terms &terms) {
+                                   const Terms &terms) {
   SmallVector<Value> next;
   for (auto [sum, term] : llvm::zip_equal(sums, terms))
     next.push_back((k.num(sum) + term).value);
@@ -253,8 +259,8 @@ Terms CudaSchedule::sums(KernelBuilder &k, int64_t n, int64_t count,
   int64_t lanes = chooseLanes(k, n);
   Type type = getPiece(k, lanes);
   Type element = wide ? k.f64() : k.f32();
-  SmallVector<Value> zeros(
-      count, k.constant(0, k.withElement(type, element)).value);
+  SmallVector<Value> zeros(count,
+                           k.constant(0, k.withElement(type, element)).value);
   Terms sums;
   for (Value sum :
        coverRow(k, n, lanes, zeros, [&](Value at, ValueRange carried) {
@@ -285,13 +291,11 @@ Num CudaSchedule::maximum(KernelBuilder &k, Value n,
   Num result = k.constant(lowest, k.f32());
   coverRow(k, n, [&](Value from, Value to, int64_t step, Type type) {
     SmallVector<Value> init{k.constant(lowest, type).value};
-    Value part = k.loop(from, to, step, init,
-                        [&](Value at, ValueRange carried) {
-                          return SmallVector<Value>{
-                              k.max(term(at, type), k.num(carried.front()))
-                                  .value};
-                        })
-                     .front();
+    Value part =
+        k.loop(from, to, step, init, [&](Value at, ValueRange carried) {
+           return SmallVector<Value>{
+               k.max(term(at, type), k.num(carried.front())).value};
+         }).front();
     result =
         k.max(reduce(k, vector::CombiningKind::MAXNUMF, k.num(part)), result);
   });
@@ -312,12 +316,11 @@ Terms CudaSchedule::columnSums(KernelBuilder &k, int64_t rows, int64_t count,
         return addTerms(k, carried, terms(row, k.f32()));
       });
   // The parts of a thread, and then those of its column.
-  KernelBuffer shared(k, threads.getShared("columns", count * team * columns,
-                                           k.f32()));
+  KernelBuffer shared(
+      k, threads.getShared("columns", count * team * columns, k.f32()));
   auto getPlace = [&](int64_t number, Value rank) {
-    return k.addIndex(
-        k.addIndex(k.index(number * team * columns), column),
-        k.mulIndex(rank, k.index(columns)));
+    return k.addIndex(k.addIndex(k.index(number * team * columns), column),
+                      k.mulIndex(rank, k.index(columns)));
   };
   threads.synchronizeBlock();
   for (auto [number, part] : llvm::enumerate(parts))

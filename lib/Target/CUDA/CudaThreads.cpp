@@ -25,15 +25,9 @@ static Value readRegister(KernelBuilder &k) {
                                       RegisterOp::create(b, k.i32()));
 }
 
-Value CudaThreads::getThread() {
-  return readRegister<NVVM::ThreadIdXOp>(k);
-}
-Value CudaThreads::getBlockIndex() {
-  return readRegister<NVVM::BlockIdXOp>(k);
-}
-Value CudaThreads::getNumBlocks() {
-  return readRegister<NVVM::GridDimXOp>(k);
-}
+Value CudaThreads::getThread() { return readRegister<NVVM::ThreadIdXOp>(k); }
+Value CudaThreads::getBlockIndex() { return readRegister<NVVM::BlockIdXOp>(k); }
+Value CudaThreads::getNumBlocks() { return readRegister<NVVM::GridDimXOp>(k); }
 
 Value CudaThreads::divide(Value value, int64_t divisor) {
   return arith::DivUIOp::create(k.getBuilder(), value, k.index(divisor));
@@ -66,11 +60,10 @@ Value CudaThreads::getMask() {
   };
   if (block.team >= kWarpThreads)
     return bits(~0u);
-  Value first = remainder(arith::SubIOp::create(b, getThread(), getRank()),
-                          kWarpThreads);
-  return arith::ShLIOp::create(
-      b, bits((1u << block.team) - 1),
-      arith::IndexCastUIOp::create(b, k.i32(), first));
+  Value first =
+      remainder(arith::SubIOp::create(b, getThread(), getRank()), kWarpThreads);
+  return arith::ShLIOp::create(b, bits((1u << block.team) - 1),
+                               arith::IndexCastUIOp::create(b, k.i32(), first));
 }
 
 void CudaThreads::synchronizeBlock() {
@@ -149,15 +142,15 @@ Terms CudaThreads::combine(Terms values, function_ref<Num(Num, Num)> combine) {
   bool isWarps = block.team <= kWarpThreads;
   Value mask = getMask();
   for (Num &value : values)
-    value = combineWarp(value, isWarps ? block.team : kWarpThreads, mask,
-                        combine);
+    value =
+        combineWarp(value, isWarps ? block.team : kWarpThreads, mask, combine);
   if (isWarps)
     return values;
   const int64_t warps = block.team / kWarpThreads;
   Type element = values.front().getType();
-  KernelBuffer shared(
-      k, getShared(element.isF64() ? "sums_f64" : "sums_f32",
-                   warps * static_cast<int64_t>(values.size()), element));
+  KernelBuffer shared(k, getShared(element.isF64() ? "sums_f64" : "sums_f32",
+                                   warps * static_cast<int64_t>(values.size()),
+                                   element));
   Value warp = divide(getThread(), kWarpThreads);
   Value lane = remainder(getThread(), kWarpThreads);
   // What was combined before has been read.

@@ -35,7 +35,8 @@ public:
   Value getThread();     ///< in the block
   Value getBlockIndex(); ///< in the grid
   Value getNumBlocks();
-  /// The number of the thread's team in the block, and the thread's in the team.
+  /// The number of the thread's team in the block, and the thread's in the
+  /// team.
   Value getTeam();
   Value getRank();
 

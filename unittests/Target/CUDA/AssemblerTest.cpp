@@ -143,8 +143,8 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
   EXPECT_EQ(binary->cubin.substr(1, 3), "ELF");
   EXPECT_EQ(binary->kernels.size(), kernels.getNumKernels());
   for (const CudaKernelUse &use : binary->kernels)
-    EXPECT_EQ(use.spillBytes, 0) << use.name << " of " << use.registers
-                                 << " registers";
+    EXPECT_EQ(use.spillBytes, 0)
+        << use.name << " of " << use.registers << " registers";
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, EveryKernel,

@@ -180,9 +180,10 @@ std::string EmulatedBlock::run(int32_t block, int32_t blocks,
       return problem;
     if (goesOn)
       continue;
-    bool isDone = std::all_of(
-        threads.begin(), threads.end(),
-        [](const Thread &thread) { return thread.state == State::Done; });
+    bool isDone =
+        std::all_of(threads.begin(), threads.end(), [](const Thread &thread) {
+          return thread.state == State::Done;
+        });
     return isDone ? "" : "threads wait for others that never come";
   }
 }

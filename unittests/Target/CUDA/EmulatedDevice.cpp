@@ -139,8 +139,8 @@ static void insertChecks(llvm::Module &module) {
   auto insert = [&](llvm::Instruction *at, llvm::Value *address,
                     llvm::Value *bytes, bool isWrite, uint64_t alignment) {
     b.SetInsertPoint(at);
-    b.CreateCall(check, {address, bytes, b.getInt32(isWrite),
-                         b.getInt64(alignment)});
+    b.CreateCall(check,
+                 {address, bytes, b.getInt32(isWrite), b.getInt64(alignment)});
   };
   for (llvm::Function &function : module)
     for (llvm::Instruction &instruction :
@@ -177,10 +177,10 @@ static void addEntry(llvm::Function &kernel) {
   b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", entry));
   std::vector<llvm::Value *> args;
   for (llvm::Argument &argument : kernel.args())
-    args.push_back(b.CreateLoad(
-        argument.getType(), b.CreateConstGEP1_64(b.getInt64Ty(),
-                                                 entry->getArg(0),
-                                                 argument.getArgNo())));
+    args.push_back(
+        b.CreateLoad(argument.getType(),
+                     b.CreateConstGEP1_64(b.getInt64Ty(), entry->getArg(0),
+                                          argument.getArgNo())));
   b.CreateCall(&kernel, args);
   b.CreateRetVoid();
 }
@@ -243,8 +243,8 @@ EmulatedDevice::create(const std::string &ir) {
   auto context = std::make_unique<llvm::LLVMContext>();
   std::vector<std::string> shared;
   llvm::SMDiagnostic diagnostic;
-  std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(
-      toHostText(ir, shared), diagnostic, *context);
+  std::unique_ptr<llvm::Module> module =
+      llvm::parseAssemblyString(toHostText(ir, shared), diagnostic, *context);
   if (!module)
     return makeError("line {0} of the IR: {1}", diagnostic.getLineNo(),
                      diagnostic.getMessage());
@@ -279,8 +279,8 @@ EmulatedDevice::create(const std::string &ir) {
   if (llvm::Error error = compiler.getMainJITDylib().define(
           llvm::orc::absoluteSymbols(std::move(symbols))))
     return error;
-  if (llvm::Error error = compiler.addIRModule(llvm::orc::ThreadSafeModule(
-          std::move(module), std::move(context))))
+  if (llvm::Error error = compiler.addIRModule(
+          llvm::orc::ThreadSafeModule(std::move(module), std::move(context))))
     return error;
   for (const Global &global : globals) {
     auto address = compiler.lookup(global.name);
@@ -308,9 +308,8 @@ std::string EmulatedDevice::run(const EmulatedLaunch &launch, Order order) {
   }
   args.insert(args.end(), launch.scalars.begin(), launch.scalars.end());
   for (int32_t number = 0; number < launch.blocks; ++number)
-    if (std::string problem =
-            block.run(number, launch.blocks, launch.threads, order,
-                      [&] { kernel(args.data()); });
+    if (std::string problem = block.run(number, launch.blocks, launch.threads,
+                                        order, [&] { kernel(args.data()); });
         !problem.empty())
       return launch.kernel + ": " + problem;
   return "";

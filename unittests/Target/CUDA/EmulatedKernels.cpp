@@ -27,8 +27,9 @@ EmulatedKernels::EmulatedKernels() : EmulatedKernels(cudaSchedule) {}
 
 EmulatedKernels::EmulatedKernels(const CudaSchedule &schedule)
     : CompiledKernels(schedule) {
-  getContext().loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
-                           cf::ControlFlowDialect>();
+  getContext()
+      .loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
+                   cf::ControlFlowDialect>();
 }
 
 std::string EmulatedKernels::compile() {
@@ -43,7 +44,9 @@ EmulatedKernels::generate(const std::string &architecture) {
 }
 
 size_t EmulatedKernels::getNumKernels() {
-  return llvm::count_if(getModule().getOps<LLVM::LLVMFuncOp>(), [](LLVM::LLVMFuncOp function) { return !function.isExternal(); });
+  return llvm::count_if(
+      getModule().getOps<LLVM::LLVMFuncOp>(),
+      [](LLVM::LLVMFuncOp function) { return !function.isExternal(); });
 }
 
 std::string
@@ -84,7 +87,8 @@ std::string EmulatedKernels::runOnce(size_t number,
           return std::get<1>(other) == buffer &&
                  std::get<0>(other).access != KernelAccess::Read;
         });
-    what.buffers.push_back({operand.name, buffer, getBytes(operand), isWritten});
+    what.buffers.push_back(
+        {operand.name, buffer, getBytes(operand), isWritten});
   }
   return device->run(what, order);
 }
@@ -94,8 +98,7 @@ namespace {
 /// bytes and to no more. What is one buffer stays one.
 class Copies {
 public:
-  Copies(const std::vector<void *> &buffers,
-         ArrayRef<KernelOperand> operands) {
+  Copies(const std::vector<void *> &buffers, ArrayRef<KernelOperand> operands) {
     for (auto [buffer, operand] : llvm::zip_equal(buffers, operands)) {
       Copy &copy = copies[buffer];
       copy.bytes = std::max(copy.bytes, getBytes(operand));

@@ -32,15 +32,27 @@ void EmulatedMemory::reset() {
 
 void EmulatedMemory::addBuffer(std::string name, void *begin, size_t bytes,
                                bool isWritten) {
-  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Buffer,
-       isWritten, {}});
+  add({std::move(name),
+       static_cast<char *>(begin),
+       bytes,
+       Kind::Buffer,
+       isWritten,
+       {}});
 }
 void EmulatedMemory::addShared(std::string name, void *begin, size_t bytes) {
-  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Shared, true,
+  add({std::move(name),
+       static_cast<char *>(begin),
+       bytes,
+       Kind::Shared,
+       true,
        {}});
 }
 void EmulatedMemory::addTable(std::string name, void *begin, size_t bytes) {
-  add({std::move(name), static_cast<char *>(begin), bytes, Kind::Table, false,
+  add({std::move(name),
+       static_cast<char *>(begin),
+       bytes,
+       Kind::Table,
+       false,
        {}});
 }
 
@@ -78,11 +90,9 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
     return what + "where they are not aligned to " + std::to_string(alignment);
   auto findRange = [&](size_t behind) {
-    return std::find_if(
-        ranges.begin(), ranges.end(), [&](const Range &range) {
-          return begin >= range.begin &&
-                 begin < range.begin + range.bytes + behind;
-        });
+    return std::find_if(ranges.begin(), ranges.end(), [&](const Range &range) {
+      return begin >= range.begin && begin < range.begin + range.bytes + behind;
+    });
   };
   auto range = findRange(0);
   if (range == ranges.end())
@@ -114,9 +124,9 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
       touch = {.writer = clock};
       continue;
     }
-    touch.manyReaders |= touch.reader.block >= 0 &&
-                         (touch.reader.block != clock.block ||
-                          touch.reader.thread != clock.thread);
+    touch.manyReaders |=
+        touch.reader.block >= 0 && (touch.reader.block != clock.block ||
+                                    touch.reader.thread != clock.thread);
     touch.reader = clock;
   }
   return "";

@@ -23,7 +23,7 @@ namespace mlir::optimus {
 /// What a kernel takes of a multiprocessor.
 struct CudaKernelUse {
   std::string name;
-  int64_t registers = 0;  ///< of a thread
+  int64_t registers = 0;   ///< of a thread
   int64_t sharedBytes = 0; ///< of a block
   /// What registers had no room for, of a thread: loads and stores together.
   int64_t spillBytes = 0;

@@ -26,8 +26,8 @@ struct CudaBlock {
 /// number of blocks: each goes on where the grid ends.
 CudaBlock getCudaBlock(const IterationSpace &space);
 
-/// For NVIDIA's GPUs. Of elements, a thread does 16 bytes at a time; a row of up
-/// to 4096 elements is a warp's and a longer one a block's; an item is a
+/// For NVIDIA's GPUs. Of elements, a thread does 16 bytes at a time; a row of
+/// up to 4096 elements is a warp's and a longer one a block's; an item is a
 /// thread's; a block sums a few columns, first in its threads and then among
 /// them. The order in which sums are added depends on extents alone, not on the
 /// grid.
