@@ -152,12 +152,9 @@ double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
 
 double ComputeCosts::getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const {
   double seconds = 0;
-  // What is only written is brought into the cache before.
-  bool fetches = !profile.streams.empty();
-  for (const OperandTraffic &one : traffic) {
-    int times = one.writes && fetches ? 2 : one.reads + one.writes;
-    seconds += times * one.bytes / getBytesPerSecond(one.reuseBytes);
-  }
+  for (const OperandTraffic &one : traffic)
+    seconds += (one.reads + one.writes) * one.bytes /
+               getBytesPerSecond(one.reuseBytes);
   return seconds;
 }
 

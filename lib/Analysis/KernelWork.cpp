@@ -31,15 +31,16 @@ public:
     Block &body = kernel.front();
     known[body.getArgument(0)] = 0;
     known[body.getArgument(1)] = extent;
-    unsigned numBuffers = launch.getBuffers().size();
-    for (auto [index, scalar] : llvm::enumerate(launch.getScalars())) {
-      APInt value;
-      if (matchPattern(scalar, m_ConstantInt(&value)))
-        known[body.getArgument(2 + numBuffers + index)] = value.getSExtValue();
-    }
     for (Value buffer : launch.getBuffers())
       largest = std::max(largest,
                          cast<MemRefType>(buffer.getType()).getNumElements());
+    unsigned numBuffers = launch.getBuffers().size();
+    for (auto [index, scalar] : llvm::enumerate(launch.getScalars())) {
+      APInt value;
+      bool isConstant = matchPattern(scalar, m_ConstantInt(&value));
+      known[body.getArgument(2 + numBuffers + index)] =
+          isConstant ? value.getSExtValue() : largest / extent;
+    }
   }
 
   KernelWork count(Block &block, double times) {
@@ -81,6 +82,10 @@ std::optional<int64_t> WorkCounter::evaluate(Value value) {
                  .Case([&](arith::AddIOp) { return *a + *b; })
                  .Case([&](arith::SubIOp) { return *a - *b; })
                  .Case([&](arith::MulIOp) { return *a * *b; })
+                 .Case<arith::DivUIOp, arith::DivSIOp>(
+                     [&](auto) -> std::optional<int64_t> {
+                       return *b == 0 ? std::nullopt : std::optional(*a / *b);
+                     })
                  .Case([&](arith::MinSIOp) { return std::min(*a, *b); })
                  .Case([&](arith::MaxSIOp) { return std::max(*a, *b); })
                  .Default([](Operation *) { return std::nullopt; });

@@ -30,8 +30,12 @@ void RecordQueue::put(Record record) {
   if (closed)
     return;
   waitingBytes += bytes;
+  // To wake a thread takes longer than to record dozens of commands, so that it
+  // sleeps until the step has ended or much waits.
+  const bool isUrgent = !record || waitingBytes >= most / 2;
   waiting.push_back(std::move(record));
-  hasRecord.notify_one();
+  if (isUrgent)
+    hasRecord.notify_one();
 }
 
 void RecordQueue::close() {

@@ -31,9 +31,9 @@ struct KernelWork {
 };
 
 /// Counts in the kernel that a launch runs; nothing where it is not built yet.
-/// Loops whose extent only the rank or the data decides are taken to go once
-/// through what the largest buffer has for an iteration, and of two branches
-/// the one that computes more counts.
+/// A number that depends on the rank, and the extent of a loop that depends on
+/// the data, are taken for what the largest buffer has for an iteration, and of
+/// two branches the one that computes more counts.
 KernelWork getKernelWork(exec::LaunchOp launch);
 
 } // namespace mlir::optimus

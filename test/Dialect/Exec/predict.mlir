@@ -33,8 +33,8 @@ func.func @attention(%q: memref<64xf32>, %o: memref<64xf32>, %l: memref<16xf32>,
 
 // 4 iterations of 16 elements: load, multiply, add and store are 256 of vectors
 // at 1 ns, 64 are divided at 10 ns, and 4 sums of one number take 10 ns each.
-// That is 0.936 us, longer than 768 bytes take to and from a cache, but shorter
-// than the 1.536 us to and from memory that the first launch takes.
+// That is 0.936 us, longer than 512 bytes take to and from a cache, but shorter
+// than the 1.024 us to and from memory that the first launch takes.
 func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: memref<64xf32>) attributes {exec.kernel} {
   %c1 = arith.constant 1 : index
   scf.for %i = %begin to %end step %c1 {
@@ -56,7 +56,7 @@ func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: me
 }
 
 // CHECK-LABEL: func.func @computing(
-// CHECK-SAME: predicted_parts_ms = {launch = {{0\.00247(2|199).*}} : f64}
+// CHECK-SAME: predicted_parts_ms = {launch = {{1\.960000e-03|0\.00195999.*|0\.001960.*}} : f64}
 func.func @computing(%x: memref<64xf32>, %y: memref<64xf32>) {
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
@@ -64,7 +64,7 @@ func.func @computing(%x: memref<64xf32>, %y: memref<64xf32>) {
 }
 
 // One pass over 1 MiB from memory at 0.5 bytes a ns takes longer than its
-// arithmetic: 262144 elements are read, and as many fetched and written.
+// arithmetic: 262144 elements are read, and as many written.
 func.func private @double(%begin: index, %end: index, %x: memref<262144xf32>, %y: memref<262144xf32>) attributes {exec.kernel} {
   %c16 = arith.constant 16 : index
   %c1 = arith.constant 1 : index
@@ -78,7 +78,7 @@ func.func private @double(%begin: index, %end: index, %x: memref<262144xf32>, %y
 }
 
 // CHECK-LABEL: func.func @streaming(
-// CHECK-SAME: predicted_parts_ms = {launch = {{6\.29145.*}} : f64}
+// CHECK-SAME: predicted_parts_ms = {launch = {{4\.19430.*}} : f64}
 func.func @streaming(%x: memref<262144xf32>, %y: memref<262144xf32>) {
   exec.launch @double extent 16384 grain 256 (read %x : memref<262144xf32>, write %y : memref<262144xf32>)
   return
