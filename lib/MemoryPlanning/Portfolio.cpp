@@ -150,13 +150,13 @@ public:
   /// Local search from one order: the buffer that reaches the end of the best
   /// arena comes forward, by so many eighths of its position, when there is
   /// still room below. Goes on down to `target` bytes, with an allowance of
-  /// work.
+  /// work and as many turns as there are buffers.
   void repair(std::vector<int32_t> order, Fit fit, const std::string &name,
               size_t eighths, int64_t target, int64_t allowance,
               Placement &best) {
     size_t begin = 0;
     int64_t end = work - std::min(work, allowance);
-    for (int turn = 0; turn < kRepairTurns && work > end; ++turn) {
+    for (size_t turn = 0; turn < order.size() && work > end; ++turn) {
       std::optional<size_t> late = attempt(order, fit, name, best, begin);
       if (best.arenaBytes <= target)
         return;
@@ -221,8 +221,6 @@ private:
     return finder.offset();
   }
 
-  /// From one order with one share.
-  static constexpr int kRepairTurns = 1000;
   /// Up to this many the array of neighbours beats scanning what is placed.
   static constexpr int64_t kPairsPerBuffer = 200;
   const Component &component;
