@@ -17,8 +17,8 @@ using ProgramOp = RecomputeProgram::Op;
 
 namespace {
 constexpr int64_t kNever = -1;
-/// For so many operations an offloaded value is there after a use and before the
-/// next one, while it is copied.
+/// For so many operations an offloaded value is there after a use and before
+/// the next one, while it is copied.
 constexpr int64_t kCopied = 2;
 /// What is worth a copy of its own: a page of a file.
 constexpr int64_t kLeastOffloaded = 4096;
@@ -26,8 +26,8 @@ constexpr int64_t kLeastOffloaded = 4096;
 constexpr double kHidden = 0.8;
 constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
 
-/// A program with its clones, in the order in which it runs. Values are numbered
-/// as in the program, those that clones make from `bytes.size()` on.
+/// A program with its clones, in the order in which it runs. Values are
+/// numbered as in the program, those that clones make from `bytes.size()` on.
 class Run {
 public:
   Run(const RecomputeProgram &program, const ValueChoice &choice)
@@ -44,7 +44,9 @@ public:
     countBytes();
   }
 
-  int64_t getPeak() const { return *std::max_element(alive.begin(), alive.end()); }
+  int64_t getPeak() const {
+    return *std::max_element(alive.begin(), alive.end());
+  }
   int64_t getPeakTime() const {
     return std::max_element(alive.begin(), alive.end()) - alive.begin();
   }
@@ -194,8 +196,8 @@ private:
   double seconds = 0;
 };
 
-/// Values that are recomputed together, or offloaded, what that saves at the peak,
-/// and what it costs.
+/// Values that are recomputed together, or offloaded, what that saves at the
+/// peak, and what it costs.
 struct Move {
   std::vector<unsigned> values;
   bool isOffload = false;
@@ -251,8 +253,8 @@ private:
     return repeated[value] || offloaded[value];
   }
 
-  /// Adds that an operation runs again, and to `depth` what it is made from that
-  /// would have to be kept over the peak for it.
+  /// Adds that an operation runs again, and to `depth` what it is made from
+  /// that would have to be kept over the peak for it.
   void add(unsigned op, unsigned depth, const Run &now, Move &move) const {
     int64_t peak = now.getPeakTime();
     if (!isRepeated(op))
@@ -293,8 +295,8 @@ private:
     return best;
   }
 
-  /// Offloads of single values, in the order in which they are made. One that takes
-  /// memory when it is fetched saves none.
+  /// Offloads of single values, in the order in which they are made. One that
+  /// takes memory when it is fetched saves none.
   void addOffloads(const Run &now, std::vector<Move> &moves) const {
     if (!program.canOffload())
       return;
@@ -313,8 +315,8 @@ private:
       }
   }
 
-  /// Recomputes or offloads what brings the peak down, as far as it stays where it
-  /// is.
+  /// Recomputes or offloads what brings the peak down, as far as it stays where
+  /// it is.
   bool reduce(const Run &now) {
     int64_t peak = now.getPeakTime();
     std::vector<Move> moves;
@@ -346,9 +348,9 @@ private:
         break;
       // What others that were just chosen would change is for the next round.
       bool isLikeBest = move.getRatio() > 0.99 * moves.front().getRatio();
-      bool isApart = std::none_of(
-          move.values.begin(), move.values.end(),
-          [&](unsigned value) { return isChosen(value); });
+      bool isApart =
+          std::none_of(move.values.begin(), move.values.end(),
+                       [&](unsigned value) { return isChosen(value); });
       if (!isLikeBest || !isApart)
         continue;
       for (unsigned value : move.values)

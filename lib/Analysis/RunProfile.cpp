@@ -325,8 +325,7 @@ Status RunProfile::add(const RunProfile &other) {
   auto isSame = [](const MeasuredCommand &a, const MeasuredCommand &b) {
     return a.function == b.function && a.kind == b.kind && a.path == b.path;
   };
-  if (mesh != other.mesh ||
-      !llvm::equal(commands, other.commands, isSame))
+  if (mesh != other.mesh || !llvm::equal(commands, other.commands, isSame))
     return invalidArgument("expected profiles of the processes of one run, "
                            "found ones of different programs");
   for (auto [own, its] : llvm::zip_equal(commands, other.commands))

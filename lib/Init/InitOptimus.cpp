@@ -41,10 +41,10 @@
 using namespace mlir;
 
 void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<OptimusDialect, ccl::CCLDialect, exec::ExecDialect, arith::ArithDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                  memref::MemRefDialect, NVVM::NVVMDialect, scf::SCFDialect,
-                  vector::VectorDialect>();
+  registry.insert<OptimusDialect, ccl::CCLDialect, exec::ExecDialect,
+                  arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
+                  math::MathDialect, memref::MemRefDialect, NVVM::NVVMDialect,
+                  scf::SCFDialect, vector::VectorDialect>();
   registerDecompositions(registry);
   registerExecLowerings(registry);
   registerProgramActions(registry);

@@ -52,9 +52,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "reduce-precision",
       llvm::cl::desc("f32: partial sums of products move in f32 (default: as "
                      "narrow as their sums)")};
-  Option<bool> accumulate{
-      *this, "accumulate",
-      llvm::cl::desc("Add the functions for microbatches")};
+  Option<bool> accumulate{*this, "accumulate",
+                          llvm::cl::desc("Add the functions for microbatches")};
   Option<std::string> move{*this, "move",
                            llvm::cl::desc("How tensors move in distributed "
                                           "products: panels, whole or auto")};

@@ -9,8 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 #define OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 
-#include "optimus-support/ElementType.h"
 #include "optimus-support/CollectiveRoom.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/model_abi.h"
 
 #include <algorithm>

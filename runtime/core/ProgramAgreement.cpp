@@ -21,8 +21,7 @@ Status checkFunction(const Manifest &manifest, const Function &described,
     if (found == expected)
       return okStatus();
     return invalidArgument(concat(described.name, ": the table has ", found,
-                                  " ", what, ", the manifest says ",
-                                  expected));
+                                  " ", what, ", the manifest says ", expected));
   };
   OPTRT_RETURN_IF_ERROR(expect("commands", int64_t(function.commands.size()),
                                described.commands));
@@ -30,15 +29,14 @@ Status checkFunction(const Manifest &manifest, const Function &described,
     const MemorySpace space = function.arenas[i]->space;
     if (i == 0 ? space != MemorySpace::Device
                : space <= function.arenas[i - 1]->space)
-      return unavailable(concat(described.name, ": arena ", i,
-                                " is of memory space ", int(space),
-                                "; expected the device's first and one a space, "
-                                "in order"));
+      return unavailable(concat(
+          described.name, ": arena ", i, " is of memory space ", int(space),
+          "; expected the device's first and one a space, "
+          "in order"));
   }
-  OPTRT_RETURN_IF_ERROR(
-      expect("bytes of arena",
-             function.arenas.empty() ? 0 : function.arenas[0]->bytes,
-             described.arenaBytes));
+  OPTRT_RETURN_IF_ERROR(expect(
+      "bytes of arena", function.arenas.empty() ? 0 : function.arenas[0]->bytes,
+      described.arenaBytes));
   OPTRT_RETURN_IF_ERROR(expect("arguments", int64_t(function.arguments.size()),
                                int64_t(described.args.size())));
   for (size_t i = 0; i != described.args.size(); ++i) {
@@ -49,9 +47,8 @@ Status checkFunction(const Manifest &manifest, const Function &described,
                                  argument.bytes, buffer.numBytes()));
     if (argument.type != buffer.type)
       return invalidArgument(concat(
-          described.name, ": argument ", i, " is of ",
-          toString(argument.type), " in the table, the manifest says ",
-          toString(buffer.type)));
+          described.name, ": argument ", i, " is of ", toString(argument.type),
+          " in the table, the manifest says ", toString(buffer.type)));
     if (argument.access != optimus_support::program::Access::Read &&
         arg.access == optrt::Access::Read)
       return invalidArgument(concat(described.name, " writes argument ", i,
@@ -67,13 +64,12 @@ Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
     const FunctionT &function = *findFunction(table, described.name);
     for (size_t i = 0; i != described.args.size(); ++i)
       if (function.arguments[i]->space != spaces[described.args[i].buffer])
-        return invalidArgument(
-            concat(described.name, ": argument ", i, ", \"",
-                   manifest.buffers[described.args[i].buffer].name,
-                   "\", lies in memory space ",
-                   int(function.arguments[i]->space),
-                   ", in another function in ",
-                   int(spaces[described.args[i].buffer])));
+        return invalidArgument(concat(
+            described.name, ": argument ", i, ", \"",
+            manifest.buffers[described.args[i].buffer].name,
+            "\", lies in memory space ", int(function.arguments[i]->space),
+            ", in another function in ",
+            int(spaces[described.args[i].buffer])));
   }
   return okStatus();
 }

@@ -1,4 +1,5 @@
-//===- ProgramAgreement.h - That tables do what the manifest says *- C++ -*-===//
+//===- ProgramAgreement.h - That tables do what the manifest says *- C++
+//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -24,9 +25,10 @@ spacesOf(const Manifest &manifest,
 
 /// Checks that tables which are valid by themselves go with a manifest: the
 /// same mesh and functions, and of each the same arguments, of the same sizes,
-/// and the same arena and number of commands; that all have a buffer in the same
-/// memory space; and that sequences bind buffers that there are. What the runtime allocates by the manifest then holds what
-/// commands touch by the tables.
+/// and the same arena and number of commands; that all have a buffer in the
+/// same memory space; and that sequences bind buffers that there are. What the
+/// runtime allocates by the manifest then holds what commands touch by the
+/// tables.
 Status checkAgreement(const Manifest &manifest,
                       const optimus_support::program::ProgramsT &programs,
                       const optimus_support::program::TargetT &target);

@@ -49,8 +49,7 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
     // Files are read and written by pages.
     constexpr int64_t page = 4096;
     auto sizeOf = [&](int64_t buffer) {
-      const int64_t bytes =
-          alignedSize(manifest.buffers[buffer].numBytes());
+      const int64_t bytes = alignedSize(manifest.buffers[buffer].numBytes());
       return space == MemorySpace::File ? (bytes + page - 1) / page * page
                                         : bytes;
     };
@@ -61,12 +60,11 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
     if (bytes == 0 && space != MemorySpace::Device)
       continue;
     DeviceMemory &memory = buffers.memory[static_cast<size_t>(space)];
-    OPTRT_ASSIGN_OR_RETURN(memory,
-                           allocateIn(device, space, bytes,
-                                      space == MemorySpace::Device
-                                          ? "the parameters of a rank"
-                                          : "what a rank has offloaded",
-                                      scratchFolder));
+    OPTRT_ASSIGN_OR_RETURN(memory, allocateIn(device, space, bytes,
+                                              space == MemorySpace::Device
+                                                  ? "the parameters of a rank"
+                                                  : "what a rank has offloaded",
+                                              scratchFolder));
     char *next = memory.data();
     for (int64_t buffer : held) {
       if (spaceOf(buffer) != space)

@@ -30,17 +30,20 @@ StatusOr<DeviceMemory> allocateIn(Device &device, MemorySpace space,
                                   const std::string &scratchFolder);
 
 /// The model's buffers that a rank holds, in its device's memory or outside.
-/// Nothing else touches them, but for the functions of the library, which are passed them.
+/// Nothing else touches them, but for the functions of the library, which are
+/// passed them.
 class RankBuffers {
 public:
   RankBuffers() = default;
-  /// Makes the memory of the buffers with these indices, zeroed, each in its space,
-  /// of which there is one a buffer of the manifest; none for the device's. Files are
-  /// in `scratchFolder`. The manifest and the device must outlive it.
-  static StatusOr<RankBuffers>
-  create(const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
-         Device &device, std::span<const MemorySpace> spaces = {},
-         const std::string &scratchFolder = "");
+  /// Makes the memory of the buffers with these indices, zeroed, each in its
+  /// space, of which there is one a buffer of the manifest; none for the
+  /// device's. Files are in `scratchFolder`. The manifest and the device must
+  /// outlive it.
+  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
+                                      std::span<const int64_t> held,
+                                      Device &device,
+                                      std::span<const MemorySpace> spaces = {},
+                                      const std::string &scratchFolder = "");
 
   /// What a function is passed for a buffer that is held.
   void *argument(int64_t buffer) const { return addresses[buffer]; }

@@ -190,8 +190,7 @@ void Session::chooseBuffers(Placement placement) {
 }
 
 /// The bytes that functions need in each space, where all share them.
-std::array<int64_t, 3>
-Session::arenaBytesOf(const ProgramTableT &table) const {
+std::array<int64_t, 3> Session::arenaBytesOf(const ProgramTableT &table) const {
   std::array<int64_t, 3> bytes = {};
   for (const Callable &callable : callables)
     for (const auto &arena :
@@ -224,10 +223,10 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
                        "this device does not compute on, or the library has "
                        "buffers elsewhere; use planned placement");
   const ProgramTableT &table = tableOf(library.target(), rank.context.rank);
-  OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers,
-      RankBuffers::create(manifest, rank.context.rank, held, device,
-                          spacesOf(manifest, table), options.scratchFolder));
+  OPTRT_ASSIGN_OR_RETURN(rank.buffers,
+                         RankBuffers::create(manifest, rank.context.rank, held,
+                                             device, spacesOf(manifest, table),
+                                             options.scratchFolder));
   const std::array<int64_t, 3> bytes = arenaBytesOf(table);
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
@@ -245,8 +244,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     std::vector<char *> arenas;
     for (const auto &arena :
          findFunction(table, callable.function->name)->arenas)
-      arenas.push_back(
-          rank.arenas[static_cast<size_t>(arena->space)].data());
+      arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
         BoundProgram::bind(library.target(), library.kernels(),

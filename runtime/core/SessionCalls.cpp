@@ -93,9 +93,9 @@ Status Session::submit(const Callable &callable) {
     rank.context.function = static_cast<uint32_t>(callables[number].function -
                                                   manifest().functions.data());
     rank.context.resetCounters();
-    rank.context.observer =
-        rank.observer && rank.observer->beginCall(number) ? rank.observer
-                                                          : nullptr;
+    rank.context.observer = rank.observer && rank.observer->beginCall(number)
+                                ? rank.observer
+                                : nullptr;
     return rank.programs[number].run(rank.context);
   };
   auto finish = [this](int i) -> Status {

@@ -30,11 +30,11 @@ Status checkNames(const char *what, const List &list) {
   std::set<std::string> names;
   for (size_t i = 0; i != list.size(); ++i)
     if (list[i]->name.empty() || printable(list[i]->name) != list[i]->name)
-      return wrong(concat(what, " ", i,
-                          ": expected a name of printable characters"));
+      return wrong(
+          concat(what, " ", i, ": expected a name of printable characters"));
     else if (!names.insert(list[i]->name).second)
-      return wrong(concat(what, " \"", list[i]->name,
-                          "\": expected names that differ"));
+      return wrong(
+          concat(what, " \"", list[i]->name, "\": expected names that differ"));
   return okStatus();
 }
 
@@ -90,9 +90,8 @@ public:
       const CommandT &command = *function.commands[number];
       Status status = checkCommand({target, table, function, mesh}, number);
       if (!status.ok() && isKnown(command.action.type, Action::Wait))
-        return status.withContext(
-            concat("command ", number, " (",
-                   actionName(command.action.type), ")"));
+        return status.withContext(concat("command ", number, " (",
+                                         actionName(command.action.type), ")"));
       OPTRT_RETURN_IF_ERROR(status);
     }
     OPTRT_RETURN_IF_ERROR(checkPacked());
@@ -164,8 +163,7 @@ private:
       if (argument.type != ElementType::I32 &&
           argument.type != ElementType::I64)
         return wrong(concat("reads argument ", reading.argument(), " of ",
-                            toString(argument.type),
-                            "; expected i32 or i64"));
+                            toString(argument.type), "; expected i32 or i64"));
       if (argument.access != Access::Read)
         return wrong(concat("reads argument ", reading.argument(),
                             ", which the function writes"));
@@ -239,8 +237,7 @@ private:
         return wrong(concat("buffer ", i, " of ", buffer.bytes,
                             " bytes at byte ", buffer.offset,
                             " is not in its arena"));
-      if (buffer.first > buffer.last ||
-          buffer.last >= function.commands.size())
+      if (buffer.first > buffer.last || buffer.last >= function.commands.size())
         return wrong(concat("buffer ", i, " is alive from command ",
                             buffer.first, " to ", buffer.last,
                             "; expected commands of the function's ",

@@ -94,16 +94,17 @@ private:
     if (scalar == kNone)
       return okStatus();
     if (scalar >= function.scalars.size())
-      return wrong(concat("asks for scalar ", scalar, " of ",
-                          function.scalars.size()));
+      return wrong(
+          concat("asks for scalar ", scalar, " of ", function.scalars.size()));
     const IntegerT *integer = function.scalars[scalar]->number.AsInteger();
     if (!integer)
-      return wrong(concat("counts by scalar ", scalar, ", which is no integer"));
+      return wrong(
+          concat("counts by scalar ", scalar, ", which is no integer"));
     std::optional<Range> range = rangeOf(*integer, mesh);
     if (!range || range->least < 0 || range->most > most)
       return wrong(concat("counts by scalar ", scalar, ", which may be from ",
-                          range->least, " to ", range->most,
-                          "; expected 0 to ", most));
+                          range->least, " to ", range->most, "; expected 0 to ",
+                          most));
     return okStatus();
   }
 
@@ -153,9 +154,9 @@ private:
       return wrong("has no shape");
     if (shape->head_stride < 0 || shape->key_capacity < 0)
       return wrong("has a negative size");
-    OPTRT_RETURN_IF_ERROR(checkScalar(
-        shape->key_length,
-        shape->key_capacity ? shape->key_capacity : shape->seq));
+    OPTRT_RETURN_IF_ERROR(
+        checkScalar(shape->key_length,
+                    shape->key_capacity ? shape->key_capacity : shape->seq));
     return checkScalar(shape->query_offset, kMaxElements);
   }
 
@@ -174,8 +175,8 @@ private:
     if (collective.axes.empty() || queue.axes != collective.axes)
       return wrong("is not on the queue of its mesh axes");
     if (collective.root < 0 || collective.root >= members)
-      return wrong(concat("has root ", collective.root, " among ", members,
-                          " ranks"));
+      return wrong(
+          concat("has root ", collective.root, " among ", members, " ranks"));
     return okStatus();
   }
 
@@ -211,7 +212,8 @@ private:
 
   Status checkOperand(const OperandT &operand) {
     if (!isKnown(operand.type, ElementType::I8) ||
-        !isKnown(operand.access, Access::Update) || uint8_t(operand.access) == 0)
+        !isKnown(operand.access, Access::Update) ||
+        uint8_t(operand.access) == 0)
       return wrong("has a type or access that is not known");
     if (operand.address == kNone)
       return okStatus();
@@ -225,10 +227,10 @@ private:
                           " bytes, ", operand.pitch, " apart"));
     const int64_t size = elementBytes(operand.type);
     if (operand.row_bytes % size != 0 || operand.pitch % size != 0)
-      return wrong(concat("has rows of no whole number of ",
-                          toString(operand.type)));
-    const CheckedSize extent = matrixExtent(operand.rows, operand.row_bytes,
-                                            operand.pitch);
+      return wrong(
+          concat("has rows of no whole number of ", toString(operand.type)));
+    const CheckedSize extent =
+        matrixExtent(operand.rows, operand.row_bytes, operand.pitch);
     return checkSpans(operand, extent);
   }
 
@@ -244,8 +246,7 @@ private:
       } else {
         bytes = function.arguments[span.index]->bytes;
       }
-      if (span.begin.least < 0 ||
-          !(extent + span.begin.most).isAtMost(bytes))
+      if (span.begin.least < 0 || !(extent + span.begin.most).isAtMost(bytes))
         return wrong(concat("touches bytes [", span.begin.least, ", ",
                             (extent + span.begin.most).toString(),
                             ") of a base of ", bytes));
@@ -375,9 +376,9 @@ private:
           command.operands[i]->address != kNone &&
           command.operands[i]->type != expected)
         return wrong(concat("operand ", i, " is of ",
-                            toString(command.operands[i]->type),
-                            "; expected ", toString(expected),
-                            ", as operand ", *operands.begin(), " is"));
+                            toString(command.operands[i]->type), "; expected ",
+                            toString(expected), ", as operand ",
+                            *operands.begin(), " is"));
     return okStatus();
   }
 

@@ -61,8 +61,7 @@ private:
     const QueueT &queue = *function.queues[number];
     if (queue.kind == QueueKind::Communication)
       return axesName(queue.axes);
-    const char *kind =
-        queue.kind == QueueKind::Compute ? "compute" : "copies";
+    const char *kind = queue.kind == QueueKind::Compute ? "compute" : "copies";
     // The first of its kind needs no number.
     int count = 1;
     for (uint32_t earlier = 0; earlier != number; ++earlier)
@@ -178,8 +177,7 @@ private:
   void printShape(const AttentionShapeT &shape) {
     text += concat(" batch=", shape.batch, " seq=", shape.seq,
                    " heads=", shape.heads, " kv_heads=", shape.kv_heads,
-                   " head_dim=", shape.head_dim,
-                   shape.causal ? " causal" : "");
+                   " head_dim=", shape.head_dim, shape.causal ? " causal" : "");
   }
 
   std::string formatScalar(uint32_t number) const {

@@ -91,8 +91,9 @@ TEST_F(SendAndReceive, FollowTables) {
   Status status = check(both);
   EXPECT_TRUE(status.ok()) << status.message();
   both.targets[0]->tables[1]->functions[0]->commands.clear();
-  EXPECT_THAT(check(both).message(),
-              HasSubstr("rank 0 sends 1x4 f32 to rank 1, which expects nothing"));
+  EXPECT_THAT(
+      check(both).message(),
+      HasSubstr("rank 0 sends 1x4 f32 to rank 1, which expects nothing"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,7 +103,8 @@ TEST_F(SendAndReceive, FollowTables) {
 TEST_F(ProgramRoom, AllToAllMovesAPartForEachRank) {
   f.wait(f.collective(collective(CollectiveKind::AllToAll), part(0, 12),
                       part(16, 12)));
-  accept("0 col: all_to_all read src=arena0[0]:12f32 write dst=arena0[64]:12f32");
+  accept(
+      "0 col: all_to_all read src=arena0[0]:12f32 write dst=arena0[64]:12f32");
 }
 
 TEST_F(ProgramRoom, AllToAllIsNotInPlace) {
@@ -171,8 +173,9 @@ TEST_F(ProgramRoom, SumsAreNotNarrowerThanWhatTravels) {
   CollectiveT sum = collective(CollectiveKind::AllReduce);
   sum.accumulation = ElementType::BF16;
   f.wait(f.collective(std::move(sum), part(0, 4), part(0, 4)));
-  refuse("command 0 (collective): adds f32 in bf16; expected a type of its kind "
-         "with at least the bytes of f32");
+  refuse(
+      "command 0 (collective): adds f32 in bf16; expected a type of its kind "
+      "with at least the bytes of f32");
 }
 
 TEST_F(ProgramRoom, NumbersDoNotTravelAsIntegers) {
@@ -224,8 +227,7 @@ TEST_F(ErrorFeedback, IsAsLargeAsWhatIsSent) {
 TEST_F(ErrorFeedback, IsOnlyOfEncodings) {
   CollectiveT sum = collective(CollectiveKind::AllReduce);
   sum.src_ld = sum.dst_ld = 4;
-  f.wait(f.add(unite(std::move(sum)),
-               {part(0, 4), part(8, 4), part(16, 4)}));
+  f.wait(f.add(unite(std::move(sum)), {part(0, 4), part(8, 4), part(16, 4)}));
   refuse("operand error_feedback is there");
 }
 
@@ -264,8 +266,9 @@ TEST_F(Carried, IsStartedBySomeCall) {
 TEST_F(Carried, OutlivesTheArena) {
   start(part(0, 4), 3);
   waitIn(programs.function("g"), 3);
-  refuse("command 0 (all_reduce) is carried to a later call with memory that is "
-         "not an argument's");
+  refuse(
+      "command 0 (all_reduce) is carried to a later call with memory that is "
+      "not an argument's");
 }
 
 TEST_F(Carried, HasOneWait) {
@@ -277,7 +280,8 @@ TEST_F(Carried, HasOneWait) {
 TEST_F(Carried, HasANumberOfItsOwn) {
   start(gradient, 3);
   start(f.argument(ElementType::F32, 4), 3);
-  refuse("command 1 (all_reduce) is carried under number 3, as an earlier one is");
+  refuse(
+      "command 1 (all_reduce) is carried under number 3, as an earlier one is");
 }
 
 TEST_F(Carried, IsUnderWayTillTheEndOfTheCall) {
@@ -303,8 +307,9 @@ TEST_F(Memories, AreReachedByCopies) {
 
 TEST_F(Memories, AreReachedByNothingElse) {
   f.fill(file);
-  refuse("command 0 (fill): touches memory of the host or of a file, which only "
-         "copies reach");
+  refuse(
+      "command 0 (fill): touches memory of the host or of a file, which only "
+      "copies reach");
 }
 
 TEST_F(Memories, HaveArgumentsToo) {

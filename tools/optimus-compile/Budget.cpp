@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A model of the step says what to recompute and what to offload; compiling that says
-// what it needs.
-// What the model had wrong moves what is asked of it the next time.
+// A model of the step says what to recompute and what to offload; compiling
+// that says what it needs. What the model had wrong moves what is asked of it
+// the next time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ public:
     // What lies in arguments is no value of the model.
     if (!mayOffload() || fits(first) || !first.problem.empty())
       return first;
-    for (StringRef kinds : {"state", "state,parameters",
-                            "state,parameters,gradients"}) {
+    for (StringRef kinds :
+         {"state", "state,parameters", "state,parameters,gradients"}) {
       layout.offload = kinds;
       if (Candidate found = attempt(module); fits(found))
         return found;
@@ -134,11 +134,12 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
   if (phases.getMeasured())
     predicted = build(nullptr).program;
   starts.clear();
-  for (RecomputePolicy policy : {RecomputePolicy::None,
-                                 RecomputePolicy::Attention,
-                                 RecomputePolicy::Layer})
+  for (RecomputePolicy policy :
+       {RecomputePolicy::None, RecomputePolicy::Attention,
+        RecomputePolicy::Layer})
     starts.push_back({model.getRepeated(*recomputation, policy)});
-  modelExcess = getCost(model.program, starts.front()).peakBytes - best.rankBytes;
+  modelExcess =
+      getCost(model.program, starts.front()).peakBytes - best.rankBytes;
   return success();
 }
 
@@ -164,7 +165,8 @@ std::optional<ValueChoice> BudgetSearch::plan(int64_t target) const {
 }
 
 std::optional<ValueChoice> BudgetSearch::planLeast(int64_t target) const {
-  int64_t over = target, most = getCost(model.program, starts.front()).peakBytes;
+  int64_t over = target,
+          most = getCost(model.program, starts.front()).peakBytes;
   for (const ValueChoice &start : starts)
     most = std::min(most, getCost(model.program, start).peakBytes);
   std::optional<ValueChoice> least = plan(most);

@@ -199,8 +199,8 @@ static void printCandidates(std::vector<Candidate> candidates,
 }
 
 /// The candidates in question, each with its policies.
-static std::vector<Candidate>
-listInQuestion(const CompileOptions &options, ArrayRef<StringRef> policies) {
+static std::vector<Candidate> listInQuestion(const CompileOptions &options,
+                                             ArrayRef<StringRef> policies) {
   const PhaseOptions &phases = options.phases;
   std::vector<Candidate> inQuestion{{phases.mesh, phases.strategy}};
   if (options.isAuto())
@@ -217,10 +217,10 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
   // It is slower, so where nobody asks for it, it is a way out.
   bool isWayOut = options.recompute.empty() && options.memoryBudget;
   StringRef given = options.recompute;
-  std::vector<Candidate> candidates = listInQuestion(
-      options, given == "auto" || given == kBudget ? all
-               : given.empty()                     ? all.take_front()
-                                                   : ArrayRef(given));
+  std::vector<Candidate> candidates =
+      listInQuestion(options, given == "auto" || given == kBudget ? all
+                              : given.empty() ? all.take_front()
+                                              : ArrayRef(given));
   auto predictFrom = [&](size_t first) {
     for (Candidate &candidate : llvm::drop_begin(candidates, first))
       if (candidate.recompute == kBudget)

@@ -63,7 +63,8 @@ std::vector<Candidate> listCandidates(const MeshOption &mesh);
 std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
                                     llvm::ArrayRef<llvm::StringRef> policies);
 
-/// Runs the phases after `from` up to `to` for a candidate, or notes its problem.
+/// Runs the phases after `from` up to `to` for a candidate, or notes its
+/// problem.
 LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
 

@@ -120,10 +120,10 @@ Status Compilation::print(const std::string &path, StringRef phase) {
 
 int Compilation::runPhase(const Phase &phase) {
   // What somebody wrote who is not us may not be what a phase makes.
-  ExitCode code =
-      checksInput(phase, options.recompute, phases) || !options.compileFrom.empty()
-          ? kBadInput
-          : kOurFault;
+  ExitCode code = checksInput(phase, options.recompute, phases) ||
+                          !options.compileFrom.empty()
+                      ? kBadInput
+                      : kOurFault;
   TimingScope phaseTiming = timing.nest(("Phase '" + phase.name + "'").str());
   auto passes = PassManager::on<ModuleOp>(module.getContext());
   if (failed(applyMlirFlags(passes, phaseTiming)))

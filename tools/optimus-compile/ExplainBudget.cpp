@@ -26,11 +26,10 @@ using llvm::formatv;
 static constexpr size_t kMostListed = 8;
 
 static std::string describe(const Candidate &candidate) {
-  return formatv("--mesh {0} --strategy {1} --recompute {2}{3}",
-                 candidate.mesh.toString(), candidate.strategy,
-                 candidate.recompute,
-                 candidate.offload.empty() ? "" : " --offload " +
-                                                      candidate.offload);
+  return formatv(
+      "--mesh {0} --strategy {1} --recompute {2}{3}", candidate.mesh.toString(),
+      candidate.strategy, candidate.recompute,
+      candidate.offload.empty() ? "" : " --offload " + candidate.offload);
 }
 
 namespace {
@@ -74,8 +73,7 @@ static std::string describe(exec::ArenaSlotOp slot) {
     names.push_back(name.getValue());
   std::string text = llvm::join(names, ", ");
   if (FileLineColLoc line = getFileLine(slot.getLoc()))
-    text += formatv(" ({0}:{1})", line.getFilename().getValue(),
-                    line.getLine())
+    text += formatv(" ({0}:{1})", line.getFilename().getValue(), line.getLine())
                 .str();
   return text;
 }
@@ -100,8 +98,7 @@ static void printPeak(func::FuncOp step, llvm::raw_ostream &out) {
         categories.push_back(formatv("{0} of {1}", formatBytes(size),
                                      category.getName().getValue()));
   out << " " << llvm::join(categories, ", ") << "; the largest are\n";
-  for (exec::ArenaSlotOp slot :
-       ArrayRef(peak.slots).take_front(kMostListed))
+  for (exec::ArenaSlotOp slot : ArrayRef(peak.slots).take_front(kMostListed))
     out << formatv("  {0,12} {1,-10} {2}\n",
                    formatBytes(exec::getPlacedBytes(slot)), slot.getCategory(),
                    describe(slot));
@@ -128,7 +125,8 @@ static void printWaysOut(ModuleOp module, const PhaseOptions &options,
   std::vector<Candidate> ways = listWaysOut(least);
   for (Candidate &way : ways)
     predict(module, options, way);
-  llvm::erase_if(ways, [](const Candidate &way) { return !way.problem.empty(); });
+  llvm::erase_if(ways,
+                 [](const Candidate &way) { return !way.problem.empty(); });
   llvm::stable_sort(ways, [](const Candidate &a, const Candidate &b) {
     return a.rankBytes < b.rankBytes;
   });

@@ -276,9 +276,9 @@ static Status readGpu(CompileOptions &options) {
                              ": expected --target cuda beside it");
   if (!isForGpu)
     return okStatus();
-  auto architectures = readCudaArchitectures(
-      isGiven(gpuArchitectures) ? gpuArchitectures.getValue()
-                                : kCudaArchitectures.str());
+  auto architectures = readCudaArchitectures(isGiven(gpuArchitectures)
+                                                 ? gpuArchitectures.getValue()
+                                                 : kCudaArchitectures.str());
   if (!architectures.ok())
     return architectures.status().withContext("--gpu-arch");
   options.gpuArchitectures = *std::move(architectures);

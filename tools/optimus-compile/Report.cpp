@@ -172,11 +172,12 @@ static void printPaging(func::FuncOp function, llvm::raw_ostream &out) {
   double in = getMs(paging, "fetch_ms"), to = getMs(paging, "store_ms"),
          exposed = getMs(paging, "exposed_ms");
   double hidden = in + to > 0 ? std::max(0.0, 1 - exposed / (in + to)) : 1;
-  out << formatv("  paging       {0} fetched in {1}, {2} stored in {3}; {4} are "
-                 "waited for, {5:f0} % is hidden\n",
-                 formatBytes(getCount(paging, "fetched_bytes")), formatMs(in),
-                 formatBytes(getCount(paging, "stored_bytes")), formatMs(to),
-                 formatMs(exposed), 100 * hidden);
+  out << formatv(
+      "  paging       {0} fetched in {1}, {2} stored in {3}; {4} are "
+      "waited for, {5:f0} % is hidden\n",
+      formatBytes(getCount(paging, "fetched_bytes")), formatMs(in),
+      formatBytes(getCount(paging, "stored_bytes")), formatMs(to),
+      formatMs(exposed), 100 * hidden);
   for (BlockArgument argument : function.getArguments()) {
     auto type = dyn_cast<MemRefType>(argument.getType());
     exec::MemorySpace space = exec::getMemorySpace(argument);

@@ -8,6 +8,7 @@
 
 #include "CommandLine.h"
 
+#include "CommandLineErrors.h"
 #include "Suggestion.h"
 #include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
@@ -373,50 +374,6 @@ constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"verify", Subcommand::Verify}, {"inspect", Subcommand::Inspect},
     {"bench", Subcommand::Bench},
 };
-
-/// What was given that means nothing, and what may have been meant; empty if
-/// all means something. CLI11 finds out too, but first asks for what is
-/// missing.
-std::string unknownArgument(const CLI::App *app) {
-  std::vector<const CLI::App *> apps{app};
-  for (const CLI::App *sub : app->get_subcommands())
-    apps.push_back(sub);
-  for (const CLI::App *one : apps)
-    for (const std::string &argument : one->remaining()) {
-      if (argument.front() != '-')
-        continue;
-      std::string option = argument.substr(0, argument.find('='));
-      std::vector<std::string> known;
-      for (const CLI::Option *other : one->get_options())
-        for (const std::string &name : other->get_lnames())
-          known.push_back("--" + name);
-      return concat("there is no option `", option, "`",
-                    didYouMean(option, known));
-    }
-  std::vector<std::string> rest = app->remaining();
-  if (!app->get_subcommands().empty() || rest.empty())
-    return "";
-  std::vector<std::string> names;
-  std::string list;
-  for (const auto &[name, subcommand] : kSubcommands) {
-    names.push_back(name);
-    list += concat(list.empty() ? "" : ", ", name);
-  }
-  return concat("there is no subcommand `", rest[0], "`",
-                didYouMean(rest[0], names), "; there are ", list);
-}
-
-/// One line that says what is wrong, and one that says where help is.
-std::string failureMessage(const CLI::App *app, const CLI::Error &error) {
-  std::string what = unknownArgument(app);
-  if (what.empty())
-    what = error.what();
-  std::string helped = "optimus-run";
-  for (const CLI::App *sub : app->get_subcommands())
-    helped += " " + sub->get_name();
-  return concat("optimus-run: error: ", what, "\n`", helped,
-                " --help` lists what can be given\n");
-}
 
 } // namespace
 

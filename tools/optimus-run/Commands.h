@@ -127,8 +127,7 @@ std::string describeRanks(const optrt::World &world,
 /// Says on standard error, from one process, when ranks share cores, cannot
 /// overlap communication with computing, or compute with types that the
 /// processor has no instructions for.
-void warnOfSlowSteps(const optrt::World &world,
-                            const optrt::Session &session);
+void warnOfSlowSteps(const optrt::World &world, const optrt::Session &session);
 
 /// What a session needs to run `functions` on ranks with these options.
 optrt::SessionOptions sessionOptions(std::vector<std::string> functions,

@@ -97,8 +97,8 @@ private:
 
 StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(files.open(options, control));
-  OPTRT_RETURN_IF_ERROR(control.agree(profile.open(options, control))
-                            .withContext("--profile"));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(profile.open(options, control)).withContext("--profile"));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (control.isRoot())
     announce();
@@ -112,8 +112,8 @@ StatusOr<int> Training::run() {
   if (outcome.ok() && control.isRoot())
     summarize();
   Status logged = control.agree(files.log.finish()).withContext("--log-json");
-  Status recorded = control.agree(profile.finish(outcome, signal))
-                        .withContext("--profile");
+  Status recorded =
+      control.agree(profile.finish(outcome, signal)).withContext("--profile");
   warnOfProfile(/*progress=*/nullptr);
   for (const Status &status : {logged, recorded})
     if (outcome.ok() && !signal)

@@ -187,7 +187,8 @@ TEST(MachineProfile, NamesWhichFigureIsWrong) {
     EXPECT_NE(errorIn(entry).find(message), std::string::npos)
         << errorIn(entry);
   };
-  expect(R"("ranks": 0)", "expected an integer from 1 at profile.gemm[0].ranks");
+  expect(R"("ranks": 0)",
+         "expected an integer from 1 at profile.gemm[0].ranks");
   expect(R"("cold_s_per_byte": -1)", "profile.gemm[0].cold_s_per_byte");
   expect(R"("vector_ops_per_s": "many")", "profile.gemm[0].vector_ops_per_s");
   expect(R"("streams": [{"bytes": 4}])",

@@ -34,8 +34,8 @@ struct Stack {
     program.numForward = program.ops.size();
     unsigned gradient = addOp(1, {x}, kStream);
     for (int layer = kLayers; layer-- > 0;)
-      gradient = addOp(
-          1, {gradient, dear[layer], cheap[layer], stream[layer]}, kStream);
+      gradient = addOp(1, {gradient, dear[layer], cheap[layer], stream[layer]},
+                       kStream);
     for (unsigned op = 0; op < program.numForward; ++op)
       program.ops[op].isRepeatable = true;
   }
@@ -52,9 +52,7 @@ struct Stack {
     return result;
   }
 
-  RepeatedValues none() const {
-    return RepeatedValues(program.bytes.size());
-  }
+  RepeatedValues none() const { return RepeatedValues(program.bytes.size()); }
   RecomputeCost cost(const RepeatedValues &repeated) const {
     return getCost(program, {repeated});
   }
@@ -175,8 +173,8 @@ TEST(RecomputeChoice, OffloadsUntilCopiesWouldBeWaitedFor) {
   constexpr int64_t budget = 1000 * (kAll - 2 * kCheap);
   auto chosen = chooseValues(stack.program, budget, {stack.none()});
   ASSERT_TRUE(chosen);
-  EXPECT_EQ(std::count(chosen->offloaded.begin(), chosen->offloaded.end(), true),
-            1);
+  EXPECT_EQ(
+      std::count(chosen->offloaded.begin(), chosen->offloaded.end(), true), 1);
   EXPECT_EQ(std::count(chosen->repeated.begin(), chosen->repeated.end(), true),
             1);
   EXPECT_EQ(stack.cost(*chosen).seconds, 1);

@@ -75,9 +75,9 @@ size_t CompiledKernels::add(const Kernel &kernel, std::vector<int64_t> scalars,
   types.pop_back_n(scalars.size());
   OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
   Location loc = b.getUnknownLoc();
-  auto caller =
-      func::FuncOp::create(b, loc, ("launch" + llvm::Twine(launches.size())).str(),
-                           b.getFunctionType(types, {}));
+  auto caller = func::FuncOp::create(
+      b, loc, ("launch" + llvm::Twine(launches.size())).str(),
+      b.getFunctionType(types, {}));
   b.setInsertionPointToStart(caller.addEntryBlock());
   SmallVector<Value> constants;
   for (int64_t scalar : scalars)
@@ -130,7 +130,9 @@ std::string CompiledKernels::compile() {
   if (!read.ok())
     return read.status().message();
   programs = std::move(read).value();
-  return getTable().functions.size() == launches.size() ? "" : "a function has no table";
+  return getTable().functions.size() == launches.size()
+             ? ""
+             : "a function has no table";
 }
 
 static optrt_kernel findKernel(const optimus_model &model, StringRef name) {

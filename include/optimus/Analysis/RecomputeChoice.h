@@ -50,8 +50,8 @@ struct RecomputeProgram {
 /// A flag for each value.
 using RepeatedValues = std::vector<bool>;
 
-/// The values that are recomputed, and those that lie elsewhere from their last use
-/// of the forward to their first one of the backward; none is both.
+/// The values that are recomputed, and those that lie elsewhere from their last
+/// use of the forward to their first one of the backward; none is both.
 struct ValueChoice {
   RepeatedValues repeated;
   /// May be shorter: the others are not.
@@ -60,19 +60,19 @@ struct ValueChoice {
 
 struct RecomputeCost {
   int64_t peakBytes = 0;
-  /// What runs again, and what stores of the forward and fetches of the backward
-  /// take longer than these compute.
+  /// What runs again, and what stores of the forward and fetches of the
+  /// backward take longer than these compute.
   double seconds = 0;
 };
 
 /// What a program needs by a choice.
 RecomputeCost getCost(const RecomputeProgram &program, ValueChoice choice);
 
-/// Recomputes and offloads more than `start` until no more than `budget` bytes are
-/// alive at once: again and again what saves the most bytes at the peak for its time,
-/// on its own or recomputed with what it is made from. Then keeps what need not be
-/// recomputed or offloaded, what takes longest first. Nothing where that finds no
-/// way.
+/// Recomputes and offloads more than `start` until no more than `budget` bytes
+/// are alive at once: again and again what saves the most bytes at the peak for
+/// its time, on its own or recomputed with what it is made from. Then keeps
+/// what need not be recomputed or offloaded, what takes longest first. Nothing
+/// where that finds no way.
 std::optional<ValueChoice> chooseValues(const RecomputeProgram &program,
                                         int64_t budget, ValueChoice start);
 

@@ -112,8 +112,7 @@ void FunctionBuilder::addSource(Location location, uint32_t &pathText,
                                 uint32_t &sourceText) {
   if (StringRef path = getPath(location); !path.empty()) {
     std::string name = path.str();
-    if (ProgramPhase phase = getPhase(location);
-        phase != ProgramPhase::Forward)
+    if (ProgramPhase phase = getPhase(location); phase != ProgramPhase::Forward)
       name += (" " + stringifyProgramPhase(phase)).str();
     pathText = texts.getNumber(name);
   }
@@ -166,8 +165,7 @@ LogicalResult FunctionBuilder::addCommand(Operation *op) {
     return op->emitOpError("has no number; run --optimus-to-exec first");
   if (*described.getCommandId() != result.commands.size())
     return op->emitOpError("expected number ")
-           << result.commands.size() << ", found "
-           << *described.getCommandId();
+           << result.commands.size() << ", found " << *described.getCommandId();
   FailureOr<uint32_t> queue = getQueue(described);
   if (failed(queue))
     return failure();

@@ -109,8 +109,8 @@ static LogicalResult decomposeHead(Op op, Partitioner &p) {
     types.push_back(p.getType(result, layout));
   // Ranks add up dh.
   if constexpr (std::is_same_v<Op, HeadLossGradOp>)
-    types[2] = cast<RankedTensorType>(types[2])
-                   .clone(p.getValues().getPartialSumType(op.getDh()));
+    types[2] = cast<RankedTensorType>(types[2]).clone(
+        p.getValues().getPartialSumType(op.getDh()));
   auto local = LocalOp::create(
       p.getBuilder(), p.getLoc(), types, operands[0], operands[1], operands[2],
       op.getBias() ? operands[3] : Value(), vocabulary.front(), op.getChunk());

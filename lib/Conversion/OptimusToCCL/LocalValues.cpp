@@ -239,9 +239,8 @@ Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
   assert(steps && "the layout is within reach");
   SmallVector<int64_t> shape = ccl::getGlobalShape(local.getType());
   for (const LayoutStep &step : *steps) {
-    Type type =
-        ccl::getLocalType(shape, paddedShape, getElementTypeOrSelf(local),
-                          step.result, mesh);
+    Type type = ccl::getLocalType(
+        shape, paddedShape, getElementTypeOrSelf(local), step.result, mesh);
     Location stepLoc = getStepLoc(step.kind, local, loc);
     switch (step.kind) {
     case LayoutStep::AllReduce:

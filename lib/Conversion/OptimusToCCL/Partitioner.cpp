@@ -278,8 +278,7 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
   if (move)
     product.getDefiningOp()->setAttr(OptimusDialect::kMove, move);
   if (layout.getUnreduced().empty())
-    product =
-        values.complete(product, getElementTypeOrSelf(op.getResult()));
+    product = values.complete(product, getElementTypeOrSelf(op.getResult()));
   set(op.getResult(), layout, product);
   ++numDistributed;
   return success();

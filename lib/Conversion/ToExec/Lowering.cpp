@@ -90,8 +90,8 @@ Value Lowering::getPacked(const Gemm &gemm) {
   Value packed = allocate(MemRefType::get({*elements}, builder.getF32Type()),
                           "packed weight", /*name=*/StringAttr(),
                           builder.getArrayAttr(name));
-  exec::PackOp::create(builder, location, gemm.b.buffer, packed, gemm.k,
-                       gemm.n, gemm.b.ld, gemm.transB, /*id=*/IntegerAttr(),
+  exec::PackOp::create(builder, location, gemm.b.buffer, packed, gemm.k, gemm.n,
+                       gemm.b.ld, gemm.transB, /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(),
                        /*after=*/DenseI32ArrayAttr());
   known.push_back({gemm.n, gemm.k, gemm.b.ld, gemm.transB, packed});
@@ -101,15 +101,15 @@ Value Lowering::getPacked(const Gemm &gemm) {
 void Lowering::gemm(const Gemm &gemm) {
   Value packed = getPacked(gemm);
   Value b = packed ? packed : gemm.b.buffer;
-  int64_t ldb = packed ? cast<MemRefType>(b.getType()).getNumElements()
-                       : gemm.b.ld;
-  exec::GemmOp::create(
-      builder, location, gemm.a.buffer, b, gemm.c.buffer, gemm.bias,
-      gemm.extra.buffer, gemm.m, gemm.n, gemm.k, gemm.a.ld, ldb, gemm.c.ld,
-      gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
-      gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
-      /*packed_b=*/packed != nullptr, /*id=*/IntegerAttr(),
-      /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
+  int64_t ldb =
+      packed ? cast<MemRefType>(b.getType()).getNumElements() : gemm.b.ld;
+  exec::GemmOp::create(builder, location, gemm.a.buffer, b, gemm.c.buffer,
+                       gemm.bias, gemm.extra.buffer, gemm.m, gemm.n, gemm.k,
+                       gemm.a.ld, ldb, gemm.c.ld,
+                       gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
+                       gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
+                       /*packed_b=*/packed != nullptr, /*id=*/IntegerAttr(),
+                       /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {

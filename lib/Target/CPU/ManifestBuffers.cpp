@@ -33,7 +33,8 @@ SmallVector<int64_t> BufferTable::Entry::getSavedShape() const {
 
 LogicalResult BufferTable::add(func::FuncOp function) {
   // Arenas are not in the runtime's list.
-  for (unsigned i = exec::getNumArenas(function.getArgumentTypes()); i < function.getNumArguments(); ++i) {
+  for (unsigned i = exec::getNumArenas(function.getArgumentTypes());
+       i < function.getNumArguments(); ++i) {
     BufferAttr buffer = getArgumentBuffer(function, i);
     if (!buffer)
       return function.emitError("argument ")

@@ -55,7 +55,8 @@ mlir::optimus::describeFunction(func::FuncOp function,
   using exec::ExecDialect;
   json::Array args;
   // Arenas are not in the runtime's list.
-  for (unsigned i = exec::getNumArenas(function.getArgumentTypes()); i < function.getNumArguments(); ++i) {
+  for (unsigned i = exec::getNumArenas(function.getArgumentTypes());
+       i < function.getNumArguments(); ++i) {
     FailureOr<json::Object> arg = describeArgument(function, i, buffers);
     if (failed(arg))
       return failure();

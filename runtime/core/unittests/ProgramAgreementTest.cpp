@@ -91,8 +91,8 @@ TEST_F(Spaces, AreThoseOfEveryFunction) {
   EXPECT_THAT(check().message(),
               HasSubstr("argument 0, \"table.weight\", lies in memory space "));
   const auto &table = *programs->targets.front()->tables.front();
-  EXPECT_EQ(spacesOf(library->manifest(), table)[*library->manifest().findBuffer(
-                "table.weight")],
+  EXPECT_EQ(spacesOf(library->manifest(),
+                     table)[*library->manifest().findBuffer("table.weight")],
             MemorySpace::File);
 }
 
@@ -103,9 +103,10 @@ TEST_F(Spaces, HaveOneArenaEachInOrder) {
   arenas.push_back(std::move(host));
   EXPECT_TRUE(check().ok()) << check().message();
   arenas.back()->space = MemorySpace::Device;
-  EXPECT_THAT(check().message(),
-              HasSubstr("train_step: arena 1 is of memory space 0; expected the "
-                        "device's first and one a space, in order"));
+  EXPECT_THAT(
+      check().message(),
+      HasSubstr("train_step: arena 1 is of memory space 0; expected the "
+                "device's first and one a space, in order"));
   arenas.front()->space = MemorySpace::File;
   EXPECT_THAT(check().message(), HasSubstr("arena 0 is of memory space 2"));
 }

@@ -14,9 +14,9 @@ using namespace optrt;
 
 StatusOr<std::unique_ptr<CopyQueue>> CopyQueue::start(const std::string &name) {
   std::unique_ptr<CopyQueue> queue(new CopyQueue);
-  OPTRT_ASSIGN_OR_RETURN(
-      queue->thread, startThread(concat("the thread of the queue ", name),
-                                 [queue = queue.get()] { queue->work(); }));
+  OPTRT_ASSIGN_OR_RETURN(queue->thread,
+                         startThread(concat("the thread of the queue ", name),
+                                     [queue = queue.get()] { queue->work(); }));
   return queue;
 }
 

@@ -39,7 +39,8 @@ public:
   uint64_t last();
   /// Returns when so many of its tasks are done, with the first failure.
   Status await(uint64_t count);
-  /// Returns when all are done, with the first failure, which is forgotten then.
+  /// Returns when all are done, with the first failure, which is forgotten
+  /// then.
   Status drain();
 
 private:

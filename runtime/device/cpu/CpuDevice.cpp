@@ -23,8 +23,8 @@
 #include <sys/mman.h>
 
 using namespace optrt;
-using optimus_support::ElementType;
 using optimus_support::CheckedSize;
+using optimus_support::ElementType;
 using optimus_support::kMaxElements;
 using optimus_support::matrixExtent;
 
@@ -54,11 +54,9 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
                                  tokens * d.heads};
   for (const CheckedSize &extent : extents)
     if (tokens.get() != 0 && !extent.isAtMost(kMaxElements))
-      return invalidArgument(concat("attention of batch ", d.batch, ", seq ",
-                                    d.seq, ": an operand has ",
-                                    extent.toString(),
-                                    " elements; expected at most ",
-                                    kMaxElements));
+      return invalidArgument(concat(
+          "attention of batch ", d.batch, ", seq ", d.seq, ": an operand has ",
+          extent.toString(), " elements; expected at most ", kMaxElements));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();

@@ -126,7 +126,7 @@ Status Paging::copy(const optrt_copy_desc &desc, const void *src, void *dst) {
                 width = desc.cols * size * (isDense ? desc.rows : 1);
   for (int64_t row = 0; row != rows; ++row)
     OPTRT_RETURN_IF_ERROR(copy(from + row * desc.src_ld * size,
-                                  to + row * desc.dst_ld * size, width));
+                               to + row * desc.dst_ld * size, width));
   std::lock_guard lock(mutex);
   (find(dst) ? transfers.bytesOut : transfers.bytesIn) += rows * width;
   transfers.times.push_back({begin, steadyNanoseconds()});

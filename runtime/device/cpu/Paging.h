@@ -18,15 +18,16 @@
 
 namespace optrt {
 
-/// The scratch files of a processor's device, and the queues on which copies to and
-/// from them run beside its computation. Events of queues hold how many of their
-/// tasks must be done.
+/// The scratch files of a processor's device, and the queues on which copies to
+/// and from them run beside its computation. Events of queues hold how many of
+/// their tasks must be done.
 class Paging {
 public:
   StatusOr<char *> allocate(int64_t bytes, const char *purpose,
                             const std::string &folder);
-  /// Gives a file back; false where the address is none of its. Copies under way are
-  /// done before, whatever memory that is: a call that failed leaves some.
+  /// Gives a file back; false where the address is none of its. Copies under
+  /// way are done before, whatever memory that is: a call that failed leaves
+  /// some.
   bool release(void *start);
   /// The file that an address lies in, or null.
   ScratchFile *find(const void *address) const;

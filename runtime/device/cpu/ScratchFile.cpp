@@ -31,15 +31,15 @@ ScratchFile::create(const std::string &folder, int64_t bytes,
   std::string path = folder + "/optimus-scratch-XXXXXX";
   scratch->file = mkostemp(path.data(), O_CLOEXEC);
   if (scratch->file < 0)
-    return unavailable(concat("cannot make a scratch file in '", folder, "': ",
-                              reasonOf(errno),
+    return unavailable(concat("cannot make a scratch file in '", folder,
+                              "': ", reasonOf(errno),
                               "; name a folder on a disk with --scratch DIR"));
   unlink(path.c_str());
   scratch->size = (bytes + pageBytes - 1) / pageBytes * pageBytes;
   if (int error = posix_fallocate(scratch->file, 0, scratch->size))
     return unavailable(concat("cannot keep ", bytes, " bytes for ", purpose,
-                              " in a scratch file in '", folder, "': ",
-                              reasonOf(error),
+                              " in a scratch file in '", folder,
+                              "': ", reasonOf(error),
                               "; free some space, or name a folder on a larger "
                               "disk with --scratch DIR"));
   // A file system that knows no direct access goes through its cache.
@@ -127,10 +127,10 @@ Status ScratchFile::transferPages(bool writes, int64_t offset, char *memory,
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0)
-      return unavailable(concat(
-          "cannot ", writes ? "write" : "read", " ", bytes, " bytes at byte ",
-          offset, " of a scratch file: ",
-          done < 0 ? reasonOf(errno) : std::string("it ends there")));
+      return unavailable(
+          concat("cannot ", writes ? "write" : "read", " ", bytes,
+                 " bytes at byte ", offset, " of a scratch file: ",
+                 done < 0 ? reasonOf(errno) : std::string("it ends there")));
     offset += done;
     memory += done;
     bytes -= done;

@@ -19,12 +19,13 @@
 namespace optrt {
 
 /// Bytes in a file that has no name any more: whatever ends the process leaves
-/// nothing behind. All of its space is taken when it is made. It has addresses that
-/// nothing else has and nobody can touch; read() and write() take them.
+/// nothing behind. All of its space is taken when it is made. It has addresses
+/// that nothing else has and nobody can touch; read() and write() take them.
 ///
 /// Reads and writes go past the system's cache where the file system lets them,
 /// so that they take no memory and hardly a core: docs/paging.md has the
-/// measurements. Several threads may call them at a time, for bytes that are apart.
+/// measurements. Several threads may call them at a time, for bytes that are
+/// apart.
 class ScratchFile {
 public:
   /// Zeroed. `purpose` is for the message: "the parameters of a rank".

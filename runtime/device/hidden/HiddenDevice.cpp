@@ -119,8 +119,7 @@ StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
   char *const first = static_cast<char *>(block.mapped) + page;
   if (block.mapped == MAP_FAILED || hidden == MAP_FAILED ||
       mprotect(first, pages * page, PROT_READ | PROT_WRITE) != 0)
-    return unavailable(
-        concat("cannot hide ", bytes, " bytes for ", purpose));
+    return unavailable(concat("cannot hide ", bytes, " bytes for ", purpose));
   // Up to the page that nobody can touch.
   block.visible = first + pages * page - size;
   blocks[static_cast<const char *>(hidden)] = std::move(block);
@@ -158,8 +157,8 @@ StatusOr<void *> HiddenDevice::find(const void *address, int64_t bytes) const {
   // Keys descend: the first that is not above.
   auto block = blocks.lower_bound(hidden);
   if (block == blocks.end() || hidden - block->first >= block->second.bytes)
-    return internal(concat("touches ", bytes,
-                           " bytes that are not the device's"));
+    return internal(
+        concat("touches ", bytes, " bytes that are not the device's"));
   if (!block->second.visible)
     return internal(concat("touches ", bytes,
                            " bytes that were given back before its turn came"));
@@ -186,7 +185,8 @@ public:
       return bytes(address, 0);
     return (*this)(address, optimus_support::matrixExtent(rows, cols, ld));
   }
-  template <typename T> T *operator()(T *address, CheckedSize elements) {
+  template <typename T>
+  T *operator()(T *address, CheckedSize elements) {
     return bytes(address, elements * int64_t(sizeof(T)));
   }
   /// The same of elements of a type.
@@ -202,7 +202,8 @@ public:
     return bytes(address, elements * optimus_support::elementBytes(
                                          optimus_support::ElementType(type)));
   }
-  template <typename T> T *bytes(T *address, CheckedSize count) {
+  template <typename T>
+  T *bytes(T *address, CheckedSize count) {
     StatusOr<void *> found =
         count.isAtMost(optimus_support::kMaxBytes)
             ? device.find(address, *count.get())
@@ -250,8 +251,8 @@ Status HiddenDevice::pack(Queue queue, const optrt_pack_desc &desc,
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_pack_desc &d = desc;
-    const float *from = d.trans ? at(src, d.cols, d.rows, d.ld)
-                                : at(src, d.rows, d.cols, d.ld);
+    const float *from =
+        d.trans ? at(src, d.cols, d.rows, d.ld) : at(src, d.rows, d.cols, d.ld);
     float *to = at(dst, d.elements);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->pack(kCompute, d, from, to);
@@ -266,10 +267,9 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
     const optrt_gemm_desc &d = desc;
     const void *left = d.trans_a ? at.of(d.factor_type, a, d.k, d.m, d.lda)
                                  : at.of(d.factor_type, a, d.m, d.k, d.lda);
-    const void *right = d.packed_b ? at.of(d.factor_type, b, 1, d.ldb, d.ldb)
-                        : d.trans_b
-                            ? at.of(d.factor_type, b, d.n, d.k, d.ldb)
-                            : at.of(d.factor_type, b, d.k, d.n, d.ldb);
+    const void *right = d.packed_b  ? at.of(d.factor_type, b, 1, d.ldb, d.ldb)
+                        : d.trans_b ? at.of(d.factor_type, b, d.n, d.k, d.ldb)
+                                    : at.of(d.factor_type, b, d.k, d.n, d.ldb);
     void *product = at.of(d.result_type, c, d.m, d.n, d.ldc);
     const void *row = at.of(d.bias_type, bias, 1, d.n, d.n),
                *matrix = at.of(d.extra_type, extra, d.m, d.n, d.ld_extra);
@@ -309,8 +309,7 @@ Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
 
 Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
                                const void *q, const void *k, const void *v,
-                               const int32_t *lengths, void *out,
-                               float *lse) {
+                               const int32_t *lengths, void *out, float *lse) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
@@ -329,13 +328,10 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
   });
 }
 
-Status HiddenDevice::attentionGrad(Queue queue,
-                                   const optrt_attention_desc &desc,
-                                   const void *dout, const void *q,
-                                   const void *k, const void *v,
-                                   const int32_t *lengths, const void *out,
-                                   const float *lse, void *dq, void *dk,
-                                   void *dv) {
+Status HiddenDevice::attentionGrad(
+    Queue queue, const optrt_attention_desc &desc, const void *dout,
+    const void *q, const void *k, const void *v, const int32_t *lengths,
+    const void *out, const float *lse, void *dq, void *dk, void *dv) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;

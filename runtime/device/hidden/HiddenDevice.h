@@ -8,12 +8,12 @@
 
 //
 // For tests: a device that behaves as an accelerator may, with the processor's
-// own kernels. What it allocates no host code can touch: an address is a place in
-// pages without access, and the memory lies elsewhere, between such pages, so
-// that kernels cannot touch what follows it either. Addresses are looked up when a
-// command's turn comes, and never given out twice. What is put on a queue happens
-// late, queues taking turns at random in an order that events permit. Whatever a
-// program or the runtime leaves to luck goes wrong here.
+// own kernels. What it allocates no host code can touch: an address is a place
+// in pages without access, and the memory lies elsewhere, between such pages,
+// so that kernels cannot touch what follows it either. Addresses are looked up
+// when a command's turn comes, and never given out twice. What is put on a
+// queue happens late, queues taking turns at random in an order that events
+// permit. Whatever a program or the runtime leaves to luck goes wrong here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,14 +73,13 @@ public:
                 void *const *args) override;
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
               void *dst) override;
-  Status attention(Queue queue, const optrt_attention_desc &desc,
-                   const void *q, const void *k, const void *v,
-                   const int32_t *lengths, void *out, float *lse) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
+                   const void *k, const void *v, const int32_t *lengths,
+                   void *out, float *lse) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                        const void *dout, const void *q, const void *k,
-                       const void *v, const int32_t *lengths,
-                       const void *out, const float *lse, void *dq,
-                       void *dk, void *dv) override;
+                       const void *v, const int32_t *lengths, const void *out,
+                       const float *lse, void *dq, void *dk, void *dv) override;
   size_t scratchBytes() const override { return kernels->scratchBytes(); }
 
 protected:

@@ -95,14 +95,13 @@ public:
 
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
-  Status attention(Queue queue, const optrt_attention_desc &desc,
-                   const void *q, const void *k, const void *v,
-                   const int32_t *lengths, void *out, float *lse) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
+                   const void *k, const void *v, const int32_t *lengths,
+                   void *out, float *lse) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk,
-                       void *dv) override;
+                       const float *lse, void *dq, void *dk, void *dv) override;
 
   /// oneDNN's scratchpad and attention's, of which each thread has a share that
   /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it

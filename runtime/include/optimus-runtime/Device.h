@@ -106,16 +106,16 @@ private:
 
 /// The device of one rank, and the only way to its memory. Matrices are
 /// row-major, sizes and leading dimensions count elements; descriptors are
-/// those of model_abi.h and say of what element types operands are: f32, and what
-/// else a device computes with.
+/// those of model_abi.h and say of what element types operands are: f32, and
+/// what else a device computes with.
 ///
 /// Everything that names a queue is put on it and happens in its order, at the
 /// latest when synchronize() returns: until then operands are borrowed, what is
 /// written is undefined, and host memory that is read or written must stay. A
 /// processor's device is done when a call returns, so that nobody waits.
 ///
-/// Calls on one device come from one thread at a time; different devices may run
-/// at the same time in one process.
+/// Calls on one device come from one thread at a time; different devices may
+/// run at the same time in one process.
 ///
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
 /// Unavailable when memory runs out, Internal when a library underneath fails;
@@ -148,8 +148,8 @@ public:
 
   /// The one command that is put on `queue` between these two has its times
   /// written to `times`, which must stay, at the latest when synchronize()
-  /// returns. Here the queue itself looks at the clock; a device with a clock of
-  /// its own asks that and converts.
+  /// returns. Here the queue itself looks at the clock; a device with a clock
+  /// of its own asks that and converts.
   virtual Status beginTiming(Queue queue, CommandTimes &times) {
     return call(queue, [&times] {
       times.begin = steadyNanoseconds();
@@ -167,15 +167,15 @@ public:
   // Memory
   //===--------------------------------------------------------------------===//
 
-  /// Zeroed and aligned to kBufferAlignment. `purpose` is for the message where there
-  /// is not enough: "the arena of a rank".
+  /// Zeroed and aligned to kBufferAlignment. `purpose` is for the message where
+  /// there is not enough: "the arena of a rank".
   virtual StatusOr<DeviceMemory> allocate(int64_t bytes,
                                           const char *purpose) = 0;
-  /// The same in the host's memory, where a device's own is something else, or in
-  /// a file without a name in `folder`, whose space is taken at once. Of these only
-  /// clear(), write(), read() and copy() between them and the device's memory know;
-  /// on queues called "copies…" such copies run beside the others, for which
-  /// memory must have been allocated before.
+  /// The same in the host's memory, where a device's own is something else, or
+  /// in a file without a name in `folder`, whose space is taken at once. Of
+  /// these only clear(), write(), read() and copy() between them and the
+  /// device's memory know; on queues called "copies…" such copies run beside
+  /// the others, for which memory must have been allocated before.
   virtual StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
                                                 const char *purpose) {
     return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
@@ -189,8 +189,8 @@ public:
                               " in a file in '", folder,
                               "': this device does not reach files"));
   }
-  /// What was copied from or to such memory since this was called last, once the
-  /// queues are empty.
+  /// What was copied from or to such memory since this was called last, once
+  /// the queues are empty.
   virtual Transfers takeTransfers() { return {}; }
   /// Sets bytes to 0.
   virtual Status clear(Queue queue, void *to, int64_t bytes) = 0;
@@ -248,11 +248,10 @@ public:
 
   /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                               const void *dout, const void *q,
-                               const void *k, const void *v,
-                               const int32_t *lengths, const void *out,
-                               const float *lse, void *dq, void *dk,
-                               void *dv) = 0;
+                               const void *dout, const void *q, const void *k,
+                               const void *v, const int32_t *lengths,
+                               const void *out, const float *lse, void *dq,
+                               void *dk, void *dv) = 0;
 
   /// Bytes of scratch that the device holds now, besides what was allocated.
   virtual size_t scratchBytes() const = 0;

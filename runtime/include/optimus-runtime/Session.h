@@ -106,7 +106,7 @@ struct RankMemory {
   int64_t arena = 0;
   int64_t device = 0;        ///< scratch of the device's threads
   int64_t communication = 0; ///< buffers of collectives, at most
-  int64_t offloaded = 0; ///< in a scratch file, beside the total
+  int64_t offloaded = 0;     ///< in a scratch file, beside the total
   int64_t total() const {
     return parameters + moments + gradients + inputs + arena + device +
            communication;
@@ -203,10 +203,10 @@ public:
   /// above or below it, at random but alike on every mesh. Returns how many
   /// parameters this process's ranks have changed something of.
   StatusOr<int64_t> perturb(uint64_t seed);
-  /// Takes what is saved of the buffers that it holds from a checkpoint that was
-  /// checked with checkModel(), and sets the others to their initial values.
-  /// Each rank reads what its own shards consist of, in pieces, and holds nothing
-  /// else.
+  /// Takes what is saved of the buffers that it holds from a checkpoint that
+  /// was checked with checkModel(), and sets the others to their initial
+  /// values. Each rank reads what its own shards consist of, in pieces, and
+  /// holds nothing else.
   Status load(const Checkpoint &checkpoint);
   /// Writes a checkpoint from the root process: only its machine needs the
   /// folder. Tensors come to it in slabs of 4 MiB. Collective.

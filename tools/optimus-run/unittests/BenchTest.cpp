@@ -150,10 +150,10 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
   EXPECT_EQ(entry["threads"], 1);
   EXPECT_EQ(entry["ranks"], 2);
   EXPECT_GE(entry["cores"], 1);
-  for (const char *key : {"alpha_s", "flops_per_s", "kernel_alpha_s",
-                          "bytes_per_s", "attention_flops_per_s",
-                          "vector_ops_per_s", "divisions_per_s",
-                          "scalar_ops_per_s"})
+  for (const char *key :
+       {"alpha_s", "flops_per_s", "kernel_alpha_s", "bytes_per_s",
+        "attention_flops_per_s", "vector_ops_per_s", "divisions_per_s",
+        "scalar_ops_per_s"})
     EXPECT_GT(entry[key], 0) << key;
   EXPECT_GE(entry["cold_s_per_byte"], 0);
   for (const auto &point : entry["streams"])
@@ -163,8 +163,8 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
   ASSERT_EQ(entry["attention"].size(), 16u);
   for (const auto &point : entry["attention"])
     EXPECT_GT(point["seconds"], 0);
-  // 32 tokens and two pairs of features in three kinds of products; gradients of
-  // weights have more tokens.
+  // 32 tokens and two pairs of features in three kinds of products; gradients
+  // of weights have more tokens.
   ASSERT_EQ(entry["points"].size(), 6u);
   for (const auto &point : entry["points"]) {
     EXPECT_GT(point["seconds"], 0);

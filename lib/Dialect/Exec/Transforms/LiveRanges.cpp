@@ -80,7 +80,8 @@ mlir::exec::computeLiveIntervals(func::FuncOp function) {
       for (Value base : getBases(access.operand->get())) {
         LiveInterval &interval =
             intervals.insert({base, {position, position}}).first->second;
-        interval.last = std::max(interval.last, position + command.getCommandLag());
+        interval.last =
+            std::max(interval.last, position + command.getCommandLag());
       }
   };
   int64_t position = 0;

@@ -36,7 +36,8 @@ public:
 
   /// Returns what is wrong with an entry; nothing if it was taken.
   std::optional<std::string> add(StringRef entry) {
-    if (const auto *kind = llvm::find(kKinds, entry); kind != std::end(kKinds)) {
+    if (const auto *kind = llvm::find(kKinds, entry);
+        kind != std::end(kKinds)) {
       kinds.insert(*kind);
       return std::nullopt;
     }
@@ -48,7 +49,8 @@ public:
           .str();
     auto glob = llvm::GlobPattern::create(entry);
     if (!glob)
-      return ("expected a value, in which * stands for any part of it; found '" +
+      return ("expected a value, in which * stands for any part of it; found "
+              "'" +
               entry + "': " + llvm::toString(glob.takeError()))
           .str();
     patterns.push_back({entry.str(), std::move(*glob)});
@@ -96,10 +98,9 @@ public:
 private:
   static bool matches(const llvm::GlobPattern &pattern, AllocOp allocation) {
     ArrayAttr values = allocation.getValuesAttr();
-    return values && llvm::any_of(values.getAsValueRange<StringAttr>(),
-                                  [&](StringRef id) {
-                                    return pattern.match(id);
-                                  });
+    return values &&
+           llvm::any_of(values.getAsValueRange<StringAttr>(),
+                        [&](StringRef id) { return pattern.match(id); });
   }
 
   llvm::SmallDenseSet<StringRef> kinds;
@@ -140,7 +141,8 @@ public:
     if (function.isExternal() || values.empty() || !hasCommands(function))
       return;
     if (function->hasAttr(ExecDialect::kArenaBytes)) {
-      function.emitOpError("has an arena already; buffers are offloaded before");
+      function.emitOpError(
+          "has an arena already; buffers are offloaded before");
       return signalPassFailure();
     }
     if (!function.getBody().hasOneBlock()) {
@@ -177,8 +179,8 @@ private:
 
   bool isSelected(Value base) const {
     auto type = cast<MemRefType>(base.getType());
-    if (!isa<FloatType>(type.getElementType()) || type.getElementType().isF64() ||
-        getBufferBytes(base) < least)
+    if (!isa<FloatType>(type.getElementType()) ||
+        type.getElementType().isF64() || getBufferBytes(base) < least)
       return false;
     if (auto allocation = base.getDefiningOp<AllocOp>())
       return selection.takes(allocation);
@@ -246,10 +248,10 @@ private:
     TransferPlan plan;
     plan.times.push_back(0);
     for (CommandOpInterface command : commands) {
-      bool isWaited = command.getWaitingCommand() || command.getAwaitedCommand();
-      plan.times.push_back(
-          plan.times.back() +
-          (isWaited ? 0 : costs.getComputeSeconds(command)));
+      bool isWaited =
+          command.getWaitingCommand() || command.getAwaitedCommand();
+      plan.times.push_back(plan.times.back() +
+                           (isWaited ? 0 : costs.getComputeSeconds(command)));
     }
     // A rest is long where a copy out and in fits into it, or much of the step.
     double much = plan.times.back() / 8;
@@ -257,7 +259,8 @@ private:
         commands, [&](Value base) { return isSelected(base); },
         [&](Value base, int64_t earlier, int64_t later) {
           int64_t bytes = getBufferBytes(base);
-          double moved = rates.getFetchSeconds(bytes) + rates.getStoreSeconds(bytes);
+          double moved =
+              rates.getFetchSeconds(bytes) + rates.getStoreSeconds(bytes);
           return plan.times[later] - plan.times[earlier + 1] <
                  std::min(moved, much);
         });

@@ -26,7 +26,8 @@ std::optional<Bandwidth> Bandwidth::parse(StringRef text) {
     return result;
   auto [in, out] = text.split(',');
   std::optional<int64_t> fetched = parseBytes(in),
-                         stored = text.contains(',') ? parseBytes(out) : fetched;
+                         stored =
+                             text.contains(',') ? parseBytes(out) : fetched;
   if (!fetched || !stored || *fetched == 0 || *stored == 0)
     return std::nullopt;
   result.in = static_cast<double>(*fetched);
@@ -48,8 +49,8 @@ void OffloadRewriter::add(Value base, ArrayRef<Stay> stays) {
       plan.fetches.push_back({stay.first, bytes, rates.getFetchSeconds(bytes),
                               stored ? storedAt + 1 : 0, stored});
     }
-    // Somebody reads it later: a stay of an allocation that overwrites all of it
-    // could have had a buffer of its own.
+    // Somebody reads it later: a stay of an allocation that overwrites all of
+    // it could have had a buffer of its own.
     if (stay.writes && (isArgument || number + 1 < stays.size())) {
       visit.store = stored = plan.stores.size();
       storedAt = stay.last;
@@ -75,9 +76,9 @@ void OffloadRewriter::run() {
 
 void OffloadRewriter::makeHome(Buffer &buffer) {
   auto type = cast<MemRefType>(buffer.base.getType());
-  auto homeType = MemRefType::get(
-      type.getShape(), type.getElementType(), type.getLayout(),
-      exec::getMemorySpaceAttr(function.getContext(), space));
+  auto homeType =
+      MemRefType::get(type.getShape(), type.getElementType(), type.getLayout(),
+                      exec::getMemorySpaceAttr(function.getContext(), space));
   auto allocation = buffer.base.getDefiningOp<AllocOp>();
   if (!allocation) {
     // Its uses get other buffers, of the old type.
@@ -103,10 +104,9 @@ void OffloadRewriter::makeSlot(Visit &visit, OpBuilder &builder) {
   }
   optimus::BufferAttr buffer = optimus::getArgumentBuffer(
       function, cast<BlockArgument>(base).getArgNumber());
-  visit.slot = AllocOp::create(builder, loc, base.getType(),
-                               builder.getStringAttr("fetched"),
-                               builder.getStringAttr(buffer.getName()),
-                               ArrayAttr(), alignment);
+  visit.slot = AllocOp::create(
+      builder, loc, base.getType(), builder.getStringAttr("fetched"),
+      builder.getStringAttr(buffer.getName()), ArrayAttr(), alignment);
 }
 
 CopyOp OffloadRewriter::makeCopy(OpBuilder &builder, Location loc, Value from,
@@ -144,9 +144,9 @@ void OffloadRewriter::insertCopies() {
     CopyOp copy = makeCopy(builder, last.getLoc(), visit.slot,
                            buffers[visit.buffer].home);
     int64_t end = plan.stores[*visit.store].end;
-    lagging.push_back(
-        {copy, end < plan.getNumCommands() ? getCommand(end).getOperation()
-                                           : nullptr});
+    lagging.push_back({copy, end < plan.getNumCommands()
+                                 ? getCommand(end).getOperation()
+                                 : nullptr});
   }
 }
 
@@ -195,10 +195,9 @@ void OffloadRewriter::replaceUses() {
           type.getShape(), type.getElementType(), type.getLayout(),
           exec::getMemorySpaceAttr(function.getContext(), space)));
     }
-  function.setFunctionType(
-      FunctionType::get(function.getContext(),
-                        function.getBody().front().getArgumentTypes(),
-                        function.getResultTypes()));
+  function.setFunctionType(FunctionType::get(
+      function.getContext(), function.getBody().front().getArgumentTypes(),
+      function.getResultTypes()));
 }
 
 void OffloadRewriter::eraseUnusedViews(Block &block) {

@@ -16,8 +16,8 @@
 
 namespace mlir::exec {
 
-/// Gives buffers a home in another memory space, and each of their stays a buffer
-/// in the device's memory.
+/// Gives buffers a home in another memory space, and each of their stays a
+/// buffer in the device's memory.
 class OffloadRewriter {
 public:
   /// `plan` has the times of the commands, and takes the copies.

@@ -26,8 +26,7 @@ static bool isWhole(const Access &access, Value base) {
     return false;
   int64_t elements = cast<MemRefType>(base.getType()).getNumElements();
   bool isDense = access.rows == 1 || access.cols == access.ld;
-  return access.cols == 0 ||
-         (isDense && access.rows * access.cols == elements);
+  return access.cols == 0 || (isDense && access.rows * access.cols == elements);
 }
 
 static llvm::SmallMapVector<Value, Use, 4> getUses(CommandOpInterface command) {
@@ -68,8 +67,8 @@ llvm::MapVector<Value, SmallVector<Stay>> mlir::exec::collectStays(
     for (const auto &[base, use] : getUses(command))
       add(base, position, use);
     // Until here it may still be read and written: no stay ends before.
-    if (auto awaited = dyn_cast_or_null<CommandOpInterface>(
-            command.getAwaitedCommand()))
+    if (auto awaited =
+            dyn_cast_or_null<CommandOpInterface>(command.getAwaitedCommand()))
       for (const auto &[base, use] : getUses(awaited))
         if (auto found = result.find(base); found != result.end())
           found->second.back().last = position;

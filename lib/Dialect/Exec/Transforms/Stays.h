@@ -25,9 +25,10 @@ struct Stay {
   bool reads, writes;
 };
 
-/// The stays of the buffers in the device's memory that `counts` takes, in order;
-/// what a collective touches is in use until its wait. Two uses belong to one stay
-/// where `belongTogether` says so of the positions of the earlier and the later one.
+/// The stays of the buffers in the device's memory that `counts` takes, in
+/// order; what a collective touches is in use until its wait. Two uses belong
+/// to one stay where `belongTogether` says so of the positions of the earlier
+/// and the later one.
 llvm::MapVector<Value, SmallVector<Stay>>
 collectStays(ArrayRef<CommandOpInterface> commands,
              llvm::function_ref<bool(Value)> counts,

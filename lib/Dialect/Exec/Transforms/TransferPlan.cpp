@@ -66,9 +66,8 @@ void TransferPlan::scheduleFetches(int64_t window) {
 void TransferPlan::scheduleStores(int64_t window) {
   SmallVector<size_t> order(stores.size());
   std::iota(order.begin(), order.end(), 0);
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return stores[a].use < stores[b].use;
-  });
+  llvm::stable_sort(
+      order, [&](size_t a, size_t b) { return stores[a].use < stores[b].use; });
   double free = 0;
   size_t oldest = 0;
   int64_t waiting = 0;

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A program computes on a time line; what it needs of another memory is fetched
-// meanwhile, and what it leaves there is stored, each direction one copy after the
-// other. A fetch begins as late as it can to be done in time, and never before there
-// is room in the window; a store begins at once, and keeps its memory while the window
-// has room.
+// meanwhile, and what it leaves there is stored, each direction one copy after
+// the other. A fetch begins as late as it can to be done in time, and never
+// before there is room in the window; a store begins at once, and keeps its
+// memory while the window has room.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,9 +64,9 @@ struct TransferPlan {
   std::vector<Fetch> fetches;
   std::vector<Store> stores;
 
-  /// Says when fetches begin and how long what is stored stays in place. No more
-  /// than `window` bytes are fetched ahead, and as many wait to be stored, but for
-  /// what one command needs together.
+  /// Says when fetches begin and how long what is stored stays in place. No
+  /// more than `window` bytes are fetched ahead, and as many wait to be stored,
+  /// but for what one command needs together.
   void schedule(int64_t window);
   PagingPrediction predict() const;
 

@@ -137,8 +137,8 @@ LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 
 /// The axis among which a head shards the vocabulary: one that does not shard
-/// the tokens. One axis at most: where it shards the table's rows already, or where
-/// h would be held once for each of its ranks otherwise.
+/// the tokens. One axis at most: where it shards the table's rows already, or
+/// where h would be held once for each of its ranks otherwise.
 template <typename Op>
 static SmallVector<OperandShards> shardVocabulary(Op head) {
   ShardingAttr hidden = getSharding(head.getH()),
@@ -186,10 +186,9 @@ void optimus::detail::setHeadMeanings(Meanings &meanings, Value h, Value table,
                                          meanings.getType(results[1]), {},
                                          /*result=*/1));
   for (auto [number, gradient] : llvm::enumerate(results.drop_front(2)))
-    meanings.set(gradient,
-                 meanings.makeNarrowed(HeadLossGradOp::getOperationName(),
-                                       operands, meanings.getType(gradient), {},
-                                       number + 2));
+    meanings.set(gradient, meanings.makeNarrowed(
+                               HeadLossGradOp::getOperationName(), operands,
+                               meanings.getType(gradient), {}, number + 2));
 }
 
 void HeadLossOp::setMeanings(Meanings &meanings) {

@@ -67,13 +67,11 @@ TEST_F(PagingTest, LeavesWhatLiesBesideAPartAlone) {
   ASSERT_TRUE(
       device.write(kCompute, file->data() + 400, part.data(), 6000).ok());
   std::copy(part.begin(), part.end(), numbers.begin() + 100);
-  ASSERT_TRUE(
-      device.read(kCompute, read.data(), file->data(), 3 * 4096).ok());
+  ASSERT_TRUE(device.read(kCompute, read.data(), file->data(), 3 * 4096).ok());
   EXPECT_EQ(read, numbers);
   ASSERT_TRUE(device.clear(kCompute, file->data() + 4, 8192).ok());
   std::fill_n(numbers.begin() + 1, 2048, 0.0f);
-  ASSERT_TRUE(
-      device.read(kCompute, read.data(), file->data(), 3 * 4096).ok());
+  ASSERT_TRUE(device.read(kCompute, read.data(), file->data(), 3 * 4096).ok());
   EXPECT_EQ(read, numbers);
 }
 
@@ -96,8 +94,7 @@ TEST_F(PagingTest, CopiesMatricesOnQueuesThatWaitForEachOther) {
     std::vector<float> from = count(64 * 100), to(64 * 48);
     from[0] = float(round);
     auto *home = reinterpret_cast<float *>(file->data());
-    ASSERT_TRUE(
-        device.copy(out, {64, 48, 100, 80, 4}, from.data(), home).ok());
+    ASSERT_TRUE(device.copy(out, {64, 48, 100, 80, 4}, from.data(), home).ok());
     ASSERT_TRUE(device.await(in, device.record(out)).ok());
     ASSERT_TRUE(device.copy(in, {64, 48, 80, 48, 4}, home, to.data()).ok());
     ASSERT_TRUE(device.await(kCompute, device.record(in)).ok());
@@ -120,14 +117,12 @@ TEST_F(PagingTest, TellsOfAFailedCopyOnceAndDoesNothingBehindIt) {
   const Queue out = device.queue("copies");
   std::vector<float> numbers = count(2048), read(1024);
   // Beyond the end of the file.
-  ASSERT_TRUE(device
-                  .copy(out, {1, 2048, 2048, 2048, 4}, numbers.data(),
-                        file->data())
-                  .ok());
-  ASSERT_TRUE(device
-                  .copy(out, {1, 1024, 1024, 1024, 4}, numbers.data(),
-                        file->data())
-                  .ok());
+  ASSERT_TRUE(
+      device.copy(out, {1, 2048, 2048, 2048, 4}, numbers.data(), file->data())
+          .ok());
+  ASSERT_TRUE(
+      device.copy(out, {1, 1024, 1024, 1024, 4}, numbers.data(), file->data())
+          .ok());
   const Status status = device.synchronize();
   EXPECT_NE(status.message().find("touches 8192 bytes at byte 0 of a scratch "
                                   "file of 4096"),
@@ -154,15 +149,16 @@ TEST_F(PagingTest, TakesTheDiskAndNoMemory) {
   auto memory = device.allocate(1 << 20, "a test");
   ASSERT_TRUE(memory.ok());
   for (int64_t done = 0; done != bytes; done += 1 << 20)
-    ASSERT_TRUE(device.copy(kCompute, {1, 1 << 18, 1 << 18, 1 << 18, 4},
-                            memory->data(), file->data() + done)
+    ASSERT_TRUE(device
+                    .copy(kCompute, {1, 1 << 18, 1 << 18, 1 << 18, 4},
+                          memory->data(), file->data() + done)
                     .ok());
   EXPECT_LT(ownKilobytes() - before, 16 << 10);
 }
 
 TEST_F(PagingTest, SaysWhichFolderIsFullBeforeAnythingIsWritten) {
-  auto file = device.allocateInFile(int64_t(1) << 50, "what a rank has offloaded",
-                                    folder);
+  auto file = device.allocateInFile(int64_t(1) << 50,
+                                    "what a rank has offloaded", folder);
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.status().message().find(
                 "cannot keep 1125899906842624 bytes for what a rank has "

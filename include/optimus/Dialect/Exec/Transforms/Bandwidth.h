@@ -20,8 +20,8 @@ namespace mlir::exec {
 struct Bandwidth {
   double in = 512.0 * (1 << 20), out = 1024.0 * (1 << 20);
 
-  /// Reads `512MiB`, or `512MiB,1GiB`; "" for the default. Nothing if the text is
-  /// neither.
+  /// Reads `512MiB`, or `512MiB,1GiB`; "" for the default. Nothing if the text
+  /// is neither.
   static std::optional<Bandwidth> parse(StringRef text);
 
   /// What a copy costs however small it is.
