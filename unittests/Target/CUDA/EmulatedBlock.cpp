@@ -14,7 +14,6 @@
 using namespace mlir::optimus::emulator;
 
 static constexpr size_t kStackBytes = 64 << 10;
-static constexpr size_t kWarp = 32;
 
 EmulatedBlock *EmulatedBlock::current = nullptr;
 

@@ -65,15 +65,43 @@ void EmulatedMemory::startBlock() {
   }
 }
 
+static uint32_t getLane(const ThreadClock &clock) {
+  return 1u << (clock.thread % kWarp);
+}
+
 /// Whether what a thread did comes before what another does now.
 static bool isBefore(const ThreadClock &then, const ThreadClock &now) {
   if (then.block != now.block)
     return false;
   if (then.thread == now.thread || then.barriers < now.barriers)
     return true;
-  constexpr int32_t kWarp = 32;
   return then.thread / kWarp == now.thread / kWarp && then.syncs < now.syncs &&
-         (now.syncMask >> (then.thread % kWarp) & 1);
+         (now.syncMask & getLane(then));
+}
+
+/// Whether all of them come before what a thread does now.
+bool EmulatedMemory::Readers::areBefore(const ThreadClock &now) const {
+  if (last.block < 0)
+    return true;
+  if (manyBlocks || last.block != now.block)
+    return false;
+  if (last.barriers < now.barriers)
+    return true;
+  if (manyWarps || last.thread / kWarp != now.thread / kWarp)
+    return false;
+  uint32_t others = lanes & ~getLane(now);
+  return !others || (last.syncs < now.syncs && !(others & ~now.syncMask));
+}
+
+void EmulatedMemory::Readers::add(const ThreadClock &reader) {
+  if (areBefore(reader)) {
+    *this = {.last = reader, .lanes = getLane(reader)};
+    return;
+  }
+  manyBlocks |= last.block != reader.block;
+  manyWarps |= last.thread / kWarp != reader.thread / kWarp;
+  lanes |= getLane(reader);
+  last = reader;
 }
 
 static std::string describe(const ThreadClock &clock) {
@@ -115,19 +143,13 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
       return what + "which " + describe(touch.writer) +
              " wrote, and no barrier is in between";
     if (isWrite) {
-      if (touch.reader.block >= 0 &&
-          (!isBefore(touch.reader, clock) ||
-           (touch.manyReaders && touch.reader.barriers == clock.barriers &&
-            touch.reader.syncs >= clock.syncs)))
-        return what + "which " + describe(touch.reader) +
-               " reads, and no barrier is in between";
-      touch = {.writer = clock};
+      if (!touch.readers.areBefore(clock))
+        return what + "which " + describe(touch.readers.last) +
+               " reads, as the last, and no barrier is in between";
+      touch = {.writer = clock, .readers = {}};
       continue;
     }
-    touch.manyReaders |=
-        touch.reader.block >= 0 && (touch.reader.block != clock.block ||
-                                    touch.reader.thread != clock.thread);
-    touch.reader = clock;
+    touch.readers.add(clock);
   }
   return "";
 }

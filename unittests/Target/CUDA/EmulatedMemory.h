@@ -22,6 +22,8 @@
 
 namespace mlir::optimus::emulator {
 
+inline constexpr size_t kWarp = 32;
+
 /// Where a thread is, and what it has waited for.
 struct ThreadClock {
   int32_t block = 0, thread = 0;
@@ -46,10 +48,20 @@ public:
                      size_t alignment, const ThreadClock &clock);
 
 private:
+  /// Who read two bytes, but for those that came before all of these.
+  struct Readers {
+    ThreadClock last{.block = -1};
+    /// Of the last one's warp, a bit each.
+    uint32_t lanes = 0;
+    bool manyWarps = false, manyBlocks = false;
+
+    bool areBefore(const ThreadClock &now) const;
+    void add(const ThreadClock &reader);
+  };
   /// Who wrote two bytes last, and who read them since.
   struct Touch {
-    ThreadClock writer{.block = -1}, reader{.block = -1};
-    bool manyReaders = false;
+    ThreadClock writer{.block = -1};
+    Readers readers;
   };
   enum class Kind { Buffer, Shared, Table };
   struct Range {

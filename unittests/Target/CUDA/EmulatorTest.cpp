@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "EmulatedKernels.h"
+#include "EmulatedMemory.h"
 
 #include "optimus-support/Dropout.h"
 
@@ -191,6 +192,40 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
   for (size_t number : {numbers[1], numbers[2]})
     EXPECT_THAT(kernels.runOnce(number, softmax, 1, Order::Forward),
                 HasSubstr("no barrier is in between"));
+}
+
+// Whoever read before a barrier is in nobody's way behind it, though somebody
+// reads again there; a reader of another warp or block is.
+TEST(EmulatedMemory, KnowsAllReadersOfAnElement) {
+  using emulator::ThreadClock;
+  float elements[2] = {};
+  emulator::EmulatedMemory memory;
+  memory.addBuffer("x", elements, sizeof elements, /*isWritten=*/true);
+  auto read = [&](const ThreadClock &clock, int64_t at = 0) {
+    EXPECT_EQ(memory.access(elements + at, 4, false, 4, clock), "");
+  };
+  auto write = [&](const ThreadClock &clock, int64_t at = 0) {
+    return memory.access(elements + at, 4, true, 4, clock);
+  };
+  read({.thread = 0});
+  read({.thread = 40});
+  read({.thread = 1, .barriers = 1});
+  EXPECT_EQ(write({.thread = 1, .barriers = 1}), "");
+  read({.thread = 0, .barriers = 2});
+  read({.thread = 1, .barriers = 2, .syncs = 1, .syncMask = 3});
+  EXPECT_EQ(write({.thread = 1, .barriers = 2, .syncs = 1, .syncMask = 3}), "");
+  read({.thread = 2, .barriers = 3});
+  read({.thread = 1, .barriers = 3, .syncs = 1, .syncMask = 3});
+  EXPECT_THAT(write({.thread = 1, .barriers = 3, .syncs = 1, .syncMask = 3}),
+              HasSubstr("no barrier is in between"));
+  read({.thread = 40, .barriers = 4});
+  read({.thread = 1, .barriers = 4});
+  EXPECT_THAT(write({.thread = 1, .barriers = 4}),
+              HasSubstr("no barrier is in between"));
+  read({.block = 0}, 1);
+  read({.block = 1, .barriers = 4}, 1);
+  EXPECT_THAT(write({.block = 1, .barriers = 5}, 1),
+              HasSubstr("no barrier is in between"));
 }
 
 } // namespace
