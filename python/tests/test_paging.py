@@ -61,6 +61,8 @@ def test_bits_are_those_without(tools, text, tmp_path, case, space):
     assert same(saved, kept)
     assert re.search(r"paging: \S+ \S+ fetched and \S+ \S+ stored a step; .*% hidden", printed)
     assert ("in scratch files" in printed) == (space == "file")
+    where = {"file": "in a file", "host": "on the host"}[space]
+    assert re.search(r"train_step +%s +\d" % where, tools.run("optimus-run", "inspect", paged))
     # Either goes on from where the other was.
     flags = ["--load", tmp_path / "plain" / "checkpoint", "--scratch", tmp_path]
     _, onward, _ = train(tools, paged, text, tmp_path / "on", *flags, steps=STEPS + 2)

@@ -276,6 +276,17 @@ void printEffects(const Manifest &manifest) {
   table.print(std::cout);
 }
 
+/// What a function has of arenas and arguments in a memory space.
+int64_t bytesIn(const optimus_support::program::FunctionT &function,
+                optimus_support::program::MemorySpace space) {
+  int64_t bytes = 0;
+  for (const auto &arena : function.arenas)
+    bytes += arena->space == space ? arena->bytes : 0;
+  for (const auto &argument : function.arguments)
+    bytes += argument->space == space ? argument->bytes : 0;
+  return bytes;
+}
+
 void printFunctions(const ModelLibrary &library) {
   const Manifest &manifest = library.manifest();
   std::cout << "\nFunctions\n";
@@ -304,6 +315,12 @@ void printFunctions(const ModelLibrary &library) {
         {function->name, "scratch, with one thread",
          formatBytes(
              optimus_support::program::scratchOf(*function).bytes(1))});
+  using optimus_support::program::MemorySpace;
+  for (const auto &function : library.target().tables.front()->functions)
+    for (auto [space, where] : {std::pair(MemorySpace::Host, "on the host"),
+                                {MemorySpace::File, "in a file"}})
+      if (int64_t bytes = bytesIn(*function, space))
+        peaks.addRow({function->name, where, formatBytes(bytes)});
   peaks.print(std::cout);
 
   std::cout << "\nCommunication of a call, summed over ranks\n";

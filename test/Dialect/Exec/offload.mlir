@@ -72,3 +72,30 @@ func.func @hoist(%x: memref<65536xf32> {optimus.binding = #optimus.buffer<role =
   exec.launch @sum(read %g : memref<65536xf32>, write %s : memref<1xf32>) {id = 2 : i32}
   return
 }
+
+// -----
+
+// Where copies take longer than computation, the next command's weight comes in while
+// one is at work, and no more than that: memory is double-buffered.
+
+// CHECK-LABEL: func.func @double_buffered(
+// CHECK-SAME:    %[[W0:[a-z0-9]+]]: memref<65536xf32, #exec<space file>>{{.*}}, %[[W1:[a-z0-9]+]]: memref<65536xf32, #exec<space file>>{{.*}}, %[[W2:[a-z0-9]+]]: memref<65536xf32, #exec<space file>>
+// CHECK:      exec.copy %[[S0:.*]] from %[[W0]]
+// CHECK:      exec.copy %[[S1:.*]] from %[[W1]]
+// CHECK-NOT:  exec.copy
+// CHECK:      exec.gemm %{{.*}}, %[[S0]]
+// CHECK:      exec.copy %[[S2:.*]] from %[[W2]]
+// CHECK-NOT:  exec.copy
+// CHECK:      exec.gemm %{{.*}}, %[[S1]]
+// CHECK-NOT:  exec.copy
+// CHECK:      exec.gemm %{{.*}}, %[[S2]]
+// CHECK-NOT:  exec.copy
+func.func @double_buffered(%w0: memref<65536xf32> {optimus.param = "w0"}, %w1: memref<65536xf32> {optimus.param = "w1"},
+    %w2: memref<65536xf32> {optimus.param = "w2"},
+    %x: memref<65536xf32> {optimus.binding = #optimus.buffer<role = "x", lifetime = call>},
+    %y: memref<65536xf32> {optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
+  exec.gemm %x, %w0, %y {m = 256 : i64, n = 256 : i64, k = 256 : i64, lda = 256 : i64, ldb = 256 : i64, ldc = 256 : i64, id = 0 : i32} : memref<65536xf32>, memref<65536xf32>, memref<65536xf32>
+  exec.gemm %x, %w1, %y {m = 256 : i64, n = 256 : i64, k = 256 : i64, lda = 256 : i64, ldb = 256 : i64, ldc = 256 : i64, id = 1 : i32} : memref<65536xf32>, memref<65536xf32>, memref<65536xf32>
+  exec.gemm %x, %w2, %y {m = 256 : i64, n = 256 : i64, k = 256 : i64, lda = 256 : i64, ldb = 256 : i64, ldc = 256 : i64, id = 2 : i32} : memref<65536xf32>, memref<65536xf32>, memref<65536xf32>
+  return
+}
