@@ -13,6 +13,7 @@ import re
 import pytest
 
 from test_auto import rows
+from selection import covering
 from tools import BertModel, LlamaModel, Model
 
 SHAPE = dict(layers=4, hidden=48, heads=4, sequence=32, vocabulary=256, batch=8)
@@ -45,9 +46,8 @@ def results(log):
     return [(step["loss"], step["grad_norm"]) for step in log]
 
 
-@pytest.mark.parametrize("mesh", ["row:1,col:1", "row:2,col:2"])
-@pytest.mark.parametrize("name", MODELS)
-def test_budgets_train_the_same_bits(tools, text, tmp_path, name, mesh):
+@pytest.mark.parametrize("mesh, name", covering(["row:1,col:1", "row:2,col:2"], MODELS))
+def test_budgets_train_the_same_bits(tools, text, tmp_path, mesh, name):
     model = MODELS[name]
     known = policies(tools, model, mesh)
     none, least = known["none"], known["layer"]
