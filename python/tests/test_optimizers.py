@@ -190,7 +190,7 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     "mesh, strategy",
     [
         (None, "serial"),
-        ("row:3,col:2", "summa"),
+        pytest.param("row:3,col:2", "summa", marks=pytest.mark.long),
         ("row:1,col:2", "megatron"),
         ("data:2,row:1,col:2", "summa"),
     ],
