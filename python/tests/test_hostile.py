@@ -76,7 +76,7 @@ MISTAKES = {
     "program that never begins": ("optimus-compile fifo -o q.so", "not a regular file"),
     "arguments that never begin": ("optimus-interpret fifo --function loss", "not a regular file"),
     "profile without end": (COMPILE + "--machine-profile /dev/zero -o q.so", "not a regular file"),
-    "window of a gap": ("optimus-plan gaps.csv", "gaps.csv:2:9: gaps '1-2@0:64' is no list of gaps"),
+    "window of a gap": ("optimus-plan gaps.csv", "gaps.csv:2:11: gaps '1-2@0:64' is no list of gaps"),
     "ranges without end": ("optimus-plan /dev/zero", "not a regular file"),
     "profile too deep": (COMPILE + "--machine-profile deep.json -o q.so", "nested"),
     "profile of negative bytes": (COMPILE + "--machine-profile negative.json -o q.so", "bytes"),
@@ -118,7 +118,7 @@ MISTAKES = {
     "unknown subcommand": ("optimus-run trian tiny.so", "did you mean `train`"),
     "unknown option of the compiler": (COMPILE + "--msh row:2", "did you mean '--mesh'"),
     "unknown option of the builder": ("python3 -m optimus.models gpt2 --layrs 2", "did you mean '--layers'"),
-    "unknown option of the planner": ("optimus-plan ranges.csv --budgt 4", "did you mean"),
+    "unknown option of the planner": ("optimus-plan ranges.csv --capcity 4", "did you mean"),
     "unknown pass": ("optimus-opt tiny.mlir --optimus-shrad", "did you mean"),
     "option given twice": (COMPILE + "-o a.so -o b.so", "twice"),
     # The machine lacks something.
