@@ -9,7 +9,7 @@
 #include "CommandLineErrors.h"
 
 #include "Suggestion.h"
-#include "optimus-support/Status.h"
+#include "optimus-runtime/Status.h"
 
 using optimus_run::didYouMean;
 using optrt::concat;
