@@ -121,7 +121,7 @@ double ComputeCosts::getEpilogueSeconds(exec::GemmOp gemm) const {
   if (gemm.getEpilogue() == exec::Epilogue::None || profile.streams.empty())
     return 0;
   double bytes = 4.0 * gemm.getM() * gemm.getN();
-  // A dense addend goes into the product, of which C is not read again.
+  // A dense residual is added by the product itself: C is not read again.
   bool isFused = gemm.getEpilogue() == exec::Epilogue::Add &&
                  gemm.getLdc() == gemm.getN() &&
                  gemm.getLdExtra() == gemm.getN();

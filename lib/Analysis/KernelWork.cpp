@@ -12,9 +12,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -62,6 +62,13 @@ private:
 };
 } // namespace
 
+static IntegerAttr getConstant(Type type, int64_t integer) {
+  unsigned width = type.isIndex() ? IndexType::kInternalStorageBitWidth
+                                  : type.getIntOrFloatBitWidth();
+  return IntegerAttr::get(type, APInt(width, integer, /*isSigned=*/true,
+                                      /*implicitTrunc=*/true));
+}
+
 std::optional<int64_t> WorkCounter::evaluate(Value value) {
   if (auto found = known.find(value); found != known.end())
     return found->second;
@@ -69,27 +76,20 @@ std::optional<int64_t> WorkCounter::evaluate(Value value) {
   if (matchPattern(value, m_ConstantInt(&constant)))
     return constant.getSExtValue();
   Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() == 0 || op->getNumOperands() > 2)
+  if (!op || op->getNumResults() != 1 || op->getNumOperands() == 0)
     return std::nullopt;
-  std::optional<int64_t> a = evaluate(op->getOperand(0));
-  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
-    return known[value] = a;
-  std::optional<int64_t> b =
-      op->getNumOperands() == 2 ? evaluate(op->getOperand(1)) : std::nullopt;
-  std::optional<int64_t> result;
-  if (a && b)
-    result = llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
-                 .Case([&](arith::AddIOp) { return *a + *b; })
-                 .Case([&](arith::SubIOp) { return *a - *b; })
-                 .Case([&](arith::MulIOp) { return *a * *b; })
-                 .Case<arith::DivUIOp, arith::DivSIOp>(
-                     [&](auto) -> std::optional<int64_t> {
-                       return *b == 0 ? std::nullopt : std::optional(*a / *b);
-                     })
-                 .Case([&](arith::MinSIOp) { return std::min(*a, *b); })
-                 .Case([&](arith::MaxSIOp) { return std::max(*a, *b); })
-                 .Default([](Operation *) { return std::nullopt; });
-  return known[value] = result;
+  SmallVector<Attribute> operands;
+  for (Value operand : op->getOperands()) {
+    std::optional<int64_t> integer = evaluate(operand);
+    if (!integer || !operand.getType().isIntOrIndex())
+      return known[value] = std::nullopt;
+    operands.push_back(getConstant(operand.getType(), *integer));
+  }
+  // Of operations whose operands are all known, folding changes none in place.
+  SmallVector<OpFoldResult> folded;
+  if (failed(op->fold(operands, folded)) || folded.empty())
+    return known[value] = std::nullopt;
+  return known[value] = getConstantIntValue(folded.front());
 }
 
 double WorkCounter::getTrips(scf::ForOp loop) {

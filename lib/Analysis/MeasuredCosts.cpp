@@ -70,10 +70,7 @@ MeasuredCosts::load(StringRef path) {
 static std::string getWorkKey(exec::CommandOpInterface command) {
   int64_t bytes = 0, written = 0;
   for (const exec::Access &access : command.getAccesses()) {
-    auto type = cast<MemRefType>(access.operand->get().getType());
-    int64_t touched =
-        getElementBytes(type) *
-        (access.cols ? access.rows * access.cols : type.getNumElements());
+    int64_t touched = access.getTouchedBytes();
     bytes += touched * (access.reads + access.writes);
     written += access.writes ? touched : 0;
   }

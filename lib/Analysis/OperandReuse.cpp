@@ -8,8 +8,6 @@
 
 #include "optimus/Analysis/OperandReuse.h"
 
-#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
-
 #include <limits>
 
 using namespace mlir;
@@ -18,14 +16,10 @@ using namespace mlir::optimus;
 SmallVector<OperandTraffic>
 mlir::optimus::getTraffic(exec::CommandOpInterface command) {
   SmallVector<OperandTraffic> traffic;
-  for (const exec::Access &access : command.getAccesses()) {
-    auto type = cast<MemRefType>(access.operand->get().getType());
-    int64_t elements =
-        access.cols ? access.rows * access.cols : type.getNumElements();
+  for (const exec::Access &access : command.getAccesses())
     traffic.push_back({access.operand, access.reads, access.writes,
-                       double(elements) * getElementBytes(type),
+                       double(access.getTouchedBytes()),
                        std::numeric_limits<double>::infinity()});
-  }
   return traffic;
 }
 

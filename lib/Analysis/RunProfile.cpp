@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <optional>
 #include <sqlite3.h>
 
 using namespace mlir::optimus;
@@ -60,6 +61,17 @@ struct CommandTime {
   }
 };
 
+/// When a command of a call that counts took place.
+struct TimedCommand {
+  int64_t call, step;
+  CommandTime time;
+  /// Its place in the profile's commands; nothing for a wait, and where the
+  /// clock went backward.
+  std::optional<size_t> number = {};
+
+  int64_t getDuration() const { return time.end - time.begin; }
+};
+
 class ProfileReader {
 public:
   ~ProfileReader() {
@@ -75,6 +87,9 @@ private:
   /// Calls `visit` with each row.
   template <typename Visit>
   Status query(const char *sql, Visit visit);
+  /// Calls `visit` with each TimedCommand of `times` or `transfers`.
+  template <typename Visit>
+  Status queryTimes(const char *table, Visit visit);
   Status checkKind();
   Status readTrace();
   Status readCalls();
@@ -202,21 +217,31 @@ Status ProfileReader::readCommands() {
       });
 }
 
-Status ProfileReader::readTimes() {
-  std::vector<std::vector<int64_t>> durations(profile.commands.size());
-  std::string sql = concat("SELECT call, command, begin, end FROM times "
-                           "WHERE call >= ",
-                           firstCall);
-  OPTRT_RETURN_IF_ERROR(query(sql.c_str(), [&](Row row) {
+template <typename Visit>
+Status ProfileReader::queryTimes(const char *table, Visit visit) {
+  std::string sql = concat("SELECT call, command, begin, end FROM ", table,
+                           " WHERE call >= ", firstCall);
+  return query(sql.c_str(), [&](Row row) {
     auto call = calls.find(getInteger(row, 0));
     if (call == calls.end())
       return;
-    CommandTime time{getInteger(row, 1), getInteger(row, 2),
-                     getInteger(row, 3)};
-    timesOf[call->first].push_back(time);
-    if (auto number = numbers.find({call->second.first, time.command});
-        number != numbers.end() && time.end >= time.begin)
-      durations[number->second].push_back(time.end - time.begin);
+    auto [function, step] = call->second;
+    TimedCommand timed{call->first, step,
+                       {getInteger(row, 1), getInteger(row, 2),
+                        getInteger(row, 3)}};
+    auto number = numbers.find({function, timed.time.command});
+    if (number != numbers.end() && timed.getDuration() >= 0)
+      timed.number = number->second;
+    visit(timed);
+  });
+}
+
+Status ProfileReader::readTimes() {
+  std::vector<std::vector<int64_t>> durations(profile.commands.size());
+  OPTRT_RETURN_IF_ERROR(queryTimes("times", [&](const TimedCommand &timed) {
+    timesOf[timed.call].push_back(timed.time);
+    if (timed.number)
+      durations[*timed.number].push_back(timed.getDuration());
   }));
   for (auto &[call, times] : timesOf)
     llvm::sort(times);
@@ -229,23 +254,15 @@ Status ProfileReader::readTimes() {
 Status ProfileReader::readTransfers() {
   // By command and step, of all ranks the least.
   std::map<size_t, std::map<int64_t, int64_t>> least;
-  std::string sql = concat("SELECT call, command, begin, end FROM transfers "
-                           "WHERE call >= ",
-                           firstCall);
-  OPTRT_RETURN_IF_ERROR(query(sql.c_str(), [&](Row row) {
-    auto call = calls.find(getInteger(row, 0));
-    if (call == calls.end())
-      return;
-    auto number = numbers.find({call->second.first, getInteger(row, 1)});
-    int64_t begin = getInteger(row, 2), end = getInteger(row, 3);
-    if (number == numbers.end() || end < begin)
+  OPTRT_RETURN_IF_ERROR(queryTimes("transfers", [&](const TimedCommand &timed) {
+    if (!timed.number)
       return;
     // Its buffers are touched until it has ended.
-    if (CommandTime *time = findTime(timesOf[call->first], getInteger(row, 1)))
-      time->end = end;
+    if (CommandTime *time = findTime(timesOf[timed.call], timed.time.command))
+      time->end = timed.time.end;
     auto [entry, isNew] =
-        least[number->second].insert({call->second.second, end - begin});
-    entry->second = std::min(entry->second, end - begin);
+        least[*timed.number].insert({timed.step, timed.getDuration()});
+    entry->second = std::min(entry->second, timed.getDuration());
   }));
   for (auto &[number, bySteps] : least) {
     profile.commands[number].isCollective = true;

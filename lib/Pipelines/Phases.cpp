@@ -127,7 +127,8 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
   offload.bandwidth = options.offloadBandwidth;
   offload.window = options.offloadWindow;
   offload.machineProfile = options.machineProfile;
-  passes.addNestedPass<FuncOp>(exec::createOffloadPass(offload));
+  passes.addNestedPass<FuncOp>(
+      exec::createOffloadPass(offload, options.getMeasured()));
 }
 
 static void addPlace(OpPassManager &passes, const PhaseOptions &) {

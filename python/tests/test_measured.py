@@ -97,6 +97,20 @@ def test_cheap_is_recomputed(tools, profile, cheap, chosen, other):
     assert chosen in recomputed and other not in recomputed
 
 
+def test_copies_hide_behind_measured_times(tools, profile):
+    """What is offloaded is fetched and stored behind what commands took: next to
+    nothing, or a second each. Of copies both ways at once half are hidden at most
+    where there is nothing to hide them."""
+    hidden = []
+    for nanoseconds in (1, 10**9):
+        change(profile, f"UPDATE times SET begin = 0, end = {nanoseconds}")
+        flags = ["--offload", "state,parameters,activations"]
+        report = succeed(compile_with(tools, MODEL, profile, *flags))
+        paging = line_of(report, "train_step", "paging")
+        hidden.append(int(re.search(r"(\d+) % is hidden", paging)[1]))
+    assert hidden[0] <= 50 and hidden[1] >= 90
+
+
 def test_collectives_and_other_meshes(tools, text, tmp_path):
     mesh = ["--mesh", "row:2,col:2"]
     library = tools.library(MODEL, "row:2,col:2", "summa")

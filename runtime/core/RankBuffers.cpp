@@ -8,6 +8,7 @@
 
 #include "RankBuffers.h"
 
+#include "optimus-support/Pages.h"
 #include "optimus-support/Perturb.h"
 
 #include <algorithm>
@@ -47,10 +48,9 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     // Files are read and written by pages.
-    constexpr int64_t page = 4096;
     auto sizeOf = [&](int64_t buffer) {
       const int64_t bytes = alignedSize(manifest.buffers[buffer].numBytes());
-      return space == MemorySpace::File ? (bytes + page - 1) / page * page
+      return space == MemorySpace::File ? optimus_support::roundToPages(bytes)
                                         : bytes;
     };
     int64_t bytes = 0;

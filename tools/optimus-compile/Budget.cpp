@@ -33,28 +33,28 @@ public:
       : options(options), budget(budget), layout(layout) {}
 
   Candidate run(ModuleOp module) {
-    Candidate first = attempt(module);
+    if (failed(prepare(module)))
+      return layout;
+    Candidate first = attempt();
     // What lies in arguments is no value of the model.
     if (!mayOffload() || fits(first) || !first.problem.empty())
       return first;
     for (StringRef kinds :
          {"state", "state,parameters", "state,parameters,gradients"}) {
       layout.offload = kinds;
-      if (Candidate found = attempt(module); fits(found))
+      if (Candidate found = attempt(); fits(found))
         return found;
     }
     return first;
   }
 
 private:
-  Candidate attempt(ModuleOp module) {
-    if (failed(prepare(module)))
-      return layout;
-    if (!fits(best))
-      search();
-    return best;
-  }
+  /// Compiles as far as what is offloaded makes no difference.
   LogicalResult prepare(ModuleOp module);
+  /// What is found with the arguments that `layout` offloads.
+  Candidate attempt();
+  /// Of the program without recomputation, with its memory placed.
+  void buildModel(func::FuncOp placed, const Recomputation &recomputation);
   void search();
   bool fits(const Candidate &candidate) const {
     return candidate.problem.empty() && candidate.rankBytes <= budget;
@@ -73,8 +73,9 @@ private:
   int64_t budget;
   /// The mesh and the strategy, or the problem with them.
   Candidate layout;
-  /// The program before --optimus-fuse.
-  OwningOpRef<ModuleOp> tuned;
+  /// The program before --optimus-fuse, behind it, and as its device program
+  /// before a schedule; the last two without recomputation.
+  OwningOpRef<ModuleOp> tuned, fused, lowered;
   RecomputeModel model;
   /// With measured times: the same with predicted ones, from which the search
   /// takes other turns.
@@ -99,29 +100,39 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
        llvm::make_early_inc_range(tuned->getOps<func::FuncOp>()))
     if (function.getSymName() != "train_step")
       function.erase();
-  OwningOpRef<ModuleOp> fused = tuned->clone();
+  fused = tuned->clone();
   if (failed(runPhases(*fused, phases, "tune", "fuse", layout)))
     return failure();
-  OwningOpRef<ModuleOp> placed = fused->clone();
-  if (failed(runPhases(*placed, phases, "fuse", "place", layout)))
-    return failure();
+  lowered = fused->clone();
+  return runPhases(*lowered, phases, "fuse", "exec", layout);
+}
+
+Candidate BudgetSearch::attempt() {
   best = layout;
+  OwningOpRef<ModuleOp> placed = lowered->clone();
+  if (failed(runPhases(*placed, layout.getPhases(options), "exec", "place",
+                       best)))
+    return best;
   readPrediction(*placed, best);
-  if (!best.problem.empty()) {
-    layout = best;
-    return failure();
+  if (!best.problem.empty() || fits(best))
+    return best;
+  if (std::optional<Recomputation> recomputation = Recomputation::of(
+          fused->lookupSymbol<func::FuncOp>("train_step"))) {
+    buildModel(placed->lookupSymbol<func::FuncOp>("train_step"),
+               *recomputation);
+    search();
   }
-  auto function = fused->lookupSymbol<func::FuncOp>("train_step");
-  std::optional<Recomputation> recomputation = Recomputation::of(function);
-  if (!recomputation)
-    return success();
+  return best;
+}
+
+void BudgetSearch::buildModel(func::FuncOp placed,
+                              const Recomputation &recomputation) {
   // It was read before, for the schedule.
   MachineProfile profile =
       llvm::cantFail(MachineProfile::load(options.machineProfile));
   auto build = [&](std::shared_ptr<const MeasuredCosts> measured) {
     RecomputeModel built = buildRecomputeModel(
-        *recomputation, function,
-        placed->lookupSymbol<func::FuncOp>("train_step"),
+        recomputation, fused->lookupSymbol<func::FuncOp>("train_step"), placed,
         CostModel(profile, layout.mesh.getNumRanks(), std::move(measured)));
     if (mayOffload()) {
       auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);
@@ -130,17 +141,18 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
     }
     return built;
   };
-  model = build(phases.getMeasured());
-  if (phases.getMeasured())
+  std::shared_ptr<const MeasuredCosts> measured =
+      layout.getPhases(options).getMeasured();
+  model = build(measured);
+  if (measured)
     predicted = build(nullptr).program;
   starts.clear();
   for (RecomputePolicy policy :
        {RecomputePolicy::None, RecomputePolicy::Attention,
         RecomputePolicy::Layer})
-    starts.push_back({model.getRepeated(*recomputation, policy)});
+    starts.push_back({model.getRepeated(recomputation, policy)});
   modelExcess =
       getCost(model.program, starts.front()).peakBytes - best.rankBytes;
-  return success();
 }
 
 std::optional<ValueChoice> BudgetSearch::plan(int64_t target) const {
@@ -204,7 +216,7 @@ void BudgetSearch::search() {
   // Between these the model is asked for next.
   int64_t over = 0, under = 0, target = budget + modelExcess;
   constexpr int kRounds = 6;
-  for (int round = 0; round < kRounds && !starts.empty(); ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     std::optional<ValueChoice> choice = plan(target);
     bool isLeast = !choice;
     if (isLeast)

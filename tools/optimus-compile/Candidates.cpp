@@ -179,9 +179,8 @@ static void printCandidates(std::vector<Candidate> candidates,
       "strategy", "recompute", "step, ms", "exposed, ms", "moved, MiB",
       "rank, MiB");
   for (const Candidate &candidate : candidates) {
-    bool isChosen = chosen && chosen->strategy == candidate.strategy &&
-                    chosen->recompute == candidate.recompute &&
-                    chosen->mesh.axes == candidate.mesh.axes;
+    bool isChosen = chosen && chosen->hasLayoutOf(candidate) &&
+                    chosen->recompute == candidate.recompute;
     out << llvm::formatv("{0} {1,-22} {2,-12} {3,-10} ", isChosen ? "*" : " ",
                          candidate.mesh.toString(), candidate.strategy,
                          candidate.recompute);
@@ -250,6 +249,11 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
     return fail(options.memoryBudget
                     ? explainBudget(module, options, candidates)
                     : "no layout is possible");
+  // The report compares with it, where recomputation is all that differs.
+  for (const Candidate &candidate : candidates)
+    if (chosen->offload.empty() && candidate.problem.empty() &&
+        candidate.recompute == "none" && candidate.hasLayoutOf(*chosen))
+      options.withoutRecompute = candidate.getNeeds();
   options.phases = chosen->getPhases(options.phases);
   return kDone;
 }

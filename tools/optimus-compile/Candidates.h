@@ -42,6 +42,13 @@ struct Candidate {
   /// The most of the arena of @train_step that is alive at once.
   int64_t peakBytes = 0;
 
+  /// Whether only recomputation and offloading may differ.
+  bool hasLayoutOf(const Candidate &other) const {
+    return strategy == other.strategy && mesh.axes == other.mesh.axes;
+  }
+
+  StepNeeds getNeeds() const { return {stepMs, peakBytes}; }
+
   /// What makes a compilation this candidate.
   PhaseOptions getPhases(PhaseOptions options) const {
     options.mesh = mesh;

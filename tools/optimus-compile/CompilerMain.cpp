@@ -151,10 +151,11 @@ static int compile(const DialectRegistry &extensions) {
     if (int code = chooseLayout(*module, *options))
       return code;
   }
-  if (options->report && !goesOn && options->phases.recompute != "none") {
+  if (options->report && !goesOn && options->phases.recompute != "none" &&
+      !options->withoutRecompute) {
     Candidate kept{options->phases.mesh, options->phases.strategy};
     if (predict(*module, options->phases, kept))
-      options->withoutRecompute = StepNeeds{kept.stepMs, kept.peakBytes};
+      options->withoutRecompute = kept.getNeeds();
   }
   return Compilation(*module, *options, *target, writer ? &*writer : nullptr,
                      timing)

@@ -12,6 +12,7 @@
 #include "Report.h"
 
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
@@ -41,9 +42,7 @@ struct Peak {
 } // namespace
 
 static Peak findPeak(func::FuncOp function) {
-  SmallVector<Operation *> commands;
-  function.walk(
-      [&](exec::CommandOpInterface command) { commands.push_back(command); });
+  SmallVector<exec::CommandOpInterface> commands = exec::getCommands(function);
   Peak peak;
   if (commands.empty())
     return peak;

@@ -12,10 +12,10 @@
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/GlobPattern.h"
 
 #include <map>
 
@@ -167,10 +167,10 @@ std::string RecomputeModel::describe(const RepeatedValues &repeated) const {
       byPattern[getPattern(id)].push_back(id);
   std::vector<std::string> names;
   for (const auto &[pattern, members] : byPattern) {
-    auto glob = llvm::cantFail(llvm::GlobPattern::create(pattern));
+    ValuePattern glob = llvm::cantFail(ValuePattern::create(pattern));
     bool isWhole = true;
     for (auto [number, id] : llvm::enumerate(ids))
-      isWhole &= repeated[number] || !glob.match(id);
+      isWhole &= repeated[number] || !glob.matches(id);
     if (isWhole && members.size() > 1)
       names.push_back(pattern);
     else

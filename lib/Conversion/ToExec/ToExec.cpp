@@ -11,6 +11,7 @@
 #include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Conversion/ToExec/Passes.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -62,7 +63,7 @@ public:
     createFunction();
     if (failed(lowerBody()))
       return failure();
-    numberCommands();
+    numCommands = exec::numberCommands(converted);
     StringAttr name = function.getSymNameAttr();
     function.erase();
     converted.setSymNameAttr(name);
@@ -185,12 +186,6 @@ private:
         return failure();
     }
     return success();
-  }
-
-  void numberCommands() {
-    converted.walk([&](exec::CommandOpInterface command) {
-      command.setCommandId(numCommands++);
-    });
   }
 
   func::FuncOp function;

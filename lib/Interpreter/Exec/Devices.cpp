@@ -20,7 +20,7 @@ using namespace mlir;
 using namespace mlir::exec;
 
 Devices::Devices(func::FuncOp function, const optimus::Ranks &ranks)
-    : function(function), ranks(ranks), order(function.getBody().front()) {}
+    : function(function), ranks(ranks), order(function) {}
 
 //===----------------------------------------------------------------------===//
 // Where buffers lie

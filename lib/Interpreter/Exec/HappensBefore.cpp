@@ -11,14 +11,13 @@
 using namespace mlir;
 using namespace mlir::exec;
 
-HappensBefore::HappensBefore(Block &block) {
+HappensBefore::HappensBefore(func::FuncOp function)
+    : commands(getCommands(function)) {
   llvm::DenseMap<int32_t, int32_t> numberOfId;
-  for (auto command : block.getOps<CommandOpInterface>()) {
-    int32_t number = commands.size();
+  for (auto [number, command] : llvm::enumerate(commands)) {
     numbers[command] = number;
     if (std::optional<uint32_t> id = command.getCommandId())
       numberOfId[static_cast<int32_t>(*id)] = number;
-    commands.push_back(command);
   }
   done.assign(commands.size(), llvm::BitVector(commands.size()));
   llvm::StringMap<int32_t> lastOf;

@@ -9,26 +9,27 @@
 #ifndef OPTIMUS_LIB_INTERPRETER_EXEC_HAPPENSBEFORE_H
 #define OPTIMUS_LIB_INTERPRETER_EXEC_HAPPENSBEFORE_H
 
-#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace mlir::exec {
 
-/// For each two commands of a block, whether one is surely done before the
+/// For each two commands of a function, whether one is surely done before the
 /// other begins. It follows from what is declared alone: on a queue commands
 /// begin in order, and those that nothing waits for are done in order; what a
 /// command is `after` is done before it; a wait is done when what it waits for
 /// is. Commands without queues are on one.
 class HappensBefore {
 public:
-  explicit HappensBefore(Block &block);
+  explicit HappensBefore(func::FuncOp function);
 
   int64_t getNumCommands() const { return commands.size(); }
   CommandOpInterface getCommand(int32_t number) const {
     return commands[number];
   }
-  /// The place of a command among those of the block.
+  /// The place of a command among those of the function.
   int32_t getNumber(Operation *command) const {
     return numbers.lookup(command);
   }

@@ -16,6 +16,7 @@
 #include "Paging.h"
 #include "Team.h"
 #include "optimus-support/DeviceScratch.h"
+#include "optimus-support/Pages.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -151,7 +152,8 @@ Status CpuDevice::call(Queue queue, std::function<Status()> work) {
 StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   // Pages, so that files are read and written where buffers lie.
-  constexpr int64_t hugePage = 2 << 20, page = 4096, alignment = 64;
+  constexpr int64_t hugePage = 2 << 20, page = optimus_support::kPageBytes;
+  constexpr int64_t alignment = 64;
   const int64_t unit = bytes >= hugePage ? hugePage
                        : bytes >= page   ? page
                                          : alignment;

@@ -8,6 +8,8 @@
 
 #include "ScratchFile.h"
 
+#include "optimus-support/Pages.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -17,9 +19,7 @@
 
 using namespace optrt;
 
-/// What reads and writes past the cache must be multiples of, on all disks that
-/// there are.
-static constexpr int64_t pageBytes = 4096;
+static constexpr int64_t pageBytes = optimus_support::kPageBytes;
 static constexpr int64_t bounceBytes = 256 * pageBytes;
 
 static std::string reasonOf(int error) { return std::strerror(error); }

@@ -9,9 +9,9 @@
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/Recomputation.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_RECOMPUTEPASS
@@ -25,15 +25,13 @@ using namespace mlir::ccl;
 static LogicalResult addMatching(const Recomputation &program,
                                  func::FuncOp function, StringRef pattern,
                                  ValueSet &values) {
-  llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
-  if (!glob)
-    return function.emitError("expected a value, in which * stands for any "
-                              "part of it; found '")
-           << pattern << "': " << llvm::toString(glob.takeError());
+  auto ids = optimus::ValuePattern::create(pattern);
+  if (!ids)
+    return function.emitError() << llvm::toString(ids.takeError());
   bool isKnown = false;
   for (Operation *op : program.getForward())
     for (OpResult result : op->getResults()) {
-      if (!glob->match(optimus::getValueId(result)))
+      if (!ids->matches(optimus::getValueId(result)))
         continue;
       isKnown = true;
       if (program.isActivation(result) && program.isRepeatable(op))

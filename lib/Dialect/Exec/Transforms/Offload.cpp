@@ -8,15 +8,16 @@
 
 #include "Dependences.h"
 #include "OffloadRewriter.h"
+#include "Pricing.h"
 
-#include "optimus/Analysis/CostModel.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_OFFLOADPASS
@@ -26,6 +27,7 @@ namespace mlir::exec {
 using namespace mlir;
 using namespace mlir::exec;
 using optimus::BufferAttr;
+using optimus::ValuePattern;
 
 namespace {
 /// What is to be offloaded, by kind and by the ids of values.
@@ -47,13 +49,10 @@ public:
               "values, as h.*.mlp.gelu:*; found '" +
               entry + "'")
           .str();
-    auto glob = llvm::GlobPattern::create(entry);
-    if (!glob)
-      return ("expected a value, in which * stands for any part of it; found "
-              "'" +
-              entry + "': " + llvm::toString(glob.takeError()))
-          .str();
-    patterns.push_back({entry.str(), std::move(*glob)});
+    auto pattern = ValuePattern::create(entry);
+    if (!pattern)
+      return llvm::toString(pattern.takeError());
+    patterns.push_back(std::move(*pattern));
     return std::nullopt;
   }
 
@@ -77,39 +76,43 @@ public:
     if ((category == "gradient" && kinds.contains("gradients")) ||
         (category == "activation" && kinds.contains("activations")))
       return true;
-    return llvm::any_of(patterns, [&](const auto &pattern) {
-      return matches(pattern.second, allocation);
+    return llvm::any_of(patterns, [&](const ValuePattern &pattern) {
+      return matches(pattern, allocation);
     });
   }
 
   /// The first pattern that no value of a function matches, or nothing.
   std::optional<StringRef> findUnknown(func::FuncOp function) const {
-    for (const auto &pattern : patterns) {
+    for (const ValuePattern &pattern : patterns) {
       bool isKnown = false;
       function.walk([&](AllocOp allocation) {
-        isKnown |= matches(pattern.second, allocation);
+        isKnown |= matches(pattern, allocation);
       });
       if (!isKnown)
-        return pattern.first;
+        return pattern.getText();
     }
     return std::nullopt;
   }
 
 private:
-  static bool matches(const llvm::GlobPattern &pattern, AllocOp allocation) {
+  static bool matches(const ValuePattern &pattern, AllocOp allocation) {
     ArrayAttr values = allocation.getValuesAttr();
     return values &&
            llvm::any_of(values.getAsValueRange<StringAttr>(),
-                        [&](StringRef id) { return pattern.match(id); });
+                        [&](StringRef id) { return pattern.matches(id); });
   }
 
   llvm::SmallDenseSet<StringRef> kinds;
-  std::vector<std::pair<std::string, llvm::GlobPattern>> patterns;
+  std::vector<ValuePattern> patterns;
 };
 
 class OffloadPass : public exec::impl::OffloadPassBase<OffloadPass> {
 public:
   using OffloadPassBase::OffloadPassBase;
+  OffloadPass() = default;
+  OffloadPass(const OffloadPassOptions &options,
+              std::shared_ptr<const optimus::MeasuredCosts> measured)
+      : OffloadPassBase(options), pricing(std::move(measured)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     auto fail = [&](const Twine &mistake) {
@@ -129,10 +132,8 @@ public:
                   "out; found '" +
                   bandwidth + "'");
     rates = *read;
-    auto loaded = optimus::MachineProfile::load(machineProfile);
-    if (!loaded)
-      return fail(llvm::toString(loaded.takeError()));
-    profile = std::move(*loaded);
+    if (llvm::Error error = pricing.load(machineProfile, profile))
+      return fail(llvm::toString(std::move(error)));
     return success();
   }
 
@@ -157,17 +158,17 @@ public:
           << *unknown << "' matches";
       return signalPassFailure();
     }
+    FailureOr<optimus::CostModel> costs = pricing.getCosts(function);
+    if (failed(costs))
+      return signalPassFailure();
+    bool isNumbered = getCommands(function).front().getCommandId().has_value();
     hoistSums(function);
-    offload(function);
+    offload(function, *costs);
+    if (isNumbered)
+      numberCommands(function);
   }
 
 private:
-  static bool hasCommands(func::FuncOp function) {
-    return function
-        .walk([](CommandOpInterface) { return WalkResult::interrupt(); })
-        .wasInterrupted();
-  }
-
   /// Whether a function trains, and so has all values that there are.
   static bool keepsState(func::FuncOp function) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -232,19 +233,10 @@ private:
       moveAfter(node.command, last);
       ++numHoisted;
     }
-    unsigned id = 0;
-    function.walk([&](CommandOpInterface command) {
-      if (command.getCommandId())
-        command.setCommandId(id++);
-    });
   }
 
-  void offload(func::FuncOp function) {
-    SmallVector<CommandOpInterface> commands;
-    function.walk(
-        [&](CommandOpInterface command) { commands.push_back(command); });
-    optimus::MeshOp mesh = optimus::getMesh(function);
-    optimus::CostModel costs(profile, mesh ? mesh.getNumRanks() : 1);
+  void offload(func::FuncOp function, const optimus::CostModel &costs) {
+    SmallVector<CommandOpInterface> commands = getCommands(function);
     TransferPlan plan;
     plan.times.push_back(0);
     for (CommandOpInterface command : commands) {
@@ -313,6 +305,12 @@ private:
   Selection selection;
   MemorySpace homeSpace = MemorySpace::File;
   Bandwidth rates;
-  optimus::MachineProfile profile;
+  Pricing pricing;
 };
 } // namespace
+
+std::unique_ptr<Pass> exec::createOffloadPass(
+    const OffloadPassOptions &options,
+    std::shared_ptr<const optimus::MeasuredCosts> measured) {
+  return std::make_unique<OffloadPass>(options, std::move(measured));
+}

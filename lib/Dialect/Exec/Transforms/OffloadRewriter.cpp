@@ -8,17 +8,18 @@
 
 #include "OffloadRewriter.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+
+#include "optimus-support/Pages.h"
 
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::exec;
-
-/// What files are read and written by, past the cache of the system.
-static constexpr int64_t kPageBytes = 4096;
+using optimus_support::kPageBytes;
 
 std::optional<Bandwidth> Bandwidth::parse(StringRef text) {
   Bandwidth result;
@@ -71,7 +72,7 @@ void OffloadRewriter::run() {
   for (Buffer &buffer : buffers)
     if (auto allocation = buffer.base.getDefiningOp<AllocOp>())
       allocation.erase();
-  numberCommands();
+  setLags();
 }
 
 void OffloadRewriter::makeHome(Buffer &buffer) {
@@ -206,17 +207,12 @@ void OffloadRewriter::eraseUnusedViews(Block &block) {
       op.erase();
 }
 
-void OffloadRewriter::numberCommands() {
+void OffloadRewriter::setLags() {
   llvm::DenseMap<Operation *, int64_t> positions;
-  int64_t count = 0;
-  bool isNumbered = getCommand(0).getCommandId().has_value();
-  function.walk([&](CommandOpInterface command) {
-    positions[command] = count++;
-    if (isNumbered)
-      command.setCommandId(positions[command]);
-  });
+  for (auto [position, command] : llvm::enumerate(getCommands(function)))
+    positions[command] = position;
   for (auto [copy, end] : lagging) {
-    int64_t last = end ? positions[end] - 1 : count - 1;
+    int64_t last = end ? positions[end] - 1 : positions.size() - 1;
     if (int64_t lag = last - positions[copy]; lag > 0)
       copy.setLag(lag);
   }

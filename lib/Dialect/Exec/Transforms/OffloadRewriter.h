@@ -60,7 +60,8 @@ private:
   Value rebuild(Value value, int64_t position, OpBuilder &builder);
   Value findSlot(Value base, int64_t position) const;
   static void eraseUnusedViews(Block &block);
-  void numberCommands();
+  /// Says of stores behind how many commands they have time to be done.
+  void setLags();
 
   func::FuncOp function;
   ArrayRef<CommandOpInterface> commands;

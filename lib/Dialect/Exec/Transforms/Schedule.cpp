@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Pricing.h"
 #include "ScheduledFunction.h"
 
-#include "optimus/Analysis/CostModel.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
@@ -31,7 +32,7 @@ public:
   SchedulePass() = default;
   SchedulePass(const SchedulePassOptions &options,
                std::shared_ptr<const optimus::MeasuredCosts> measured)
-      : SchedulePassBase(options), measured(std::move(measured)) {}
+      : SchedulePassBase(options), pricing(std::move(measured)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     auto fail = [&](llvm::Error error) {
@@ -46,16 +47,8 @@ public:
     if (!extra)
       return fail(extra.takeError());
     workspace = *extra;
-    auto loaded = optimus::MachineProfile::load(machineProfile);
-    if (!loaded)
-      return fail(loaded.takeError());
-    machine = std::move(*loaded);
-    if (profile.empty())
-      return success();
-    auto costs = optimus::MeasuredCosts::load(profile);
-    if (!costs)
-      return fail(costs.takeError());
-    measured = std::move(*costs);
+    if (llvm::Error error = pricing.load(machineProfile, profile))
+      return fail(std::move(error));
     return success();
   }
 
@@ -79,12 +72,10 @@ public:
       }
     if (failed(verifyAllocations(function)))
       return signalPassFailure();
-    optimus::MeshOp mesh = optimus::getMesh(function);
-    // Functions that did not run say nothing that the others do not.
-    if (measured && measured->hasRun(function.getSymName()) &&
-        failed(measured->verify(function)))
+    FailureOr<optimus::CostModel> priced = pricing.getCosts(function);
+    if (failed(priced))
       return signalPassFailure();
-    optimus::CostModel costs(machine, mesh ? mesh.getNumRanks() : 1, measured);
+    const optimus::CostModel &costs = *priced;
     unsigned numStarts = 0;
     for (CollectiveStartOp start : function.getOps<CollectiveStartOp>()) {
       ++numStarts;
@@ -169,16 +160,8 @@ private:
         least = product;
       }
     restore(best);
-    unsigned id = 0;
-    function.walk(
-        [&](CommandOpInterface command) { command.setCommandId(id++); });
+    numberCommands(function);
     return ofBest;
-  }
-
-  static bool hasCommands(func::FuncOp function) {
-    return function
-        .walk([](CommandOpInterface) { return WalkResult::interrupt(); })
-        .wasInterrupted();
   }
 
   /// How much of a function was measured.
@@ -239,7 +222,7 @@ private:
         count("extra_workspace_bytes", extra),
         count("not_overlapped", notOverlapped),
         count("out_of_workspace", bounded)};
-    if (measured)
+    if (pricing.isMeasured())
       entries.push_back(
           b.getNamedAttr("measured", describeMeasured(function, costs)));
     function->setAttr(ExecDialect::kSchedule, b.getDictionaryAttr(entries));
@@ -251,8 +234,7 @@ private:
           << " would exceed the extra workspace";
   }
 
-  optimus::MachineProfile machine;
-  std::shared_ptr<const optimus::MeasuredCosts> measured;
+  Pricing pricing;
   ExtraWorkspace workspace;
 };
 } // namespace

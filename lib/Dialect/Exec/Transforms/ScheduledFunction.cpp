@@ -12,6 +12,7 @@
 #include "MemoryOrder.h"
 #include "Regions.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 
 using namespace mlir;
@@ -45,7 +46,7 @@ void ScheduledFunction::restore() {
     if (node.isCollective())
       place(node.wait);
   }
-  numberCommands();
+  numberCommands(function);
   for (OverlapTask &task : tasks) {
     task.startGap = task.waitGap;
     task.wasBounded = true;
@@ -92,7 +93,7 @@ void ScheduledFunction::orderForMemory() {
     if (nodes[node].isCollective())
       place(nodes[node].wait);
   }
-  numberCommands();
+  numberCommands(function);
   nodes = computeDependences(function);
 }
 
@@ -186,13 +187,7 @@ void ScheduledFunction::emit(ArrayRef<SmallVector<OverlapEvent>> events) {
     if (gap < computes.size())
       place(nodes[computes[gap]].command);
   }
-  numberCommands();
-}
-
-void ScheduledFunction::numberCommands() {
-  unsigned id = 0;
-  function.walk(
-      [&](CommandOpInterface command) { command.setCommandId(id++); });
+  numberCommands(function);
 }
 
 void ScheduledFunction::place(Operation *op) {

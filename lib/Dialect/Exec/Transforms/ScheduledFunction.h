@@ -48,7 +48,6 @@ private:
   SmallVector<Value> getTouchedBases(unsigned node);
   void countLiveBytes(LiveBytes &live);
   void emit(ArrayRef<SmallVector<OverlapEvent>> events);
-  void numberCommands();
   /// Puts an operation at the end, after what makes its operands.
   void place(Operation *op);
 

@@ -55,6 +55,9 @@ struct Access {
   /// Where set, all of this is touched instead: a buffer that the operand is a
   /// view of.
   Value part = {};
+
+  /// The bytes of the operand that it touches.
+  int64_t getTouchedBytes() const;
 };
 
 /// An integer: `constant`, and `scale` for each step of a rank's combined index

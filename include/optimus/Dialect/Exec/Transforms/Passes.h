@@ -25,6 +25,9 @@ namespace mlir::exec {
 std::unique_ptr<Pass>
 createSchedulePass(const SchedulePassOptions &options,
                    std::shared_ptr<const optimus::MeasuredCosts> measured);
+std::unique_ptr<Pass>
+createOffloadPass(const OffloadPassOptions &options,
+                  std::shared_ptr<const optimus::MeasuredCosts> measured);
 
 #define GEN_PASS_REGISTRATION
 #include "optimus/Dialect/Exec/Transforms/Passes.h.inc"

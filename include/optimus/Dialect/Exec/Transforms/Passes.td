@@ -123,7 +123,10 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     Option<"least", "least", "int64_t", "4096", "Smaller buffers stay">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",
            "JSON file that optimus-run bench --gemm and --comm wrote "
-           "(default: a built-in profile)">
+           "(default: a built-in profile)">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "What optimus-run train --profile wrote of a run on the same mesh: "
+           "what it measured of a command is that command's time">
   ];
   let statistics = [
     Statistic<"numOffloaded", "offloaded", "Buffers that have a home elsewhere">,

@@ -1,0 +1,38 @@
+//===- Commands.cpp - The commands of a device program ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Dialect/Exec/IR/Commands.h"
+
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+
+int64_t Access::getTouchedBytes() const {
+  Type type = operand->get().getType();
+  return cols ? rows * cols * optimus::getElementBytes(type)
+              : optimus::getBytes(type);
+}
+
+bool mlir::exec::hasCommands(Operation *root) {
+  return root->walk([](CommandOpInterface) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+SmallVector<CommandOpInterface> mlir::exec::getCommands(Operation *root) {
+  SmallVector<CommandOpInterface> commands;
+  root->walk([&](CommandOpInterface command) { commands.push_back(command); });
+  return commands;
+}
+
+int64_t mlir::exec::numberCommands(Operation *root) {
+  int64_t count = 0;
+  root->walk(
+      [&](CommandOpInterface command) { command.setCommandId(count++); });
+  return count;
+}

@@ -1,0 +1,39 @@
+//===- Pricing.h - What passes know of commands' times ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
+#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
+
+#include "optimus/Analysis/CostModel.h"
+
+namespace mlir::exec {
+
+/// A machine profile and, where there is one, what a run measured.
+class Pricing {
+public:
+  explicit Pricing(
+      std::shared_ptr<const optimus::MeasuredCosts> measured = nullptr)
+      : measured(std::move(measured)) {}
+
+  /// Reads the options of a pass, both of which may be empty.
+  llvm::Error load(StringRef machineProfile, StringRef profile);
+
+  bool isMeasured() const { return measured != nullptr; }
+
+  /// The costs of a function on its mesh, or an error on it that says what the
+  /// run was of otherwise.
+  FailureOr<optimus::CostModel> getCosts(func::FuncOp function) const;
+
+private:
+  optimus::MachineProfile machine;
+  std::shared_ptr<const optimus::MeasuredCosts> measured;
+};
+
+} // namespace mlir::exec
+
+#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
