@@ -21,7 +21,9 @@ std::string BoundProgram::describe(uint32_t command) const {
 }
 
 Workload BoundProgram::workload() const {
-  Workload result{gemms, packs, {}, {}};
+  Workload result{gemms, packs, {}, {}, {}, {}};
+  for (const Launch &launch : launches)
+    result.kernels.push_back(launch.kernel);
   for (const Bound &command : commands) {
     if (command.action == Action::Attention)
       result.attentions.push_back(attentions[command.descriptor]);
@@ -128,7 +130,7 @@ Status BoundProgram::submit(Rank &rank, Site site) {
     return rank.pack(site, packs[command.descriptor], f(0), f(1));
   case Action::Launch: {
     const Launch &launch = launches[command.descriptor];
-    return rank.launch(site, launch.desc, launch.kernel, p);
+    return rank.launch(site, launch.desc, *launch.kernel, p);
   }
   case Action::Copy:
     return rank.copy(site, copies[command.descriptor], f(0), f(1));

@@ -26,7 +26,7 @@ namespace optrt {
 /// argument when a command is executed is left to be computed then.
 class BoundProgram {
 public:
-  /// `kernels` has all that the target names. `arenas` and `arguments` point to
+  /// `kernels` has all that the target names. Its code, `arenas` and `arguments` point to
   /// memory of the function's sizes, in its order; they and the target, which
   /// was checked, must outlive the program. With dynamic placement there are no
   /// arenas, and the device is done with a command when it was put on a queue.
@@ -50,7 +50,7 @@ public:
   const optimus_support::program::FunctionT &function() const {
     return *described;
   }
-  /// What a device must be prepared for.
+  /// What a device must be prepared for, but the images.
   Workload workload() const;
   /// Visits collectives in the order of the commands: `start` with the number
   /// under which one is started, `wait` with the number that is waited for.
@@ -79,7 +79,7 @@ private:
   };
   struct Launch {
     optrt_launch_desc desc;
-    optrt_kernel kernel;
+    const optimus_kernel *kernel;
   };
   /// A number that is read when its command is executed.
   struct Evaluation {

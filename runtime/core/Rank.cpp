@@ -143,7 +143,7 @@ Status Rank::pack(Site site, const optrt_pack_desc &desc, const float *src,
 }
 
 Status Rank::launch(Site site, const optrt_launch_desc &desc,
-                    optrt_kernel kernel, void *const *args) {
+                    const optimus_kernel &kernel, void *const *args) {
   beginLocal(site.number);
   return report(site.number, desc.name ? desc.name : "launch",
                 device->launch(site.queue, desc, kernel, args));

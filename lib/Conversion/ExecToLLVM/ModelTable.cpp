@@ -76,11 +76,14 @@ void mlir::optimus::createModelQuery(
   for (const auto &kernel : kernels)
     names.push_back(createBytes(module, "optimus.name." + kernel->name,
                                 /*section=*/"", kernel->name + '\0'));
-  auto entryType = LLVM::LLVMStructType::getLiteral(context, {ptr, ptr, i64});
+  auto entryType = LLVM::LLVMStructType::getLiteral(
+      context, {ptr, ptr, i64, ptr, i32, i32});
   auto tableType = LLVM::LLVMArrayType::get(entryType, kernels.size());
   LLVM::GlobalOp table =
       createConstant(module, "optimus.kernels", tableType, [&](OpBuilder &b) {
         Value result = LLVM::UndefOp::create(b, loc, tableType);
+        Value noName = LLVM::ZeroOp::create(b, loc, ptr);
+        Value none = integer(b, loc, 32, 0);
         for (auto [i, kernel] : llvm::enumerate(kernels)) {
           Value name = LLVM::AddressOfOp::create(b, loc, names[i]);
           Value run =
@@ -91,14 +94,16 @@ void mlir::optimus::createModelQuery(
                   optimus_support::program::signatureHash(*kernel)));
           result = LLVM::InsertValueOp::create(
               b, loc, result,
-              buildStruct(b, loc, entryType, {name, run, signature}), i);
+              buildStruct(b, loc, entryType,
+                          {name, run, signature, noName, none, none}),
+              i);
         }
         return result;
       });
 
   // optimus_model
   auto modelType = LLVM::LLVMStructType::getLiteral(
-      context, {i32, ptr, i64, ptr, i64, i32, ptr});
+      context, {i32, ptr, i64, ptr, i64, i32, ptr, i32, ptr});
   LLVM::GlobalOp model =
       createConstant(module, "optimus.model", modelType, [&](OpBuilder &b) {
         return buildStruct(b, loc, modelType,
@@ -108,7 +113,9 @@ void mlir::optimus::createModelQuery(
                             LLVM::AddressOfOp::create(b, loc, commands),
                             integer(b, loc, 64, programs.size()),
                             integer(b, loc, 32, kernels.size()),
-                            LLVM::AddressOfOp::create(b, loc, table)});
+                            LLVM::AddressOfOp::create(b, loc, table),
+                            integer(b, loc, 32, 0),
+                            LLVM::ZeroOp::create(b, loc, ptr)});
       });
 
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());

@@ -73,10 +73,12 @@ protected:
   bool isFinished = false, isHidden = false;
   ProgramsT all;
 
-  KernelTable kernels = {{"one", note<1>},
-                         {"two", note<2>},
-                         {"three", note<3>},
-                         {"none", nullptr}};
+  const optimus_kernel one = hostKernel("one", note<1>),
+                       two = hostKernel("two", note<2>),
+                       three = hostKernel("three", note<3>),
+                       none = hostKernel("none", nullptr);
+  KernelTable kernels = {
+      {"one", &one}, {"two", &two}, {"three", &three}, {"none", &none}};
   World world = createLocalWorld();
   RecordingDevice *device = nullptr;
   std::unique_ptr<Rank> context;

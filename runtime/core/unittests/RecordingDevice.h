@@ -84,12 +84,12 @@ public:
                               desc.packed_b ? " packed" : ""),
                 queue);
   }
-  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
-                void *const *args) override {
+  Status launch(Queue queue, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args) override {
     OPTRT_RETURN_IF_ERROR(
         note(optrt::concat(desc.name, " [0, ", desc.extent, ")"), queue));
-    if (kernel)
-      kernel(0, desc.extent, args);
+    if (kernel.run)
+      kernel.run(0, desc.extent, args);
     return optrt::okStatus();
   }
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,

@@ -279,7 +279,7 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
 }
 
 Status HiddenDevice::launch(Queue queue, const optrt_launch_desc &desc,
-                            optrt_kernel kernel, void *const *args) {
+                            const optimus_kernel &kernel, void *const *args) {
   std::vector<void *> given(args, args + desc.num_buffers + desc.num_scalars);
   return call(queue, [=, this]() mutable -> Status {
     Operands at(*this);

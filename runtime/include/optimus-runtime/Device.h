@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,7 +71,15 @@ struct Workload {
   std::vector<optrt_gemm_desc> products;
   std::vector<optrt_pack_desc> packs;
   std::vector<optrt_attention_desc> attentions, attentionGrads;
+  std::vector<const optimus_kernel *> kernels;
+  /// Where a GPU's kernels are found.
+  std::span<const optimus_image> images;
 };
+
+/// A function of this process as a processor's kernel.
+inline optimus_kernel hostKernel(const char *name, optrt_kernel run) {
+  return {name, run, 0, nullptr, 0, 0};
+}
 
 class Device;
 
@@ -230,10 +239,10 @@ public:
                       const void *b, void *c, const void *bias,
                       const void *extra) = 0;
 
-  /// Runs kernel over [0, extent), split into tasks of at least `grain`
-  /// iterations.
+  /// Runs a kernel over [0, extent): on a processor split into tasks of at
+  /// least `grain` iterations, on a GPU into blocks.
   virtual Status launch(Queue queue, const optrt_launch_desc &desc,
-                        optrt_kernel kernel, void *const *args) = 0;
+                        const optimus_kernel &kernel, void *const *args) = 0;
 
   /// Strided copy of a matrix of any elements, or zeros where `src` is null. No
   /// overlap.

@@ -92,8 +92,8 @@ public:
               const void *b, void *c, const void *bias, const void *extra);
   Status pack(Site site, const optrt_pack_desc &desc, const float *src,
               float *dst);
-  Status launch(Site site, const optrt_launch_desc &desc, optrt_kernel kernel,
-                void *const *args);
+  Status launch(Site site, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args);
   Status copy(Site site, const optrt_copy_desc &desc, const void *src,
               void *dst);
   Status attention(Site site, const optrt_attention_desc &desc, const void *q,
