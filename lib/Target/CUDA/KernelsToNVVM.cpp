@@ -13,22 +13,13 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/KernelFunctions.h"
+#include "optimus/Target/LowerKernels.h"
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
@@ -58,25 +49,6 @@ static void dropBegin(func::FuncOp kernel) {
   kernel.getArgument(0).replaceAllUsesWith(
       arith::ConstantIndexOp::create(b, kernel.getLoc(), 0));
   (void)kernel.eraseArgument(0);
-}
-
-static LogicalResult lowerToLLVM(ModuleOp module) {
-  MLIRContext *context = module.getContext();
-  LowerToLLVMOptions options(context);
-  options.useBarePtrCallConv = true;
-  LLVMTypeConverter converter(context, options);
-  RewritePatternSet patterns(context);
-  populateSCFToControlFlowConversionPatterns(patterns);
-  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
-  arith::populateArithToLLVMConversionPatterns(converter, patterns);
-  populateMathToLLVMConversionPatterns(converter, patterns);
-  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
-  populateVectorToLLVMConversionPatterns(converter, patterns);
-  populateFuncToLLVMConversionPatterns(converter, patterns);
-  LLVMConversionTarget target(*context);
-  target.addLegalOp<ModuleOp>();
-  target.addLegalDialect<NVVM::NVVMDialect>();
-  return applyFullConversion(module, target, std::move(patterns));
 }
 
 LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
@@ -110,7 +82,7 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
   }
   for (NamedAttribute attribute : llvm::to_vector(module->getAttrs()))
     module->removeAttr(attribute.getName());
-  if (failed(lowerToLLVM(module)))
+  if (failed(lowerKernelsToLLVM(module)))
     return failure();
   Builder b(module.getContext());
   for (const auto &[name, block] : blocks) {
