@@ -39,7 +39,7 @@ std::string mlir::optimus::getCudaName(StringRef kernel) {
   return name;
 }
 
-/// What a kernel's buffers begin at multiples of, in bytes.
+/// What tensors begin at multiples of, in bytes.
 static constexpr int64_t kBufferAlignment = 16;
 
 /// Gives a kernel the operands of a launch: how many iterations there are, and
@@ -52,7 +52,11 @@ static void dropBegin(func::FuncOp kernel) {
 }
 
 LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
-  SmallVector<std::pair<std::string, CudaBlock>> blocks;
+  struct Entry {
+    std::string name;
+    KernelDescription description;
+  };
+  std::vector<Entry> entries;
   for (Operation &op : llvm::make_early_inc_range(module.getOps())) {
     auto kernel = dyn_cast<func::FuncOp>(op);
     if (isa<memref::GlobalOp>(op))
@@ -72,20 +76,27 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     if (failed(parameters))
       return failure();
     KernelDescription description = parameters->describe(module.getContext());
+    SmallVector<Type> types;
+    for (Type type : kernel.getArgumentTypes())
+      if (auto buffer = dyn_cast<MemRefType>(type))
+        types.push_back(buffer.getElementType());
+    if (failed(description.setElementTypes(types)))
+      return emitError() << "has other operands than '"
+                         << ExecDialect::kComputes << "' says";
     kernel->removeAttr(ExecDialect::kKernel);
     kernel->removeAttr(ExecDialect::kComputes);
     kernel.setName(getCudaName(kernel.getSymName()));
     kernel.setVisibility(SymbolTable::Visibility::Public);
     dropBegin(kernel);
-    blocks.emplace_back(kernel.getSymName(),
-                        getCudaBlock(description.getSpace()));
+    entries.push_back({kernel.getSymName().str(), std::move(description)});
   }
   for (NamedAttribute attribute : llvm::to_vector(module->getAttrs()))
     module->removeAttr(attribute.getName());
   if (failed(lowerKernelsToLLVM(module)))
     return failure();
   Builder b(module.getContext());
-  for (const auto &[name, block] : blocks) {
+  for (const auto &[name, description] : entries) {
+    CudaBlock block = getCudaBlock(description.getSpace());
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::External);
     kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
@@ -95,10 +106,11 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     // Else ptxas spills a few registers where that lets more threads run.
     kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     b.getI32IntegerAttr(1));
-    for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes()))
-      if (isa<LLVM::LLVMPointerType>(type))
-        kernel.setArgAttr(number, LLVM::LLVMDialect::getAlignAttrName(),
-                          b.getI64IntegerAttr(kBufferAlignment));
+    // The number of iterations comes first.
+    for (auto [number, operand] : llvm::enumerate(description.getOperands()))
+      kernel.setArgAttr(
+          number + 1, LLVM::LLVMDialect::getAlignAttrName(),
+          b.getI64IntegerAttr(operand.getAlignment(kBufferAlignment)));
   }
   return success();
 }
