@@ -6,10 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Takes the LLVM IR that PTX is made from, replaces what a GPU has and the host
-// has not (who a thread is, barriers, shuffles) by calls, drops address spaces,
-// holds every load and store against the buffers, and compiles that for the
-// host. What NVPTX and ptxas make of it is not seen.
+// Compiles what emulateCudaCode() makes of kernels, and runs them: every load
+// and store is held against the buffers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +16,8 @@
 
 #include "EmulatedBlock.h"
 #include "EmulatedMemory.h"
+
+#include "optimus-support/emulator_abi.h"
 
 #include "llvm/Support/Error.h"
 
@@ -61,6 +61,7 @@ private:
   EmulatedDevice();
 
   std::unique_ptr<llvm::orc::LLJIT> jit;
+  const optimus_emulated_code *code = nullptr; ///< in what was compiled
   EmulatedMemory memory;
   EmulatedBlock block{memory};
 };
