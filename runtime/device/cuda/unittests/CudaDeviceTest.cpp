@@ -195,7 +195,7 @@ TEST_F(CudaDeviceTest, WhatIsNotPreparedIsNotLaunched) {
 }
 
 TEST_F(CudaDeviceTest, ImagesAreForTheGpu) {
-  const optimus_image images[] = {{"sm_100", nullptr, 0}, {"sm_91", nullptr, 0}};
+  const optimus_image images[] = {{"sm_90", nullptr, 0}, {"ptx", nullptr, 0}};
   const optimus_kernel other = add;
   Workload workload;
   workload.kernels = {&other};
@@ -203,8 +203,9 @@ TEST_F(CudaDeviceTest, ImagesAreForTheGpu) {
   Status status = device->prepare(workload);
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_EQ(status.message(),
-            "expected kernels for sm_90, which is what Optimus's fake GPU runs; "
-            "found sm_100, sm_91. Compile the model with --gpu-arch sm_90");
+            "expected kernels for emulated, which is what Optimus's fake GPU "
+            "runs; found sm_90, ptx. Compile the model with --gpu-arch "
+            "emulated");
 }
 
 TEST_F(CudaDeviceTest, AFunctionThatTheImageLacksIsNamed) {
