@@ -14,6 +14,7 @@ the numbers against the processor's."""
 import json
 import os
 
+import numpy as np
 import pytest
 
 from tools import Checkpoint, Model, call, read_log, succeed
@@ -61,6 +62,24 @@ def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
         assert others == numbers
         for name, values in parameters.items():
             assert (values == saved[name]).all(), name
+
+
+@pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
+def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
+    """Collectives go by way of the host, in rank order."""
+    numbers, parameters = train(tools, library, text, tmp_path / "serial", fake(tools))
+    sharded = tools.library(GPT2, mesh, strategy, *FLAGS)
+    results = [
+        train(tools, sharded, text, tmp_path / str(seed), fake(tools, seed=seed))
+        for seed in (1, 2)
+    ]
+    assert results[0][0] == results[1][0]
+    for name, values in results[0][1].items():
+        assert (values == results[1][1][name]).all(), name
+    # As two meshes on processors agree: test_meshes.py.
+    for kind, bound in ((0, 1e-4), (1, 1e-2)):
+        expected, found = ([line[kind] for line in run] for run in (numbers, results[0][0]))
+        np.testing.assert_allclose(found, expected, rtol=bound)
 
 
 def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
