@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace optimus_support::program;
 
@@ -75,6 +76,29 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
+  const bool usesHost =
+      dynamic || !evaluations.empty() || !collectives.empty();
+  return usesHost || rank.observer || !rank.device->canRecord()
+             ? submitAll(rank)
+             : submitOrReplay(rank);
+}
+
+Status BoundProgram::submitOrReplay(Rank &rank) {
+  // The first time devices find out how they do each command best.
+  if (!std::exchange(hasRun, true))
+    return submitAll(rank);
+  Device &device = *rank.device;
+  if (!recording) {
+    OPTRT_RETURN_IF_ERROR(device.beginRecording());
+    Status status = submitAll(rank);
+    StatusOr<uint32_t> ended = device.endRecording();
+    OPTRT_RETURN_IF_ERROR(status);
+    OPTRT_ASSIGN_OR_RETURN(recording, std::move(ended));
+  }
+  return device.replay(*recording);
+}
+
+Status BoundProgram::submitAll(Rank &rank) {
   Status status;
   for (uint32_t number = 0; number != commands.size() && status.ok();
        ++number)

@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,7 +45,9 @@ public:
   BoundProgram &operator=(BoundProgram &&) = default;
 
   /// Puts all commands on the device's queues, up to the first that fails. They
-  /// are done when the device is synchronised.
+  /// are done when the device is synchronised. A device that records is given
+  /// them twice, the first time as they are, then to be repeated: not where
+  /// anything happens on the host, and not while somebody observes.
   Status run(Rank &rank);
 
   const optimus_support::program::FunctionT &function() const {
@@ -94,6 +97,10 @@ private:
     char *base = nullptr;
   };
 
+  /// Puts all commands on queues.
+  Status submitAll(Rank &rank);
+  /// The same, recorded the second time and repeated from then on.
+  Status submitOrReplay(Rank &rank);
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
@@ -104,6 +111,8 @@ private:
   const optimus_support::program::ProgramTableT *table = nullptr;
   const optimus_support::program::FunctionT *described = nullptr;
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
+  bool hasRun = false;
+  std::optional<uint32_t> recording; ///< of all commands
   std::vector<Bound> commands;
   std::vector<void *> pointers;
   std::vector<Evaluation> evaluations;

@@ -152,6 +152,29 @@ public:
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
 
   //===--------------------------------------------------------------------===//
+  // Repetition
+  //===--------------------------------------------------------------------===//
+
+  /// Whether the device records what is put on its queues, to do it again with
+  /// one call. Addresses and scalars are recorded as they are; host code and
+  /// synchronize() have no place in between.
+  virtual bool canRecord() const { return false; }
+  /// From now on nothing is done, only recorded.
+  virtual Status beginRecording() {
+    return internal("this device does not record");
+  }
+  /// What was recorded gets a number. Fails where anything in between did not
+  /// allow it; in either case the recording is over.
+  virtual StatusOr<uint32_t> endRecording() {
+    return internal("this device does not record");
+  }
+  /// Does what was recorded, behind all that is on the queue for computation
+  /// and before what is put there next.
+  virtual Status replay(uint32_t recording) {
+    return internal("this device does not record");
+  }
+
+  //===--------------------------------------------------------------------===//
   // Time
   //===--------------------------------------------------------------------===//
 
@@ -295,7 +318,8 @@ using CreateDeviceFn = Device *(*)(int threads, char *error,
 class DeviceFactory {
 public:
   /// Opens the plugin liboptimus_device_NAME.so in `../lib` beside the
-  /// executable, or the file in $OPTIMUS_DEVICE_CPU_LIBRARY. `name` is "cpu".
+  /// executable, or the file in $OPTIMUS_DEVICE_CPU_LIBRARY or
+  /// $OPTIMUS_DEVICE_CUDA_LIBRARY. `name` is "cpu" or "cuda".
   /// Call it before threads are started: it decides how OpenMP's threads wait
   /// for work, unless the environment says so already.
   static StatusOr<DeviceFactory> open(std::string_view name);

@@ -15,6 +15,7 @@
 #define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDDEVICE_H
 
 #include "EmulatedBlock.h"
+#include "EmulatedMemory.h"
 
 #include "optimus-support/emulator_abi.h"
 
@@ -29,6 +30,8 @@ class LLJIT;
 } // namespace llvm::orc
 
 namespace mlir::optimus::emulator {
+
+using namespace optrt::emulator;
 
 /// A launch: blocks and their threads, and what the kernel is given.
 struct EmulatedLaunch {

@@ -1,4 +1,4 @@
-//===- EmulatedCalls.cpp - What an image calls ---------------* -*- C++ -*-===//
+//===- Calls.cpp - What an emulated image calls --------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,11 +8,13 @@
 
 #include "EmulatedBlock.h"
 
-#include "optimus-support/emulator_abi.h"
-
 #include <bit>
 
-using mlir::optimus::emulator::EmulatedBlock;
+// Images look for them by name.
+#pragma GCC visibility push(default)
+#include "optimus-support/emulator_abi.h"
+
+using optrt::emulator::EmulatedBlock;
 
 int32_t optimus_emulated_thread(void) {
   return EmulatedBlock::getCurrent().getThread();
@@ -42,3 +44,5 @@ void optimus_emulated_access(const void *address, int64_t bytes,
                              int32_t is_write, int64_t alignment) {
   EmulatedBlock::getCurrent().access(address, bytes, is_write, alignment);
 }
+
+#pragma GCC visibility pop
