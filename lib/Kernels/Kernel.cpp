@@ -11,8 +11,14 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::optimus;
+
+int64_t KernelOperand::getAlignment(int64_t ofTensors) const {
+  return std::gcd(ofTensors, unit * elementType.getIntOrFloatBitWidth() / 8);
+}
 
 void KernelDescription::option(StringRef name, bool isSet) {
   if (isSet)
@@ -29,19 +35,24 @@ void KernelDescription::number(double value) {
 
 KernelDescription &KernelDescription::add(StringRef name, int64_t extent,
                                           KernelAccess access, Type type) {
-  operands.push_back(
-      {name.str(), type ? type : builder.getF32Type(), extent, access, {}});
+  KernelOperand &operand = operands.emplace_back();
+  operand.name = name.str();
+  operand.elementType = type ? type : builder.getF32Type();
+  operand.extent = extent;
+  operand.access = access;
   return *this;
 }
 
 void KernelDescription::share(StringRef name, const KernelOperand &operand) {
   std::optional<unsigned> known = findOperand(name);
   if (!known) {
-    add(name, operand.extent, operand.access, operand.elementType);
+    add(name, operand.extent, operand.access, operand.elementType)
+        .inUnitsOf(operand.unit);
     return;
   }
   // What is written first is read as it was left.
   KernelOperand &shared = operands[*known];
+  shared.unit = std::gcd(shared.unit, operand.unit);
   if (shared.access == KernelAccess::Read &&
       operand.access != KernelAccess::Read)
     shared.access = KernelAccess::Update;
@@ -68,9 +79,10 @@ LogicalResult KernelDescription::setElementTypes(ArrayRef<Type> types) {
   return success();
 }
 
+/// As it follows what a name has: `_bf16`.
 static std::string printType(Type type) {
   std::string text;
-  llvm::raw_string_ostream(text) << type;
+  llvm::raw_string_ostream(text) << '_' << type;
   return text;
 }
 
@@ -78,7 +90,7 @@ std::string KernelDescription::listTypes(KernelAccess access) const {
   std::string types;
   for (const KernelOperand &operand : operands)
     if (operand.access == access)
-      types += "_" + printType(operand.elementType);
+      types += printType(operand.elementType);
   return types;
 }
 
@@ -95,14 +107,14 @@ std::string KernelDescription::getName() const {
     if (llvm::all_of(operands, [&](const KernelOperand &operand) {
           return operand.elementType == first;
         }))
-      types = "_" + printType(first);
+      types = printType(first);
     else if (isPositional)
       types = listTypes(KernelAccess::Read) + "_to" +
               listTypes(KernelAccess::Write);
     else
       for (const KernelOperand &operand : operands)
         if (isNarrow(operand))
-          types += "_" + operand.name + "_" + printType(operand.elementType);
+          types += "_" + operand.name + printType(operand.elementType);
   }
   return stem + types + suffix;
 }

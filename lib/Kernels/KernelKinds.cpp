@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/HeadLossKernels.h"
@@ -279,12 +280,13 @@ static ArrayRef<Kind> getKindsOf() {
 static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
-      AdamW, Clip, CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
-      ExpSum, LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths,
-      LogitsGrad, MergeMoments, NormGradApply, NormGradSums, NormParamGrad,
-      Normalize, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary,
-      RowChain, RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading,
-      SumPartials, SumSquares, SumTokens, TokenLoss>();
+      AdamW, Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal,
+      Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, LambDirection,
+      LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad, MergeMoments,
+      NormGradApply, NormGradSums, NormParamGrad, Normalize, RmsNorm,
+      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
+      RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials, SumSquares,
+      SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

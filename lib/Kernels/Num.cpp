@@ -119,6 +119,21 @@ Value KernelBuilder::greater(Num a, Num c) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, a.value, c.value);
 }
 
+Num KernelBuilder::reduce(vector::CombiningKind kind, Num value) {
+  if (!isa<VectorType>(value.getType()))
+    return value;
+  return num(vector::ReductionOp::create(b, kind, value.value,
+                                         arith::FastMathFlags::reassoc));
+}
+
+SmallVector<Value> KernelBuilder::addTerms(ValueRange sums,
+                                           const Terms &terms) {
+  SmallVector<Value> next;
+  for (auto [sum, term] : llvm::zip_equal(sums, terms))
+    next.push_back((num(sum) + term).value);
+  return next;
+}
+
 Num KernelBuilder::exp(Num x) {
   Type type = x.getType();
   Type bits = withElement(type, b.getI32Type());

@@ -143,11 +143,12 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   manifest.strategy = options.strategy;
   manifest.optimizer = options.optimizer;
   manifest.precision = options.precision;
+  manifest.target = options.target;
   manifest.cpu = options.cpu;
   passes.addPass(createBuildManifestPass(manifest));
   // Verified again: --compile-from starts here.
   passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
-  passes.addPass(createExecToLLVMPass());
+  passes.addPass(createExecToLLVMPass({options.target}, options.images));
 }
 
 ArrayRef<Phase> mlir::optimus::getPhases() {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace optimus_support::program;
 
@@ -21,7 +22,9 @@ std::string BoundProgram::describe(uint32_t command) const {
 }
 
 Workload BoundProgram::workload() const {
-  Workload result{gemms, packs, {}, {}};
+  Workload result{gemms, packs, {}, {}, {}, {}};
+  for (const Launch &launch : launches)
+    result.kernels.push_back(launch.kernel);
   for (const Bound &command : commands) {
     if (command.action == Action::Attention)
       result.attentions.push_back(attentions[command.descriptor]);
@@ -73,6 +76,29 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
+  const bool usesHost =
+      dynamic || !evaluations.empty() || !collectives.empty();
+  return usesHost || rank.observer || !rank.device->canRecord()
+             ? submitAll(rank)
+             : submitOrReplay(rank);
+}
+
+Status BoundProgram::submitOrReplay(Rank &rank) {
+  // The first time devices find out how they do each command best.
+  if (!std::exchange(hasRun, true))
+    return submitAll(rank);
+  Device &device = *rank.device;
+  if (!recording) {
+    OPTRT_RETURN_IF_ERROR(device.beginRecording());
+    Status status = submitAll(rank);
+    StatusOr<uint32_t> ended = device.endRecording();
+    OPTRT_RETURN_IF_ERROR(status);
+    OPTRT_ASSIGN_OR_RETURN(recording, std::move(ended));
+  }
+  return device.replay(*recording);
+}
+
+Status BoundProgram::submitAll(Rank &rank) {
   Status status;
   for (uint32_t number = 0; number != commands.size() && status.ok();
        ++number)
@@ -128,7 +154,7 @@ Status BoundProgram::submit(Rank &rank, Site site) {
     return rank.pack(site, packs[command.descriptor], f(0), f(1));
   case Action::Launch: {
     const Launch &launch = launches[command.descriptor];
-    return rank.launch(site, launch.desc, launch.kernel, p);
+    return rank.launch(site, launch.desc, *launch.kernel, p);
   }
   case Action::Copy:
     return rank.copy(site, copies[command.descriptor], f(0), f(1));

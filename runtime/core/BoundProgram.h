@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,7 @@ namespace optrt {
 /// argument when a command is executed is left to be computed then.
 class BoundProgram {
 public:
-  /// `kernels` has all that the target names. `arenas` and `arguments` point to
+  /// `kernels` has all that the target names. Its code, `arenas` and `arguments` point to
   /// memory of the function's sizes, in its order; they and the target, which
   /// was checked, must outlive the program. With dynamic placement there are no
   /// arenas, and the device is done with a command when it was put on a queue.
@@ -44,13 +45,15 @@ public:
   BoundProgram &operator=(BoundProgram &&) = default;
 
   /// Puts all commands on the device's queues, up to the first that fails. They
-  /// are done when the device is synchronised.
+  /// are done when the device is synchronised. A device that records is given
+  /// them twice, the first time as they are, then to be repeated: not where
+  /// anything happens on the host, and not while somebody observes.
   Status run(Rank &rank);
 
   const optimus_support::program::FunctionT &function() const {
     return *described;
   }
-  /// What a device must be prepared for.
+  /// What a device must be prepared for, but the images.
   Workload workload() const;
   /// Visits collectives in the order of the commands: `start` with the number
   /// under which one is started, `wait` with the number that is waited for.
@@ -79,7 +82,7 @@ private:
   };
   struct Launch {
     optrt_launch_desc desc;
-    optrt_kernel kernel;
+    const optimus_kernel *kernel;
   };
   /// A number that is read when its command is executed.
   struct Evaluation {
@@ -94,6 +97,10 @@ private:
     char *base = nullptr;
   };
 
+  /// Puts all commands on queues.
+  Status submitAll(Rank &rank);
+  /// The same, recorded the second time and repeated from then on.
+  Status submitOrReplay(Rank &rank);
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
@@ -104,6 +111,8 @@ private:
   const optimus_support::program::ProgramTableT *table = nullptr;
   const optimus_support::program::FunctionT *described = nullptr;
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
+  bool hasRun = false;
+  std::optional<uint32_t> recording; ///< of all commands
   std::vector<Bound> commands;
   std::vector<void *> pointers;
   std::vector<Evaluation> evaluations;

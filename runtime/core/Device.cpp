@@ -19,6 +19,11 @@ static constexpr Plugin kCpu = {
     "OPTIMUS_DEVICE_CPU_LIBRARY", "optimus_device_create",
     "it needs oneDNN and GNU OpenMP (Debian: libdnnl2, libgomp1)"};
 
+static constexpr Plugin kCuda = {
+    "the device on NVIDIA's GPUs", "liboptimus_device_cuda.so",
+    "OPTIMUS_DEVICE_CUDA_LIBRARY", "optimus_device_create",
+    "it is built with this program"};
+
 /// GNU OpenMP reads its settings when it is loaded. By default its threads spin
 /// for milliseconds before they block. A training step is hundreds of short
 /// parallel regions, and where another process takes a core for a moment, or
@@ -31,11 +36,13 @@ static void chooseWaitPolicy() {
 }
 
 StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {
-  if (name != "cpu")
-    return invalidArgument(
-        concat("there is no device called ", name, "; this program has cpu"));
-  chooseWaitPolicy();
-  OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(kCpu));
+  if (name != "cpu" && name != "cuda")
+    return invalidArgument(concat("there is no device called ", name,
+                                  "; this program has cpu and cuda"));
+  const bool isCpu = name == "cpu";
+  if (isCpu)
+    chooseWaitPolicy();
+  OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(isCpu ? kCpu : kCuda));
   DeviceFactory factory(reinterpret_cast<CreateDeviceFn>(entry));
   // The first one makes what all share, best while nothing else takes memory.
   OPTRT_RETURN_IF_ERROR(factory.create(/*threads=*/1).status());

@@ -148,9 +148,12 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   if (JsonCursor precision = root.find("precision"))
     manifest.precision = readPrecision(precision);
   if (JsonCursor target = root.find("target")) {
-    manifest.targetCpu = target["cpu"].string();
-    for (const JsonCursor &feature : target["features"].elements())
-      manifest.targetFeatures.push_back(feature.string());
+    manifest.target = target["name"].string();
+    if (manifest.target == "cpu") {
+      manifest.targetCpu = target["cpu"].string();
+      for (const JsonCursor &feature : target["features"].elements())
+        manifest.targetFeatures.push_back(feature.string());
+    }
   }
 
   manifest.mesh = readMesh(root["mesh"]);

@@ -103,30 +103,50 @@ Status ModelLibrary::readData() {
   if (!programs.ok())
     return programs.status().withContext(programsOf);
   tables = std::move(programs).value();
-  cpu = optimus_support::program::findTarget(tables, "cpu");
-  if (!cpu)
-    return invalidArgument(programsOf + ": there are none for processors");
+  chosen = optimus_support::program::findTarget(tables, parsed.target);
+  if (!chosen)
+    return invalidArgument(concat(programsOf, ": there are none for '",
+                                  parsed.target,
+                                  "', the target that the manifest names"));
   OPTRT_RETURN_IF_ERROR(
-      checkAgreement(parsed, tables, *cpu).withContext(programsOf));
-  if (!model)
-    return okStatus();
+      checkAgreement(parsed, tables, *chosen).withContext(programsOf));
+  return model ? findKernels().withContext(programsOf) : okStatus();
+}
+
+/// What of a kernel's code is not there, or nothing.
+static const char *findMissingCode(const optimus_kernel &kernel, bool isHost,
+                                   bool hasImages) {
+  if (isHost)
+    return kernel.run ? nullptr : "a function for processors";
+  if (!kernel.device_name || !hasImages)
+    return "a function of a GPU's image";
+  return kernel.block_threads == 0 || kernel.block_iterations == 0
+             ? "the threads and iterations of a block"
+             : nullptr;
+}
+
+Status ModelLibrary::findKernels() {
   const std::span exported(model->kernels, model->num_kernels);
-  for (const auto &kernel : cpu->kernels) {
+  for (const auto &kernel : chosen->kernels) {
     auto found =
         std::find_if(exported.begin(), exported.end(), [&](const auto &one) {
           return one.name == kernel->name;
         });
     if (found == exported.end())
-      return invalidArgument(concat(programsOf, ": there is no code for the "
-                                                "kernel ",
-                                    kernel->name));
+      return invalidArgument(
+          concat("there is no code for the kernel ", kernel->name));
     if (found->signature != optimus_support::program::signatureHash(*kernel))
       return invalidArgument(concat(
-          programsOf, ": the tables say that the kernel ",
+          "the tables say that the kernel ",
           optimus_support::program::describe(*kernel),
           ", which is not what its code was written for. Compile the model "
           "again"));
-    code[kernel->name] = found->run;
+    if (const char *missing = findMissingCode(*found, parsed.target == "cpu",
+                                              model->num_images != 0))
+      return invalidArgument(concat("expected of the kernel ", kernel->name,
+                                    " for '", parsed.target, "' ", missing,
+                                    "; found none. Compile the model again"));
+    code[kernel->name] = &*found;
   }
   return okStatus();
 }

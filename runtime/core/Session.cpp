@@ -100,6 +100,17 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
   return session;
 }
 
+static Status checkDevice(const std::string &chosen,
+                          const ModelLibrary &library) {
+  const std::string &target = library.manifest().target;
+  if (chosen.empty() || chosen == target)
+    return okStatus();
+  return invalidArgument(concat(
+      "expected the device ", target, ", which `", library.path(),
+      "` was compiled for; found ", chosen,
+      ". Compile the model with --target ", chosen));
+}
+
 Status Session::build(const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
 
@@ -115,6 +126,7 @@ Status Session::build(const SessionOptions &options) {
                  " with ", hashes[0], "; copy the same file to every host"));
 
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkDevice(options.device, library)));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;
   for (const Callable &callable : callables)
@@ -136,7 +148,7 @@ Status Session::build(const SessionOptions &options) {
                 : std::max(1, usableCores() / ranksOnTheseCores(control));
   world.collectives->expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
-                         DeviceFactory::open(options.device));
+                         DeviceFactory::open(manifest.target));
   OPTRT_ASSIGN_OR_RETURN(
       team, RankTeam::create(control.numLocalRanks(),
                              [this] { world.collectives->abort(); }));
@@ -251,7 +263,9 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
                            callable.function->name, manifest.mesh,
                            rank.context.rank, device, arenas, args,
                            options.placement));
-    Status prepared = device.prepare(program.workload());
+    Workload workload = program.workload();
+    workload.images = library.images();
+    Status prepared = device.prepare(workload);
     if (!prepared.ok())
       return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));

@@ -153,6 +153,15 @@ std::optional<int> Compilation::finishPhase(StringRef phase) {
   return printed.ok() ? kDone : fail(printed);
 }
 
+int Compilation::buildImages() {
+  TimingScope building = timing.nest("Kernels of the GPU");
+  auto images = buildGpuKernels(module, options, writer, llvm::outs());
+  if (!images.ok())
+    return fail(images.status());
+  phases.images = std::make_shared<DeviceImages>(std::move(*images));
+  return kDone;
+}
+
 int Compilation::run() {
   StringRef start =
       options.compileFrom.empty() ? "input" : StringRef(options.compileFrom);
@@ -164,18 +173,18 @@ int Compilation::run() {
       isDone = phase.name != start;
       continue;
     }
-    if (options.isForGpu() && phase.name == "llvm")
-      break;
+    if (options.isForGpu() && phase.name == "llvm") {
+      if (int code = buildImages())
+        return code;
+      if (!options.writesLibrary())
+        return kDone;
+    }
     if (int code = runPhase(phase))
       return code;
     if (std::optional<int> code = finishPhase(phase.name))
       return *code;
   }
   TimingScope writing = timing.nest("Code generation");
-  if (options.isForGpu()) {
-    Status built = buildGpuKernels(module, options, llvm::outs());
-    return built.ok() ? kDone : fail(built);
-  }
   Status written = writer->write(module, target, options.output);
   // A module of somebody else's may not be what it must be.
   if (written.code() == optimus_support::StatusCode::Internal &&

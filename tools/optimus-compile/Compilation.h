@@ -43,6 +43,8 @@ public:
 private:
   int runPhase(const Phase &phase);
   std::optional<int> finishPhase(StringRef phase);
+  /// Compiles the kernels that a GPU runs.
+  int buildImages();
   optimus_support::Status print(const std::string &path, StringRef phase);
 
   ModuleOp module;

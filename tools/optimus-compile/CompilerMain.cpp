@@ -139,6 +139,8 @@ static int compile(const DialectRegistry &extensions) {
   if (goesOn)
     if (Status status = complete(); !status.ok())
       return fail(status);
+  if (options->isForGpu())
+    target = CpuTarget::get(options->phases.cpu);
   if (failed(checkProgram(*module, *options)))
     return kBadInput;
   if (const auto &measured = options->phases.measured)

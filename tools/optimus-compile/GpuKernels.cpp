@@ -10,6 +10,7 @@
 
 #include "optimus/Target/CUDA/Assembler.h"
 #include "optimus/Target/CUDA/CodeGen.h"
+#include "optimus/Target/CUDA/Emulation.h"
 #include "optimus/Target/CUDA/Passes.h"
 
 #include "optimus-support/OutputFile.h"
@@ -24,6 +25,7 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::internal;
 using optimus_support::invalidArgument;
 using optimus_support::OutputFile;
 using optimus_support::Status;
@@ -66,14 +68,27 @@ static void printUses(const Uses &uses, const CompileOptions &options,
   }
 }
 
-Status mlir::optimus::buildGpuKernels(ModuleOp module,
-                                      const CompileOptions &options,
-                                      llvm::raw_ostream &out) {
-  OwningOpRef<ModuleOp> kernels = module.clone();
-  auto passes = PassManager::on<ModuleOp>(module.getContext());
-  passes.addPass(createKernelsToNVVMPass());
-  if (failed(passes.run(*kernels)))
-    return optimus_support::internal("the kernels cannot be lowered");
+/// The kernels as a library for the host that an emulator opens.
+static StatusOr<DeviceImage> buildEmulated(ModuleOp kernels,
+                                           LibraryWriter &writer) {
+  OPTRT_ASSIGN_OR_RETURN(
+      CudaCode code, generateCudaCode(kernels, kEmulatedArchitecture.str()));
+  auto machine = llvm::cantFail(CpuTarget::get("generic")).createMachine();
+  if (!machine)
+    return internal(llvm::toString(machine.takeError()));
+  auto context = std::make_unique<llvm::LLVMContext>();
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
+                         emulateCudaCode(code.ir, *context, **machine));
+  OPTRT_ASSIGN_OR_RETURN(LLVMCode host,
+                         LLVMCode::create(std::move(context), std::move(module),
+                                          std::move(*machine)));
+  OPTRT_ASSIGN_OR_RETURN(std::string library, writer.build(host));
+  return DeviceImage{kEmulated.str(), std::move(library)};
+}
+
+/// Adds the images of real architectures.
+static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
+                              DeviceImages &images, llvm::raw_ostream &out) {
   OPTRT_ASSIGN_OR_RETURN(CudaAssembler assembler,
                          CudaAssembler::create("optimus-compile"));
   if (!options.cubinFolder.empty())
@@ -81,22 +96,46 @@ Status mlir::optimus::buildGpuKernels(ModuleOp module,
             llvm::sys::fs::create_directories(options.cubinFolder))
       return invalidArgument("--cubins-to: cannot create '" +
                              options.cubinFolder + "': " + code.message());
+  StringRef newest = getNewestArchitecture(options.gpuArchitectures);
+  std::string newestPtx;
   Uses uses;
   for (const std::string &architecture : options.gpuArchitectures) {
     OPTRT_ASSIGN_OR_RETURN(CudaCode code,
-                           generateCudaCode(*kernels, architecture));
+                           generateCudaCode(kernels, architecture));
     OPTRT_ASSIGN_OR_RETURN(CudaBinary binary,
                            assembler.assemble(code.ptx, architecture));
     for (CudaKernelUse &use : binary.kernels)
       uses[use.name].push_back(use);
-    if (options.cubinFolder.empty())
-      continue;
-    OPTRT_RETURN_IF_ERROR(OutputFile::write(
-        getKernelsPath(options, architecture, ".ptx"), code.ptx));
-    OPTRT_RETURN_IF_ERROR(OutputFile::write(
-        getKernelsPath(options, architecture, ".cubin"), binary.cubin));
+    if (!options.cubinFolder.empty()) {
+      OPTRT_RETURN_IF_ERROR(OutputFile::write(
+          getKernelsPath(options, architecture, ".ptx"), code.ptx));
+      OPTRT_RETURN_IF_ERROR(OutputFile::write(
+          getKernelsPath(options, architecture, ".cubin"), binary.cubin));
+    }
+    if (architecture == newest)
+      newestPtx = std::move(code.ptx);
+    images.push_back({architecture, std::move(binary.cubin)});
   }
+  images.push_back({"ptx", std::move(newestPtx)});
   if (options.report)
     printUses(uses, options, out);
   return optimus_support::okStatus();
+}
+
+StatusOr<DeviceImages>
+mlir::optimus::buildGpuKernels(ModuleOp module, const CompileOptions &options,
+                               LibraryWriter *writer, llvm::raw_ostream &out) {
+  OwningOpRef<ModuleOp> kernels = module.clone();
+  auto passes = PassManager::on<ModuleOp>(module.getContext());
+  passes.addPass(createKernelsToNVVMPass());
+  if (failed(passes.run(*kernels)))
+    return internal("the kernels cannot be lowered");
+  DeviceImages images;
+  if (!options.gpuArchitectures.empty())
+    OPTRT_RETURN_IF_ERROR(assembleKernels(*kernels, options, images, out));
+  if (options.emulatesGpu && writer) {
+    OPTRT_ASSIGN_OR_RETURN(DeviceImage image, buildEmulated(*kernels, *writer));
+    images.push_back(std::move(image));
+  }
+  return images;
 }

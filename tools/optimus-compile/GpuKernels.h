@@ -11,6 +11,9 @@
 
 #include "Options.h"
 
+#include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
+#include "optimus/Target/CPU/CodeGen.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -18,10 +21,12 @@ namespace mlir::optimus {
 
 /// Compiles the kernels of a module of placed device programs for each
 /// architecture, writes them to the folder of --cubins-to, and prints with
-/// --report what they take.
-optimus_support::Status buildGpuKernels(ModuleOp module,
-                                        const CompileOptions &options,
-                                        llvm::raw_ostream &out);
+/// --report what they take. Returns what a library carries of them: the machine
+/// code of each architecture, then the PTX of the newest. `writer` is needed
+/// where they are to be emulated.
+optimus_support::StatusOr<DeviceImages>
+buildGpuKernels(ModuleOp module, const CompileOptions &options,
+                LibraryWriter *writer, llvm::raw_ostream &out);
 
 } // namespace mlir::optimus
 

@@ -53,21 +53,23 @@ static cl::opt<std::string> memoryBudget(
 static cl::opt<bool> noPad("no-pad", cl::cat(category),
                            cl::desc("Refuse dimensions that the mesh does not "
                                     "divide rather than pad them"));
-static cl::opt<std::string> targetName(
-    "target", cl::init("cpu"), cl::value_desc("name"), cl::cat(category),
-    cl::desc("The device to compile for: cpu (default); or cuda, as far as its "
-             "kernels' machine code, with --report or --cubins-to"));
+static cl::opt<std::string>
+    targetName("target", cl::init("cpu"), cl::value_desc("name"),
+               cl::cat(category),
+               cl::desc("The device to compile for: cpu (default) or cuda"));
 static cl::opt<std::string> gpuArchitectures(
     "gpu-arch", cl::value_desc("names"), cl::cat(category),
     cl::desc("With --target cuda: the architectures to make machine code for "
-             "(default: sm_80,sm_90,sm_100)"));
+             "(default: sm_80,sm_90,sm_100); emulated: for this machine's "
+             "processor, to try and test kernels on"));
 static cl::opt<std::string> cubinFolder(
     "cubins-to", cl::value_desc("dir"), cl::cat(category),
     cl::desc("With --target cuda: write the kernels of each architecture, as "
              "sm_90.ptx and sm_90.cubin"));
 static cl::opt<std::string>
     cpu("mcpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
-        cl::desc("The processor to compile for (default: this one)"));
+        cl::desc("With --target cpu: the processor to compile for (default: "
+                 "this one)"));
 static cl::opt<std::string>
     optimizer("optimizer", cl::init("adamw"), cl::value_desc("name"),
               cl::cat(category),
@@ -282,7 +284,14 @@ static Status readGpu(CompileOptions &options) {
   if (!architectures.ok())
     return architectures.status().withContext("--gpu-arch");
   options.gpuArchitectures = *std::move(architectures);
+  options.emulatesGpu =
+      std::erase(options.gpuArchitectures, kEmulated.str()) > 0;
   options.cubinFolder = cubinFolder;
+  if (isGiven(cpu))
+    return invalidArgument("--mcpu: expected no --target cuda beside it, whose "
+                           "processors --gpu-arch names");
+  // The host's code is nothing but a table.
+  options.phases.cpu = "generic";
   if (isGiven(compileTo)) {
     if (compileTo == "llvm")
       return invalidArgument(
@@ -291,14 +300,15 @@ static Status readGpu(CompileOptions &options) {
       return invalidArgument("--cubins-to: expected no --compile-to beside it");
     return okStatus();
   }
-  if (isGiven(outputPath))
-    return invalidArgument("-o: no model library is written for --target cuda "
-                           "yet; expected --report, --cubins-to DIR or "
-                           "--compile-to");
-  if (!report && !isGiven(cubinFolder))
-    return invalidArgument("--target cuda: expected --report, --cubins-to DIR "
-                           "or --compile-to, since no model library is written "
-                           "yet");
+  bool hasMachineCode = !options.gpuArchitectures.empty();
+  if (isGiven(cubinFolder) && !hasMachineCode)
+    return invalidArgument("--cubins-to: expected an architecture beside "
+                           "'emulated', which has no machine code of a GPU");
+  if (!options.writesLibrary() && (isGiven(outputPath) || !hasMachineCode ||
+                                   !(report || isGiven(cubinFolder))))
+    return invalidArgument(
+        "--target cuda: give the model library a name with -o FILE; without "
+        "one, expected --report, --cubins-to DIR or --compile-to");
   return okStatus();
 }
 
@@ -326,6 +336,7 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
                            "beside it, which it is to fit");
   options.machineProfile = machineProfile;
   options.recompute = recompute;
+  options.output = outputPath;
   OPTRT_RETURN_IF_ERROR(readPhases(options));
   OPTRT_RETURN_IF_ERROR(readGpu(options));
   const cl::Option *changing[] = {
@@ -344,8 +355,8 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   options.input = inputPath;
   options.report = report;
   options.dumpFolder = dumpFolder;
-  bool prints = !options.writesLibrary() && outputPath.empty();
-  options.output = prints ? std::string("-") : outputPath.getValue();
+  if (!options.writesLibrary() && options.output.empty())
+    options.output = "-";
   if (options.writesLibrary() &&
       (options.output.empty() || options.output == "-"))
     return invalidArgument("give the model library a name with -o FILE");

@@ -49,9 +49,11 @@ struct CompileOptions {
 
   std::string input, output;
   bool report = false;
-  /// With --target cuda: the architectures to make machine code for, and the
-  /// folder to write it to, or "".
+  /// With --target cuda: the architectures to make machine code for, whether
+  /// there is code for an emulator, and the folder to write machine code to, or
+  /// "".
   std::vector<std::string> gpuArchitectures;
+  bool emulatesGpu = false;
   std::string cubinFolder;
   /// Phases; empty for none.
   std::string compileTo, compileFrom;
@@ -67,7 +69,11 @@ struct CompileOptions {
   std::optional<StepNeeds> withoutRecompute;
 
   bool isForGpu() const { return phases.target == "cuda"; }
-  bool writesLibrary() const { return compileTo.empty() && !isForGpu(); }
+  /// A GPU's kernels can be looked at without a library.
+  bool writesLibrary() const {
+    return compileTo.empty() &&
+           !(isForGpu() && (output.empty() || output == "-"));
+  }
   bool isAuto() const { return phases.strategy == "auto"; }
   /// Whether something is left to be chosen by prediction.
   bool chooses() const {

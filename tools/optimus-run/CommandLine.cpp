@@ -118,8 +118,10 @@ void addRanks(CLI::App *app, CLI::Option *rank, JobOptions &job) {
 }
 
 void addRankOptions(CLI::App *app, RankOptions &ranks) {
-  app->add_option("--device", ranks.device, "What ranks compute on: cpu")
-      ->check(oneOf(Word{{"cpu"}}));
+  app->add_option("--device", ranks.device,
+                  "What ranks compute on: cpu or cuda; by default what the "
+                  "library was compiled for")
+      ->check(oneOf(Word{{"cpu", "cuda"}}));
   app->add_option("--threads-per-rank", ranks.threadsPerRank,
                   "Threads of each rank; by default cores / ranks")
       ->check(kThreads);

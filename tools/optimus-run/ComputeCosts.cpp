@@ -239,7 +239,7 @@ Status ComputeTimer::launch(optrt_kernel kernel, int64_t elements) {
   operands.begin(/*rotates=*/false);
   void *args[] = {operands.take(elements / 2), operands.take(elements / 2)};
   optrt_launch_desc desc{"loop", elements / 2 / kLoopElements, 16, 2, 0};
-  return device.launch(kCompute, desc, kernel, args);
+  return device.launch(kCompute, desc, hostKernel("loop", kernel), args);
 }
 
 StatusOr<ComputeCosts> ComputeTimer::measure() {

@@ -106,7 +106,7 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
 StatusOr<ComputeCosts> measureTogether(const BenchOptions &options, int threads,
                                        int ranks) {
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory,
-                         DeviceFactory::open(options.ranks.device));
+                         DeviceFactory::open("cpu"));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team,
                          RankTeam::create(ranks, [] {}));
   std::vector<ComputeCosts> costs(ranks);

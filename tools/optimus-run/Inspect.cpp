@@ -154,13 +154,16 @@ void printModel(const ModelLibrary &library) {
   for (const std::string &feature : manifest.targetFeatures)
     features += (features.empty() ? " with " : ", ") + feature;
   std::cout << library.path() << "\n  compiled by " << manifest.compiler
-            << " for " << manifest.targetCpu << features << "\n  strategy "
-            << describeStrategy(manifest) << ", " << manifest.mesh.numRanks()
+            << " for "
+            << (manifest.targetCpu.empty() ? manifest.target
+                                           : manifest.targetCpu)
+            << features << "\n  strategy " << describeStrategy(manifest) << ", "
+            << manifest.mesh.numRanks()
             << (manifest.mesh.numRanks() == 1 ? " rank" : " ranks")
             << ", optimizer " << manifest.optimizer << ", precision "
-            << toString(manifest.precision) << "\n  batch "
-            << manifest.batch << ", sequence " << manifest.sequence
-            << ", vocabulary " << manifest.vocabulary << "\n  hashes: source "
+            << toString(manifest.precision) << "\n  batch " << manifest.batch
+            << ", sequence " << manifest.sequence << ", vocabulary "
+            << manifest.vocabulary << "\n  hashes: source "
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
 }
 
@@ -314,7 +317,8 @@ void printFunctions(const ModelLibrary &library) {
     peaks.addRow(
         {function->name, "scratch, with one thread",
          formatBytes(
-             optimus_support::program::scratchOf(*function).bytes(1))});
+             optimus_support::program::scratchOf(library.target(), *function)
+                 .bytes(1))});
   using optimus_support::program::MemorySpace;
   for (const auto &function : library.target().tables.front()->functions)
     for (auto [space, where] : {std::pair(MemorySpace::Host, "on the host"),

@@ -86,7 +86,7 @@ Status TrainProfile::describe(const TrainOptions &options,
                   {"strategy", manifest.strategy},
                   {"mesh", manifest.mesh.toString()},
                   {"precision", std::string(toString(manifest.precision))},
-                  {"device", options.ranks.device},
+                  {"device", manifest.target},
                   {"backend", std::string(world.collectives->name())},
                   {"placement", options.ranks.placement == Placement::Dynamic
                                     ? "dynamic"

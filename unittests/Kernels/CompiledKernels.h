@@ -16,6 +16,7 @@
 #define OPTIMUS_UNITTESTS_KERNELS_COMPILEDKERNELS_H
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"

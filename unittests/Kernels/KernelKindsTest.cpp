@@ -16,6 +16,9 @@ using namespace mlir::optimus::kernel_test;
 TEST_P(KernelTest, EveryKernelIsReadBack) {
   const Kernel all[] = {
       AdamW{8, true},
+      Attention{{2, 3, 4, 2, 5, 24, 12, /*causal=*/true}},
+      AttentionKeyGrad{{2, 3, 4, 2, 5}},
+      AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
       Clip{},
       CountReal{8},
       Dropout{{2, 3}, {4, 3}, 1, 0.3},

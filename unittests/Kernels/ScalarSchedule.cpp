@@ -64,10 +64,7 @@ static Terms addUp(KernelBuilder &k, Value n, int64_t count, TermsFn terms,
   SmallVector<Value> zeros(count, k.constant(0, element).value);
   SmallVector<Value> totals =
       k.loop(k.index(0), n, 1, zeros, [&](Value at, ValueRange sums) {
-        SmallVector<Value> next;
-        for (auto [sum, term] : llvm::zip_equal(sums, terms(at, k.f32())))
-          next.push_back((k.num(sum) + term).value);
-        return next;
+        return k.addTerms(sums, terms(at, k.f32()));
       });
   Terms result;
   for (Value total : totals)

@@ -64,6 +64,13 @@ struct KernelOperand {
   /// The operands read whose buffer this one may be, the preferred first: every
   /// element is read before it is written. Buffers do not overlap otherwise.
   SmallVector<std::string> places;
+  /// What is given begins at a multiple of so many elements of a tensor; 0
+  /// where it begins with one.
+  int64_t unit = 0;
+
+  /// The bytes that its address is a multiple of where those of tensors are one
+  /// of `ofTensors`.
+  int64_t getAlignment(int64_t ofTensors) const;
 };
 
 /// What the iterations of a kernel range over.
@@ -128,6 +135,12 @@ public:
   void share(StringRef name, const KernelOperand &operand);
   /// The last operand may be in place of these.
   KernelDescription &inPlaceOf(ArrayRef<StringRef> names);
+  /// The last operand may be a part of a tensor that begins at a multiple of so
+  /// many elements.
+  KernelDescription &inUnitsOf(int64_t elements) {
+    operands.back().unit = elements;
+    return *this;
+  }
   /// An i64.
   KernelDescription &scalar(StringRef name) {
     scalars.push_back(name.str());

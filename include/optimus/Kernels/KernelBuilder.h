@@ -170,6 +170,10 @@ public:
   Num sqrt(Num value);
   Num select(Value condition, Num a, Num c);
   Value greater(Num a, Num c);
+  /// The lanes of a vector combined, in any order; a number as it is.
+  Num reduce(vector::CombiningKind kind, Num value);
+  /// What a loop over sums carries on: each with its term added.
+  SmallVector<Value> addTerms(ValueRange sums, const Terms &terms);
   /// The greater; c if a is NaN.
   Num max(Num a, Num c) { return select(greater(a, c), a, c); }
   /// e^x to 1e-7 of its value for x in [-87, 88], clamped outside; NaN stays.

@@ -13,6 +13,7 @@
 #ifndef OPTIMUS_PIPELINES_PHASES_H
 #define OPTIMUS_PIPELINES_PHASES_H
 
+#include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 
 #include "mlir/Support/LLVM.h"
@@ -67,6 +68,9 @@ struct PhaseOptions {
   std::string target = "cpu";
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
+  /// Of a device with code of its own, that code for the phase "llvm"; null
+  /// without.
+  std::shared_ptr<const DeviceImages> images;
   /// As the option of --optimus-verify-partition is.
   std::string serial;
   /// What the compiled program is compared with, where that is not null.

@@ -47,6 +47,13 @@ struct GemmShape {
   bool isDense;
 };
 
+/// A kernel as a device finds and launches it that runs blocks of threads.
+struct DeviceKernel {
+  std::string name;   ///< in the device's code
+  int64_t threads;    ///< of a block
+  int64_t iterations; ///< that a block does at a time
+};
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -76,6 +83,22 @@ public:
   virtual std::optional<int64_t>
   getPackedElements(const GemmShape &shape,
                     const Processor &processor) const = 0;
+
+  /// Whether products have such an epilogue; a launch follows them where they
+  /// do not.
+  virtual bool hasEpilogue(exec::Epilogue epilogue) const = 0;
+
+  /// Whether the bias of a product, and what its epilogue reads, may have other
+  /// elements than its result.
+  virtual bool mixesElements() const = 0;
+
+  /// Whether attention is a command; it is launches of kernels elsewhere.
+  virtual bool hasAttention() const = 0;
+
+  /// How a kernel of a name with such iterations is launched. Nothing where the
+  /// host calls kernels.
+  virtual std::optional<DeviceKernel>
+  getDeviceKernel(StringRef name, const IterationSpace &space) const = 0;
 
   /// How its kernels are divided; their bodies are the same for all targets.
   virtual const KernelSchedule &getKernelSchedule() const = 0;

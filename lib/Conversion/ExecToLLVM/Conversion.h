@@ -9,6 +9,9 @@
 #ifndef OPTIMUS_LIB_CONVERSION_EXECTOLLVM_CONVERSION_H
 #define OPTIMUS_LIB_CONVERSION_EXECTOLLVM_CONVERSION_H
 
+#include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
+#include "optimus/Target/Target.h"
+
 #include "optimus-support/Program.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,10 +27,16 @@ std::string getWrapperName(StringRef kernel);
 /// their wrappers.
 LogicalResult convertKernels(ModuleOp module);
 
+/// By the names of kernels.
+using DeviceKernels = llvm::StringMap<DeviceKernel>;
+
 /// Writes optimus_model_query and what it returns: the manifest, the packed
-/// programs, and the kernels of their target.
+/// programs, the kernels of their target, and a device's code. Kernels that are
+/// not in `deviceKernels` have wrappers.
 void createModelQuery(ModuleOp module, StringRef manifest, StringRef programs,
-                      const optimus_support::program::TargetT &target);
+                      const optimus_support::program::TargetT &target,
+                      const DeviceKernels &deviceKernels,
+                      const DeviceImages &images);
 
 } // namespace mlir::optimus
 

@@ -14,6 +14,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_EXECTOLLVMPASS
@@ -23,13 +24,53 @@ namespace mlir::optimus {
 using namespace mlir;
 using namespace mlir::optimus;
 
+/// How a device launches the kernels of a module, by their names; empty where
+/// the host calls them.
+static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
+                                                 const Target &target) {
+  DeviceKernels kernels;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto computes =
+        function->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
+    if (!computes)
+      continue;
+    FailureOr<Kernel> kernel =
+        Kernel::read(computes, [&] { return function.emitOpError(); });
+    if (failed(kernel))
+      return failure();
+    if (std::optional<DeviceKernel> known = target.getDeviceKernel(
+            function.getSymName(),
+            kernel->describe(module.getContext()).getSpace()))
+      kernels.try_emplace(function.getSymName(), *known);
+  }
+  return kernels;
+}
+
 namespace {
-struct ExecToLLVM : optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
+class ExecToLLVM : public optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
+public:
+  using ExecToLLVMPassBase::ExecToLLVMPassBase;
+  ExecToLLVM(const ExecToLLVMPassOptions &options,
+             std::shared_ptr<const DeviceImages> images)
+      : ExecToLLVMPassBase(options), images(std::move(images)) {}
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (findTarget(target))
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "unknown target '" << target << "'; known are "
+           << llvm::join(getTargetNames(), ", ");
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<optimus_support::program::ProgramsT> programs =
-        buildPrograms(module, "cpu");
+        buildPrograms(module, target);
     if (failed(programs))
+      return signalPassFailure();
+    FailureOr<DeviceKernels> deviceKernels =
+        getDeviceKernels(module, *findTarget(target));
+    if (failed(deviceKernels))
       return signalPassFailure();
     for (auto function :
          llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
@@ -37,18 +78,32 @@ struct ExecToLLVM : optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
         function.erase();
     if (auto mesh = getMesh(module))
       mesh.erase();
-    if (failed(convertKernels(module)))
-      return signalPassFailure();
+    if (deviceKernels->empty()) {
+      if (failed(convertKernels(module)))
+        return signalPassFailure();
+    } else {
+      // Their code is in the images.
+      module.getBody()->clear();
+    }
     auto manifest = module->getAttrOfType<StringAttr>(kManifestAttr);
     const std::string bytes = optimus_support::program::pack(*programs);
-    const auto &target = *programs->targets.front();
-    createModelQuery(module, manifest ? manifest.getValue() : "", bytes,
-                     target);
+    const auto &code = *programs->targets.front();
+    createModelQuery(module, manifest ? manifest.getValue() : "", bytes, code,
+                     *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
-    for (const auto &function : target.tables.front()->functions)
+    for (const auto &function : code.tables.front()->functions)
       numCommands += function->commands.size();
-    numKernels += target.kernels.size();
+    numKernels += code.kernels.size();
     numProgramBytes += bytes.size();
   }
+
+private:
+  std::shared_ptr<const DeviceImages> images;
 };
 } // namespace
+
+std::unique_ptr<Pass> mlir::optimus::createExecToLLVMPass(
+    const ExecToLLVMPassOptions &options,
+    std::shared_ptr<const DeviceImages> images) {
+  return std::make_unique<ExecToLLVM>(options, std::move(images));
+}

@@ -8,18 +8,10 @@
 
 #include "Conversion.h"
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "optimus/Target/LowerKernels.h"
+
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -29,8 +21,8 @@ std::string mlir::optimus::getWrapperName(StringRef kernel) {
   return ("optimus.kernel." + kernel).str();
 }
 
-/// void wrapper(i64 begin, i64 end, ptr args): calls the kernel with the pointers
-/// in args, and with what they point to for its scalars.
+/// void wrapper(i64 begin, i64 end, ptr args): calls the kernel with the
+/// pointers in args, and with what they point to for its scalars.
 static void createWrapper(ModuleOp module, LLVM::LLVMFuncOp kernel) {
   MLIRContext *context = module.getContext();
   Location loc = kernel.getLoc();
@@ -101,28 +93,12 @@ static void moveBFloat16AsIntegers(ModuleOp module) {
 }
 
 LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
-  MLIRContext *context = module.getContext();
   expandBFloat16(module);
   SmallVector<std::string> names;
   for (auto kernel : module.getOps<func::FuncOp>())
     names.push_back(kernel.getSymName().str());
-
-  LowerToLLVMOptions options(context);
-  options.useBarePtrCallConv = true;
-  LLVMTypeConverter converter(context, options);
-  RewritePatternSet patterns(context);
-  populateSCFToControlFlowConversionPatterns(patterns);
-  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
-  arith::populateArithToLLVMConversionPatterns(converter, patterns);
-  populateMathToLLVMConversionPatterns(converter, patterns);
-  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
-  populateVectorToLLVMConversionPatterns(converter, patterns);
-  populateFuncToLLVMConversionPatterns(converter, patterns);
-  LLVMConversionTarget target(*context);
-  target.addLegalOp<ModuleOp>();
-  if (failed(applyFullConversion(module, target, std::move(patterns))))
+  if (failed(lowerKernelsToLLVM(module)))
     return failure();
-
   moveBFloat16AsIntegers(module);
   for (StringRef name : names) {
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);

@@ -11,6 +11,8 @@
 #include "optimus-support/ProgramKernels.h"
 #include "optimus-support/model_abi.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -25,10 +27,10 @@ static LLVM::GlobalOp
 createConstant(ModuleOp module, StringRef name, Type type,
                function_ref<Value(OpBuilder &)> initialize) {
   OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-  auto global = LLVM::GlobalOp::create(b, module.getLoc(), type,
-                                       /*isConstant=*/true,
-                                       LLVM::Linkage::Internal, name,
-                                       /*value=*/Attribute());
+  auto global =
+      LLVM::GlobalOp::create(b, module.getLoc(), type,
+                             /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                             /*value=*/Attribute());
   b.createBlock(&global.getInitializerRegion());
   LLVM::ReturnOp::create(b, module.getLoc(), initialize(b));
   return global;
@@ -58,10 +60,107 @@ static LLVM::GlobalOp createBytes(ModuleOp module, StringRef name,
   return global;
 }
 
+namespace {
+/// Writes the structures of model_abi.h.
+class TableWriter {
+public:
+  TableWriter(ModuleOp module, const DeviceKernels &deviceKernels)
+      : module(module), deviceKernels(deviceKernels), loc(module.getLoc()),
+        ptr(LLVM::LLVMPointerType::get(module.getContext())),
+        i32(IntegerType::get(module.getContext(), 32)),
+        i64(IntegerType::get(module.getContext(), 64)) {}
+
+  /// optimus_kernel kernels[]
+  LLVM::GlobalOp
+  createKernels(const optimus_support::program::TargetT &target) {
+    SmallVector<StructFn> entries;
+    for (const auto &kernel : target.kernels)
+      entries.push_back([this, described = kernel.get()](OpBuilder &b) {
+        return describeKernel(b, *described);
+      });
+    return createArray("optimus.kernels", {ptr, ptr, i64, ptr, i32, i32},
+                       entries);
+  }
+
+  /// optimus_image images[]
+  LLVM::GlobalOp createImages(const DeviceImages &images) {
+    SmallVector<StructFn> entries;
+    for (const DeviceImage &image : images) {
+      // Readers of PTX want a zero at its end, which its size does not count.
+      LLVM::GlobalOp code =
+          createBytes(module, "optimus.image." + image.architecture,
+                      /*section=*/"", image.code + '\0');
+      LLVM::GlobalOp name = createName(image.architecture);
+      entries.push_back([this, &image, code, name](OpBuilder &b) {
+        return SmallVector<Value>{getAddress(b, name), getAddress(b, code),
+                                  integer(b, loc, 64, image.code.size())};
+      });
+    }
+    return createArray("optimus.images", {ptr, ptr, i64}, entries);
+  }
+
+  Value getAddress(OpBuilder &b, LLVM::GlobalOp global) {
+    return LLVM::AddressOfOp::create(b, loc, global);
+  }
+
+private:
+  using StructFn = std::function<SmallVector<Value>(OpBuilder &)>;
+
+  LLVM::GlobalOp createName(const std::string &name) {
+    std::string symbol = "optimus.name." + name;
+    if (auto known = module.lookupSymbol<LLVM::GlobalOp>(symbol))
+      return known;
+    return createBytes(module, symbol, /*section=*/"", name + '\0');
+  }
+
+  LLVM::GlobalOp createArray(StringRef name, ArrayRef<Type> members,
+                             ArrayRef<StructFn> entries) {
+    auto entry = LLVM::LLVMStructType::getLiteral(module.getContext(), members);
+    auto type = LLVM::LLVMArrayType::get(entry, entries.size());
+    return createConstant(module, name, type, [&](OpBuilder &b) {
+      Value result = LLVM::UndefOp::create(b, loc, type);
+      for (auto [i, getMembers] : llvm::enumerate(entries))
+        result = LLVM::InsertValueOp::create(
+            b, loc, result, buildStruct(b, loc, entry, getMembers(b)), i);
+      return result;
+    });
+  }
+
+  SmallVector<Value>
+  describeKernel(OpBuilder &b,
+                 const optimus_support::program::KernelT &kernel) {
+    Value none = LLVM::ZeroOp::create(b, loc, ptr);
+    Value run = none, deviceName = none;
+    int64_t threads = 0, iterations = 0;
+    if (auto found = deviceKernels.find(kernel.name);
+        found != deviceKernels.end()) {
+      deviceName = getAddress(b, createName(found->second.name));
+      threads = found->second.threads;
+      iterations = found->second.iterations;
+    } else {
+      run = LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel.name));
+    }
+    return {getAddress(b, createName(kernel.name)),
+            run,
+            integer(b, loc, 64,
+                    static_cast<int64_t>(
+                        optimus_support::program::signatureHash(kernel))),
+            deviceName,
+            integer(b, loc, 32, threads),
+            integer(b, loc, 32, iterations)};
+  }
+
+  ModuleOp module;
+  const DeviceKernels &deviceKernels;
+  Location loc;
+  Type ptr, i32, i64;
+};
+} // namespace
+
 void mlir::optimus::createModelQuery(
     ModuleOp module, StringRef manifest, StringRef programs,
-    const optimus_support::program::TargetT &target) {
-  const auto &kernels = target.kernels;
+    const optimus_support::program::TargetT &target,
+    const DeviceKernels &deviceKernels, const DeviceImages &images) {
   MLIRContext *context = module.getContext();
   Location loc = module.getLoc();
   Type ptr = LLVM::LLVMPointerType::get(context);
@@ -70,51 +169,29 @@ void mlir::optimus::createModelQuery(
                                     OPTIMUS_MANIFEST_SECTION, manifest);
   LLVM::GlobalOp commands = createBytes(module, "optimus.programs",
                                         OPTIMUS_PROGRAMS_SECTION, programs);
-
-  // optimus_kernel kernels[]
-  SmallVector<LLVM::GlobalOp> names;
-  for (const auto &kernel : kernels)
-    names.push_back(createBytes(module, "optimus.name." + kernel->name,
-                                /*section=*/"", kernel->name + '\0'));
-  auto entryType = LLVM::LLVMStructType::getLiteral(context, {ptr, ptr, i64});
-  auto tableType = LLVM::LLVMArrayType::get(entryType, kernels.size());
-  LLVM::GlobalOp table =
-      createConstant(module, "optimus.kernels", tableType, [&](OpBuilder &b) {
-        Value result = LLVM::UndefOp::create(b, loc, tableType);
-        for (auto [i, kernel] : llvm::enumerate(kernels)) {
-          Value name = LLVM::AddressOfOp::create(b, loc, names[i]);
-          Value run =
-              LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel->name));
-          Value signature = integer(
-              b, loc, 64,
-              static_cast<int64_t>(
-                  optimus_support::program::signatureHash(*kernel)));
-          result = LLVM::InsertValueOp::create(
-              b, loc, result,
-              buildStruct(b, loc, entryType, {name, run, signature}), i);
-        }
-        return result;
-      });
+  TableWriter writer(module, deviceKernels);
+  LLVM::GlobalOp kernels = writer.createKernels(target);
+  LLVM::GlobalOp code = writer.createImages(images);
 
   // optimus_model
   auto modelType = LLVM::LLVMStructType::getLiteral(
-      context, {i32, ptr, i64, ptr, i64, i32, ptr});
+      context, {i32, ptr, i64, ptr, i64, i32, ptr, i32, ptr});
   LLVM::GlobalOp model =
       createConstant(module, "optimus.model", modelType, [&](OpBuilder &b) {
-        return buildStruct(b, loc, modelType,
-                           {integer(b, loc, 32, OPTRT_ABI_VERSION),
-                            LLVM::AddressOfOp::create(b, loc, text),
-                            integer(b, loc, 64, manifest.size()),
-                            LLVM::AddressOfOp::create(b, loc, commands),
-                            integer(b, loc, 64, programs.size()),
-                            integer(b, loc, 32, kernels.size()),
-                            LLVM::AddressOfOp::create(b, loc, table)});
+        return buildStruct(
+            b, loc, modelType,
+            {integer(b, loc, 32, OPTRT_ABI_VERSION), writer.getAddress(b, text),
+             integer(b, loc, 64, manifest.size()),
+             writer.getAddress(b, commands),
+             integer(b, loc, 64, programs.size()),
+             integer(b, loc, 32, target.kernels.size()),
+             writer.getAddress(b, kernels), integer(b, loc, 32, images.size()),
+             writer.getAddress(b, code)});
       });
 
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  auto query =
-      LLVM::LLVMFuncOp::create(b, loc, "optimus_model_query",
-                               LLVM::LLVMFunctionType::get(ptr, {i32}));
+  auto query = LLVM::LLVMFuncOp::create(
+      b, loc, "optimus_model_query", LLVM::LLVMFunctionType::get(ptr, {i32}));
   Block *entry = query.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
   Value same = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::eq,

@@ -31,7 +31,7 @@ public:
   void runOnOperation() override {
     markAllAnalysesPreserved();
     FailureOr<program::ProgramsT> programs =
-        buildPrograms(getOperation(), "cpu");
+        buildPrograms(getOperation(), target);
     if (failed(programs))
       return signalPassFailure();
     program::PrintOptions options;
@@ -43,11 +43,11 @@ public:
     }
     if (rank >= 0)
       options.rank = rank;
-    const program::TargetT &target = *programs->targets.front();
+    const program::TargetT &code = *programs->targets.front();
     const program::ProgramTableT &table =
-        program::tableOf(target, options.rank.value_or(0));
+        program::tableOf(code, options.rank.value_or(0));
     for (const std::unique_ptr<program::FunctionT> &function : table.functions)
-      llvm::outs() << program::print(*programs, target, table, *function,
+      llvm::outs() << program::print(*programs, code, table, *function,
                                      options);
     for (const std::unique_ptr<program::SequenceT> &sequence :
          programs->sequences)

@@ -204,14 +204,31 @@ private:
       sum = lowering.allocateWorkspace(gemm.m * gemm.n,
                                        lowering.builder.getF32Type(), "f32 sum",
                                        getTensorId(operand.tensor));
-    if (isLast) {
+    if (isLast && lowering.getTarget().mixesElements()) {
       gemm.epilogue = exec::Epilogue::Add;
       gemm.extra = {sum, gemm.n};
-    } else {
-      gemm.c = {sum, gemm.n};
-      gemm.accumulate = !isFirst;
+      lowering.gemm(gemm);
+      return;
     }
+    gemm.c = {sum, gemm.n};
+    gemm.accumulate = !isFirst;
     lowering.gemm(gemm);
+    if (isLast)
+      round(sum, matrix, gemm.m, gemm.n, operand);
+  }
+
+  /// Rounds a sum in f32 to the elements of `operand`, in rows that may lie
+  /// apart.
+  void round(Value sum, Matrix matrix, int64_t rows, int64_t cols,
+             const PanelOperand &operand) {
+    if (matrix.ld == cols)
+      return lowering.convert(sum,
+                              lowering.slice(matrix.buffer, 0, rows * cols));
+    Value narrow =
+        lowering.allocateWorkspace(rows * cols, getElements(operand),
+                                   "narrow sum", getTensorId(operand.tensor));
+    lowering.convert(sum, narrow);
+    lowering.copy({narrow, cols}, matrix, rows, cols);
   }
 
   void expand(size_t index, int64_t panel) {

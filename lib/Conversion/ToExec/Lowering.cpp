@@ -11,6 +11,7 @@
 #include "optimus/Kernels/ElementwiseKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -98,7 +99,38 @@ Value Lowering::getPacked(const Gemm &gemm) {
   return packed;
 }
 
-void Lowering::gemm(const Gemm &gemm) {
+Value Lowering::matchElements(Value buffer, Value result, StringRef name) {
+  Type type = getElementTypeOrSelf(result.getType());
+  if (!buffer || target.mixesElements() ||
+      getElementTypeOrSelf(buffer.getType()) == type)
+    return buffer;
+  Value matched = allocateWorkspace(
+      cast<MemRefType>(buffer.getType()).getNumElements(), type, name);
+  convert(buffer, matched);
+  return matched;
+}
+
+void Lowering::gemm(Gemm gemm) {
+  gemm.bias = matchElements(gemm.bias, gemm.c.buffer, "narrow bias");
+  if (target.hasEpilogue(gemm.epilogue)) {
+    gemm.extra.buffer =
+        matchElements(gemm.extra.buffer, gemm.c.buffer, "narrow addend");
+    return createGemm(gemm);
+  }
+  assert(gemm.epilogue == exec::Epilogue::Mul && gemm.c.ld == gemm.n &&
+         gemm.extra.ld == gemm.n && "only whole products are multiplied");
+  Value factor = gemm.extra.buffer;
+  gemm.epilogue = exec::Epilogue::None;
+  gemm.extra = {};
+  createGemm(gemm);
+  int64_t extent = gemm.m * gemm.n;
+  launch(kernels::elementwise<MulOp>(getContext(), {extent, extent}),
+         {{"operand0", gemm.c.buffer},
+          {"operand1", factor},
+          {"result0", gemm.c.buffer}});
+}
+
+void Lowering::createGemm(const Gemm &gemm) {
   Value packed = getPacked(gemm);
   Value b = packed ? packed : gemm.b.buffer;
   int64_t ldb =

@@ -98,8 +98,9 @@ public:
   /// Elements [offset, offset + extent) of a buffer; the buffer if that is all.
   Value slice(Value buffer, int64_t offset, int64_t extent);
 
-  /// Packs a weight before the first of its products that gains by that.
-  void gemm(const Gemm &gemm);
+  /// Packs a weight before the first of its products that gains by that. What
+  /// the target's products do not do, launches do before or after them.
+  void gemm(Gemm gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
   /// Copies floats to those of another element type.
@@ -130,6 +131,10 @@ private:
     Value packed;
   };
 
+  /// A buffer whose elements the target lets a product add to `result`: that
+  /// one, or a copy.
+  Value matchElements(Value buffer, Value result, StringRef name);
+  void createGemm(const Gemm &gemm);
   /// B in the target's layout, or null where it is to be read as it lies.
   Value getPacked(const Gemm &gemm);
   void launchOn(const Kernel &kernel, KernelDescription &description,

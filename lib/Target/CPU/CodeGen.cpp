@@ -12,16 +12,9 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Module.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
@@ -62,9 +55,8 @@ static llvm::Expected<const llvm::Target *> lookupTarget() {
 /// Whether a feature belongs to the instruction set that our code draws on;
 /// the others are of the operating system's business, or tune.
 static bool isCodeFeature(StringRef name) {
-  static constexpr StringLiteral exact[] = {"bmi",   "bmi2",   "f16c",
-                                            "fma",   "lzcnt",  "popcnt",
-                                            "neon",  "sve",    "sve2"};
+  static constexpr StringLiteral exact[] = {
+      "bmi", "bmi2", "f16c", "fma", "lzcnt", "popcnt", "neon", "sve", "sve2"};
   return llvm::is_contained(exact, name) || name.starts_with("avx") ||
          name.starts_with("sse4");
 }
@@ -125,66 +117,12 @@ CpuTarget::createMachine() const {
 // The object
 //===----------------------------------------------------------------------===//
 
-static void setAttributes(llvm::Module &module, const CpuTarget &target) {
-  for (llvm::Function &function : module) {
-    if (function.isDeclaration())
-      continue;
-    function.addFnAttr("target-cpu", target.cpu);
-    if (!target.features.empty())
-      function.addFnAttr("target-features", target.features);
-    function.addFnAttr("prefer-vector-width", "512");
-    function.addFnAttr(llvm::Attribute::NoUnwind);
-  }
-}
-
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
-}
-
-static Status writeObject(ModuleOp module, const CpuTarget &target,
-                          const std::string &path) {
-  using optimus_support::internal;
-  MLIRContext *context = module.getContext();
-  registerBuiltinDialectTranslation(*context);
-  registerLLVMDialectTranslation(*context);
-  llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code =
-      translateModuleToLLVMIR(module, llvmContext, "optimus-model");
-  if (!code)
-    return internal("the module cannot be translated to LLVM IR");
-  auto machine = target.createMachine();
-  if (!machine)
-    return internal(llvm::toString(machine.takeError()));
-  code->setTargetTriple(getTriple());
-  code->setDataLayout((*machine)->createDataLayout());
-  setAttributes(*code, target);
-
-  std::string problems;
-  llvm::raw_string_ostream problemStream(problems);
-  if (llvm::verifyModule(*code, &problemStream))
-    return internal("the LLVM IR of the model is invalid: " + problems);
-  optimize(*code, **machine);
-
+static Status writeObject(LLVMCode &code, const std::string &path) {
   std::error_code failed;
   llvm::raw_fd_ostream file(path, failed);
   if (failed)
     return optimus_support::cannotWrite(path, failed.value());
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, file, nullptr,
-                                      llvm::CodeGenFileType::ObjectFile))
-    return internal("LLVM cannot write object files for " + getTriple().str());
-  passes.run(*code);
+  OPTRT_RETURN_IF_ERROR(code.emit(llvm::CodeGenFileType::ObjectFile, file));
   file.close();
   failed = file.error();
   file.clear_error();
@@ -214,8 +152,10 @@ StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool) {
   return writer;
 }
 
-Status LibraryWriter::link(const std::string &object,
-                           const std::string &library) {
+StatusOr<std::string> LibraryWriter::link(LLVMCode &code) {
+  std::string object = scratch->file("model.o");
+  std::string library = scratch->file("model.so");
+  OPTRT_RETURN_IF_ERROR(writeObject(code, object));
   std::string log = scratch->file("link.log"), message;
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};
@@ -223,7 +163,7 @@ Status LibraryWriter::link(const std::string &object,
       linker, {linker, "-shared", "-o", library, object}, std::nullopt,
       redirects, 0, 0, &message);
   if (status == 0)
-    return optimus_support::okStatus();
+    return library;
   constexpr size_t kMostLogBytes = size_t(1) << 20;
   if (auto text = optimus_support::readInput(log, kMostLogBytes); text.ok())
     message += *text;
@@ -234,12 +174,22 @@ Status LibraryWriter::link(const std::string &object,
           .str());
 }
 
+StatusOr<std::string> LibraryWriter::build(LLVMCode &code) {
+  constexpr size_t kMostBytes = size_t(1) << 30;
+  OPTRT_ASSIGN_OR_RETURN(std::string library, link(code));
+  return optimus_support::readInput(library, kMostBytes);
+}
+
 Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
                             const std::string &path) {
-  std::string object = scratch->file("model.o");
-  std::string library = scratch->file("model.so");
-  OPTRT_RETURN_IF_ERROR(writeObject(module, target, object));
-  OPTRT_RETURN_IF_ERROR(link(object, library));
+  auto machine = target.createMachine();
+  if (!machine)
+    return optimus_support::internal(llvm::toString(machine.takeError()));
+  OPTRT_ASSIGN_OR_RETURN(
+      LLVMCode code,
+      LLVMCode::translate(module, "optimus-model", std::move(*machine)));
+  code.optimize();
+  OPTRT_ASSIGN_OR_RETURN(std::string library, link(code));
   OPTRT_ASSIGN_OR_RETURN(
       optimus_support::OutputFile file,
       optimus_support::OutputFile::open(path, {.executable = true}));

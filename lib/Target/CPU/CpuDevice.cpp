@@ -52,6 +52,15 @@ public:
     return int64_t(llvm::alignTo(shape.k, 16) * llvm::alignTo(shape.n, 64));
   }
 
+  bool hasEpilogue(exec::Epilogue) const override { return true; }
+  bool mixesElements() const override { return true; }
+  bool hasAttention() const override { return true; }
+
+  std::optional<DeviceKernel>
+  getDeviceKernel(StringRef, const IterationSpace &) const override {
+    return std::nullopt;
+  }
+
   const KernelSchedule &getKernelSchedule() const override { return schedule; }
 
 private:

@@ -172,26 +172,11 @@ void CpuSchedule::each(KernelBuilder &k, Value from, Value to,
 // Sums
 //===----------------------------------------------------------------------===//
 
-static Num horizontal(KernelBuilder &k, vector::CombiningKind kind, Num value) {
-  if (!isa<VectorType>(value.getType()))
-    return value;
-  return k.num(vector::ReductionOp::create(k.getBuilder(), kind, value.value,
-                                           arith::FastMathFlags::reassoc));
-}
-
-static SmallVector<Value> addTo(KernelBuilder &k, ValueRange sums,
-                                const Terms &terms) {
-  SmallVector<Value> next;
-  for (auto [sum, term] : llvm::zip_equal(sums, terms))
-    next.push_back((k.num(sum) + term).value);
-  return next;
-}
-
 /// Adds the lanes of each part to its total.
 template <typename Parts>
 static void addLanes(KernelBuilder &k, Terms &totals, const Parts &parts) {
   for (auto [total, part] : llvm::zip_equal(totals, parts))
-    total = total + horizontal(k, vector::CombiningKind::ADD, part);
+    total = total + k.reduce(vector::CombiningKind::ADD, part);
 }
 
 static Terms toTerms(KernelBuilder &k, ValueRange values) {
@@ -216,7 +201,7 @@ Terms CpuSchedule::sums(KernelBuilder &k, int64_t n, int64_t count,
     SmallVector<Value> partial =
         k.loop(k.index(at), k.index(end), width, init,
                [&](Value i, ValueRange carried) {
-                 return addTo(k, carried, terms(i, type));
+                 return k.addTerms(carried, terms(i, type));
                });
     addLanes(k, totals, toTerms(k, partial));
     at = end;
@@ -234,7 +219,7 @@ Terms CpuSchedule::sums(KernelBuilder &k, Value n, int64_t count,
     SmallVector<Value> init(count, k.constant(0, type).value);
     SmallVector<Value> partial =
         k.loop(from, to, step, init, [&](Value i, ValueRange carried) {
-          return addTo(k, carried, terms(i, type));
+          return k.addTerms(carried, terms(i, type));
         });
     addLanes(k, totals, toTerms(k, partial));
   };
@@ -258,8 +243,8 @@ Num CpuSchedule::maximum(KernelBuilder &k, Value n,
            return SmallVector<Value>{
                k.max(term(i, type), k.num(carried.front())).value};
          }).front();
-    result = k.max(
-        horizontal(k, vector::CombiningKind::MAXNUMF, k.num(partial)), result);
+    result =
+        k.max(k.reduce(vector::CombiningKind::MAXNUMF, k.num(partial)), result);
   };
   accumulate(k.index(0), whole, width, k.vectorOf(width, k.f32()));
   accumulate(whole, n, 1, k.f32());
@@ -277,9 +262,9 @@ Terms CpuSchedule::columnSums(KernelBuilder &k, int64_t rows, int64_t count,
                    k.minIndex(k.addIndex(first, k.index(group)), k.index(rows));
                SmallVector<Value> part = k.loop(
                    first, end, 1, zeros, [&](Value row, ValueRange partial) {
-                     return addTo(k, partial, terms(row, type));
+                     return k.addTerms(partial, terms(row, type));
                    });
-               return addTo(k, sums, toTerms(k, part));
+               return k.addTerms(sums, toTerms(k, part));
              });
   return toTerms(k, totals);
 }

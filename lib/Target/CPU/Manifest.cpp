@@ -70,6 +70,17 @@ static json::Object describeObjective(DictionaryAttr described) {
   return objective;
 }
 
+/// Processors are the only targets that say more than their name.
+static json::Object describeTarget(const std::string &name,
+                                   const CpuTarget &processor) {
+  json::Object target{{"name", name}};
+  if (name != "cpu")
+    return target;
+  target["cpu"] = processor.cpu;
+  target["features"] = json::Array(processor.required);
+  return target;
+}
+
 static json::Array describeMesh(MeshOp mesh) {
   json::Array axes;
   if (mesh)
@@ -80,7 +91,7 @@ static json::Array describeMesh(MeshOp mesh) {
 }
 
 FailureOr<std::string>
-mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
+mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
                              const ManifestOptions &options) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
@@ -112,9 +123,6 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
     functionList.push_back(std::move(*entry));
   }
 
-  json::Array features;
-  for (const std::string &feature : target.required)
-    features.push_back(feature);
   auto described =
       module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel);
   auto hash = module->getAttrOfType<StringAttr>(exec::ExecDialect::kSourceHash);
@@ -125,8 +133,7 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &target,
       {"source_hash", hash ? hash.getValue() : ""},
       {"model_hash", optimus_support::hashToHex(optimus_support::hash64(
                          table.getIdentity() + options.optimizer))},
-      {"target",
-       json::Object{{"cpu", target.cpu}, {"features", std::move(features)}}},
+      {"target", describeTarget(options.target, processor)},
       {"mesh", describeMesh(mesh)},
       {"strategy", options.strategy},
       {"model", describeModel(described)},

@@ -31,13 +31,13 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto target = optimus::CpuTarget::get(cpu);
-    if (!target) {
-      module.emitError("mcpu: ") << llvm::toString(target.takeError());
+    auto processor = optimus::CpuTarget::get(cpu);
+    if (!processor) {
+      module.emitError("mcpu: ") << llvm::toString(processor.takeError());
       return signalPassFailure();
     }
-    FailureOr<std::string> manifest =
-        optimus::buildManifest(module, *target, {strategy, optimizer, precision});
+    FailureOr<std::string> manifest = optimus::buildManifest(
+        module, *processor, {target, strategy, optimizer, precision});
     if (failed(manifest)) {
       module.emitError("the manifest cannot be written");
       return signalPassFailure();

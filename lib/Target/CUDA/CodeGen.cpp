@@ -8,18 +8,12 @@
 
 #include "optimus/Target/CUDA/CodeGen.h"
 
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
+#include "optimus/Target/LLVMCode.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Module.h"
-#include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -64,11 +58,12 @@ mlir::optimus::readCudaArchitectures(StringRef text) {
   std::vector<std::string> result;
   for (StringRef name : llvm::split(text, ',')) {
     // What LLVM calls generic is no architecture.
-    if (!name.starts_with("sm_") || !known->isCPUStringValid(name))
+    bool isKnown = name.starts_with("sm_") && known->isCPUStringValid(name);
+    if (!isKnown && name != kEmulated)
       return invalidArgument(
-          llvm::formatv("expected architectures as {0}, found '{1}', which "
-                        "LLVM does not know",
-                        kCudaArchitectures, name)
+          llvm::formatv("expected architectures as {0}, or {1}; found '{2}', "
+                        "which LLVM does not know",
+                        kCudaArchitectures, kEmulated, name)
               .str());
     if (!llvm::is_contained(result, name))
       result.push_back(name.str());
@@ -76,62 +71,36 @@ mlir::optimus::readCudaArchitectures(StringRef text) {
   return result;
 }
 
-static void optimizeForDevice(llvm::Module &module,
-                              llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
+StringRef
+mlir::optimus::getNewestArchitecture(ArrayRef<std::string> architectures) {
+  auto getNumber = [](StringRef name) {
+    unsigned number = 0;
+    name.drop_front(StringRef("sm_").size()).consumeInteger(10, number);
+    return number;
+  };
+  return *llvm::max_element(architectures, [&](StringRef a, StringRef b) {
+    return getNumber(a) < getNumber(b);
+  });
 }
 
 StatusOr<CudaCode>
 mlir::optimus::generateCudaCode(ModuleOp module,
                                 const std::string &architecture) {
-  MLIRContext *context = module.getContext();
-  registerBuiltinDialectTranslation(*context);
-  registerLLVMDialectTranslation(*context);
-  registerNVVMDialectTranslation(*context);
-  llvm::LLVMContext llvmContext;
-  std::unique_ptr<llvm::Module> code =
-      translateModuleToLLVMIR(module, llvmContext, "optimus-kernels");
-  if (!code)
-    return internal("the kernels cannot be translated to LLVM IR");
   OPTRT_ASSIGN_OR_RETURN(const llvm::Target *target, lookupDeviceTarget());
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       getDeviceTriple(), architecture, "", llvm::TargetOptions(), std::nullopt,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   if (!machine)
     return internal("LLVM cannot make code for " + architecture);
-  code->setTargetTriple(getDeviceTriple());
-  code->setDataLayout(machine->createDataLayout());
-  for (llvm::Function &function : *code)
-    if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", architecture);
-      function.addFnAttr(llvm::Attribute::NoUnwind);
-    }
-  std::string problems;
-  llvm::raw_string_ostream problemStream(problems);
-  if (llvm::verifyModule(*code, &problemStream))
-    return internal("the LLVM IR of the kernels is invalid: " + problems);
-  optimizeForDevice(*code, *machine);
-
+  OPTRT_ASSIGN_OR_RETURN(
+      LLVMCode code,
+      LLVMCode::translate(module, "optimus-kernels", std::move(machine)));
+  code.optimize();
   CudaCode result;
-  llvm::raw_string_ostream(result.ir) << *code;
+  result.ir = code.print();
   llvm::SmallString<0> ptx;
   llvm::raw_svector_ostream stream(ptx);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr,
-                                   llvm::CodeGenFileType::AssemblyFile))
-    return internal("LLVM cannot write PTX");
-  passes.run(*code);
+  OPTRT_RETURN_IF_ERROR(code.emit(llvm::CodeGenFileType::AssemblyFile, stream));
   result.ptx = ptx.str().str();
   return result;
 }

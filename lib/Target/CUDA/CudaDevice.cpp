@@ -8,6 +8,7 @@
 
 #include "optimus/Target/CUDA/CudaDevice.h"
 
+#include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Target/CUDA/CudaSchedule.h"
 #include "optimus/Target/Target.h"
 
@@ -40,6 +41,21 @@ public:
   std::optional<int64_t> getPackedElements(const GemmShape &,
                                            const Processor &) const override {
     return std::nullopt;
+  }
+
+  /// What cuBLASLt has: a bias and a matrix that it adds, both of the result's
+  /// type.
+  bool hasEpilogue(exec::Epilogue epilogue) const override {
+    return epilogue != exec::Epilogue::Mul;
+  }
+  bool mixesElements() const override { return false; }
+
+  bool hasAttention() const override { return false; }
+
+  std::optional<DeviceKernel>
+  getDeviceKernel(StringRef name, const IterationSpace &space) const override {
+    return DeviceKernel{getCudaName(name), getCudaBlock(space).threads,
+                        schedule.getExtent(space).grain};
   }
 
   const KernelSchedule &getKernelSchedule() const override { return schedule; }

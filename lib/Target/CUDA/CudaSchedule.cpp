@@ -234,22 +234,6 @@ void CudaSchedule::each(KernelBuilder &k, Value from, Value to,
 // Sums
 //===----------------------------------------------------------------------===//
 
-static Num reduce(KernelBuilder &k, vector::CombiningKind kind, Num value) {
-  if (!isa<VectorType>(value.getType()))
-    return value;
-  return k.num(vector::ReductionOp::create(k.getBuilder(), kind, value.value,
-                                           arith::FastMathFlags::reassoc));
-}
-
-/// Adds terms to what is carried.
-static SmallVector<Value> addTerms(KernelBuilder &k, ValueRange sums,
-                                   const Terms &terms) {
-  SmallVector<Value> next;
-  for (auto [sum, term] : llvm::zip_equal(sums, terms))
-    next.push_back((k.num(sum) + term).value);
-  return next;
-}
-
 static Terms combineSums(KernelBuilder &k, const Terms &sums) {
   return CudaThreads(k).combine(sums, [](Num a, Num c) { return a + c; });
 }
@@ -264,9 +248,9 @@ Terms CudaSchedule::sums(KernelBuilder &k, int64_t n, int64_t count,
   Terms sums;
   for (Value sum :
        coverRow(k, n, lanes, zeros, [&](Value at, ValueRange carried) {
-         return addTerms(k, carried, terms(at, type));
+         return k.addTerms(carried, terms(at, type));
        }))
-    sums.push_back(reduce(k, vector::CombiningKind::ADD, k.num(sum)));
+    sums.push_back(k.reduce(vector::CombiningKind::ADD, k.num(sum)));
   return combineSums(k, sums);
 }
 
@@ -277,10 +261,10 @@ Terms CudaSchedule::sums(KernelBuilder &k, Value n, int64_t count,
     SmallVector<Value> zeros(count, k.constant(0, type).value);
     SmallVector<Value> parts =
         k.loop(from, to, step, zeros, [&](Value at, ValueRange carried) {
-          return addTerms(k, carried, terms(at, type));
+          return k.addTerms(carried, terms(at, type));
         });
     for (auto [sum, part] : llvm::zip_equal(sums, parts))
-      sum = sum + reduce(k, vector::CombiningKind::ADD, k.num(part));
+      sum = sum + k.reduce(vector::CombiningKind::ADD, k.num(part));
   });
   return combineSums(k, sums);
 }
@@ -297,7 +281,7 @@ Num CudaSchedule::maximum(KernelBuilder &k, Value n,
                k.max(term(at, type), k.num(carried.front())).value};
          }).front();
     result =
-        k.max(reduce(k, vector::CombiningKind::MAXNUMF, k.num(part)), result);
+        k.max(k.reduce(vector::CombiningKind::MAXNUMF, k.num(part)), result);
   });
   return CudaThreads(k)
       .combine({result}, [&](Num a, Num c) { return k.max(a, c); })
@@ -313,7 +297,7 @@ Terms CudaSchedule::columnSums(KernelBuilder &k, int64_t rows, int64_t count,
   SmallVector<Value> zeros(count, k.constant(0, k.f32()).value);
   SmallVector<Value> parts = k.loop(
       rank, k.index(rows), team, zeros, [&](Value row, ValueRange carried) {
-        return addTerms(k, carried, terms(row, k.f32()));
+        return k.addTerms(carried, terms(row, k.f32()));
       });
   // The parts of a thread, and then those of its column.
   KernelBuffer shared(

@@ -13,22 +13,13 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/KernelFunctions.h"
+#include "optimus/Target/LowerKernels.h"
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
@@ -48,7 +39,7 @@ std::string mlir::optimus::getCudaName(StringRef kernel) {
   return name;
 }
 
-/// What a kernel's buffers begin at multiples of, in bytes.
+/// What tensors begin at multiples of, in bytes.
 static constexpr int64_t kBufferAlignment = 16;
 
 /// Gives a kernel the operands of a launch: how many iterations there are, and
@@ -60,27 +51,12 @@ static void dropBegin(func::FuncOp kernel) {
   (void)kernel.eraseArgument(0);
 }
 
-static LogicalResult lowerToLLVM(ModuleOp module) {
-  MLIRContext *context = module.getContext();
-  LowerToLLVMOptions options(context);
-  options.useBarePtrCallConv = true;
-  LLVMTypeConverter converter(context, options);
-  RewritePatternSet patterns(context);
-  populateSCFToControlFlowConversionPatterns(patterns);
-  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
-  arith::populateArithToLLVMConversionPatterns(converter, patterns);
-  populateMathToLLVMConversionPatterns(converter, patterns);
-  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
-  populateVectorToLLVMConversionPatterns(converter, patterns);
-  populateFuncToLLVMConversionPatterns(converter, patterns);
-  LLVMConversionTarget target(*context);
-  target.addLegalOp<ModuleOp>();
-  target.addLegalDialect<NVVM::NVVMDialect>();
-  return applyFullConversion(module, target, std::move(patterns));
-}
-
 LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
-  SmallVector<std::pair<std::string, CudaBlock>> blocks;
+  struct Entry {
+    std::string name;
+    KernelDescription description;
+  };
+  std::vector<Entry> entries;
   for (Operation &op : llvm::make_early_inc_range(module.getOps())) {
     auto kernel = dyn_cast<func::FuncOp>(op);
     if (isa<memref::GlobalOp>(op))
@@ -100,20 +76,27 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     if (failed(parameters))
       return failure();
     KernelDescription description = parameters->describe(module.getContext());
+    SmallVector<Type> types;
+    for (Type type : kernel.getArgumentTypes())
+      if (auto buffer = dyn_cast<MemRefType>(type))
+        types.push_back(buffer.getElementType());
+    if (failed(description.setElementTypes(types)))
+      return emitError() << "has other operands than '"
+                         << ExecDialect::kComputes << "' says";
     kernel->removeAttr(ExecDialect::kKernel);
     kernel->removeAttr(ExecDialect::kComputes);
     kernel.setName(getCudaName(kernel.getSymName()));
     kernel.setVisibility(SymbolTable::Visibility::Public);
     dropBegin(kernel);
-    blocks.emplace_back(kernel.getSymName(),
-                        getCudaBlock(description.getSpace()));
+    entries.push_back({kernel.getSymName().str(), std::move(description)});
   }
   for (NamedAttribute attribute : llvm::to_vector(module->getAttrs()))
     module->removeAttr(attribute.getName());
-  if (failed(lowerToLLVM(module)))
+  if (failed(lowerKernelsToLLVM(module)))
     return failure();
   Builder b(module.getContext());
-  for (const auto &[name, block] : blocks) {
+  for (const auto &[name, description] : entries) {
+    CudaBlock block = getCudaBlock(description.getSpace());
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::External);
     kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
@@ -123,10 +106,11 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     // Else ptxas spills a few registers where that lets more threads run.
     kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     b.getI32IntegerAttr(1));
-    for (auto [number, type] : llvm::enumerate(kernel.getArgumentTypes()))
-      if (isa<LLVM::LLVMPointerType>(type))
-        kernel.setArgAttr(number, LLVM::LLVMDialect::getAlignAttrName(),
-                          b.getI64IntegerAttr(kBufferAlignment));
+    // The number of iterations comes first.
+    for (auto [number, operand] : llvm::enumerate(description.getOperands()))
+      kernel.setArgAttr(
+          number + 1, LLVM::LLVMDialect::getAlignAttrName(),
+          b.getI64IntegerAttr(operand.getAlignment(kBufferAlignment)));
   }
   return success();
 }

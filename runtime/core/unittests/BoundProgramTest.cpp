@@ -73,10 +73,12 @@ protected:
   bool isFinished = false, isHidden = false;
   ProgramsT all;
 
-  KernelTable kernels = {{"one", note<1>},
-                         {"two", note<2>},
-                         {"three", note<3>},
-                         {"none", nullptr}};
+  const optimus_kernel one = hostKernel("one", note<1>),
+                       two = hostKernel("two", note<2>),
+                       three = hostKernel("three", note<3>),
+                       none = hostKernel("none", nullptr);
+  KernelTable kernels = {
+      {"one", &one}, {"two", &two}, {"three", &three}, {"none", &none}};
   World world = createLocalWorld();
   RecordingDevice *device = nullptr;
   std::unique_ptr<Rank> context;
@@ -174,6 +176,43 @@ TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
     EXPECT_EQ(given[0][0], arena + 16 + value);
     EXPECT_EQ(integerAt(given[0][1]), 103 + value + 10 * (value / 2 - 1));
   }
+}
+
+TEST_F(BoundProgramTest, CommandsAreRecordedTheSecondTime) {
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  device->records = true;
+  for (int call = 0; call != 3; ++call)
+    ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("none [0, 1) on 0", "begin recording on 0",
+                          "none [0, 1) on 0", "end recording on 0",
+                          "replay 7 on 0", "replay 7 on 0"));
+}
+
+TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok() && program->run(*context).ok());
+  device->records = true;
+  device->failsAt = "none";
+  EXPECT_THAT(program->run(*context).message(), HasSubstr("broken"));
+  EXPECT_EQ(device->calls.back(), "end recording on 0");
+  device->calls.clear();
+  EXPECT_FALSE(program->run(*context).ok());
+  EXPECT_EQ(device->calls.front(), "begin recording on 0");
+}
+
+TEST_F(BoundProgramTest, WhatIsReadOnTheHostIsNotRecorded) {
+  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  device->records = true;
+  for (int call = 0; call != 2; ++call)
+    ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("one [0, 1) on 0", "one [0, 1) on 0"));
 }
 
 /// What is evaluated goes where the numbers are now.

@@ -83,7 +83,8 @@ protected:
   View a = f.at(memory, 0, 4), b = f.at(memory, 16, 8);
   View mine = f.at(b, {.terms = {Term(4, 0)}}, 4);
   ProgramsT all;
-  KernelTable kernels = {{"note", note}};
+  const optimus_kernel noting = hostKernel("note", note);
+  KernelTable kernels = {{"note", &noting}};
   World world = createLocalWorld();
   std::unique_ptr<Rank> context;
   float numbers[4] = {1};

@@ -23,7 +23,7 @@ inline nlohmann::json example() {
     "compiler": "optimus 0.1.0 (LLVM 22.1.8)",
     "source_hash": "9f86d081884c7d65",
     "model_hash": "60303ae22b998861",
-    "target": {"cpu": "znver4", "features": ["avx2", "fma"]},
+    "target": {"name": "cpu", "cpu": "znver4", "features": ["avx2", "fma"]},
     "mesh": [{"axis": "row", "size": 2}, {"axis": "col", "size": 2}],
     "strategy": "summa",
     "model": {"batch": 16, "sequence": 128, "vocabulary": 256},

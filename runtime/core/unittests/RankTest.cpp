@@ -117,7 +117,7 @@ TEST_F(RankTest, WhoWatchesSeesTheFunctionsCommand) {
   EXPECT_EQ(rank->activity.waitingCommand.load(), (CommandId{5, 2}));
   ASSERT_TRUE(wait(5).ok());
   optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
-  ASSERT_TRUE(rank->launch(7, desc, nullptr, nullptr).ok());
+  ASSERT_TRUE(rank->launch(7, desc, hostKernel("norm", nullptr), nullptr).ok());
   EXPECT_EQ(rank->activity.command.load(), (CommandId{7, 2}));
 }
 
@@ -197,7 +197,7 @@ TEST_F(RankTest, AFailingKernelIsNamed) {
   device->failsAt = "layer_norm";
   device->failure = unavailable("broken");
   optrt_launch_desc desc{"layer_norm", 1, 1, 0, 0};
-  Status status = rank->launch(7, desc, nullptr, nullptr);
+  Status status = rank->launch(7, desc, hostKernel("norm", nullptr), nullptr);
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_THAT(status.message(), HasSubstr("command 7 (layer_norm)"));
 }

@@ -31,6 +31,7 @@ public:
   std::vector<std::string> queues{"compute"};
   /// Whether the host cannot address its memory.
   bool isHidden = false;
+  bool records = false;
 
   Queue queue(std::string_view name) override {
     for (uint32_t i = 0; i != queues.size(); ++i)
@@ -50,6 +51,18 @@ public:
   Status call(Queue queue, std::function<Status()> work) override {
     OPTRT_RETURN_IF_ERROR(note("call", queue));
     return work();
+  }
+
+  bool canRecord() const override { return records; }
+  Status beginRecording() override {
+    return note("begin recording", optrt::kCompute);
+  }
+  optrt::StatusOr<uint32_t> endRecording() override {
+    OPTRT_RETURN_IF_ERROR(note("end recording", optrt::kCompute));
+    return 7;
+  }
+  Status replay(uint32_t recording) override {
+    return note(optrt::concat("replay ", recording), optrt::kCompute);
   }
 
   optrt::StatusOr<optrt::DeviceMemory> allocate(int64_t bytes,
@@ -84,12 +97,12 @@ public:
                               desc.packed_b ? " packed" : ""),
                 queue);
   }
-  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
-                void *const *args) override {
+  Status launch(Queue queue, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args) override {
     OPTRT_RETURN_IF_ERROR(
         note(optrt::concat(desc.name, " [0, ", desc.extent, ")"), queue));
-    if (kernel)
-      kernel(0, desc.extent, args);
+    if (kernel.run)
+      kernel.run(0, desc.extent, args);
     return optrt::okStatus();
   }
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,

@@ -285,16 +285,17 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
 }
 
 Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
-                         optrt_kernel kernel, void *const *args) {
-  if (desc.extent < 0 || !kernel)
+                         const optimus_kernel &kernel, void *const *args) {
+  if (desc.extent < 0 || !kernel.run)
     return invalidArgument(
         concat("launch of '", desc.name ? desc.name : "?",
-               "' expects a kernel and an extent >= 0; found extent ",
-               desc.extent, kernel ? "" : " and no kernel"));
+               "' expects a processor's kernel and an extent >= 0; found "
+               "extent ",
+               desc.extent, kernel.run ? "" : " and no code for processors"));
   int64_t tasks = std::min<int64_t>(
       impl->team.size(), desc.extent / std::max<int64_t>(desc.grain, 1));
   impl->team.split(desc.extent, tasks, [&](int64_t begin, int64_t end) {
-    kernel(begin, end, args);
+    kernel.run(begin, end, args);
   });
   return okStatus();
 }

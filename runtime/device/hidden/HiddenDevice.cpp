@@ -11,8 +11,6 @@
 #include "optimus-support/ElementType.h"
 
 #include <algorithm>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace optrt {
 
@@ -20,14 +18,6 @@ using optimus_support::CheckedSize;
 
 HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
     : kernels(std::move(kernels)), random(seed) {}
-
-HiddenDevice::~HiddenDevice() {
-  for (const auto &[hidden, block] : blocks) {
-    if (block.visible && block.mapped)
-      munmap(block.mapped, block.mappedBytes);
-    munmap(const_cast<char *>(hidden), block.bytes);
-  }
-}
 
 //===----------------------------------------------------------------------===//
 // Order
@@ -107,66 +97,30 @@ StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   if (bytes == 0)
     return DeviceMemory();
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t size = alignedSize(bytes), pages = (size + page - 1) / page;
-  auto map = [](int64_t length) {
-    return mmap(nullptr, length, PROT_NONE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  };
-  Block block{nullptr, size, map((pages + 2) * page),
-              static_cast<size_t>((pages + 2) * page)};
-  void *const hidden = map(size);
-  char *const first = static_cast<char *>(block.mapped) + page;
-  if (block.mapped == MAP_FAILED || hidden == MAP_FAILED ||
-      mprotect(first, pages * page, PROT_READ | PROT_WRITE) != 0)
+  void *const hidden = memory.allocate(alignedSize(bytes));
+  if (!hidden)
     return unavailable(concat("cannot hide ", bytes, " bytes for ", purpose));
-  // Up to the page that nobody can touch.
-  block.visible = first + pages * page - size;
-  blocks[static_cast<const char *>(hidden)] = std::move(block);
   return DeviceMemory(*this, hidden, bytes);
 }
 
 StatusOr<DeviceMemory> HiddenDevice::hide(int64_t bytes, const char *purpose,
-                                          StatusOr<DeviceMemory> memory) {
-  if (!memory.ok() || bytes == 0)
-    return memory;
-  const int64_t size = alignedSize(bytes);
-  void *const hidden = mmap(nullptr, size, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (hidden == MAP_FAILED)
+                                          StatusOr<DeviceMemory> elsewhere) {
+  if (!elsewhere.ok() || bytes == 0)
+    return elsewhere;
+  void *const hidden = memory.hide(elsewhere->data(), alignedSize(bytes));
+  if (!hidden)
     return unavailable(concat("cannot hide ", bytes, " bytes for ", purpose));
-  char *const visible = memory->data();
-  blocks[static_cast<const char *>(hidden)] = {visible, size, nullptr, 0,
-                                               *std::move(memory)};
+  kept[hidden] = *std::move(elsewhere);
   return DeviceMemory(*this, hidden, bytes);
 }
 
 void HiddenDevice::release(void *start) {
-  // Its address stays taken, so that late users are found.
-  Block &block = blocks.find(static_cast<const char *>(start))->second;
-  if (block.mapped)
-    munmap(block.mapped, block.mappedBytes);
-  block.elsewhere = {};
-  block.visible = nullptr;
+  memory.release(start);
+  kept.erase(start);
 }
 
 StatusOr<void *> HiddenDevice::find(const void *address, int64_t bytes) const {
-  if (!address)
-    return nullptr;
-  const auto *hidden = static_cast<const char *>(address);
-  // Keys descend: the first that is not above.
-  auto block = blocks.lower_bound(hidden);
-  if (block == blocks.end() || hidden - block->first >= block->second.bytes)
-    return internal(
-        concat("touches ", bytes, " bytes that are not the device's"));
-  if (!block->second.visible)
-    return internal(concat("touches ", bytes,
-                           " bytes that were given back before its turn came"));
-  const int64_t left = block->second.bytes - (hidden - block->first);
-  if (bytes > left)
-    return internal(concat("touches ", bytes, " bytes where ", left,
-                           " are left of what was allocated"));
-  return block->second.visible + (hidden - block->first);
+  return memory.find(address, bytes);
 }
 
 void *HiddenDevice::addressInCall(void *address) {
@@ -279,7 +233,7 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
 }
 
 Status HiddenDevice::launch(Queue queue, const optrt_launch_desc &desc,
-                            optrt_kernel kernel, void *const *args) {
+                            const optimus_kernel &kernel, void *const *args) {
   std::vector<void *> given(args, args + desc.num_buffers + desc.num_scalars);
   return call(queue, [=, this]() mutable -> Status {
     Operands at(*this);

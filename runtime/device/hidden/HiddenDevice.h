@@ -20,6 +20,8 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_HIDDEN_HIDDENDEVICE_H
 #define OPTIMUS_RUNTIME_DEVICE_HIDDEN_HIDDENDEVICE_H
 
+#include "HiddenMemory.h"
+
 #include "optimus-runtime/Device.h"
 
 #include <deque>
@@ -35,7 +37,6 @@ public:
   /// `kernels` does the work, on addresses that the host may touch. Devices
   /// with the same seed and the same calls take the same turns.
   HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed);
-  ~HiddenDevice() override;
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
@@ -69,8 +70,8 @@ public:
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias,
               const void *extra) override;
-  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
-                void *const *args) override;
+  Status launch(Queue queue, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args) override;
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
               void *dst) override;
   Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
@@ -92,23 +93,12 @@ private:
     std::function<Status()> work;
     uint64_t event = 0;
   };
-  /// Memory that was allocated, now or earlier.
-  struct Block {
-    /// Where it lies; null when it was given back.
-    char *visible;
-    int64_t bytes;
-    /// What was mapped at `visible`, with the pages around it.
-    void *mapped;
-    size_t mappedBytes;
-    /// What `kernels` keeps instead, where that is no memory of the device's.
-    DeviceMemory elsewhere = {};
-  };
   class Operands;
 
   Status put(Queue queue, Task task);
   /// Gives memory of `kernels` an address that no host code can touch.
   StatusOr<DeviceMemory> hide(int64_t bytes, const char *purpose,
-                              StatusOr<DeviceMemory> memory);
+                              StatusOr<DeviceMemory> elsewhere);
   /// Takes one turn on a queue that can go on; false where none can.
   bool takeTurn();
   /// Where host code finds `bytes` at an address; null for null.
@@ -123,8 +113,9 @@ private:
   /// Of the events since the queues were empty, from `firstEvent` on.
   std::vector<bool> reached;
   uint64_t firstEvent = 0;
-  /// By hidden address.
-  std::map<const char *, Block, std::greater<>> blocks;
+  HiddenMemory memory;
+  /// What `kernels` keeps of it, where that is no memory of the device's.
+  std::map<const void *, DeviceMemory> kept;
   Status firstFailure;
 };
 

@@ -88,8 +88,8 @@ public:
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias,
               const void *extra) override;
-  Status launch(Queue queue, const optrt_launch_desc &desc, optrt_kernel kernel,
-                void *const *args) override;
+  Status launch(Queue queue, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args) override;
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
               void *dst) override;
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,7 +71,15 @@ struct Workload {
   std::vector<optrt_gemm_desc> products;
   std::vector<optrt_pack_desc> packs;
   std::vector<optrt_attention_desc> attentions, attentionGrads;
+  std::vector<const optimus_kernel *> kernels;
+  /// Where a GPU's kernels are found.
+  std::span<const optimus_image> images;
 };
+
+/// A function of this process as a processor's kernel.
+inline optimus_kernel hostKernel(const char *name, optrt_kernel run) {
+  return {name, run, 0, nullptr, 0, 0};
+}
 
 class Device;
 
@@ -141,6 +150,29 @@ public:
   /// Runs host code in a queue's order: what moves tensors of devices whose
   /// memory it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Repetition
+  //===--------------------------------------------------------------------===//
+
+  /// Whether the device records what is put on its queues, to do it again with
+  /// one call. Addresses and scalars are recorded as they are; host code and
+  /// synchronize() have no place in between.
+  virtual bool canRecord() const { return false; }
+  /// From now on nothing is done, only recorded.
+  virtual Status beginRecording() {
+    return internal("this device does not record");
+  }
+  /// What was recorded gets a number. Fails where anything in between did not
+  /// allow it; in either case the recording is over.
+  virtual StatusOr<uint32_t> endRecording() {
+    return internal("this device does not record");
+  }
+  /// Does what was recorded, behind all that is on the queue for computation
+  /// and before what is put there next.
+  virtual Status replay(uint32_t recording) {
+    return internal("this device does not record");
+  }
 
   //===--------------------------------------------------------------------===//
   // Time
@@ -230,10 +262,10 @@ public:
                       const void *b, void *c, const void *bias,
                       const void *extra) = 0;
 
-  /// Runs kernel over [0, extent), split into tasks of at least `grain`
-  /// iterations.
+  /// Runs a kernel over [0, extent): on a processor split into tasks of at
+  /// least `grain` iterations, on a GPU into blocks.
   virtual Status launch(Queue queue, const optrt_launch_desc &desc,
-                        optrt_kernel kernel, void *const *args) = 0;
+                        const optimus_kernel &kernel, void *const *args) = 0;
 
   /// Strided copy of a matrix of any elements, or zeros where `src` is null. No
   /// overlap.
@@ -286,7 +318,8 @@ using CreateDeviceFn = Device *(*)(int threads, char *error,
 class DeviceFactory {
 public:
   /// Opens the plugin liboptimus_device_NAME.so in `../lib` beside the
-  /// executable, or the file in $OPTIMUS_DEVICE_CPU_LIBRARY. `name` is "cpu".
+  /// executable, or the file in $OPTIMUS_DEVICE_CPU_LIBRARY or
+  /// $OPTIMUS_DEVICE_CUDA_LIBRARY. `name` is "cpu" or "cuda".
   /// Call it before threads are started: it decides how OpenMP's threads wait
   /// for work, unless the environment says so already.
   static StatusOr<DeviceFactory> open(std::string_view name);

@@ -165,8 +165,10 @@ struct Manifest {
   std::string compiler;
   std::string sourceHash; ///< 16 hexadecimal digits
   std::string modelHash;  ///< 16 hexadecimal digits
+  std::string target = "cpu"; ///< the device that its programs are for
+  /// Of a processor, LLVM's names.
   std::string targetCpu;
-  std::vector<std::string> targetFeatures; ///< LLVM's names
+  std::vector<std::string> targetFeatures;
   Mesh mesh;
   std::string strategy;
   int64_t batch = 0; ///< sequences of the global batch

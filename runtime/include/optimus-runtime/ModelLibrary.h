@@ -16,13 +16,15 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace optrt {
 
 /// Code by the names that tables launch it by.
-using KernelTable = std::map<std::string, optrt_kernel, std::less<>>;
+using KernelTable =
+    std::map<std::string, const optimus_kernel *, std::less<>>;
 
 /// A model library that was opened and checked. Kernels are code, which dlopen
 /// runs and nobody checks: a library that is to be run is trusted like a program.
@@ -54,17 +56,23 @@ public:
   const optimus_support::program::ProgramsT &programs() const {
     return tables;
   }
-  /// The tables for processors.
-  const optimus_support::program::TargetT &target() const { return *cpu; }
+  /// The tables of the target that the manifest names.
+  const optimus_support::program::TargetT &target() const { return *chosen; }
 
   /// All kernels of the target; none in a library that is not run.
   const KernelTable &kernels() const { return code; }
+  /// Their code, where they are a GPU's.
+  std::span<const optimus_image> images() const {
+    return model ? std::span(model->images, model->num_images)
+                 : std::span<const optimus_image>();
+  }
 
 private:
   ModelLibrary() = default;
 
   Status openCode();
   Status readData();
+  Status findKernels();
   Status checkFeatures() const;
 
   std::string libraryPath;
@@ -75,7 +83,7 @@ private:
   std::string_view text;
   Manifest parsed;
   optimus_support::program::ProgramsT tables;
-  const optimus_support::program::TargetT *cpu = nullptr;
+  const optimus_support::program::TargetT *chosen = nullptr;
   KernelTable code;
 };
 

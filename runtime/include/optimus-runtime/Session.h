@@ -43,7 +43,8 @@ struct SessionOptions {
   std::vector<std::string> functions, sequences;
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
-  std::string device = "cpu";
+  /// Empty for the one that the library was compiled for; no other runs it.
+  std::string device;
   /// Where scratch files are made, for what the library offloads into files.
   std::string scratchFolder = "/tmp";
   /// Dynamic where the host can address the device's memory.

@@ -41,7 +41,7 @@ extern "C" {
   OPTRT_ASSERT(offsetof(type, field) == (offset),                              \
                #field " of " #type " is at " #offset)
 
-#define OPTRT_ABI_VERSION 6
+#define OPTRT_ABI_VERSION 7
 
 /// The sections of a library that hold its manifest and its programs, so that
 /// they can be read without running anything.
@@ -216,18 +216,39 @@ OPTRT_FIELD(optrt_attention_desc, causal, 56);
 OPTRT_FIELD(optrt_attention_desc, type, 60);
 OPTRT_SIZE(optrt_attention_desc, 64);
 
-/// Code that a table launches by its name.
+/// Code that a table launches by its name: for processors a function here, for
+/// GPUs one of the images', which takes its iterations (i64), then a pointer for
+/// each buffer, then each scalar, and may be launched in any number of blocks.
 typedef struct optimus_kernel {
   const char *name;
-  optrt_kernel run;
+  optrt_kernel run; ///< null for GPUs
   /// What the code was written for: signatureHash() in ProgramKernels.h of what
   /// tables must say that the kernel takes.
   uint64_t signature;
+  const char *device_name; ///< the images' function; null for processors
+  /// Threads of a block, and the iterations that a block does at a time; 0 for
+  /// processors.
+  uint32_t block_threads, block_iterations;
 } optimus_kernel;
 OPTRT_FIELD(optimus_kernel, name, 0);
 OPTRT_FIELD(optimus_kernel, run, 8);
 OPTRT_FIELD(optimus_kernel, signature, 16);
-OPTRT_SIZE(optimus_kernel, 24);
+OPTRT_FIELD(optimus_kernel, device_name, 24);
+OPTRT_FIELD(optimus_kernel, block_threads, 32);
+OPTRT_FIELD(optimus_kernel, block_iterations, 36);
+OPTRT_SIZE(optimus_kernel, 40);
+
+/// Machine code of a GPU's kernels.
+typedef struct optimus_image {
+  /// "sm_90", "ptx" for what the driver compiles itself, or "emulated".
+  const char *architecture;
+  const void *data;
+  uint64_t size;
+} optimus_image;
+OPTRT_FIELD(optimus_image, architecture, 0);
+OPTRT_FIELD(optimus_image, data, 8);
+OPTRT_FIELD(optimus_image, size, 16);
+OPTRT_SIZE(optimus_image, 24);
 
 typedef struct optimus_model {
   uint32_t version; ///< OPTRT_ABI_VERSION
@@ -237,6 +258,8 @@ typedef struct optimus_model {
   uint64_t programs_size;
   uint32_t num_kernels;
   const optimus_kernel *kernels;
+  uint32_t num_images; ///< 0 for processors
+  const optimus_image *images;
 } optimus_model;
 OPTRT_FIELD(optimus_model, version, 0);
 OPTRT_FIELD(optimus_model, manifest, 8);
@@ -245,7 +268,9 @@ OPTRT_FIELD(optimus_model, programs, 24);
 OPTRT_FIELD(optimus_model, programs_size, 32);
 OPTRT_FIELD(optimus_model, num_kernels, 40);
 OPTRT_FIELD(optimus_model, kernels, 48);
-OPTRT_SIZE(optimus_model, 56);
+OPTRT_FIELD(optimus_model, num_images, 56);
+OPTRT_FIELD(optimus_model, images, 64);
+OPTRT_SIZE(optimus_model, 72);
 
 /// The library's one entry. Returns null when it was built for another
 /// version.

@@ -3,13 +3,13 @@
 // The model: a version, the manifest, the tables and the kernels that they name, each with its wrapper
 // and a hash of what it was written for.
 // CHECK:      llvm.mlir.global internal constant @optimus.model()
-// CHECK:        llvm.mlir.constant(6 : i32)
+// CHECK:        llvm.mlir.constant(7 : i32)
 // CHECK:        llvm.mlir.addressof @optimus.manifest
 // CHECK:        llvm.mlir.constant(2 : i64)
 // CHECK:        llvm.mlir.addressof @optimus.programs
 // CHECK:        llvm.mlir.constant(1 : i32)
 // CHECK:        llvm.mlir.addressof @optimus.kernels
-// CHECK:      llvm.mlir.global internal constant @optimus.kernels() {{.*}} : !llvm.array<1 x struct<(ptr, ptr, i64)>>
+// CHECK:      llvm.mlir.global internal constant @optimus.kernels() {{.*}} : !llvm.array<1 x struct<(ptr, ptr, i64, ptr, i32, i32)>>
 // CHECK:        llvm.mlir.addressof @optimus.name.twice
 // CHECK:        llvm.mlir.addressof @optimus.kernel.twice
 // CHECK:        llvm.mlir.constant({{-?[0-9]+}} : i64)

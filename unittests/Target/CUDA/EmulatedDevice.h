@@ -6,10 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Takes the LLVM IR that PTX is made from, replaces what a GPU has and the host
-// has not (who a thread is, barriers, shuffles) by calls, drops address spaces,
-// holds every load and store against the buffers, and compiles that for the
-// host. What NVPTX and ptxas make of it is not seen.
+// Compiles what emulateCudaCode() makes of kernels, and runs them: every load
+// and store is held against the buffers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +15,9 @@
 #define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDDEVICE_H
 
 #include "EmulatedBlock.h"
+#include "EmulatedMemory.h"
+
+#include "optimus-support/emulator_abi.h"
 
 #include "llvm/Support/Error.h"
 
@@ -29,6 +30,8 @@ class LLJIT;
 } // namespace llvm::orc
 
 namespace mlir::optimus::emulator {
+
+using namespace optrt::emulator;
 
 /// A launch: blocks and their threads, and what the kernel is given.
 struct EmulatedLaunch {
@@ -58,6 +61,7 @@ private:
   EmulatedDevice();
 
   std::unique_ptr<llvm::orc::LLJIT> jit;
+  const optimus_emulated_code *code = nullptr; ///< in what was compiled
   EmulatedMemory memory;
   EmulatedBlock block{memory};
 };

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
 #define OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
 
+#include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Pass/Pass.h"
@@ -21,6 +22,12 @@ inline constexpr llvm::StringLiteral kManifestAttr =
 
 #define GEN_PASS_DECL
 #include "optimus/Conversion/ExecToLLVM/Passes.h.inc"
+
+/// The same, with the machine code of kernels where the target is a device that
+/// has its own.
+std::unique_ptr<Pass>
+createExecToLLVMPass(const ExecToLLVMPassOptions &options,
+                     std::shared_ptr<const DeviceImages> images);
 
 #define GEN_PASS_REGISTRATION
 #include "optimus/Conversion/ExecToLLVM/Passes.h.inc"

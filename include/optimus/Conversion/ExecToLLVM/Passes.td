@@ -25,11 +25,20 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
       model: the tables, the kernels that they name, and the manifest, which is the text of the module
       attribute `exec.manifest`, empty where that is absent.
 
+    Where the target is a device with code of its own, kernels have no function here:
+    their entries say by what name, with how many threads and for how many iterations a
+    device launches them. `optimus-compile` has the library carry that code, for each
+    architecture; the pass by itself leaves none.
+
     Fails on a command without number or queue, on a buffer without place in the arena,
     and on a mesh axis that the module's `optimus.mesh` lacks.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::cf::ControlFlowDialect"];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu or cuda">
+  ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,
     Statistic<"numKernels", "kernels", "Number of distinct kernels">,

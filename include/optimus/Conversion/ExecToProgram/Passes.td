@@ -20,6 +20,8 @@ def PrintCommandsPass : Pass<"optimus-print-commands", "::mlir::ModuleOp"> {
     touches the same memory. The module stays as it is.
   }];
   let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu or cuda">,
     Option<"rank", "rank", "int64_t", "-1",
            "Print addresses and numbers of this rank (default: for all ranks)">
   ];

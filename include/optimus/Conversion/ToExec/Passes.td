@@ -61,8 +61,9 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
 
     What depends on the device is asked of the target:
     the alignment of buffers, tokens in a chunk of the loss, which products of a parameter are
-    faster from a packed copy on the processor that is compiled for, and which collectives move
-    rows that lie apart; those of others are packed first. A parameter is packed by one
+    faster from a packed copy on the processor that is compiled for, which collectives move
+    rows that lie apart (those of others are packed first), what a product can do with its
+    result (launches do the rest), and whether attention is a command or launches. A parameter is packed by one
     `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,
@@ -76,7 +77,7 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
   ];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "The device that the program is for: cpu">,
+           "The device that the program is for: cpu or cuda">,
     Option<"cpu", "mcpu", "std::string", "\"generic\"",
            "The processor that the program is for">
   ];

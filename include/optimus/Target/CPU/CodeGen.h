@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_TARGET_CPU_CODEGEN_H
 #define OPTIMUS_TARGET_CPU_CODEGEN_H
 
+#include "optimus/Target/LLVMCode.h"
+
 #include "optimus-support/ScratchFolder.h"
 #include "optimus-support/Status.h"
 
@@ -58,9 +60,13 @@ public:
   optimus_support::Status write(ModuleOp module, const CpuTarget &target,
                                 const std::string &path);
 
+  /// Makes a shared library of other code for this machine's kind of processor
+  /// and returns its bytes.
+  optimus_support::StatusOr<std::string> build(LLVMCode &code);
+
 private:
-  optimus_support::Status link(const std::string &object,
-                               const std::string &library);
+  /// Returns the path of the library, among the temporary files.
+  optimus_support::StatusOr<std::string> link(LLVMCode &code);
 
   std::string linker; ///< found in PATH
   std::unique_ptr<optimus_support::ScratchFolder> scratch;

@@ -20,19 +20,23 @@ namespace mlir::optimus {
 
 /// What a module does not say of itself.
 struct ManifestOptions {
+  /// The device.
+  std::string target;
   std::string strategy;
   std::string optimizer;
   std::string precision;
 };
 
-/// Keeps on the module, for the manifest, what commands do not show: the hash of
-/// the program and the roundings of gradients. For a module of functions on
+/// Keeps on the module, for the manifest, what commands do not show: the hash
+/// of the program and the roundings of gradients. For a module of functions on
 /// local tensors.
 void recordProgram(ModuleOp module);
 
-/// The manifest (docs/manifest.md) of a module of placed device programs that went
-/// through recordProgram. A failure is reported on the operation concerned.
-FailureOr<std::string> buildManifest(ModuleOp module, const CpuTarget &target,
+/// The manifest (docs/manifest.md) of a module of placed device programs that
+/// went through recordProgram; the processor is of those for "cpu" only. A
+/// failure is reported on the operation concerned.
+FailureOr<std::string> buildManifest(ModuleOp module,
+                                     const CpuTarget &processor,
                                      const ManifestOptions &options);
 
 } // namespace mlir::optimus

@@ -43,8 +43,10 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
            "The optimizer: adamw, lamb or sgd">,
     Option<"precision", "precision", "std::string", "\"f32\"",
            "Of what activations and factors of products are: f32, bf16 or f16">,
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the library is for: cpu or cuda">,
     Option<"cpu", "mcpu", "std::string", "\"native\"",
-           "The processor that the library is for">
+           "With target=cpu: the processor that the library is for">
   ];
 }
 

@@ -28,6 +28,9 @@ struct CudaCode {
 /// The architectures that kernels are compiled for unless told otherwise.
 inline constexpr llvm::StringLiteral kCudaArchitectures = "sm_80,sm_90,sm_100";
 
+/// What stands for an architecture where kernels are emulated on the host.
+inline constexpr llvm::StringLiteral kEmulated = "emulated";
+
 /// The name that a kernel has on a device.
 std::string getCudaName(StringRef kernel);
 
@@ -35,9 +38,13 @@ std::string getCudaName(StringRef kernel);
 /// --optimus-kernels-to-nvvm. A failure is reported on the operation concerned.
 LogicalResult convertKernelsToNVVM(ModuleOp module);
 
-/// Reads "sm_80,sm_90"; the error says which LLVM does not know.
+/// Reads "sm_80,sm_90"; the error says which LLVM does not know. One of them
+/// may be kEmulated.
 optimus_support::StatusOr<std::vector<std::string>>
 readCudaArchitectures(StringRef text);
+
+/// That of them whose PTX runs on the most GPUs to come.
+StringRef getNewestArchitecture(ArrayRef<std::string> architectures);
 
 /// Translates what convertKernelsToNVVM left.
 optimus_support::StatusOr<CudaCode>

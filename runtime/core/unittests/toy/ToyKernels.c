@@ -145,15 +145,15 @@ static void stall(int64_t begin, int64_t end, void *const *args) {
 
 // ToyLibrary.c says what each was written for.
 const optimus_kernel toyKernels[] = {
-    {"one_hot", oneHot, 0},
-    {"cross_entropy", crossEntropy, 0},
-    {"sum_losses", sumLosses, 0},
-    {"sum_columns", sumColumns, 0},
-    {"sum_squares", sumSquares, 0},
-    {"norm", norm, 0},
-    {"adamw", adamw, 0},
-    {"spoil", spoil, 0},
-    {"watch_step", watchStep, 0},
-    {"stall", stall, 0},
+    {"one_hot", oneHot, 0, NULL, 0, 0},
+    {"cross_entropy", crossEntropy, 0, NULL, 0, 0},
+    {"sum_losses", sumLosses, 0, NULL, 0, 0},
+    {"sum_columns", sumColumns, 0, NULL, 0, 0},
+    {"sum_squares", sumSquares, 0, NULL, 0, 0},
+    {"norm", norm, 0, NULL, 0, 0},
+    {"adamw", adamw, 0, NULL, 0, 0},
+    {"spoil", spoil, 0, NULL, 0, 0},
+    {"watch_step", watchStep, 0, NULL, 0, 0},
+    {"stall", stall, 0, NULL, 0, 0},
 };
 const uint32_t toyNumKernels = sizeof(toyKernels) / sizeof(*toyKernels);

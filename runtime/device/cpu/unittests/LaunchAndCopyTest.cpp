@@ -45,7 +45,9 @@ TEST(Launch, EveryIterationOnceInTasksOfTheGrain) {
         visits.rows = std::vector<std::atomic<int>>(extent);
         void *args[] = {&visits};
         ASSERT_TRUE(
-            device.launch(kCompute, {"count", extent, grain, 1, 0}, countVisits, args)
+            device
+                .launch(kCompute, {"count", extent, grain, 1, 0},
+                        hostKernel("count", countVisits), args)
                 .ok());
         for (auto &row : visits.rows)
           ASSERT_EQ(row, 1);
@@ -69,16 +71,23 @@ TEST(Launch, OneTaskRunsOnTheCaller) {
   CpuDevice device(maxThreads);
   std::thread::id where;
   void *args[] = {&where};
-  ASSERT_TRUE(device.launch(kCompute, {"note", 3, 2, 1, 0}, noteThread, args).ok());
+  ASSERT_TRUE(device
+                  .launch(kCompute, {"note", 3, 2, 1, 0},
+                          hostKernel("note", noteThread), args)
+                  .ok());
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
 TEST(Launch, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
-  Status status = device.launch(kCompute, {"lost", -1, 1, 0, 0}, noteThread, nullptr);
+  Status status = device.launch(kCompute, {"lost", -1, 1, 0, 0},
+                                hostKernel("lost", noteThread), nullptr);
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   EXPECT_NE(status.message().find("'lost'"), std::string::npos);
-  EXPECT_FALSE(device.launch(kCompute, {nullptr, 1, 1, 0, 0}, nullptr, nullptr).ok());
+  status = device.launch(kCompute, {nullptr, 1, 1, 0, 0},
+                         hostKernel("none", nullptr), nullptr);
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(status.message().find("no code for processors"), std::string::npos);
 }
 
 TEST(Copy, StridedAndZeros) {

@@ -53,7 +53,8 @@ protected:
   }
   Status launch(Queue queue, optrt_kernel kernel, void *buffer) {
     void *args[] = {buffer};
-    return device->launch(queue, {"kernel", 16, 1, 1, 0}, kernel, args);
+    return device->launch(queue, {"kernel", 16, 1, 1, 0},
+                          hostKernel("kernel", kernel), args);
   }
   float first() {
     float value = 0;
@@ -84,7 +85,8 @@ TEST_F(HiddenDeviceDeathTest, TheHostCannotTouchMemory) {
 TEST_F(HiddenDeviceDeathTest, KernelsCannotTouchWhatFollowsTheirMemory) {
   auto tooFar = [&] {
     void *args[] = {memory.data()};
-    (void)device->launch(kCompute, {"kernel", 17, 17, 1, 0}, addOne, args);
+    (void)device->launch(kCompute, {"kernel", 17, 17, 1, 0},
+                         hostKernel("kernel", addOne), args);
     (void)device->synchronize();
   };
   EXPECT_EXIT(tooFar(), testing::KilledBySignal(SIGSEGV), "");

@@ -90,8 +90,9 @@ protected:
     auto argument = device.allocate(64, "x"), arena = device.allocate(256, "arena");
     char *const arenas[] = {arena->data()};
     void *const arguments[] = {argument->data()};
+    const optimus_kernel kernel = hostKernel("add_one", addOne);
     auto bound =
-        BoundProgram::bind(*all.targets.front(), {{"add_one", addOne}}, "f",
+        BoundProgram::bind(*all.targets.front(), {{"add_one", &kernel}}, "f",
                            mesh, 0, device, arenas, arguments);
     EXPECT_TRUE(bound.ok()) << bound.status().message();
     EXPECT_TRUE(bound->run(rank).ok());

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
-using namespace mlir::optimus::emulator;
+using namespace optrt::emulator;
 
 /// The smallest element has two bytes.
 static constexpr size_t kUnit = 2;
@@ -102,11 +102,6 @@ void EmulatedMemory::Readers::add(const ThreadClock &reader) {
   manyWarps |= last.thread / kWarp != reader.thread / kWarp;
   lanes |= getLane(reader);
   last = reader;
-}
-
-static std::string describe(const ThreadClock &clock) {
-  return "thread " + std::to_string(clock.thread) + " of block " +
-         std::to_string(clock.block);
 }
 
 std::string EmulatedMemory::access(const void *address, size_t bytes,

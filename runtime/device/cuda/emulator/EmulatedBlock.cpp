@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <numeric>
 
-using namespace mlir::optimus::emulator;
+using namespace optrt::emulator;
 
 static constexpr size_t kStackBytes = 64 << 10;
 
@@ -38,7 +38,7 @@ void EmulatedBlock::fail(std::string message) {
 void EmulatedBlock::access(const void *address, size_t bytes, bool isWrite,
                            size_t alignment) {
   std::string wrong =
-      memory.access(address, bytes, isWrite, alignment, running->clock);
+      check.access(address, bytes, isWrite, alignment, running->clock);
   if (!wrong.empty())
     fail(std::move(wrong));
 }
@@ -142,7 +142,7 @@ std::string EmulatedBlock::run(int32_t block, int32_t blocks,
   kernel = &body;
   numBlocks = blocks;
   problem.clear();
-  memory.startBlock();
+  check.startBlock();
   threads.assign(numThreads, {});
   while (stacks.size() < threads.size())
     stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));

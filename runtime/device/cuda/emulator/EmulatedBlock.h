@@ -6,18 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H
-#define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDBLOCK_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDBLOCK_H
 
-#include "EmulatedMemory.h"
+#include "AccessCheck.h"
 
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include <ucontext.h>
 
-namespace mlir::optimus::emulator {
+namespace optrt::emulator {
 
 /// In which order the threads of a block run, each until it waits.
 enum class Order { Forward, Backward, Random };
@@ -26,7 +28,7 @@ enum class Order { Forward, Backward, Random };
 /// runs now.
 class EmulatedBlock {
 public:
-  explicit EmulatedBlock(EmulatedMemory &memory) : memory(memory) {}
+  explicit EmulatedBlock(AccessCheck &check) : check(check) {}
 
   /// Runs `kernel` in each thread of a block; returns what went wrong, or
   /// nothing.
@@ -65,7 +67,7 @@ private:
   void release(size_t first, uint32_t mask);
 
   static EmulatedBlock *current;
-  EmulatedMemory &memory;
+  AccessCheck &check;
   std::mt19937 generator{3};
   const std::function<void()> *kernel = nullptr;
   int32_t numBlocks = 1;
@@ -76,6 +78,6 @@ private:
   std::string problem;
 };
 
-} // namespace mlir::optimus::emulator
+} // namespace optrt::emulator
 
-#endif // OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDBLOCK_H
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDBLOCK_H

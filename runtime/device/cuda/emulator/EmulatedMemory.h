@@ -12,28 +12,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDMEMORY_H
-#define OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDMEMORY_H
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDMEMORY_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDMEMORY_H
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
+#include "AccessCheck.h"
+
 #include <vector>
 
-namespace mlir::optimus::emulator {
+namespace optrt::emulator {
 
-inline constexpr size_t kWarp = 32;
-
-/// Where a thread is, and what it has waited for.
-struct ThreadClock {
-  int32_t block = 0, thread = 0;
-  /// How often its block came together, and since then its part of a warp.
-  int32_t barriers = 0, syncs = 0;
-  /// The threads of the warp that came together last, a bit each.
-  uint32_t syncMask = 0;
-};
-
-class EmulatedMemory {
+class EmulatedMemory final : public AccessCheck {
 public:
   /// Forgets all; tables are kept.
   void reset();
@@ -41,11 +29,10 @@ public:
   /// Memory of a block, which no thread of another has written.
   void addShared(std::string name, void *begin, size_t bytes);
   void addTable(std::string name, void *begin, size_t bytes);
-  void startBlock();
 
-  /// Returns what is wrong with an access, or nothing.
+  void startBlock() override;
   std::string access(const void *address, size_t bytes, bool isWrite,
-                     size_t alignment, const ThreadClock &clock);
+                     size_t alignment, const ThreadClock &clock) override;
 
 private:
   /// Who read two bytes, but for those that came before all of these.
@@ -77,6 +64,6 @@ private:
   std::vector<Range> ranges;
 };
 
-} // namespace mlir::optimus::emulator
+} // namespace optrt::emulator
 
-#endif // OPTIMUS_UNITTESTS_TARGET_CUDA_EMULATEDMEMORY_H
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDMEMORY_H

@@ -1,0 +1,94 @@
+//===- AttentionKernels.h - Attention and its gradients ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Attention as optrt_attention_desc of model_abi.h says it, for targets whose
+// device leaves it to kernels. With S = Q K^T / sqrt(headDim):
+//
+//   P = exp(S - lse),  out = P V,  delta = rowsum(dout * out)
+//   T = P * (dout V^T - delta),  dV = P^T dout,
+//   dQ = T K / sqrt(headDim),  dK = T^T Q / sqrt(headDim)
+//
+// A gradient takes two launches: that of queries, which writes delta too, and
+// that of keys and values, which reads it.
+//
+// q, k and v, and their gradients, may be parts of one tensor. What is given
+// begins with the part's first element and has as many as are needed:
+//
+//   q, dq          (batch*seq - 1) * qStride + heads*headDim
+//   k, v, dk, dv   (batch*seq - 1) * kvStride + kvHeads*headDim
+//
+// Elements in between are left alone. out and dout are [batch, seq, heads,
+// headDim]; lse and delta are f32 [batch, heads, seq]; lengths, if there are
+// any, i32 [batch].
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_ATTENTIONKERNELS_H
+#define OPTIMUS_KERNELS_ATTENTIONKERNELS_H
+
+#include "optimus/Kernels/Kernel.h"
+
+namespace mlir::optimus::kernels {
+
+/// The parameters of all three.
+struct AttentionExtents {
+  int64_t batch, seq, heads, kvHeads, headDim;
+  /// From a token to the next one, in elements.
+  int64_t qStride = heads * headDim, kvStride = kvHeads * headDim;
+  bool causal = false, hasLengths = false;
+
+  int64_t getTokens() const { return batch * seq; }
+  /// What is given of q, of k, and of out.
+  int64_t getQSize() const {
+    return (getTokens() - 1) * qStride + heads * headDim;
+  }
+  int64_t getKvSize() const {
+    return (getTokens() - 1) * kvStride + kvHeads * headDim;
+  }
+  int64_t getOutSize() const { return getTokens() * heads * headDim; }
+  /// Rows of queries: of lse and delta.
+  int64_t getRows() const { return getTokens() * heads; }
+
+  void visit(KernelParameters &parameters);
+  void describe(KernelDescription &description) const;
+};
+
+/// q, k, v, (lengths) -> out, lse.
+struct Attention {
+  AttentionExtents extents;
+
+  static constexpr StringLiteral kKind = "attention";
+  void visit(KernelParameters &parameters) { extents.visit(parameters); }
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dout, q, k, v, out, lse, (lengths) -> dq, delta.
+struct AttentionQueryGrad {
+  AttentionExtents extents;
+
+  static constexpr StringLiteral kKind = "attention_query_grad";
+  void visit(KernelParameters &parameters) { extents.visit(parameters); }
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+/// dout, q, k, v, lse, delta, (lengths) -> dk, dv, each summed over the heads
+/// of queries that share it, in their order; zeros where no token sees a key.
+struct AttentionKeyGrad {
+  AttentionExtents extents;
+
+  static constexpr StringLiteral kKind = "attention_key_grad";
+  void visit(KernelParameters &parameters) { extents.visit(parameters); }
+  void describe(KernelDescription &description) const;
+  void build(KernelBuilder &k) const;
+};
+
+} // namespace mlir::optimus::kernels
+
+#endif // OPTIMUS_KERNELS_ATTENTIONKERNELS_H

@@ -1,0 +1,318 @@
+//===- AttentionKernels.cpp - Attention and its gradients -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The plain form: the lanes of an iteration have a row of queries, or of keys,
+// and go through what it meets one by one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/AttentionKernels.h"
+
+#include "optimus/Kernels/KernelBuilder.h"
+
+#include "optimus-support/Sizes.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+using optimus_support::CheckedSize;
+
+//===----------------------------------------------------------------------===//
+// Descriptions
+//===----------------------------------------------------------------------===//
+
+void AttentionExtents::visit(KernelParameters &parameters) {
+  parameters.extent("batch", batch);
+  parameters.extent("seq", seq);
+  parameters.extent("heads", heads);
+  parameters.extent("kv_heads", kvHeads);
+  parameters.extent("head_dim", headDim);
+  parameters.require(kvHeads > 0 && heads % kvHeads == 0,
+                     "the heads of keys do not divide those of queries");
+  parameters.integer("q_stride", qStride);
+  parameters.integer("kv_stride", kvStride);
+  CheckedSize tokens = CheckedSize(batch) * seq;
+  auto holds = [&](int64_t stride, int64_t numHeads) {
+    return (CheckedSize(numHeads) * headDim).isAtMost(stride) &&
+           (tokens * stride).isAtMost(optimus_support::kMaxElements);
+  };
+  parameters.require(holds(qStride, heads) && holds(kvStride, kvHeads),
+                     "a stride is less than a token's heads, or too large");
+  parameters.flag("causal", causal);
+  parameters.flag("lengths", hasLengths);
+}
+
+void AttentionExtents::describe(KernelDescription &description) const {
+  description.option("causal", causal);
+  description.option("lengths", hasLengths);
+  description.size(batch, seq);
+  description.size(heads, kvHeads);
+  description.size(headDim);
+  description.size(qStride, kvStride);
+}
+
+/// As many lanes as a head has work for.
+static int64_t getLanes(const AttentionExtents &extents) {
+  constexpr int64_t kMost = 32;
+  return llvm::bit_floor<uint64_t>(std::min(extents.headDim, kMost));
+}
+
+/// Rows of queries: each meets the keys of its sequence.
+static void overQueries(KernelDescription &description,
+                        const AttentionExtents &extents) {
+  description.overRows(extents.getRows(), extents.seq * extents.headDim,
+                       getLanes(extents));
+}
+
+static void readLengths(KernelDescription &description,
+                        const AttentionExtents &extents) {
+  if (extents.hasLengths)
+    description.read("lengths", extents.batch, description.i32());
+}
+
+static void readInputs(KernelDescription &description,
+                       const AttentionExtents &extents) {
+  description.read("q", extents.getQSize()).inUnitsOf(extents.headDim);
+  for (StringRef name : {"k", "v"})
+    description.read(name, extents.getKvSize()).inUnitsOf(extents.headDim);
+}
+
+void Attention::describe(KernelDescription &description) const {
+  extents.describe(description);
+  overQueries(description, extents);
+  readInputs(description, extents);
+  readLengths(description, extents);
+  description.write("out", extents.getOutSize());
+  description.write("lse", extents.getRows());
+}
+
+void AttentionQueryGrad::describe(KernelDescription &description) const {
+  extents.describe(description);
+  overQueries(description, extents);
+  description.read("dout", extents.getOutSize());
+  readInputs(description, extents);
+  description.read("out", extents.getOutSize()).read("lse", extents.getRows());
+  readLengths(description, extents);
+  description.write("dq", extents.getQSize()).inUnitsOf(extents.headDim);
+  description.write("delta", extents.getRows());
+}
+
+void AttentionKeyGrad::describe(KernelDescription &description) const {
+  extents.describe(description);
+  int64_t shared = extents.heads / extents.kvHeads;
+  description.overRows(extents.getTokens() * extents.kvHeads,
+                       extents.seq * shared * extents.headDim,
+                       getLanes(extents));
+  description.read("dout", extents.getOutSize());
+  readInputs(description, extents);
+  description.read("lse", extents.getRows()).read("delta", extents.getRows());
+  readLengths(description, extents);
+  for (StringRef name : {"dk", "dv"})
+    description.write(name, extents.getKvSize()).inUnitsOf(extents.headDim);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What all bodies share.
+class Body {
+public:
+  Body(KernelBuilder &k, const AttentionExtents &extents)
+      : k(k), extents(extents) {}
+
+  /// A row [batch, heads, seq] of queries or of keys.
+  struct Row {
+    Value batch, head, token;
+  };
+  Row split(Value row, int64_t heads) {
+    Value inBatch = divide(row, extents.seq);
+    return {divide(inBatch, heads), remainder(inBatch, heads),
+            remainder(row, extents.seq)};
+  }
+
+  /// Where the elements of a token's head begin.
+  Value atQuery(const Row &row) { return at(row, extents.qStride); }
+  Value atKey(const Row &row) { return at(row, extents.kvStride); }
+  Value atOut(const Row &row) {
+    return at(row, extents.heads * extents.headDim);
+  }
+  /// Of lse and delta.
+  Value atRow(const Row &row) {
+    Value head =
+        k.addIndex(k.mulIndex(row.batch, k.index(extents.heads)), row.head);
+    return k.addIndex(k.mulIndex(head, k.index(extents.seq)), row.token);
+  }
+
+  /// The heads of queries that share one of keys, and which this one is of.
+  int64_t getNumShared() const { return extents.heads / extents.kvHeads; }
+  Value getKeyHead(Value head) { return divide(head, getNumShared()); }
+
+  /// How many tokens of a sequence are seen at all, at least one.
+  Value getLength(Value batch) {
+    if (!extents.hasLengths)
+      return k.index(extents.seq);
+    Value length = arith::IndexCastOp::create(k.getBuilder(),
+                                              k.getBuilder().getIndexType(),
+                                              k["lengths"].loadElement(batch));
+    return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
+  }
+  /// How many keys a row of queries sees.
+  Value getNumKeys(const Row &row) {
+    Value length = getLength(row.batch);
+    return extents.causal
+               ? k.minIndex(k.addIndex(row.token, k.index(1)), length)
+               : length;
+  }
+
+  /// Sums of products of heads that begin there.
+  Num dot(KernelBuffer a, Value atA, KernelBuffer c, Value atC) {
+    return k.sums(extents.headDim, 1, [&](Value at, Type type) {
+      return Terms{a.load(k.addIndex(atA, at), type) *
+                   c.load(k.addIndex(atC, at), type)};
+    })[0];
+  }
+  double getScale() const { return 1 / std::sqrt(double(extents.headDim)); }
+
+  /// P, and T with the factor of S, of a query and a key.
+  std::pair<Num, Num> weigh(const Row &query, const Row &key, Num lse,
+                            Num delta) {
+    Num score = dot(k["q"], atQuery(query), k["k"], atKey(key)) * getScale();
+    Num reach = dot(k["dout"], atOut(query), k["v"], atKey(key));
+    Num weight = k.exp(score - lse);
+    return {weight, weight * (reach - delta) * getScale()};
+  }
+
+  /// sum += factor * x, of a head that begins there, where lanes keep sums.
+  void add(KernelBuffer sum, Num factor, KernelBuffer x, Value from) {
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      sum.store(
+          sum.load(at, type) + factor * x.load(k.addIndex(from, at), type), at);
+    });
+  }
+  void clear(KernelBuffer sum) {
+    k.lanes(extents.headDim,
+            [&](Value at, Type type) { sum.store(k.constant(0, type), at); });
+  }
+  void store(KernelBuffer sum, KernelBuffer to, Value from) {
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      to.store(sum.load(at, type), k.addIndex(from, at));
+    });
+  }
+
+private:
+  Value divide(Value value, int64_t divisor) {
+    return arith::DivUIOp::create(k.getBuilder(), value, k.index(divisor));
+  }
+  Value remainder(Value value, int64_t divisor) {
+    return arith::RemUIOp::create(k.getBuilder(), value, k.index(divisor));
+  }
+  Value at(const Row &row, int64_t stride) {
+    Value token =
+        k.addIndex(k.mulIndex(row.batch, k.index(extents.seq)), row.token);
+    return k.addIndex(k.mulIndex(token, k.index(stride)),
+                      k.mulIndex(row.head, k.index(extents.headDim)));
+  }
+
+  KernelBuilder &k;
+  const AttentionExtents &extents;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+// Online softmax: what was summed is scaled whenever a key exceeds all before.
+void Attention::build(KernelBuilder &k) const {
+  Body body(k, extents);
+  KernelBuffer sum = k.allocateShared(extents.headDim);
+  k.forRows([&](Value number) {
+    Body::Row row = body.split(number, extents.heads);
+    Value query = body.atQuery(row);
+    body.clear(sum);
+    double lowest = std::numeric_limits<float>::lowest();
+    SmallVector<Value> init{k.constant(lowest, k.f32()).value,
+                            k.constant(0, k.f32()).value};
+    SmallVector<Value> ends = k.loop(
+        k.index(0), body.getNumKeys(row), 1, init,
+        [&](Value token, ValueRange carried) {
+          Value key = body.atKey({row.batch, body.getKeyHead(row.head), token});
+          Num score = body.dot(k["q"], query, k["k"], key) * body.getScale();
+          Num before = k.num(carried[0]), top = k.max(score, before);
+          Num keep = k.exp(before - top), weight = k.exp(score - top);
+          k.lanes(extents.headDim, [&](Value at, Type type) {
+            Num value = k["v"].load(k.addIndex(key, at), type);
+            sum.store(sum.load(at, type) * keep + weight * value, at);
+          });
+          Num total = k.num(carried[1]) * keep + weight;
+          return SmallVector<Value>{top.value, total.value};
+        });
+    Num top = k.num(ends[0]), total = k.num(ends[1]), inverse = 1.0 / total;
+    Value out = body.atOut(row);
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      k["out"].store(sum.load(at, type) * inverse, k.addIndex(out, at));
+    });
+    k.once([&] {
+      Num lse = k.narrow(k.widen(top) + k.log(k.widen(total)));
+      k["lse"].store(lse, number);
+    });
+  });
+}
+
+void AttentionQueryGrad::build(KernelBuilder &k) const {
+  Body body(k, extents);
+  KernelBuffer sum = k.allocateShared(extents.headDim);
+  k.forRows([&](Value number) {
+    Body::Row row = body.split(number, extents.heads);
+    Value out = body.atOut(row);
+    Num delta = body.dot(k["dout"], out, k["out"], out);
+    k["delta"].storeOnce(delta, number);
+    Num lse = k["lse"].load(number);
+    body.clear(sum);
+    k.loop(k.index(0), body.getNumKeys(row), 1, [&](Value token) {
+      Body::Row key = {row.batch, body.getKeyHead(row.head), token};
+      Num gradient = body.weigh(row, key, lse, delta).second;
+      body.add(sum, gradient, k["k"], body.atKey(key));
+    });
+    body.store(sum, k["dq"], body.atQuery(row));
+  });
+}
+
+void AttentionKeyGrad::build(KernelBuilder &k) const {
+  Body body(k, extents);
+  KernelBuffer keySum = k.allocateShared(extents.headDim);
+  KernelBuffer valueSum = k.allocateShared(extents.headDim);
+  k.forRows([&](Value number) {
+    Body::Row key = body.split(number, extents.kvHeads);
+    body.clear(keySum);
+    body.clear(valueSum);
+    Value first = extents.causal ? key.token : k.index(0);
+    auto addHead = [&](Value shared) {
+      Value head = k.addIndex(
+          k.mulIndex(key.head, k.index(body.getNumShared())), shared);
+      k.loop(first, k.index(extents.seq), 1, [&](Value token) {
+        Body::Row query = {key.batch, head, token};
+        Value row = body.atRow(query);
+        auto [weight, gradient] =
+            body.weigh(query, key, k["lse"].load(row), k["delta"].load(row));
+        body.add(valueSum, weight, k["dout"], body.atOut(query));
+        body.add(keySum, gradient, k["q"], body.atQuery(query));
+      });
+    };
+    k.when(k.less(key.token, body.getLength(key.batch)), [&] {
+      k.loop(k.index(0), k.index(body.getNumShared()), 1, addHead);
+    });
+    body.store(keySum, k["dk"], body.atKey(key));
+    body.store(valueSum, k["dv"], body.atKey(key));
+  });
+}

@@ -1,0 +1,109 @@
+//===- CublasLtApi.h - What is used of cuBLASLt -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The types and functions of cublasLt.h that the device uses; ApiTest.cpp holds
+// them against the header where that is there.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_CUBLASLTAPI_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_CUBLASLTAPI_H
+
+#include "DriverApi.h"
+
+namespace optrt::cuda {
+
+using LtResult = int; ///< cublasStatus_t
+using LtHandle = struct LtHandleOpaque *;
+using LtOperation = struct LtOperationOpaque *;   ///< cublasLtMatmulDesc_t
+using LtLayout = struct LtLayoutOpaque *;         ///< cublasLtMatrixLayout_t
+using LtPreference = struct LtPreferenceOpaque *; ///< cublasLtMatmulPreference_t
+
+enum : LtResult {
+  kLtSuccess = 0,
+  kLtInvalidValue = 7,
+  kLtNotSupported = 15,
+};
+
+/// cudaDataType_t.
+enum LtType : int { kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14 };
+/// cublasComputeType_t: sums and factors are f32, without TF32.
+enum LtCompute : int { kLtComputeF32 = 68 };
+/// cublasOperation_t.
+enum LtTranspose : int32_t { kLtPlain = 0, kLtTransposed = 1 };
+/// cublasLtEpilogue_t.
+enum LtEpilogue : uint32_t { kLtNoEpilogue = 1, kLtBias = 4 };
+/// cublasLtMatmulDescAttributes_t.
+enum LtOperationAttribute : int {
+  kLtTransA = 3,
+  kLtTransB = 4,
+  kLtEpilogue = 7,
+  kLtBiasPointer = 8,
+  kLtBiasType = 26,
+};
+/// cublasLtMatmulPreferenceAttributes_t.
+enum LtPreferenceAttribute : int {
+  kLtMaxWorkspaceBytes = 1,
+  kLtMinAlignmentA = 5,
+  kLtMinAlignmentB = 6,
+  kLtMinAlignmentC = 7,
+  kLtMinAlignmentD = 8,
+};
+
+struct LtAlgorithm {
+  uint64_t data[8];
+};
+/// cublasLtMatmulHeuristicResult_t.
+struct LtHeuristic {
+  LtAlgorithm algorithm;
+  size_t workspaceBytes;
+  LtResult state;
+  float waves;
+  int reserved[4];
+};
+
+/// Name here, cuBLASLt's own, parameters.
+#define OPTRT_CUBLASLT_FUNCTIONS(X)                                            \
+  X(create, cublasLtCreate, (LtHandle * handle))                               \
+  X(destroy, cublasLtDestroy, (LtHandle handle))                               \
+  X(operationCreate, cublasLtMatmulDescCreate,                                 \
+    (LtOperation * operation, int computeType, int scaleType))                 \
+  X(operationDestroy, cublasLtMatmulDescDestroy, (LtOperation operation))      \
+  X(operationSet, cublasLtMatmulDescSetAttribute,                              \
+    (LtOperation operation, int attribute, const void *value, size_t bytes))   \
+  X(layoutCreate, cublasLtMatrixLayoutCreate,                                  \
+    (LtLayout * layout, int type, uint64_t rows, uint64_t cols, int64_t ld))   \
+  X(layoutDestroy, cublasLtMatrixLayoutDestroy, (LtLayout layout))             \
+  X(preferenceCreate, cublasLtMatmulPreferenceCreate,                          \
+    (LtPreference * preference))                                               \
+  X(preferenceDestroy, cublasLtMatmulPreferenceDestroy,                        \
+    (LtPreference preference))                                                 \
+  X(preferenceSet, cublasLtMatmulPreferenceSetAttribute,                       \
+    (LtPreference preference, int attribute, const void *value, size_t bytes)) \
+  X(getHeuristic, cublasLtMatmulAlgoGetHeuristic,                              \
+    (LtHandle handle, LtOperation operation, LtLayout a, LtLayout b,           \
+     LtLayout c, LtLayout d, LtPreference preference, int requested,           \
+     LtHeuristic *results, int *returned))                                     \
+  X(matmul, cublasLtMatmul,                                                    \
+    (LtHandle handle, LtOperation operation, const void *alpha, const void *a, \
+     LtLayout layoutA, const void *b, LtLayout layoutB, const void *beta,      \
+     const void *c, LtLayout layoutC, void *d, LtLayout layoutD,               \
+     const LtAlgorithm *algorithm, void *workspace, size_t workspaceBytes,     \
+     Stream stream))
+
+/// cuBLASLt's functions, where they were found.
+struct CublasLtApi {
+#define OPTRT_CUBLASLT_POINTER(name, symbol, parameters)                       \
+  LtResult(*name) parameters;
+  OPTRT_CUBLASLT_FUNCTIONS(OPTRT_CUBLASLT_POINTER)
+#undef OPTRT_CUBLASLT_POINTER
+};
+
+} // namespace optrt::cuda
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_CUBLASLTAPI_H

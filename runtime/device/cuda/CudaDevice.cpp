@@ -1,0 +1,315 @@
+//===- CudaDevice.cpp - A rank's device on an NVIDIA GPU ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDevice.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace optrt::cuda {
+
+//===----------------------------------------------------------------------===//
+// The GPU
+//===----------------------------------------------------------------------===//
+
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create() {
+  OPTRT_ASSIGN_OR_RETURN(const Driver *driver, Driver::open());
+  std::unique_ptr<CudaDevice> device(new CudaDevice(*driver));
+  OPTRT_RETURN_IF_ERROR(device->start());
+  return device;
+}
+
+Status CudaDevice::start() {
+  int count = 0;
+  OPTRT_CUDA(driver, deviceGetCount, &count);
+  if (count == 0)
+    return unavailable("CUDA's driver shows no GPU");
+  OPTRT_CUDA(driver, deviceGet, &number, 0);
+  OPTRT_RETURN_IF_ERROR(describeGpu());
+  OPTRT_CUDA(driver, contextRetain, &context, number);
+  OPTRT_RETURN_IF_ERROR(enter());
+  kernels = std::make_unique<Kernels>(driver, gpu);
+  queue("compute");
+  return std::exchange(firstFailure, okStatus());
+}
+
+Status CudaDevice::describeGpu() {
+  char name[256] = "";
+  OPTRT_CUDA(driver, deviceGetName, name, sizeof(name), number);
+  gpu.name = name;
+  auto get = [&](Attribute attribute) -> StatusOr<int> {
+    int value = 0;
+    OPTRT_CUDA(driver, deviceGetAttribute, &value, attribute, number);
+    return value;
+  };
+  OPTRT_ASSIGN_OR_RETURN(gpu.major, get(kCapabilityMajor));
+  OPTRT_ASSIGN_OR_RETURN(gpu.minor, get(kCapabilityMinor));
+  OPTRT_ASSIGN_OR_RETURN(gpu.multiprocessors, get(kNumMultiprocessors));
+  OPTRT_ASSIGN_OR_RETURN(gpu.threadsPerMultiprocessor,
+                         get(kThreadsPerMultiprocessor));
+  OPTRT_ASSIGN_OR_RETURN(gpu.maxPitch, get(kMaxPitch));
+  return okStatus();
+}
+
+CudaDevice::~CudaDevice() {
+  if (!context)
+    return;
+  // Whatever is under way still uses what is given back here.
+  keep(synchronize());
+  workspace = DeviceMemory();
+  products.reset();
+  kernels.reset();
+  const DriverApi &api = driver.api();
+  for (GraphExec recording : recordings)
+    api.graphExecDestroy(recording);
+  for (EventPool *pool : {&events, &marks})
+    for (EventHandle event : pool->made)
+      api.eventDestroy(event);
+  for (Stream stream : streams)
+    if (stream)
+      api.streamDestroy(stream);
+  api.contextRelease(number);
+}
+
+Status CudaDevice::enter() const {
+  OPTRT_CUDA(driver, contextSetCurrent, context);
+  return okStatus();
+}
+
+void CudaDevice::keep(Status status) {
+  if (firstFailure.ok())
+    firstFailure = std::move(status);
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+Queue CudaDevice::queue(std::string_view name) {
+  auto found = std::find(names.begin(), names.end(), name);
+  const auto place = static_cast<uint32_t>(found - names.begin());
+  if (found != names.end())
+    return {place};
+  Stream stream = nullptr;
+  keep(enter());
+  keep(driver.check(driver.api().streamCreate(&stream, kStreamNonBlocking),
+                    "streamCreate"));
+  names.emplace_back(name);
+  streams.push_back(stream);
+  return {place};
+}
+
+StatusOr<EventHandle> CudaDevice::take(EventPool &pool) {
+  if (pool.used == pool.made.size()) {
+    EventHandle event = nullptr;
+    OPTRT_CUDA(driver, eventCreate, &event, pool.flags);
+    pool.made.push_back(event);
+  }
+  return pool.made[pool.used++];
+}
+
+Event CudaDevice::record(Queue queue) {
+  auto put = [&]() -> Status {
+    OPTRT_RETURN_IF_ERROR(enter());
+    OPTRT_ASSIGN_OR_RETURN(EventHandle event, take(events));
+    OPTRT_CUDA(driver, eventRecord, event, streamOf(queue));
+    return okStatus();
+  };
+  keep(put());
+  return {firstEvent + events.used - 1};
+}
+
+Status CudaDevice::await(Queue queue, Event event) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (event.number - firstEvent >= events.used)
+    return internal("waits for an event that was not recorded since the queues "
+                    "were empty");
+  OPTRT_CUDA(driver, streamWaitEvent, streamOf(queue),
+             events.made[event.number - firstEvent], 0);
+  return okStatus();
+}
+
+Status CudaDevice::call(Queue queue, std::function<Status()> work) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_CUDA(driver, streamSynchronize, streamOf(queue));
+  return work();
+}
+
+Status CudaDevice::synchronize() {
+  Status status = enter();
+  for (Stream stream : streams)
+    if (Status one = driver.check(driver.api().streamSynchronize(stream),
+                                  "streamSynchronize");
+        status.ok())
+      status = std::move(one);
+  if (status.ok())
+    status = measureTimes();
+  // What follows is often a consequence of what was kept.
+  if (Status failure = std::exchange(firstFailure, okStatus()); !failure.ok())
+    status = std::move(failure);
+  timings.clear();
+  firstEvent += events.used;
+  events.used = marks.used = 0;
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Repetition
+//===----------------------------------------------------------------------===//
+
+Status CudaDevice::join(Stream to, Stream from) {
+  OPTRT_ASSIGN_OR_RETURN(EventHandle event, take(events));
+  OPTRT_CUDA(driver, eventRecord, event, from);
+  OPTRT_CUDA(driver, streamWaitEvent, to, event, 0);
+  return okStatus();
+}
+
+// A stream is captured where it follows one that is, so all of them begin
+// behind the first and end before it goes on.
+Status CudaDevice::beginRecording() {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_CUDA(driver, streamBeginCapture, streams[0], int(kCaptureThreadLocal));
+  for (size_t i = 1; i != streams.size(); ++i)
+    OPTRT_RETURN_IF_ERROR(join(streams[i], streams[0]));
+  return okStatus();
+}
+
+StatusOr<uint32_t> CudaDevice::endRecording() {
+  OPTRT_RETURN_IF_ERROR(enter());
+  Status joined;
+  for (size_t i = 1; i != streams.size() && joined.ok(); ++i)
+    joined = join(streams[0], streams[i]);
+  Graph graph = nullptr;
+  OPTRT_CUDA(driver, streamEndCapture, streams[0], &graph);
+  GraphExec exec = nullptr;
+  if (joined.ok())
+    joined = driver.check(driver.api().graphInstantiate(&exec, graph, 0),
+                          "graphInstantiate");
+  driver.api().graphDestroy(graph);
+  OPTRT_RETURN_IF_ERROR(joined);
+  recordings.push_back(exec);
+  return uint32_t(recordings.size() - 1);
+}
+
+Status CudaDevice::replay(uint32_t recording) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (recording >= recordings.size())
+    return internal(concat("recording ", recording, " was not made"));
+  OPTRT_CUDA(driver, graphLaunch, recordings[recording], streams[0]);
+  return okStatus();
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+StatusOr<EventHandle> CudaDevice::mark(Queue queue) {
+  OPTRT_ASSIGN_OR_RETURN(EventHandle event, take(marks));
+  OPTRT_CUDA(driver, eventRecord, event, streamOf(queue));
+  return event;
+}
+
+Status CudaDevice::beginTiming(Queue queue, CommandTimes &times) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_ASSIGN_OR_RETURN(EventHandle begin, mark(queue));
+  timings.push_back({&times, begin, nullptr});
+  return okStatus();
+}
+
+Status CudaDevice::endTiming(Queue queue, CommandTimes &times) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_ASSIGN_OR_RETURN(EventHandle end, mark(queue));
+  for (auto timing = timings.rbegin(); timing != timings.rend(); ++timing)
+    if (timing->times == &times) {
+      timing->end = end;
+      return okStatus();
+    }
+  return internal("the end of a timing that was not begun");
+}
+
+// The GPU's clock is read beside the host's once the queues are empty.
+Status CudaDevice::measureTimes() {
+  if (timings.empty())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(EventHandle now, mark(kCompute));
+  OPTRT_CUDA(driver, streamSynchronize, streamOf(kCompute));
+  const int64_t here = steadyNanoseconds();
+  auto timeOf = [&](EventHandle event) -> StatusOr<int64_t> {
+    float before = 0; // milliseconds
+    OPTRT_CUDA(driver, eventElapsedTime, &before, event, now);
+    return here - static_cast<int64_t>(double(before) * 1e6);
+  };
+  for (const Timing &timing : timings) {
+    if (!timing.end)
+      continue;
+    OPTRT_ASSIGN_OR_RETURN(timing.times->begin, timeOf(timing.begin));
+    OPTRT_ASSIGN_OR_RETURN(timing.times->end, timeOf(timing.end));
+  }
+  return okStatus();
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+Status CudaDevice::prepare(const Workload &workload) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_RETURN_IF_ERROR(kernels->load(workload.images, workload.kernels));
+  if (!workload.packs.empty())
+    return unavailable("the program packs weights, and this device has no "
+                       "packed layout");
+  if (!workload.attentions.empty() || !workload.attentionGrads.empty())
+    return internal("attention is compiled into launches for GPUs; found an "
+                    "attention command");
+  if (workload.products.empty() || products)
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(products, Products::open());
+  OPTRT_ASSIGN_OR_RETURN(workspace, allocate(kProductWorkspaceBytes,
+                                             "the workspace of products"));
+  return okStatus();
+}
+
+Status CudaDevice::pack(Queue, const optrt_pack_desc &, const float *,
+                        float *) {
+  return unavailable("this device has no packed layout");
+}
+
+Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
+                        const void *a, const void *b, void *c,
+                        const void *bias, const void *extra) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (!products)
+    return internal("a product, of which prepare() was told nothing");
+  // Products that run at the same time would share the workspace.
+  if (queue.number != kCompute.number)
+    return internal(concat("products are for the queue 'compute'; found '",
+                           names[queue.number], "'"));
+  return products->run(streamOf(queue), desc, {a, b, c, bias, extra},
+                       workspace.data());
+}
+
+Status CudaDevice::launch(Queue queue, const optrt_launch_desc &desc,
+                          const optimus_kernel &kernel, void *const *args) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  return kernels->launch(streamOf(queue), desc, kernel, args);
+}
+
+Status CudaDevice::attention(Queue, const optrt_attention_desc &, const void *,
+                             const void *, const void *, const int32_t *,
+                             void *, float *) {
+  return internal("attention is compiled into launches for GPUs");
+}
+
+Status CudaDevice::attentionGrad(Queue, const optrt_attention_desc &,
+                                 const void *, const void *, const void *,
+                                 const void *, const int32_t *, const void *,
+                                 const float *, void *, void *, void *) {
+  return internal("attention is compiled into launches for GPUs");
+}
+
+} // namespace optrt::cuda

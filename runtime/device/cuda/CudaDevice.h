@@ -1,0 +1,142 @@
+//===- CudaDevice.h - A rank's device on an NVIDIA GPU ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+
+#include "Driver.h"
+#include "Kernels.h"
+#include "Products.h"
+
+#include "optimus-runtime/Device.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace optrt::cuda {
+
+/// The first GPU that the driver shows. A queue is a stream, an event one of
+/// the driver's; host memory is pinned. No host code can address its memory.
+///
+/// What goes wrong on the GPU is told by the next synchronize(); CUDA's
+/// CUDA_LAUNCH_BLOCKING=1 lets the command tell that was at fault.
+class CudaDevice final : public Device {
+public:
+  /// Unavailable where there is no driver or no GPU.
+  static StatusOr<std::unique_ptr<CudaDevice>> create();
+  ~CudaDevice() override;
+
+  Queue queue(std::string_view name) override;
+  Event record(Queue queue) override;
+  /// Internal for an event of before synchronize().
+  Status await(Queue queue, Event event) override;
+  Status synchronize() override;
+  /// Waits until the queue gets there, and works on the caller's thread: what
+  /// waits for another rank must not hold up the driver, which may have one
+  /// thread for all host code of a process.
+  Status call(Queue queue, std::function<Status()> work) override;
+
+  bool canRecord() const override { return true; }
+  Status beginRecording() override;
+  StatusOr<uint32_t> endRecording() override;
+  Status replay(uint32_t recording) override;
+
+  Status beginTiming(Queue queue, CommandTimes &times) override;
+  Status endTiming(Queue queue, CommandTimes &times) override;
+
+  StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
+  StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
+                                        const char *purpose) override;
+  Transfers takeTransfers() override;
+  Status clear(Queue queue, void *to, int64_t bytes) override;
+  Status write(Queue queue, void *to, const void *from, int64_t bytes) override;
+  Status read(Queue queue, void *to, const void *from, int64_t bytes) override;
+  void *hostAddress(void *) override { return nullptr; }
+  void *addressInCall(void *) override { return nullptr; }
+
+  Status prepare(const Workload &workload) override;
+  Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
+              float *dst) override;
+  Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
+              const void *b, void *c, const void *bias,
+              const void *extra) override;
+  Status launch(Queue queue, const optrt_launch_desc &desc,
+                const optimus_kernel &kernel, void *const *args) override;
+  Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
+              void *dst) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
+                   const void *k, const void *v, const int32_t *lengths,
+                   void *out, float *lse) override;
+  Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
+                       const void *dout, const void *q, const void *k,
+                       const void *v, const int32_t *lengths, const void *out,
+                       const float *lse, void *dq, void *dk, void *dv) override;
+  size_t scratchBytes() const override { return size_t(workspace.size()); }
+
+protected:
+  void release(void *start) override;
+
+private:
+  /// Events of one kind, used again once the queues are empty.
+  struct EventPool {
+    unsigned flags;
+    std::vector<EventHandle> made;
+    size_t used = 0;
+  };
+  struct Timing {
+    CommandTimes *times;
+    EventHandle begin, end;
+  };
+
+  explicit CudaDevice(const Driver &driver) : driver(driver) {}
+  Status start();
+  Status describeGpu();
+  /// The device's context becomes the thread's.
+  Status enter() const;
+  Stream streamOf(Queue queue) const { return streams[queue.number]; }
+  StatusOr<EventHandle> take(EventPool &pool);
+  /// Notes when a queue gets here.
+  StatusOr<EventHandle> mark(Queue queue);
+  Status measureTimes();
+  /// `to` goes on where `from` is.
+  Status join(Stream to, Stream from);
+  /// Keeps what a function without a status has to say.
+  void keep(Status status);
+  bool isOnHost(const void *address) const;
+  Status copyPlain(Stream stream, void *to, const void *from, int64_t bytes);
+  Status copyRows(Stream stream, const optrt_copy_desc &desc, const void *src,
+                  void *dst);
+  Status move(Stream stream, const optrt_copy_desc &desc, const void *src,
+              void *dst);
+
+  const Driver &driver;
+  DeviceNumber number = 0;
+  Context context = nullptr;
+  Gpu gpu;
+  std::vector<std::string> names;
+  std::vector<Stream> streams;
+  EventPool events{kEventDisableTiming, {}, 0}, marks{kEventDefault, {}, 0};
+  /// The number of the first event since the queues were empty.
+  uint64_t firstEvent = 0;
+  std::vector<GraphExec> recordings;
+  std::vector<Timing> timings;
+  std::map<const char *, int64_t, std::greater<>> hostMemory;
+  Transfers transfers;
+  std::deque<CommandTimes> transferTimes;
+  std::unique_ptr<Kernels> kernels;
+  std::unique_ptr<Products> products;
+  DeviceMemory workspace;
+  Status firstFailure; ///< of functions without a status
+};
+
+} // namespace optrt::cuda
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_CUDADEVICE_H

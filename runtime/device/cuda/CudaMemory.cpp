@@ -1,0 +1,190 @@
+//===- CudaMemory.cpp - The memory of a GPU, and copies -------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDevice.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace optrt::cuda {
+
+using optimus_support::CheckedSize;
+
+/// Addresses of the device's and of pinned memory are one space.
+static Address toAddress(const void *pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+
+StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
+                                            const char *purpose) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (bytes == 0)
+    return DeviceMemory();
+  Address address = 0;
+  if (Result result = driver.api().memAlloc(&address, size_t(bytes));
+      result != kSuccess) {
+    size_t free = 0, total = 0;
+    (void)driver.api().memGetInfo(&free, &total);
+    return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
+                              " on ", gpu.name, ", where ", free, " of ", total,
+                              " are free: ", driver.describe(result)));
+  }
+  DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
+  OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
+             streamOf(kCompute));
+  OPTRT_CUDA(driver, streamSynchronize, streamOf(kCompute));
+  return memory;
+}
+
+StatusOr<DeviceMemory> CudaDevice::allocateOnHost(int64_t bytes,
+                                                  const char *purpose) {
+  OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (bytes == 0)
+    return DeviceMemory();
+  void *start = nullptr;
+  if (Result result = driver.api().memHostAlloc(&start, size_t(bytes), 0);
+      result != kSuccess)
+    return unavailable(concat("cannot pin ", bytes, " bytes for ", purpose,
+                              " in the host's memory: ",
+                              driver.describe(result)));
+  std::memset(start, 0, size_t(bytes));
+  hostMemory[static_cast<const char *>(start)] = bytes;
+  return DeviceMemory(*this, start, bytes);
+}
+
+void CudaDevice::release(void *start) {
+  keep(enter());
+  auto onHost = hostMemory.find(static_cast<const char *>(start));
+  if (onHost == hostMemory.end()) {
+    keep(driver.check(driver.api().memFree(toAddress(start)), "memFree"));
+    return;
+  }
+  keep(driver.check(driver.api().memFreeHost(start), "memFreeHost"));
+  hostMemory.erase(onHost);
+}
+
+bool CudaDevice::isOnHost(const void *address) const {
+  const auto *place = static_cast<const char *>(address);
+  // Keys descend: the first that is not above.
+  auto found = hostMemory.lower_bound(place);
+  return found != hostMemory.end() && place - found->first < found->second;
+}
+
+Status CudaDevice::clear(Queue queue, void *to, int64_t bytes) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (bytes > 0)
+    OPTRT_CUDA(driver, memsetD8Async, toAddress(to), 0, size_t(bytes),
+               streamOf(queue));
+  return okStatus();
+}
+
+Status CudaDevice::copyPlain(Stream stream, void *to, const void *from,
+                             int64_t bytes) {
+  if (bytes > 0)
+    OPTRT_CUDA(driver, memcpyAsync, toAddress(to), toAddress(from),
+               size_t(bytes), stream);
+  return okStatus();
+}
+
+Status CudaDevice::write(Queue queue, void *to, const void *from,
+                         int64_t bytes) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  return copyPlain(streamOf(queue), to, from, bytes);
+}
+
+Status CudaDevice::read(Queue queue, void *to, const void *from,
+                        int64_t bytes) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  return copyPlain(streamOf(queue), to, from, bytes);
+}
+
+Transfers CudaDevice::takeTransfers() {
+  Transfers taken = std::exchange(transfers, {});
+  taken.times.assign(transferTimes.begin(), transferTimes.end());
+  transferTimes.clear();
+  return taken;
+}
+
+/// That both matrices end where that can be computed.
+static Status checkCopy(const optrt_copy_desc &d, int64_t srcLd,
+                        int64_t maxPitch) {
+  if (d.rows < 0 || d.cols < 0 || d.element_bytes < 1 ||
+      (d.rows > 1 && (srcLd < d.cols || d.dst_ld < d.cols)))
+    return invalidArgument(concat(
+        "copy expects sizes >= 0, elements of bytes and leading dimensions of "
+        "at least one row; found ",
+        d.rows, " x ", d.cols, " of ", d.element_bytes,
+        " bytes with leading dimensions ", d.src_ld, " and ", d.dst_ld));
+  for (int64_t ld : {srcLd, d.dst_ld})
+    if (CheckedSize pitch = CheckedSize(ld) * d.element_bytes;
+        d.rows > 1 && (srcLd != d.cols || d.dst_ld != d.cols) &&
+        !pitch.isAtMost(maxPitch))
+      return unavailable(concat("rows of a copy lie ", pitch.toString(),
+                                " bytes apart; this GPU copies rows that lie "
+                                "at most ",
+                                maxPitch, " apart"));
+  return okStatus();
+}
+
+Status CudaDevice::copyRows(Stream stream, const optrt_copy_desc &desc,
+                            const void *src, void *dst) {
+  const auto width = size_t(desc.cols * desc.element_bytes);
+  const auto pitch = size_t(desc.dst_ld * desc.element_bytes);
+  if (!src) {
+    OPTRT_CUDA(driver, memsetD2D8Async, toAddress(dst), pitch, 0, width,
+               size_t(desc.rows), stream);
+    return okStatus();
+  }
+  Copy2D rows = {};
+  rows.srcMemory = rows.dstMemory = kMemoryUnified;
+  rows.srcDevice = toAddress(src);
+  rows.srcPitch = size_t(desc.src_ld * desc.element_bytes);
+  rows.dstDevice = toAddress(dst);
+  rows.dstPitch = pitch;
+  rows.widthInBytes = width;
+  rows.height = size_t(desc.rows);
+  OPTRT_CUDA(driver, memcpy2DAsync, &rows, stream);
+  return okStatus();
+}
+
+Status CudaDevice::move(Stream stream, const optrt_copy_desc &desc,
+                        const void *src, void *dst) {
+  const int64_t srcLd = src ? desc.src_ld : desc.cols;
+  if (desc.rows > 1 && (srcLd != desc.cols || desc.dst_ld != desc.cols))
+    return copyRows(stream, desc, src, dst);
+  const int64_t bytes = desc.rows * desc.cols * desc.element_bytes;
+  if (src)
+    return copyPlain(stream, dst, src, bytes);
+  OPTRT_CUDA(driver, memsetD8Async, toAddress(dst), 0, size_t(bytes), stream);
+  return okStatus();
+}
+
+Status CudaDevice::copy(Queue queue, const optrt_copy_desc &desc,
+                        const void *src, void *dst) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  OPTRT_RETURN_IF_ERROR(
+      checkCopy(desc, src ? desc.src_ld : desc.cols, gpu.maxPitch));
+  if (desc.rows == 0 || desc.cols == 0)
+    return okStatus();
+  if (!dst)
+    return invalidArgument("copy expects a destination; found none");
+  const bool comesIn = src && isOnHost(src), goesOut = isOnHost(dst);
+  if (comesIn == goesOut)
+    return move(streamOf(queue), desc, src, dst);
+  (comesIn ? transfers.bytesIn : transfers.bytesOut) +=
+      desc.rows * desc.cols * desc.element_bytes;
+  CommandTimes &times = transferTimes.emplace_back();
+  OPTRT_RETURN_IF_ERROR(beginTiming(queue, times));
+  OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
+  return endTiming(queue, times);
+}
+
+} // namespace optrt::cuda

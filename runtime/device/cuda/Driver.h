@@ -1,0 +1,60 @@
+//===- Driver.h - CUDA's driver, opened on demand ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_DRIVER_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_DRIVER_H
+
+#include "DriverApi.h"
+
+#include "optimus-runtime/Status.h"
+
+#include <span>
+#include <string>
+
+namespace optrt::cuda {
+
+/// Opens the first of these libraries that is there, for as long as the process
+/// lives; `variable` names another one, and then only that is tried.
+///
+/// Errors: Unavailable, with what `remedy` says is to be done.
+StatusOr<void *> openLibrary(const char *what, const char *variable,
+                             std::span<const char *const> files,
+                             const char *remedy);
+
+/// The function of a library; Unavailable where it has none of the name.
+StatusOr<void *> findSymbol(void *library, const char *what, const char *name);
+
+/// CUDA's driver: libcuda.so.1, or the file in $OPTIMUS_CUDA_DRIVER_LIBRARY.
+class Driver {
+public:
+  /// Opened and initialised once for a process.
+  static StatusOr<const Driver *> open();
+
+  const DriverApi &api() const { return functions; }
+
+  /// Fine for success; else what the driver says went wrong in a call:
+  /// Unavailable where memory ran out, Internal else.
+  Status check(Result result, const char *call) const;
+  /// "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
+  std::string describe(Result result) const;
+
+private:
+  Status load();
+
+  DriverApi functions = {};
+};
+
+/// Returns from the function unless a call of the driver succeeds:
+/// OPTRT_CUDA(driver, memFree, address).
+#define OPTRT_CUDA(driver, call, ...)                                          \
+  OPTRT_RETURN_IF_ERROR(                                                       \
+      (driver).check((driver).api().call(__VA_ARGS__), #call))
+
+} // namespace optrt::cuda
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_DRIVER_H

@@ -1,0 +1,275 @@
+//===- Products.cpp - Products by cuBLASLt --------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Products.h"
+
+#include "Driver.h"
+
+#include <bit>
+#include <cstring>
+
+namespace optrt::cuda {
+
+struct Products::Plan {
+  explicit Plan(const CublasLtApi &api) : api(api) {}
+  ~Plan() {
+    for (LtLayout layout : {b, a, addend, c})
+      if (layout)
+        api.layoutDestroy(layout);
+    if (operation)
+      api.operationDestroy(operation);
+  }
+  Plan(const Plan &) = delete;
+
+  const CublasLtApi &api;
+  LtOperation operation = nullptr;
+  LtLayout a = nullptr, b = nullptr, c = nullptr, addend = nullptr;
+  LtHeuristic found = {};
+};
+
+static std::string describe(const optrt_gemm_desc &d) {
+  return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
+                d.trans_a ? ", A transposed" : "",
+                d.trans_b ? ", B transposed" : "");
+}
+
+static StatusOr<LtType> typeOf(int32_t type) {
+  switch (type) {
+  case OPTRT_F32:
+    return kLtF32;
+  case OPTRT_F16:
+    return kLtF16;
+  case OPTRT_BF16:
+    return kLtBF16;
+  default:
+    return invalidArgument(
+        concat("elements of type ", type, "; expected f32, bf16 or f16"));
+  }
+}
+
+static Status checkShape(const optrt_gemm_desc &d) {
+  auto matrix = [&](const char *name, int64_t cols, int64_t ld) {
+    return ld >= std::max<int64_t>(cols, 1)
+               ? okStatus()
+               : invalidArgument(concat(describe(d),
+                                        ": the leading dimension of ", name,
+                                        " must be at least ", cols, ", found ",
+                                        ld));
+  };
+  if (d.m < 0 || d.n < 0 || d.k < 1)
+    return invalidArgument(concat(
+        describe(d), ": expected m and n of at least 0 and k of at least 1"));
+  OPTRT_RETURN_IF_ERROR(matrix("A", d.trans_a ? d.m : d.k, d.lda));
+  OPTRT_RETURN_IF_ERROR(matrix("B", d.trans_b ? d.k : d.n, d.ldb));
+  OPTRT_RETURN_IF_ERROR(matrix("C", d.n, d.ldc));
+  return d.epilogue == OPTRT_EPILOGUE_ADD
+             ? matrix("the extra operand", d.n, d.ld_extra)
+             : okStatus();
+}
+
+Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
+  OPTRT_RETURN_IF_ERROR(checkShape(d));
+  auto refuse = [&](const char *what) {
+    return unavailable(concat(describe(d), ": ", what));
+  };
+  if (d.packed_b)
+    return refuse("this device has no packed layout of B");
+  if (d.epilogue == OPTRT_EPILOGUE_MUL)
+    return refuse("cuBLASLt multiplies its result with no matrix; that is a "
+                  "launch after the product");
+  if (d.epilogue == OPTRT_EPILOGUE_ADD && d.accumulate)
+    return refuse("cuBLASLt adds one matrix, found both C and another one; "
+                  "that is a launch after the product");
+  if (d.epilogue == OPTRT_EPILOGUE_ADD && d.extra_type != d.result_type)
+    return refuse("cuBLASLt adds a matrix of the result's type only");
+  if (d.has_bias && d.bias_type != d.result_type)
+    return refuse("cuBLASLt adds a bias of the result's type only");
+  if (d.factor_type == OPTRT_F32 && d.result_type != OPTRT_F32)
+    return refuse("cuBLASLt multiplies f32 to f32 only");
+  if (d.m > 0 && d.n > 0 &&
+      (!operands.a || !operands.b || !operands.c ||
+       (d.has_bias && !operands.bias) ||
+       (d.epilogue == OPTRT_EPILOGUE_ADD && !operands.extra)))
+    return invalidArgument(concat(describe(d), ": an operand is null"));
+  return okStatus();
+}
+
+StatusOr<std::unique_ptr<Products>> Products::open() {
+  static constexpr const char *files[] = {"libcublasLt.so.13",
+                                          "libcublasLt.so.12"};
+  static constexpr const char *what = "cuBLASLt";
+  OPTRT_ASSIGN_OR_RETURN(
+      void *library,
+      openLibrary(what, "OPTIMUS_CUBLASLT_LIBRARY", files,
+                  "it comes with CUDA's toolkit and with PyTorch (package "
+                  "nvidia-cublas)"));
+  std::unique_ptr<Products> products(new Products());
+  CublasLtApi &api = products->api;
+#define OPTRT_CUBLASLT_LOAD(name, symbol, parameters)                          \
+  {                                                                            \
+    OPTRT_ASSIGN_OR_RETURN(void *found, findSymbol(library, what, #symbol));   \
+    api.name = reinterpret_cast<LtResult(*) parameters>(found);                \
+  }
+  OPTRT_CUBLASLT_FUNCTIONS(OPTRT_CUBLASLT_LOAD)
+#undef OPTRT_CUBLASLT_LOAD
+  OPTRT_RETURN_IF_ERROR(
+      products->check(api.create(&products->handle), "cublasLtCreate"));
+  return products;
+}
+
+Products::~Products() {
+  plans.clear();
+  if (handle)
+    api.destroy(handle);
+}
+
+Status Products::check(LtResult result, const char *call) const {
+  return result == kLtSuccess
+             ? okStatus()
+             : internal(concat(call, " ended with status ", result,
+                               result == kLtNotSupported ? ", not supported"
+                               : result == kLtInvalidValue
+                                   ? ", invalid value"
+                                   : ""));
+}
+
+/// The largest power of two, up to 256, that an address is a multiple of.
+static uint32_t alignmentOf(const void *address) {
+  const auto number = reinterpret_cast<uintptr_t>(address) | 256;
+  return uint32_t(1) << std::countr_zero(number);
+}
+
+/// What is added to the product: C itself, another matrix, or nothing.
+static const void *addendOf(const optrt_gemm_desc &d,
+                            const ProductOperands &operands) {
+  if (d.accumulate)
+    return operands.c;
+  return d.epilogue == OPTRT_EPILOGUE_ADD ? operands.extra : nullptr;
+}
+
+Status Products::choose(const ProductOperands &operands, const void *addend,
+                        Plan &plan) const {
+  LtPreference preference = nullptr;
+  OPTRT_RETURN_IF_ERROR(check(api.preferenceCreate(&preference),
+                              "cublasLtMatmulPreferenceCreate"));
+  std::unique_ptr<LtPreferenceOpaque, LtResult (*)(LtPreference)> owner(
+      preference, api.preferenceDestroy);
+  auto set = [&](LtPreferenceAttribute attribute, auto value) {
+    return check(
+        api.preferenceSet(preference, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+  };
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtMaxWorkspaceBytes, size_t(kProductWorkspaceBytes)));
+  OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentA, alignmentOf(operands.b)));
+  OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentB, alignmentOf(operands.a)));
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtMinAlignmentC, alignmentOf(addend ? addend : operands.c)));
+  OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
+  int returned = 0;
+  OPTRT_RETURN_IF_ERROR(
+      check(api.getHeuristic(handle, plan.operation, plan.b, plan.a,
+                             plan.addend, plan.c, preference, 1, &plan.found,
+                             &returned),
+            "cublasLtMatmulAlgoGetHeuristic"));
+  if (returned == 0 || plan.found.state != kLtSuccess)
+    return unavailable("cuBLASLt knows no algorithm for it");
+  return okStatus();
+}
+
+StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
+                                          const ProductOperands &operands) {
+  const void *addend = addendOf(d, operands);
+  const Key key = {d.m,
+                   d.n,
+                   d.k,
+                   d.lda,
+                   d.ldb,
+                   d.ldc,
+                   d.ld_extra,
+                   d.trans_a,
+                   d.trans_b,
+                   d.accumulate,
+                   d.epilogue,
+                   d.has_bias,
+                   d.factor_type,
+                   d.result_type,
+                   alignmentOf(operands.a),
+                   alignmentOf(operands.b),
+                   alignmentOf(operands.c),
+                   alignmentOf(addend),
+                   alignmentOf(operands.bias)};
+  std::unique_ptr<Plan> &known = plans[key];
+  if (known)
+    return known.get();
+  OPTRT_ASSIGN_OR_RETURN(const LtType factors, typeOf(d.factor_type));
+  OPTRT_ASSIGN_OR_RETURN(const LtType result, typeOf(d.result_type));
+  auto made = std::make_unique<Plan>(api);
+  OPTRT_RETURN_IF_ERROR(
+      check(api.operationCreate(&made->operation, kLtComputeF32, kLtF32),
+            "cublasLtMatmulDescCreate"));
+  auto set = [&](LtOperationAttribute attribute, auto value) {
+    return check(
+        api.operationSet(made->operation, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtTransA, d.trans_b ? kLtTransposed : kLtPlain));
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtTransB, d.trans_a ? kLtTransposed : kLtPlain));
+  OPTRT_RETURN_IF_ERROR(set(kLtEpilogue, d.has_bias ? kLtBias : kLtNoEpilogue));
+  if (d.has_bias) {
+    // The heuristic looks at its alignment.
+    OPTRT_RETURN_IF_ERROR(set(kLtBiasPointer, operands.bias));
+    OPTRT_RETURN_IF_ERROR(set(kLtBiasType, result));
+  }
+  // By columns, rows are what here are columns.
+  auto create = [&](LtLayout *layout, LtType type, int64_t rows, int64_t cols,
+                    int64_t ld) {
+    return check(api.layoutCreate(layout, type, cols, rows, ld),
+                 "cublasLtMatrixLayoutCreate");
+  };
+  OPTRT_RETURN_IF_ERROR(create(&made->a, factors, d.trans_a ? d.k : d.m,
+                               d.trans_a ? d.m : d.k, d.lda));
+  OPTRT_RETURN_IF_ERROR(create(&made->b, factors, d.trans_b ? d.n : d.k,
+                               d.trans_b ? d.k : d.n, d.ldb));
+  OPTRT_RETURN_IF_ERROR(create(&made->c, result, d.m, d.n, d.ldc));
+  OPTRT_RETURN_IF_ERROR(
+      create(&made->addend, result, d.m, d.n,
+             d.epilogue == OPTRT_EPILOGUE_ADD ? d.ld_extra : d.ldc));
+  OPTRT_RETURN_IF_ERROR(choose(operands, addend, *made));
+  known = std::move(made);
+  return known.get();
+}
+
+Status Products::run(Stream stream, const optrt_gemm_desc &desc,
+                     const ProductOperands &operands, void *workspace) {
+  OPTRT_RETURN_IF_ERROR(checkProduct(desc, operands));
+  if (desc.m == 0 || desc.n == 0)
+    return okStatus();
+  StatusOr<Plan *> found = plan(desc, operands);
+  if (!found.ok())
+    return found.status().withContext(describe(desc));
+  Plan &plan = **found;
+  if (desc.has_bias)
+    OPTRT_RETURN_IF_ERROR(check(
+        api.operationSet(plan.operation, kLtBiasPointer, &operands.bias,
+                         sizeof(operands.bias)),
+        "cublasLtMatmulDescSetAttribute"));
+  const void *addend = addendOf(desc, operands);
+  const float alpha = 1, beta = addend ? 1 : 0;
+  return check(api.matmul(handle, plan.operation, &alpha, operands.b, plan.b,
+                          operands.a, plan.a, &beta,
+                          addend ? addend : operands.c, plan.addend,
+                          operands.c, plan.c, &plan.found.algorithm, workspace,
+                          plan.found.workspaceBytes, stream),
+               "cublasLtMatmul")
+      .withContext(describe(desc));
+}
+
+} // namespace optrt::cuda

@@ -1,0 +1,298 @@
+//===- FakeCublasLt.cpp - Products on a fake GPU --------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For tests: checks what a product is given as cuBLASLt does, or more strictly,
+// and multiplies on the host, in f64, when its turn comes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CublasLtApi.h"
+#include "FakeGpu.h"
+
+#include "optimus-support/BFloat16.h"
+#include "optimus-support/Float16.h"
+
+#include <cstring>
+#include <vector>
+
+using namespace optrt;
+using namespace optrt::cuda;
+
+#define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
+  extern "C" __attribute__((visibility("default"))) LtResult symbol parameters;
+OPTRT_CUBLASLT_FUNCTIONS(OPTRT_FAKE_DECLARE)
+
+struct optrt::cuda::LtHandleOpaque {};
+struct optrt::cuda::LtLayoutOpaque {
+  LtType type;
+  int64_t rows, cols, ld;
+
+  int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
+  int64_t bytes() const { return ((cols - 1) * ld + rows) * elementBytes(); }
+};
+struct optrt::cuda::LtOperationOpaque {
+  int32_t transA = kLtPlain, transB = kLtPlain;
+  uint32_t epilogue = kLtNoEpilogue;
+  const void *bias = nullptr;
+  int biasType = -1; ///< -1: the result's
+};
+struct optrt::cuda::LtPreferenceOpaque {
+  uint64_t workspaceBytes = 0;
+  uint32_t alignment[4] = {256, 256, 256, 256}; ///< of A, B, C and D
+};
+
+namespace {
+/// What an algorithm was chosen for, in its opaque words.
+struct Chosen {
+  uint64_t mark;
+  uint32_t alignment[4];
+  uint64_t workspaceBytes;
+  int64_t m, n, k;
+};
+static_assert(sizeof(Chosen) <= sizeof(LtAlgorithm));
+constexpr uint64_t kMark = 0x4f7074696d7573;
+/// So that whoever gives less is found out.
+constexpr uint64_t kWorkspaceBytes = 4096;
+
+bool isAligned(const void *address, uint32_t alignment) {
+  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
+}
+
+/// The sizes of a product, or nothing where the layouts do not fit.
+struct Shape {
+  int64_t m = 0, n = 0, k = 0;
+  bool fits = false;
+
+  Shape(const LtOperationOpaque &operation, const LtLayoutOpaque &a,
+        const LtLayoutOpaque &b, const LtLayoutOpaque &c,
+        const LtLayoutOpaque &d) {
+    const bool ta = operation.transA == kLtTransposed,
+               tb = operation.transB == kLtTransposed;
+    m = d.rows;
+    n = d.cols;
+    k = ta ? a.rows : a.cols;
+    fits = (ta ? a.cols : a.rows) == m && (tb ? b.rows : b.cols) == n &&
+           (tb ? b.cols : b.rows) == k && c.rows == m && c.cols == n &&
+           a.type == b.type && c.type == d.type &&
+           (d.type == a.type || d.type == kLtF32) &&
+           (operation.epilogue == kLtNoEpilogue ||
+            (operation.epilogue == kLtBias && operation.bias &&
+             (operation.biasType == -1 || operation.biasType == d.type)));
+  }
+};
+
+double load(LtType type, const void *at, int64_t i) {
+  if (type == kLtF32)
+    return static_cast<const float *>(at)[i];
+  const uint16_t bits = static_cast<const uint16_t *>(at)[i];
+  return type == kLtBF16 ? optimus_support::fromBFloat16(bits)
+                         : optimus_support::fromFloat16(bits);
+}
+void store(LtType type, void *at, int64_t i, double value) {
+  const auto narrow = static_cast<float>(value);
+  if (type == kLtF32)
+    static_cast<float *>(at)[i] = narrow;
+  else
+    static_cast<uint16_t *>(at)[i] = type == kLtBF16
+                                         ? optimus_support::toBFloat16(narrow)
+                                         : optimus_support::toFloat16(narrow);
+}
+
+/// A product as it was called, with copies of what its caller may change.
+struct Product {
+  LtOperationOpaque operation;
+  LtLayoutOpaque layoutA, layoutB, layoutC, layoutD;
+  Shape shape;
+  float alpha, beta;
+  const void *a, *b, *c;
+  void *d, *workspace;
+  int64_t workspaceBytes;
+
+  Result run() const;
+};
+
+Result Product::run() const {
+  auto find = [](const void *address, int64_t bytes, const char *what) {
+    return optimus_fake_gpu_find(address, bytes, what);
+  };
+  const void *left = find(a, layoutA.bytes(), "A of a product");
+  const void *right = find(b, layoutB.bytes(), "B of a product");
+  const void *added = beta != 0 ? find(c, layoutC.bytes(), "C of a product")
+                                : nullptr;
+  void *result = find(d, layoutD.bytes(), "D of a product");
+  void *scratch = find(workspace, workspaceBytes, "the workspace of a product");
+  const bool hasBias = operation.epilogue == kLtBias;
+  const void *bias = hasBias ? find(operation.bias,
+                                    shape.m * layoutD.elementBytes(),
+                                    "the bias of a product")
+                             : nullptr;
+  if (!left || !right || !result || !scratch || (beta != 0 && !added) ||
+      (hasBias && !bias))
+    return kIllegalAddress;
+  // Whoever keeps something there loses it.
+  std::memset(scratch, 0xFF, size_t(workspaceBytes));
+  const bool ta = operation.transA == kLtTransposed,
+             tb = operation.transB == kLtTransposed;
+  for (int64_t j = 0; j != shape.n; ++j)
+    for (int64_t i = 0; i != shape.m; ++i) {
+      double sum = 0;
+      for (int64_t l = 0; l != shape.k; ++l)
+        sum += load(layoutA.type, left,
+                    ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
+               load(layoutB.type, right,
+                    tb ? j + l * layoutB.ld : l + j * layoutB.ld);
+      sum *= alpha;
+      if (added)
+        sum += beta * load(layoutC.type, added, i + j * layoutC.ld);
+      if (bias)
+        sum += load(layoutD.type, bias, i);
+      store(layoutD.type, result, i + j * layoutD.ld, sum);
+    }
+  return kSuccess;
+}
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What a device calls
+//===----------------------------------------------------------------------===//
+
+LtResult cublasLtCreate(LtHandle *handle) {
+  *handle = new LtHandleOpaque();
+  return kLtSuccess;
+}
+LtResult cublasLtDestroy(LtHandle handle) {
+  delete handle;
+  return kLtSuccess;
+}
+LtResult cublasLtMatmulDescCreate(LtOperation *operation, int computeType,
+                                  int scaleType) {
+  if (computeType != kLtComputeF32 || scaleType != kLtF32)
+    return kLtNotSupported;
+  *operation = new LtOperationOpaque();
+  return kLtSuccess;
+}
+LtResult cublasLtMatmulDescDestroy(LtOperation operation) {
+  delete operation;
+  return kLtSuccess;
+}
+
+template <typename T>
+static LtResult assign(T &to, const void *value, size_t bytes) {
+  if (bytes != sizeof(T))
+    return kLtInvalidValue;
+  std::memcpy(&to, value, bytes);
+  return kLtSuccess;
+}
+
+LtResult cublasLtMatmulDescSetAttribute(LtOperation operation, int attribute,
+                                        const void *value, size_t bytes) {
+  switch (attribute) {
+  case kLtTransA:
+    return assign(operation->transA, value, bytes);
+  case kLtTransB:
+    return assign(operation->transB, value, bytes);
+  case kLtEpilogue:
+    return assign(operation->epilogue, value, bytes);
+  case kLtBiasPointer:
+    return assign(operation->bias, value, bytes);
+  case kLtBiasType:
+    return assign(operation->biasType, value, bytes);
+  default:
+    return kLtInvalidValue;
+  }
+}
+LtResult cublasLtMatrixLayoutCreate(LtLayout *layout, int type, uint64_t rows,
+                                    uint64_t cols, int64_t ld) {
+  if (rows == 0 || cols == 0 || ld < int64_t(rows) ||
+      (type != kLtF32 && type != kLtF16 && type != kLtBF16))
+    return kLtInvalidValue;
+  *layout = new LtLayoutOpaque{LtType(type), int64_t(rows), int64_t(cols), ld};
+  return kLtSuccess;
+}
+LtResult cublasLtMatrixLayoutDestroy(LtLayout layout) {
+  delete layout;
+  return kLtSuccess;
+}
+LtResult cublasLtMatmulPreferenceCreate(LtPreference *preference) {
+  *preference = new LtPreferenceOpaque();
+  return kLtSuccess;
+}
+LtResult cublasLtMatmulPreferenceDestroy(LtPreference preference) {
+  delete preference;
+  return kLtSuccess;
+}
+LtResult cublasLtMatmulPreferenceSetAttribute(LtPreference preference,
+                                              int attribute, const void *value,
+                                              size_t bytes) {
+  if (attribute == kLtMaxWorkspaceBytes)
+    return assign(preference->workspaceBytes, value, bytes);
+  if (attribute < kLtMinAlignmentA || attribute > kLtMinAlignmentD)
+    return kLtInvalidValue;
+  return assign(preference->alignment[attribute - kLtMinAlignmentA], value,
+                bytes);
+}
+
+LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
+                                        LtLayout a, LtLayout b, LtLayout c,
+                                        LtLayout d, LtPreference preference,
+                                        int requested, LtHeuristic *results,
+                                        int *returned) {
+  *returned = 0;
+  if (requested < 1)
+    return kLtInvalidValue;
+  const Shape shape(*operation, *a, *b, *c, *d);
+  if (!shape.fits || preference->workspaceBytes < kWorkspaceBytes)
+    return kLtNotSupported;
+  Chosen chosen{kMark, {}, kWorkspaceBytes, shape.m, shape.n, shape.k};
+  std::memcpy(chosen.alignment, preference->alignment,
+              sizeof(chosen.alignment));
+  *results = {};
+  std::memcpy(&results->algorithm, &chosen, sizeof(chosen));
+  results->workspaceBytes = kWorkspaceBytes;
+  *returned = 1;
+  return kLtSuccess;
+}
+
+LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
+                        const void *a, LtLayout layoutA, const void *b,
+                        LtLayout layoutB, const void *beta, const void *c,
+                        LtLayout layoutC, void *d, LtLayout layoutD,
+                        const LtAlgorithm *algorithm, void *workspace,
+                        size_t workspaceBytes, Stream stream) {
+  Chosen chosen;
+  std::memcpy(&chosen, algorithm, sizeof(chosen));
+  const Shape shape(*operation, *layoutA, *layoutB, *layoutC, *layoutD);
+  const bool isInPlace = c == d;
+  if (!shape.fits || chosen.mark != kMark || chosen.m != shape.m ||
+      chosen.n != shape.n || chosen.k != shape.k ||
+      workspaceBytes < chosen.workspaceBytes || !isAligned(workspace, 256) ||
+      (isInPlace && layoutC->ld != layoutD->ld))
+    return kLtInvalidValue;
+  const void *operands[] = {a, b, c, d};
+  for (int i = 0; i != 4; ++i)
+    if (!isAligned(operands[i], chosen.alignment[i]))
+      return kLtInvalidValue;
+  Product product{*operation,
+                  *layoutA,
+                  *layoutB,
+                  *layoutC,
+                  *layoutD,
+                  shape,
+                  *static_cast<const float *>(alpha),
+                  *static_cast<const float *>(beta),
+                  a,
+                  b,
+                  c,
+                  d,
+                  workspace,
+                  int64_t(workspaceBytes)};
+  return optimus_fake_gpu_put(stream, [product] { return product.run(); }) ==
+                 kSuccess
+             ? kLtSuccess
+             : 13; // CUBLAS_STATUS_EXECUTION_FAILED
+}

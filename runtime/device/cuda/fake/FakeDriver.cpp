@@ -1,0 +1,319 @@
+//===- FakeDriver.cpp - The driver's functions for a fake GPU -------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeGpu.h"
+
+#include "optimus-support/Sizes.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+using namespace optrt;
+using namespace optrt::cuda;
+using optrt::cuda::fake::Gpu;
+
+// Their types are those that the device calls.
+#define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
+  extern "C" __attribute__((visibility("default"))) Result symbol parameters;
+OPTRT_CUDA_FUNCTIONS(OPTRT_FAKE_DECLARE)
+
+static thread_local Context currentContext = nullptr;
+static char onlyContext;
+
+#define FAKE_ENTER                                                             \
+  Gpu &gpu = Gpu::get();                                                       \
+  std::lock_guard lock(gpu.mutex);                                            \
+  if (!currentContext)                                                         \
+    return gpu.refuse(kInvalidContext, "no context is the thread's");          \
+  if (gpu.failed != kSuccess)                                                  \
+  return gpu.failed
+
+//===----------------------------------------------------------------------===//
+// The GPU
+//===----------------------------------------------------------------------===//
+
+Result cuInit(unsigned) {
+  return std::getenv("OPTIMUS_FAKE_GPU_ABSENT") ? kNoDevice : kSuccess;
+}
+Result cuDriverGetVersion(int *version) {
+  *version = 13000;
+  return kSuccess;
+}
+Result cuGetErrorName(Result result, const char **name) {
+  switch (result) {
+#define FAKE_NAME(value, text)                                                 \
+  case value:                                                                  \
+    *name = text;                                                              \
+    return kSuccess;
+    FAKE_NAME(kInvalidValue, "CUDA_ERROR_INVALID_VALUE")
+    FAKE_NAME(kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY")
+    FAKE_NAME(kNoDevice, "CUDA_ERROR_NO_DEVICE")
+    FAKE_NAME(kInvalidImage, "CUDA_ERROR_INVALID_IMAGE")
+    FAKE_NAME(kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT")
+    FAKE_NAME(kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE")
+    FAKE_NAME(kNotFound, "CUDA_ERROR_NOT_FOUND")
+    FAKE_NAME(kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    FAKE_NAME(kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED")
+    FAKE_NAME(kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
+    FAKE_NAME(kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+    FAKE_NAME(kCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED")
+    FAKE_NAME(kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED")
+#undef FAKE_NAME
+  default:
+    return kInvalidValue;
+  }
+}
+Result cuGetErrorString(Result, const char **text) {
+  // What the fake GPU knows beyond a real one's names.
+  static thread_local std::string copy;
+  std::lock_guard lock(Gpu::get().mutex);
+  copy = Gpu::get().problem.empty() ? "no GPU" : Gpu::get().problem;
+  *text = copy.c_str();
+  return kSuccess;
+}
+Result cuDeviceGetCount(int *count) {
+  *count = 1;
+  return kSuccess;
+}
+Result cuDeviceGet(DeviceNumber *device, int ordinal) {
+  *device = ordinal;
+  return ordinal == 0 ? kSuccess : kInvalidValue;
+}
+Result cuDeviceGetName(char *name, int length, DeviceNumber) {
+  std::strncpy(name, "Optimus's fake GPU", size_t(length));
+  return kSuccess;
+}
+Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
+  switch (attribute) {
+  case kMaxPitch:
+    *value = INT32_MAX;
+    return kSuccess;
+  case kNumMultiprocessors:
+    *value = 3;
+    return kSuccess;
+  case kThreadsPerMultiprocessor:
+    *value = 512;
+    return kSuccess;
+  case kCapabilityMajor:
+    *value = 0; // which no GPU has
+    return kSuccess;
+  case kCapabilityMinor:
+    *value = 0;
+    return kSuccess;
+  default:
+    return kInvalidValue;
+  }
+}
+Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber) {
+  *context = reinterpret_cast<Context>(&onlyContext);
+  return kSuccess;
+}
+Result cuDevicePrimaryCtxRelease_v2(DeviceNumber) { return kSuccess; }
+Result cuCtxSetCurrent(Context context) {
+  currentContext = context;
+  return kSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kAlignment = 256;
+
+Result cuMemGetInfo_v2(size_t *free, size_t *total) {
+  FAKE_ENTER;
+  *total = size_t(gpu.totalBytes);
+  *free = size_t(gpu.totalBytes - gpu.counts.bytes);
+  return kSuccess;
+}
+
+Result cuMemAlloc_v2(Address *address, size_t bytes) {
+  FAKE_ENTER;
+  if (Result result = gpu.checkCapture("memory is allocated"))
+    return result;
+  if (bytes == 0)
+    return gpu.refuse(kInvalidValue, "0 bytes are allocated");
+  if (bytes > size_t(gpu.totalBytes - gpu.counts.bytes))
+    return gpu.refuse(kOutOfMemory, "out of memory");
+  const int64_t rounded =
+      (int64_t(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  void *start = gpu.memory.allocate(rounded);
+  if (!start)
+    return gpu.refuse(kOutOfMemory, "out of the host's memory");
+  // What nobody wrote is not 0.
+  std::memset(*gpu.memory.find(start, rounded), 0xFF, size_t(rounded));
+  *address = reinterpret_cast<Address>(start);
+  gpu.allocated[*address] = int64_t(bytes);
+  ++gpu.counts.allocations;
+  ++gpu.counts.everAllocated;
+  gpu.counts.bytes += int64_t(bytes);
+  return kSuccess;
+}
+Result cuMemFree_v2(Address address) {
+  FAKE_ENTER;
+  if (Result result = gpu.checkCapture("memory is given back"))
+    return result;
+  auto known = gpu.allocated.find(address);
+  if (known == gpu.allocated.end())
+    return gpu.refuse(kInvalidValue, "memory that was not allocated");
+  gpu.memory.release(reinterpret_cast<void *>(address));
+  --gpu.counts.allocations;
+  gpu.counts.bytes -= known->second;
+  gpu.allocated.erase(known);
+  return kSuccess;
+}
+Result cuMemHostAlloc(void **address, size_t bytes, unsigned) {
+  FAKE_ENTER;
+  if (Result result = gpu.checkCapture("memory is pinned"))
+    return result;
+  *address = std::aligned_alloc(
+      4096, (bytes + 4095) / 4096 * 4096);
+  return *address ? kSuccess : kOutOfMemory;
+}
+Result cuMemFreeHost(void *address) {
+  FAKE_ENTER;
+  std::free(address);
+  return kSuccess;
+}
+
+/// The bytes from the first row's first to the last row's last.
+static int64_t extentOf(size_t pitch, size_t width, size_t height) {
+  return height == 0 || width == 0 ? 0 : int64_t((height - 1) * pitch + width);
+}
+
+Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
+                         size_t width, size_t height, Stream stream) {
+  FAKE_ENTER;
+  if (width > pitch)
+    return gpu.refuse(kInvalidValue, "rows that are wider than their pitch");
+  auto work = [=, &gpu]() -> Result {
+    auto *at = static_cast<char *>(
+        gpu.resolve(to, extentOf(pitch, width, height), "a memset"));
+    for (size_t row = 0; at && row != height; ++row)
+      std::memset(at + row * pitch, value, width);
+    return gpu.failed;
+  };
+  return gpu.put(stream, {Task::Work, work, nullptr});
+}
+Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes,
+                       Stream stream) {
+  return cuMemsetD2D8Async(to, bytes, value, bytes, 1, stream);
+}
+Result cuMemcpy2DAsync_v2(const Copy2D *copy, Stream stream) {
+  FAKE_ENTER;
+  const Copy2D c = *copy;
+  if (c.srcMemory != kMemoryUnified || c.dstMemory != kMemoryUnified ||
+      c.widthInBytes > c.srcPitch || c.widthInBytes > c.dstPitch ||
+      c.srcPitch > INT32_MAX || c.dstPitch > INT32_MAX)
+    return gpu.refuse(kInvalidValue, "a copy of rows that cannot be right");
+  auto work = [=, &gpu]() -> Result {
+    const auto *from = static_cast<const char *>(gpu.resolve(
+        c.srcDevice, extentOf(c.srcPitch, c.widthInBytes, c.height), "a copy"));
+    auto *to = static_cast<char *>(gpu.resolve(
+        c.dstDevice, extentOf(c.dstPitch, c.widthInBytes, c.height), "a copy"));
+    for (size_t row = 0; from && to && row != c.height; ++row)
+      std::memcpy(to + row * c.dstPitch, from + row * c.srcPitch,
+                  c.widthInBytes);
+    return gpu.failed;
+  };
+  return gpu.put(stream, {Task::Work, work, nullptr});
+}
+Result cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
+  FAKE_ENTER;
+  auto work = [=, &gpu]() -> Result {
+    const void *source = gpu.resolve(from, int64_t(bytes), "a copy");
+    void *target = gpu.resolve(to, int64_t(bytes), "a copy");
+    if (source && target)
+      std::memcpy(target, source, bytes);
+    return gpu.failed;
+  };
+  return gpu.put(stream, {Task::Work, work, nullptr});
+}
+
+//===----------------------------------------------------------------------===//
+// Streams and events
+//===----------------------------------------------------------------------===//
+
+Result cuStreamCreate(Stream *stream, unsigned flags) {
+  FAKE_ENTER;
+  if (flags != kStreamNonBlocking)
+    return gpu.refuse(kInvalidValue, "a stream that waits for the null stream");
+  *stream = new StreamOpaque();
+  gpu.streams.insert(*stream);
+  return kSuccess;
+}
+Result cuStreamDestroy_v2(Stream stream) {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  if (!gpu.streams.erase(stream))
+    return gpu.refuse(kInvalidHandle, "a stream that was not created");
+  delete stream;
+  return gpu.failed;
+}
+Result cuStreamSynchronize(Stream stream) {
+  FAKE_ENTER;
+  if (Result result = gpu.checkCapture("a stream is waited for"))
+    return result;
+  return gpu.drain(stream);
+}
+Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
+  FAKE_ENTER;
+  if (!gpu.events.count(event) || !gpu.streams.count(stream))
+    return gpu.refuse(kInvalidHandle, "a wait of or for what is not there");
+  if (event->capture || stream->capture) {
+    if ((stream->capture && stream->capture != event->capture) ||
+        event->capture->hasEnded)
+      return gpu.refuse(kCaptureUnsupported,
+                        "a captured stream waits for an event outside");
+    stream->capture = event->capture;
+    stream->frontier.insert(event->frontier.begin(), event->frontier.end());
+    return kSuccess;
+  }
+  if (!event->marker)
+    return kSuccess;
+  return gpu.put(stream, {Task::Await, {}, event->marker});
+}
+Result cuEventCreate(EventHandle *event, unsigned flags) {
+  FAKE_ENTER;
+  *event = new EventOpaque();
+  (*event)->hasTime = !(flags & kEventDisableTiming);
+  gpu.events.insert(*event);
+  return kSuccess;
+}
+Result cuEventDestroy_v2(EventHandle event) {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  if (!gpu.events.erase(event))
+    return gpu.refuse(kInvalidHandle, "an event that was not created");
+  delete event;
+  return gpu.failed;
+}
+Result cuEventRecord(EventHandle event, Stream stream) {
+  FAKE_ENTER;
+  if (!gpu.events.count(event) || !gpu.streams.count(stream))
+    return gpu.refuse(kInvalidHandle, "a recording of or on what is not there");
+  event->capture = stream->capture;
+  event->frontier = stream->frontier;
+  event->marker = nullptr;
+  if (stream->capture)
+    return kSuccess;
+  event->marker = std::make_shared<Marker>();
+  return gpu.put(stream, {Task::Reach, {}, event->marker});
+}
+Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
+                          EventHandle end) {
+  FAKE_ENTER;
+  for (EventHandle event : {begin, end})
+    if (!gpu.events.count(event) || !event->hasTime || !event->marker ||
+        !event->marker->isReached)
+      return gpu.refuse(kInvalidHandle, "the time of an event without one");
+  *milliseconds =
+      float(double(end->marker->time - begin->marker->time) / 1e6);
+  return kSuccess;
+}

@@ -1,0 +1,209 @@
+//===- FakeGpu.cpp - A GPU that the host pretends to have -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeGpu.h"
+
+#include "optimus-runtime/Device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+namespace optrt::cuda::fake {
+
+static int64_t numberFrom(const char *variable, int64_t otherwise) {
+  const char *text = std::getenv(variable);
+  return text ? std::strtoll(text, nullptr, 10) : otherwise;
+}
+
+Gpu::Gpu()
+    : totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
+      random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {}
+
+Gpu &Gpu::get() {
+  // Devices may outlive whatever a process ends in order.
+  static Gpu *gpu = new Gpu();
+  return *gpu;
+}
+
+void Gpu::reset(uint64_t seed) {
+  for (Stream stream : streams) {
+    stream->tasks.clear();
+    stream->capture = nullptr;
+  }
+  for (auto [address, bytes] : allocated)
+    memory.release(reinterpret_cast<void *>(address));
+  allocated.clear();
+  counts = {};
+  failed = kSuccess;
+  problem.clear();
+  random.seed(seed);
+}
+
+Result Gpu::fail(Result result, std::string what) {
+  if (failed == kSuccess) {
+    failed = result;
+    problem = std::move(what);
+  }
+  return failed;
+}
+
+Result Gpu::refuse(Result result, std::string what) {
+  problem = std::move(what);
+  return result;
+}
+
+Result Gpu::checkCapture(const char *what) {
+  for (Stream stream : streams)
+    if (stream->capture &&
+        stream->capture->thread == std::this_thread::get_id()) {
+      stream->capture->isInvalid = true;
+      return refuse(kCaptureUnsupported,
+                    concat(what, " while a stream is captured"));
+    }
+  return kSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+Result Gpu::capture(Stream stream, Task task) {
+  GraphOpaque &graph = stream->capture->graph;
+  std::vector<size_t> after(stream->frontier.begin(), stream->frontier.end());
+  graph.nodes.push_back({std::move(task.work), std::move(after)});
+  stream->frontier = {graph.nodes.size() - 1};
+  return kSuccess;
+}
+
+Result Gpu::put(Stream stream, Task task) {
+  if (failed != kSuccess)
+    return failed;
+  if (!streams.count(stream))
+    return refuse(kInvalidHandle, "a stream that was not created");
+  if (stream->capture)
+    return capture(stream, std::move(task));
+  stream->tasks.push_back(std::move(task));
+  // Now and then something happens meanwhile, on whatever stream.
+  if (random() % 4 == 0)
+    takeTurn();
+  return kSuccess;
+}
+
+bool Gpu::takeTurn() {
+  std::vector<Stream> ready;
+  for (Stream stream : streams)
+    if (!stream->tasks.empty() &&
+        (stream->tasks.front().kind != Task::Await ||
+         stream->tasks.front().marker->isReached))
+      ready.push_back(stream);
+  if (ready.empty())
+    return false;
+  Stream stream = ready[random() % ready.size()];
+  Task task = std::move(stream->tasks.front());
+  stream->tasks.pop_front();
+  if (task.kind == Task::Reach) {
+    task.marker->isReached = true;
+    task.marker->time = steadyNanoseconds();
+  } else if (task.kind == Task::Work && failed == kSuccess) {
+    task.work();
+  }
+  return true;
+}
+
+Result Gpu::drain(Stream stream) {
+  if (!streams.count(stream))
+    return refuse(kInvalidHandle, "a stream that was not created");
+  while (!stream->tasks.empty())
+    if (!takeTurn())
+      return fail(kLaunchFailed, "streams wait for each other");
+  return failed;
+}
+
+Result runGraph(const GraphOpaque &graph, Gpu &gpu) {
+  std::vector<bool> isDone(graph.nodes.size());
+  for (size_t left = graph.nodes.size(); left != 0; --left) {
+    std::vector<size_t> ready;
+    for (size_t i = 0; i != graph.nodes.size(); ++i)
+      if (!isDone[i] &&
+          std::all_of(graph.nodes[i].after.begin(), graph.nodes[i].after.end(),
+                      [&](size_t before) { return isDone[before]; }))
+        ready.push_back(i);
+    const size_t next = ready[gpu.draw() % ready.size()];
+    isDone[next] = true;
+    if (const auto &work = graph.nodes[next].work)
+      if (Result result = work(); result != kSuccess)
+        return result;
+  }
+  return kSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void *Gpu::resolve(Address address, int64_t bytes, const char *what) {
+  auto *pointer = reinterpret_cast<void *>(address);
+  if (!memory.isHidden(pointer))
+    return pointer;
+  StatusOr<void *> found = memory.find(pointer, bytes);
+  if (found.ok())
+    return *found;
+  fail(kIllegalAddress, concat(what, " ", found.status().message()));
+  return nullptr;
+}
+
+} // namespace optrt::cuda::fake
+
+using optrt::cuda::fake::Gpu;
+
+optrt::cuda::Result
+optimus_fake_gpu_put(optrt::cuda::Stream stream,
+                     std::function<optrt::cuda::Result()> work) {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  return gpu.put(stream,
+                 {optrt::cuda::Task::Work, std::move(work), nullptr});
+}
+
+void *optimus_fake_gpu_find(const void *address, int64_t bytes,
+                            const char *what) {
+  Gpu &gpu = Gpu::get();
+  // Runs in a turn, whose thread holds the lock.
+  optrt::StatusOr<void *> found = gpu.memory.find(address, bytes);
+  if (found.ok() && *found)
+    return *found;
+  gpu.fail(optrt::cuda::kIllegalAddress,
+           optrt::concat(what, " ",
+                         found.ok() ? "is null" : found.status().message()));
+  return nullptr;
+}
+
+void optimus_fake_gpu_reset(uint64_t seed) {
+  std::lock_guard lock(Gpu::get().mutex);
+  Gpu::get().reset(seed);
+}
+
+/// Tests that run a program look into this file when it has ended.
+__attribute__((destructor)) static void writeCounts() {
+  const char *path = std::getenv("OPTIMUS_FAKE_GPU_COUNTS");
+  if (!path)
+    return;
+  const optrt::cuda::fake::Counts counts = optimus_fake_gpu_counts();
+  std::ofstream(path) << "{\"allocations\": " << counts.allocations
+                      << ", \"ever_allocated\": " << counts.everAllocated
+                      << ", \"launches\": " << counts.launches
+                      << ", \"graph_launches\": " << counts.graphLaunches
+                      << "}\n";
+}
+
+optrt::cuda::fake::Counts optimus_fake_gpu_counts() {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  return gpu.counts;
+}

@@ -1,0 +1,155 @@
+//===- FakeGpu.h - A GPU that the host pretends to have ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For tests: what stands behind libfake_cuda.so, which a device opens in place
+// of CUDA's driver. Device memory cannot be touched by host code and begins
+// with NaN. What is put on a stream happens late, streams taking turns at random
+// in an order that events permit. Kernels are "emulated" images, thread by
+// thread, each access held against what is allocated. What a real GPU would
+// leave to luck ends with an error that says what was wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_FAKE_FAKEGPU_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_FAKE_FAKEGPU_H
+
+#include "DriverApi.h"
+#include "HiddenMemory.h"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace optrt::cuda {
+
+/// A recording of an event, which streams may wait for.
+struct Marker {
+  bool isReached = false;
+  int64_t time = 0; ///< nanoseconds, once it is reached
+};
+
+/// What was captured: work and what each comes after.
+struct GraphOpaque {
+  struct Node {
+    std::function<Result()> work;
+    std::vector<size_t> after;
+  };
+  std::vector<Node> nodes;
+};
+struct GraphExecOpaque {
+  GraphOpaque graph;
+};
+
+/// A capture under way.
+struct Capture {
+  explicit Capture(Stream origin) : origin(origin) {}
+
+  Stream origin;
+  GraphOpaque graph;
+  bool isInvalid = false, hasEnded = false;
+  std::thread::id thread = std::this_thread::get_id();
+};
+
+struct Task {
+  enum Kind { Work, Reach, Await } kind = Work;
+  std::function<Result()> work;
+  std::shared_ptr<Marker> marker;
+};
+struct StreamOpaque {
+  std::deque<Task> tasks;
+  std::shared_ptr<Capture> capture;
+  /// The nodes that what comes next in the capture follows.
+  std::set<size_t> frontier;
+};
+struct EventOpaque {
+  bool hasTime = false;
+  std::shared_ptr<Marker> marker;
+  /// Where it was recorded last, if that was in a capture.
+  std::shared_ptr<Capture> capture;
+  std::set<size_t> frontier;
+};
+
+namespace fake {
+
+/// What tests ask of the GPU: `optimus_fake_gpu_counts`.
+struct Counts {
+  int64_t allocations, bytes; ///< alive
+  int64_t everAllocated;      ///< allocations so far
+  int64_t launches, graphLaunches;
+};
+
+class Gpu {
+public:
+  static Gpu &get();
+
+  std::mutex mutex; ///< of all that follows; turns are taken under it
+  HiddenMemory memory;
+  Counts counts = {};
+  /// By address, the bytes that were asked for.
+  std::map<Address, int64_t> allocated;
+  std::set<Stream> streams;
+  std::set<EventHandle> events;
+  /// As new; turns are those of the seed. Nobody may have memory any more.
+  void reset(uint64_t seed);
+  /// What went wrong; from then on every call fails so.
+  Result failed = kSuccess;
+  std::string problem;
+  int64_t totalBytes;
+
+  /// Puts work on a stream or, while that is captured, into the graph.
+  Result put(Stream stream, Task task);
+  /// Returns when a stream is empty.
+  Result drain(Stream stream);
+  /// Ends with an error, now and ever after.
+  Result fail(Result result, std::string what);
+  /// Refuses a call, which says what was wrong with it.
+  Result refuse(Result result, std::string what);
+  /// What a call may not do while something is captured: the capture is void.
+  Result checkCapture(const char *what);
+
+  /// Where `bytes` of the device's memory are, or host memory that is no
+  /// device's; null after fail().
+  void *resolve(Address address, int64_t bytes, const char *what);
+
+  uint64_t draw() { return random(); }
+
+private:
+  Gpu();
+  /// Takes one turn on a stream that can go on; false where none can.
+  bool takeTurn();
+  Result capture(Stream stream, Task task);
+
+  std::mt19937_64 random;
+};
+
+/// Runs a graph's nodes in an order that they permit.
+Result runGraph(const GraphOpaque &graph, Gpu &gpu);
+
+} // namespace fake
+} // namespace optrt::cuda
+
+/// What the fake cuBLASLt and tests need of the fake driver: puts work on a stream, and
+/// finds memory when its turn has come.
+__attribute__((visibility("default"))) optrt::cuda::Result
+optimus_fake_gpu_put(optrt::cuda::Stream stream,
+                     std::function<optrt::cuda::Result()> work);
+__attribute__((visibility("default"))) void *
+optimus_fake_gpu_find(const void *address, int64_t bytes, const char *what);
+extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts
+optimus_fake_gpu_counts();
+extern "C" __attribute__((visibility("default"))) void
+optimus_fake_gpu_reset(uint64_t seed);
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_FAKE_FAKEGPU_H

@@ -1,0 +1,85 @@
+//===- ApiTest.cpp - Our declarations against CUDA's own ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Built where CUDA's headers are. There is nothing to run.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CublasLtApi.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+
+#include <type_traits>
+
+using namespace optrt::cuda;
+
+/// How a function hands over a value: numbers by their bytes, pointers alike.
+template <typename T>
+struct Passed {
+  using type = std::conditional_t<
+      std::is_pointer_v<T>, void *,
+      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+};
+template <typename T>
+struct Shape;
+template <typename R, typename... Args>
+struct Shape<R (*)(Args...)> {
+  using type = typename Passed<R>::type(typename Passed<Args>::type...);
+};
+template <typename Ours, typename Theirs>
+constexpr bool isSame = std::is_same_v<typename Shape<Ours>::type,
+                                       typename Shape<Theirs>::type>;
+
+// Macros of the header stand for the newest version of a function.
+#define CHECK(name, symbol, parameters)                                        \
+  static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>, #symbol);
+OPTRT_CUDA_FUNCTIONS(CHECK)
+#undef CHECK
+#define CHECK(name, symbol, parameters)                                        \
+  static_assert(isSame<decltype(CublasLtApi::name), decltype(&::symbol)>,      \
+                #symbol);
+OPTRT_CUBLASLT_FUNCTIONS(CHECK)
+#undef CHECK
+
+#define SAME(ours, theirs) static_assert(int(ours) == int(theirs), #theirs)
+SAME(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(kMaxPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+SAME(kNumMultiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(kThreadsPerMultiprocessor,
+     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+SAME(kCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(kCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
+SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+SAME(kMemoryUnified, CU_MEMORYTYPE_UNIFIED);
+SAME(kCaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(kLtF32, CUDA_R_32F);
+SAME(kLtF16, CUDA_R_16F);
+SAME(kLtBF16, CUDA_R_16BF);
+SAME(kLtComputeF32, CUBLAS_COMPUTE_32F);
+SAME(kLtTransposed, CUBLAS_OP_T);
+SAME(kLtNoEpilogue, CUBLASLT_EPILOGUE_DEFAULT);
+SAME(kLtBias, CUBLASLT_EPILOGUE_BIAS);
+SAME(kLtTransA, CUBLASLT_MATMUL_DESC_TRANSA);
+SAME(kLtTransB, CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(kLtEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE);
+SAME(kLtBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+SAME(kLtBiasType, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+SAME(kLtMaxWorkspaceBytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+SAME(kLtMinAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+SAME(kLtMinAlignmentD, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+
+static_assert(sizeof(Copy2D) == sizeof(CUDA_MEMCPY2D) &&
+              offsetof(Copy2D, srcPitch) == offsetof(CUDA_MEMCPY2D, srcPitch) &&
+              offsetof(Copy2D, dstDevice) ==
+                  offsetof(CUDA_MEMCPY2D, dstDevice) &&
+              offsetof(Copy2D, height) == offsetof(CUDA_MEMCPY2D, Height));
+static_assert(sizeof(LtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+              offsetof(LtHeuristic, state) ==
+                  offsetof(cublasLtMatmulHeuristicResult_t, state));

@@ -1,0 +1,46 @@
+//===- EmulatedToy.c - Kernels for a fake GPU, written by hand ----*- C -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/emulator_abi.h"
+
+enum { kThreads = 32 };
+
+#define EACH(i, n)                                                             \
+  for (int64_t i = (int64_t)optimus_emulated_block() * kThreads +              \
+                   optimus_emulated_thread();                                  \
+       i < (n); i += (int64_t)optimus_emulated_num_blocks() * kThreads)
+
+static float load(const float *at) {
+  optimus_emulated_access(at, 4, 0, 4);
+  return *at;
+}
+static void store(float *at, float value) {
+  optimus_emulated_access(at, 4, 1, 4);
+  *at = value;
+}
+
+// x += number, a scalar.
+static void add(void *const *p) {
+  const int64_t n = *(const int64_t *)p[0], number = *(const int64_t *)p[2];
+  float *x = *(float *const *)p[1];
+  EACH(i, n) store(x + i, load(x + i) + (float)number);
+}
+
+static void doubleIt(void *const *p) {
+  const int64_t n = *(const int64_t *)p[0];
+  float *x = *(float *const *)p[1];
+  EACH(i, n) store(x + i, 2 * load(x + i));
+}
+
+static const optimus_emulated_kernel kernels[] = {
+    {"add", add, 3, kThreads},
+    {"double_it", doubleIt, 2, kThreads},
+};
+
+__attribute__((visibility("default"))) const optimus_emulated_code
+    optimus_emulated_image = {kernels, 0, 2, 0};

@@ -1,0 +1,85 @@
+//===- HostBugsTest.cpp - Mistakes of host code, on a fake GPU ------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a GPU may leave to luck, made on purpose: the fake one must tell.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeGpuTest.h"
+
+using namespace optrt;
+using testing::HasSubstr;
+
+namespace {
+
+using HostBugsTest = FakeGpuTest;
+
+TEST_F(HostBugsTest, AKernelThatRunsPastItsMemory) {
+  expectFailure(addTo(kCompute, memory.data(), 1, 65),
+                "add: thread 0 of block 2 reads 4 bytes that are not allocated");
+}
+
+TEST_F(HostBugsTest, AKernelOnHostMemory) {
+  float here[16] = {};
+  expectFailure(addTo(kCompute, here, 1), "that are not allocated");
+  EXPECT_EQ(here[0], 0);
+}
+
+TEST_F(HostBugsTest, MemoryThatIsGivenBackWhileItIsUsed) {
+  Status status;
+  // Now and then the launch has its turn in time.
+  for (uint64_t seed = 0; status.ok() && seed != 50; ++seed) {
+    start(seed);
+    {
+      DeviceMemory freed = allocate(64);
+      status = addTo(kCompute, freed.data(), 1);
+    }
+    if (status.ok())
+      status = device->synchronize();
+  }
+  EXPECT_THAT(status.message(),
+              HasSubstr("were given back before its turn came"));
+}
+
+TEST_F(HostBugsTest, ACopyThatRunsPastItsMemory) {
+  expectFailure(
+      device->copy(kCompute, {2, 33, 33, 33, 4}, memory.data(), memory.data()),
+      "touches 264 bytes where 256 are left");
+}
+
+TEST_F(HostBugsTest, AFailureStays) {
+  expectFailure(addTo(kCompute, memory.data(), 1, 65), "not allocated");
+  EXPECT_FALSE(addTo(kCompute, memory.data(), 1).ok());
+  EXPECT_FALSE(device->synchronize().ok());
+}
+
+TEST_F(HostBugsTest, AWorkspaceThatIsNotAligned) {
+  auto products = cuda::Products::open();
+  ASSERT_TRUE(products.ok()) << products.status().message();
+  DeviceMemory workspace = allocate(cuda::kProductWorkspaceBytes + 256);
+  optrt_gemm_desc desc{};
+  desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = 2;
+  float *x = reinterpret_cast<float *>(memory.data());
+  const cuda::ProductOperands operands{x, x + 4, x + 8, nullptr, nullptr};
+  Status status = (*products)->run(nullptr, desc, operands,
+                                   workspace.data() + 128);
+  EXPECT_THAT(status.message(),
+              HasSubstr("cublasLtMatmul ended with status 7, invalid value"));
+}
+
+TEST_F(HostBugsTest, AProductOnAnotherQueue) {
+  optrt_gemm_desc desc{};
+  desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = 2;
+  char *x = memory.data();
+  Status status = device->gemm(device->queue("axis 0"), desc, x, x + 16, x + 32,
+                               nullptr, nullptr);
+  EXPECT_EQ(status.code(), StatusCode::Internal);
+  EXPECT_THAT(status.message(), HasSubstr("found 'axis 0'"));
+}
+
+} // namespace
