@@ -93,7 +93,7 @@ static void *openImage(const void *image, size_t bytes, std::string &message) {
 Result cuModuleLoadDataEx(Module *module, const void *image, unsigned, int *,
                           void **) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (Result result = gpu.checkCapture("a module is loaded"))
     return result;
   const size_t bytes = sizeOfElf(image);
@@ -222,7 +222,7 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
                       unsigned blockZ, unsigned sharedBytes, Stream stream,
                       void **params, void **extra) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (gridX == 0 || gridX > INT32_MAX || gridY != 1 || gridZ != 1 ||
       blockY != 1 || blockZ != 1 || sharedBytes != 0 || extra)
     return gpu.refuse(kInvalidValue, "a grid that cannot be launched");
@@ -238,5 +238,5 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
   auto work = [&gpu, function, gridX, words = std::move(words)] {
     return runBlocks(gpu, function, gridX, words);
   };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }
