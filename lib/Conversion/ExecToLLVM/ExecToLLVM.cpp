@@ -30,18 +30,24 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
                                                  const Target &target) {
   DeviceKernels kernels;
   for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(exec::ExecDialect::kKernel))
+      continue;
+    StringRef name = function.getSymName();
+    // Who calls kernels does not depend on what they do.
+    if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
+      return DeviceKernels();
+    auto emitError = [&] { return function.emitOpError(); };
     auto computes =
         function->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
     if (!computes)
-      continue;
-    FailureOr<Kernel> kernel =
-        Kernel::read(computes, [&] { return function.emitOpError(); });
+      return emitError() << "expected '" << exec::ExecDialect::kComputes
+                         << "', as --optimus-to-exec leaves it";
+    FailureOr<Kernel> kernel = Kernel::read(computes, emitError);
     if (failed(kernel))
       return failure();
-    if (std::optional<DeviceKernel> known = target.getDeviceKernel(
-            function.getSymName(),
-            kernel->describe(module.getContext()).getSpace()))
-      kernels.try_emplace(function.getSymName(), *known);
+    KernelDescription description = kernel->describe(module.getContext());
+    kernels.try_emplace(name,
+                        *target.getDeviceKernel(name, description.getSpace()));
   }
   return kernels;
 }
