@@ -10,6 +10,7 @@ several can be timed in turn in one sitting, and how figures are printed."""
 
 import json
 import math
+import mmap
 import os
 import pathlib
 import platform
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -87,6 +89,28 @@ def build_model(path, tree=ROOT, **sizes):
     for name, value in sizes.items():
         command += [f"--{name}", value]
     run(command, env=dict(os.environ, PYTHONPATH=str(tree / "python")))
+
+
+def scratch_rates(folder, direct=getattr(os, "O_DIRECT", 0)):
+    """Bytes a second that one thread reads from a file of a folder, and writes to
+    it, past the cache."""
+
+    piece, count = 4 << 20, 64
+    memory = mmap.mmap(-1, piece)
+    memory.write(os.urandom(piece))
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        descriptor = os.open(file.name, os.O_RDWR | direct)
+        os.posix_fallocate(descriptor, 0, piece * count)
+        seconds = []
+        for move in (os.pwritev, os.preadv):
+            move(descriptor, [memory], 0)
+            begin = time.monotonic()
+            for number in range(count):
+                move(descriptor, [memory], number * piece)
+            seconds.append(time.monotonic() - begin)
+        os.close(descriptor)
+    written, read = (piece * count / each for each in seconds)
+    return read, written
 
 
 def spread(values, digits=1):
