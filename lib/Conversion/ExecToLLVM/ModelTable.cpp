@@ -128,14 +128,15 @@ private:
     LLVM::GlobalOp name = createName(kernel.name), deviceName;
     DeviceKernel device{};
     auto found = deviceKernels.find(kernel.name);
-    if (found != deviceKernels.end()) {
+    bool isOfDevice = found != deviceKernels.end();
+    if (isOfDevice) {
       device = found->second;
       deviceName = createName(device.name);
     }
     return [=, this, &kernel](OpBuilder &b) -> SmallVector<Value> {
       Value none = LLVM::ZeroOp::create(b, loc, ptr);
       Value run = none;
-      if (!deviceName)
+      if (!isOfDevice)
         run =
             LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel.name));
       return {getAddress(b, name),
@@ -143,7 +144,7 @@ private:
               integer(b, loc, 64,
                       static_cast<int64_t>(
                           optimus_support::program::signatureHash(kernel))),
-              deviceName ? getAddress(b, deviceName) : none,
+              isOfDevice ? getAddress(b, deviceName) : none,
               integer(b, loc, 32, device.threads),
               integer(b, loc, 32, device.iterations)};
     };
