@@ -15,6 +15,8 @@
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/KernelBuilder.h"
 #include "optimus/Target/CPU/CodeGen.h"
+#include "optimus/Target/CPU/CpuDevice.h"
+#include "optimus/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,6 +37,8 @@ static MLIRContext *load(MLIRContext &context) {
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   attachElementwiseBodies(context);
+  if (!findTarget("cpu"))
+    registerCPUTarget();
   return &context;
 }
 

@@ -12,6 +12,7 @@
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/KernelFunctions.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,18 +37,12 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
     // Who calls kernels does not depend on what they do.
     if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
       return DeviceKernels();
-    auto emitError = [&] { return function.emitOpError(); };
-    auto computes =
-        function->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
-    if (!computes)
-      return emitError() << "expected '" << exec::ExecDialect::kComputes
-                         << "', as --optimus-to-exec leaves it";
-    FailureOr<Kernel> kernel = Kernel::read(computes, emitError);
+    FailureOr<ScheduledKernel> kernel =
+        buildKernel(function, target.getKernelSchedule());
     if (failed(kernel))
       return failure();
-    KernelDescription description = kernel->describe(module.getContext());
-    kernels.try_emplace(name,
-                        *target.getDeviceKernel(name, description.getSpace()));
+    kernels.try_emplace(
+        name, *target.getDeviceKernel(name, kernel->description.getSpace()));
   }
   return kernels;
 }

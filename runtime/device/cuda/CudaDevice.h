@@ -55,6 +55,11 @@ public:
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
   StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
                                         const char *purpose) override;
+  StatusOr<DeviceMemory> allocateInFile(int64_t bytes, const char *purpose,
+                                        const std::string &folder) override {
+    return bytes == 0 ? StatusOr<DeviceMemory>(DeviceMemory())
+                      : Device::allocateInFile(bytes, purpose, folder);
+  }
   Transfers takeTransfers() override;
   Status clear(Queue queue, void *to, int64_t bytes) override;
   Status write(Queue queue, void *to, const void *from, int64_t bytes) override;

@@ -143,8 +143,12 @@ namespace {
 /// Holds accesses against what is allocated and what the module has.
 class AllocatedMemory final : public emulator::AccessCheck {
 public:
-  AllocatedMemory(const HiddenMemory &memory, const optimus_emulated_code &code)
-      : memory(memory), globals(code.globals, code.num_globals) {}
+  explicit AllocatedMemory(const HiddenMemory &memory) : memory(memory) {}
+
+  /// The kernels that follow are this module's.
+  void use(const optimus_emulated_code &code) {
+    globals = {code.globals, code.num_globals};
+  }
 
   void startBlock() override {
     for (const auto &global : globals)
@@ -196,8 +200,10 @@ Result runBlocks(Gpu &gpu, Function function, unsigned numBlocks,
     }
     parameters.push_back(&word);
   }
-  AllocatedMemory check(gpu.memory, *function->module->code);
-  emulator::EmulatedBlock block(check);
+  // A block keeps the stacks of its threads.
+  static auto &check = *new AllocatedMemory(gpu.memory);
+  static auto &block = *new emulator::EmulatedBlock(check);
+  check.use(*function->module->code);
   constexpr emulator::Order orders[] = {emulator::Order::Forward,
                                         emulator::Order::Backward,
                                         emulator::Order::Random};
