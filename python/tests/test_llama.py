@@ -224,8 +224,7 @@ def test_megatron_moves_what_its_formula_says(tools, strategy):
     # of two norms are what is summed over all tokens with sequence parallelism.
     moved = []
     for model in (TRAINED, TRAINED._replace(layers=3)):
-        library = tools.library(model, "row:1,col:4", strategy)
-        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        manifest = tools.manifest(model, "row:1,col:4", strategy)
         (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
         moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
     activation = TRAINED.batch * TRAINED.sequence * TRAINED.hidden * 4

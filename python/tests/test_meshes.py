@@ -223,8 +223,7 @@ def test_megatron_moves_what_its_formula_says(tools):
     deeper = EVEN._replace(layers=3)
     moved = []
     for model in (EVEN, deeper):
-        library = tools.library(model, "row:1,col:4", "megatron")
-        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        manifest = tools.manifest(model, "row:1,col:4", "megatron")
         (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
         moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
     activation = EVEN.batch * EVEN.sequence * EVEN.hidden * 4
@@ -240,8 +239,7 @@ def test_sequence_parallel_megatron_moves_what_its_formula_says(tools):
     even = EVEN._replace(heads=8)
     moved = []
     for model in (even, even._replace(layers=3)):
-        library = tools.library(model, "row:1,col:4", "megatron-sp")
-        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        manifest = tools.manifest(model, "row:1,col:4", "megatron-sp")
         (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
         moved.append({c["axis"]: c["bytes"] for c in step["communication"]}["col"])
     activation = even.batch * even.sequence * even.hidden * 4

@@ -25,9 +25,13 @@ SHALLOW = Model(layers=1, hidden=192, heads=4, sequence=96, vocabulary=128, batc
 STEPS = 4
 
 
-def function(tools, library, name="train_step"):
-    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    return next(each for each in manifest["functions"] if each["name"] == name)
+def train_step(manifest):
+    (step,) = [each for each in manifest["functions"] if each["name"] == "train_step"]
+    return step
+
+
+def inspect(tools, library):
+    return json.loads(tools.run("optimus-run", "inspect", library, "--json"))
 
 
 def train(tools, library, text, folder, prefix=()):
@@ -71,13 +75,19 @@ def test_same_bits(tools, text, tmp_path, mesh, strategy):
     assert runs["none"] == runs["balanced"]
 
 
+def test_manifests_are_those_of_libraries(tools):
+    """What the tests below look at is the last phase's, as are libraries'."""
+    settings = (MODEL, "row:2,col:2", "summa")
+    assert tools.manifest(*settings) == inspect(tools, tools.library(*settings))
+
+
 def test_goals(tools):
     """What each schedule is for: nothing is predicted to be faster than time's,
     nothing needs less than memory's, and no product is less than balanced's."""
     flags = ["--recompute", "layer"]
     step = {
-        goal: function(
-            tools, tools.library(MODEL, "row:2,col:2", "summa", *flags, "--schedule", goal)
+        goal: train_step(
+            tools.manifest(MODEL, "row:2,col:2", "summa", *flags, "--schedule", goal)
         )
         for goal in ("none", "time", "memory", "balanced")
     }
@@ -117,7 +127,7 @@ def test_workspace_bound(tools, mesh, strategy, extra, share):
         "none": ["--schedule", "none"],
         "overlap": ["--extra-workspace", extra],
     }.items():
-        entries[name] = function(tools, tools.library(model, mesh, strategy, *flags))
+        entries[name] = train_step(tools.manifest(model, mesh, strategy, *flags))
     before, after = (each["lower_bound_bytes"] for each in entries.values())
     assert after - before <= share * before
     schedules = [each["schedule"] for each in entries.values()]
@@ -135,8 +145,8 @@ def test_predictions(tools):
         "tight": ["--extra-workspace", "0"],
         "roomy": ["--extra-workspace", "100%"],
     }.items():
-        library = tools.library(MODEL, "row:2,col:3", "summa", *flags)
-        schedules[name] = function(tools, library)["schedule"]
+        manifest = tools.manifest(MODEL, "row:2,col:3", "summa", *flags)
+        schedules[name] = train_step(manifest)["schedule"]
     none, tight, roomy = schedules.values()
     # Waited for where it starts, all communication is exposed.
     assert none["predicted_exposed_ms"] == pytest.approx(none["predicted_comm_ms"])
@@ -156,9 +166,11 @@ def test_tuned_products(tools, text, mesh):
     serial ones, to the bounds that optimus-run derives."""
     serial = tools.library(MODEL)
     tuned = tools.library(MODEL, mesh, "summa", "--tune-products")
-    fixed = tools.library(MODEL, mesh, "summa")
     tools.run("optimus-run", "verify", serial, tuned, "--data", text)
-    tuned, fixed = (function(tools, each)["communication"] for each in (tuned, fixed))
+    tuned, fixed = (
+        train_step(manifest)["communication"]
+        for manifest in (inspect(tools, tuned), tools.manifest(MODEL, mesh, "summa"))
+    )
     # Bytes are counted by what moves, not by how; messages are fewer.
     assert [axis["bytes"] for axis in tuned] == [axis["bytes"] for axis in fixed]
     assert sum(axis["messages"] for axis in tuned) < sum(
@@ -174,8 +186,8 @@ def test_shared_link(tools, tmp_path):
         path.write_text(json.dumps({"version": 1, "axes_share_link": shared}))
         flags = ["--machine-profile", path, "--schedule", mode]
         flags += ["--tune-products=false"]
-        library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
-        return function(tools, library)["schedule"]
+        manifest = tools.manifest(MODEL, "row:2,col:2", "summa", *flags)
+        return train_step(manifest)["schedule"]
 
     own, shared = (schedule("o%d" % each, each, "time") for each in (False, True))
     assert shared["predicted_comm_ms"] == pytest.approx(own["predicted_comm_ms"])
@@ -200,8 +212,8 @@ def test_machine_profile(tools, tmp_path):
         path.write_text(json.dumps({"version": 1, "comm": comm, "gemm": gemm}))
         flags = ["--machine-profile", path, "--schedule", "none"]
         flags += ["--tune-products=false"]
-        library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
-        return function(tools, library)["schedule"]
+        manifest = tools.manifest(MODEL, "row:2,col:2", "summa", *flags)
+        return train_step(manifest)["schedule"]
 
     fast, slow, lazy = (
         profile("fast", 1e-10, 1e-5),

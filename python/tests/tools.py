@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -215,11 +216,38 @@ class Tools:
         *flags,
     ) -> Path:
         """The model compiled for a mesh such as "row:2,col:2", once a session."""
+        return self._compiled(".so", model, mesh, strategy, *flags)
+
+    def manifest(
+        self,
+        model: Model,
+        mesh: Optional[str] = None,
+        strategy: str = "serial",
+        *flags,
+    ) -> dict:
+        """What such a library says of itself, without the machine code, which takes
+        most of a compilation."""
+        flags = (*flags, "--compile-to", "llvm")
+        path = self._compiled(".mlir", model, mesh, strategy, *flags)
+        (escaped,) = re.findall(
+            r'global internal constant @optimus\.manifest\("((?:[^"\\]|\\.)*)"',
+            path.read_text(),
+        )
+        unescaped = re.sub(
+            r"\\(\\|[0-9A-F]{2})",
+            lambda found: "\\" if found[1] == "\\" else chr(int(found[1], 16)),
+            escaped,
+        )
+        return json.loads(unescaped.rstrip("\0"))
+
+    def _compiled(
+        self, suffix: str, model: Model, mesh: Optional[str], strategy: str, *flags
+    ) -> Path:
         flags = ("--strategy", strategy, *map(str, flags))
         if mesh:
             flags += ("--mesh", mesh)
         key = repr((model.KIND, *model, *flags)).encode()
-        name = "%s-%s.so" % (model.KIND, hashlib.sha256(key).hexdigest()[:16])
+        name = "%s-%s%s" % (model.KIND, hashlib.sha256(key).hexdigest()[:16], suffix)
         source = self.program(model)
         return self._session.once(
             name, lambda path: self.run("optimus-compile", source, *flags, "-o", path)
