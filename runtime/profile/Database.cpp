@@ -25,8 +25,10 @@ StatusOr<Database> Database::open(const std::string &path) {
     return database.handle ? database.failure()
                            : unavailable("no memory for a database");
   // What is rolled back is few pages, since rows are added at the end. Of a
-  // file that is still a temporary one nothing is lost by a crash.
-  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode = MEMORY;"
+  // file that is still a temporary one nothing is lost by a crash. Nobody else
+  // writes to it, so that not every step need look for that.
+  OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA locking_mode = EXCLUSIVE;"
+                                         "PRAGMA journal_mode = MEMORY;"
                                          "PRAGMA synchronous = OFF;"
                                          "PRAGMA temp_store = MEMORY"));
   return database;
