@@ -194,8 +194,9 @@ TEST_F(BoundProgramTest, CommandsAreRecordedTheSecondTime) {
 TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
   f.launch("none", {}, {});
   auto program = bind(0);
-  ASSERT_TRUE(program.ok() && program->run(*context).ok());
+  ASSERT_TRUE(program.ok());
   device->records = true;
+  ASSERT_TRUE(program->run(*context).ok());
   device->failsAt = "none";
   EXPECT_THAT(program->run(*context).message(), HasSubstr("broken"));
   EXPECT_EQ(device->calls.back(), "end recording on 0");
