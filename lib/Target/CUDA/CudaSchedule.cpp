@@ -350,7 +350,11 @@ Value CudaSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
   k.atStart([&] {
     ImplicitLocOpBuilder &b = k.getBuilder();
     int64_t teams = threads.getBlock().getTeams();
-    Value all = threads.getShared("room", teams * extent, k.f32());
+    // Each call has room of its own, though it may ask for as much as another.
+    auto known =
+        llvm::range_size(k.getFunction().getOps<memref::GetGlobalOp>());
+    Value all = threads.getShared("room" + std::to_string(known),
+                                  teams * extent, k.f32());
     Value first = k.mulIndex(threads.getTeam(), k.index(extent));
     auto type = MemRefType::get(
         {extent}, k.f32(),
