@@ -284,7 +284,8 @@ static Status readGpu(CompileOptions &options) {
   if (!architectures.ok())
     return architectures.status().withContext("--gpu-arch");
   options.gpuArchitectures = *std::move(architectures);
-  options.emulatesGpu = llvm::erase(options.gpuArchitectures, kEmulated) > 0;
+  options.emulatesGpu =
+      std::erase(options.gpuArchitectures, kEmulated.str()) > 0;
   options.cubinFolder = cubinFolder;
   if (isGiven(cpu))
     return invalidArgument("--mcpu: expected no --target cuda beside it, whose "

@@ -9,6 +9,7 @@
 #include "LoweringModel.h"
 
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/TokenKernels.h"
 
 using namespace mlir;
@@ -27,9 +28,94 @@ static Value getLengths(Value lengths, Lowering &lowering) {
   return lengths ? lowering.getBuffer(lengths) : Value();
 }
 
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static kernels::AttentionExtents getExtents(OpT op,
+                                            const AttentionShape &shape) {
+  return {.batch = shape.batch,
+          .seq = shape.sequence,
+          .heads = shape.getNumHeads(),
+          .kvHeads = shape.groups,
+          .headDim = shape.headDim,
+          .qStride = shape.getStride(AttentionShape::Q),
+          .kvStride = shape.getStride(AttentionShape::K),
+          .causal = op.getCausal(),
+          .hasLengths = bool(op.getLengths())};
+}
+
+namespace {
+/// What the kernels of an attention and of its gradient are given.
+class AttentionLaunches {
+public:
+  template <typename OpT>
+  AttentionLaunches(OpT op, Lowering &lowering)
+      : lowering(lowering), shape(op.getInputs()),
+        extents(getExtents(op, shape)),
+        inputs{{"q", getPart(op.getInputs(), AttentionShape::Q)},
+               {"k", getPart(op.getInputs(), AttentionShape::K)},
+               {"v", getPart(op.getInputs(), AttentionShape::V)}} {
+    if (op.getLengths())
+      inputs.push_back({"lengths", lowering.getBuffer(op.getLengths())});
+  }
+
+  void launchForward(AttentionOp op) {
+    launch(kernels::Attention{extents},
+           {{"out", lowering.getBuffer(op.getResult())},
+            {"lse", lowering.getBuffer(op.getLse())}});
+  }
+
+  void launchBackward(AttentionGradOp op) {
+    Value dout = lowering.getBuffer(op.getDout());
+    Value lse = lowering.getBuffer(op.getLse());
+    Value delta =
+        lowering.allocateWorkspace(extents.getRows(), "attention delta");
+    launch(kernels::AttentionQueryGrad{extents},
+           {{"dout", dout},
+            {"out", lowering.getBuffer(op.getOut())},
+            {"lse", lse},
+            {"dq", getPart(op.getDinputs(), AttentionShape::Q)},
+            {"delta", delta}});
+    launch(kernels::AttentionKeyGrad{extents},
+           {{"dout", dout},
+            {"lse", lse},
+            {"delta", delta},
+            {"dk", getPart(op.getDinputs(), AttentionShape::K)},
+            {"dv", getPart(op.getDinputs(), AttentionShape::V)}});
+  }
+
+private:
+  /// As many elements of q, k or v as a kernel takes.
+  Value getPart(ValueRange tensors, AttentionShape::Part part) {
+    return lowering.slice(lowering.getBuffer(tensors[shape.getOperand(part)]),
+                          shape.getOffset(part),
+                          part == AttentionShape::Q ? extents.getQSize()
+                                                    : extents.getKvSize());
+  }
+  void launch(const Kernel &kernel, ArrayRef<NamedBuffer> others) {
+    SmallVector<NamedBuffer> buffers(inputs);
+    llvm::append_range(buffers, others);
+    lowering.launch(kernel, buffers);
+  }
+
+  Lowering &lowering;
+  AttentionShape shape;
+  kernels::AttentionExtents extents;
+  SmallVector<NamedBuffer> inputs;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The operations
+//===----------------------------------------------------------------------===//
+
 namespace {
 struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
   void lower(AttentionOp op, Lowering &lowering) const {
+    if (!lowering.getTarget().hasAttention())
+      return AttentionLaunches(op, lowering).launchForward(op);
     AttentionShape shape(op.getInputs());
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
@@ -48,6 +134,8 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
 struct AttentionGradLowering
     : LoweringModel<AttentionGradLowering, AttentionGradOp> {
   void lower(AttentionGradOp op, Lowering &lowering) const {
+    if (!lowering.getTarget().hasAttention())
+      return AttentionLaunches(op, lowering).launchBackward(op);
     AttentionShape shape(op.getInputs());
     exec::AttentionGradOp::create(
         lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),

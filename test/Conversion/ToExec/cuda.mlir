@@ -43,3 +43,22 @@ func.func @stationary_c(%x: tensor<4x6xbf16, #x>, %w: tensor<6x4xbf16, #w>) -> t
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 4 : i64} : (tensor<4x6xbf16, #x>, tensor<6x4xbf16, #w>) -> tensor<4x4xbf16, #y>
   return %0 : tensor<4x4xbf16, #y>
 }
+
+// Attention is a launch, and its gradient two. Parts of one tensor begin where a
+// token's part does, and end with the last token's.
+// CHECK-LABEL: func.func @attention(
+// CHECK-SAME: %[[QKV:[^:]*]]: memref<384xf32>, %[[DOUT:[^:]*]]: memref<128xf32>, %[[DQKV:[^:]*]]: memref<384xf32>
+// CHECK-DAG: %[[Q:.*]] = exec.slice %[[QKV]][0] : memref<384xf32> to memref<352xf32>
+// CHECK-DAG: %[[K:.*]] = exec.slice %[[QKV]][16] : memref<384xf32> to memref<352xf32>
+// CHECK-DAG: %[[V:.*]] = exec.slice %[[QKV]][32] : memref<384xf32> to memref<352xf32>
+// CHECK: exec.launch @attention_causal_{{[0-9x_]*}}(read %[[Q]] : memref<352xf32>, read %[[K]] : memref<352xf32>, read %[[V]] : memref<352xf32>, write %[[OUT:.*]] : memref<128xf32>, write %[[LSE:.*]] : memref<16xf32>)
+// CHECK: %[[DELTA:.*]] = exec.alloc "workspace" {alignment = 256 : i64, name = "attention delta"} : memref<16xf32>
+// CHECK: exec.launch @attention_query_grad_causal_{{[0-9x_]*}}(read %[[DOUT]] : memref<128xf32>, {{.*}}read %[[OUT]] : memref<128xf32>, read %[[LSE]] : memref<16xf32>, write %{{.*}} : memref<352xf32>, write %[[DELTA]] : memref<16xf32>)
+// CHECK-DAG: %[[DK:.*]] = exec.slice %[[DQKV]][16] :
+// CHECK-DAG: %[[DV:.*]] = exec.slice %[[DQKV]][32] :
+// CHECK: exec.launch @attention_key_grad_causal_{{[0-9x_]*}}(read %[[DOUT]] : memref<128xf32>, {{.*}}read %[[DELTA]] : memref<16xf32>, write %[[DK]] : memref<352xf32>, write %[[DV]] : memref<352xf32>)
+func.func @attention(%qkv: tensor<2x4x3x2x8xf32>, %dout: tensor<2x4x2x8xf32>) -> tensor<2x4x3x2x8xf32> {
+  %o, %l = optimus.attention %qkv {causal} : (tensor<2x4x3x2x8xf32>) -> (tensor<2x4x2x8xf32>, tensor<2x2x4xf32>)
+  %d = optimus.attention_grad %dout, %o, %l, %qkv {causal} : (tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>, tensor<2x2x4xf32>, tensor<2x4x3x2x8xf32>) -> tensor<2x4x3x2x8xf32>
+  return %d : tensor<2x4x3x2x8xf32>
+}
