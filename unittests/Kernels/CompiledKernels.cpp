@@ -15,6 +15,8 @@
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/KernelBuilder.h"
 #include "optimus/Target/CPU/CodeGen.h"
+#include "optimus/Target/CPU/CpuDevice.h"
+#include "optimus/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,6 +30,8 @@ using namespace mlir::optimus;
 namespace program = optimus_support::program;
 
 static MLIRContext *load(MLIRContext &context) {
+  if (!findTarget("cpu"))
+    registerCPUTarget();
   DialectRegistry registry;
   registry.insert<OptimusDialect, exec::ExecDialect>();
   KernelBuilder::getDependentDialects(registry);
