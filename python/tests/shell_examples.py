@@ -51,7 +51,8 @@ def make_checkout(folder: Path, binaries: Path) -> None:
     """What commands need of a repository that was built."""
     (folder / "build").mkdir(parents=True)
     (folder / "python").symlink_to(REPOSITORY / "python")
-    (folder / "build" / "bin").symlink_to(binaries.resolve())
+    for part in ("bin", "lib"):
+        (folder / "build" / part).symlink_to(binaries.resolve().parent / part)
 
 
 def run_shell(commands: str, folder: Path, **environment) -> str:

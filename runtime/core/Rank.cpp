@@ -9,6 +9,7 @@
 #include "optimus-runtime/Rank.h"
 
 #include "BoundProgram.h"
+#include "CollectiveStaging.h"
 
 #include "optimus-support/ElementType.h"
 
@@ -31,10 +32,14 @@ Rank::Rank(const Mesh &mesh, World &world, int rank,
     communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
+Rank::~Rank() = default;
+
 void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
   std::fill(exposed.begin(), exposed.end(), Clock::duration());
   intervals.clear();
+  if (staging)
+    staging->restart();
 }
 
 std::vector<CommunicationTime> Rank::communicationTimes() const {
@@ -225,20 +230,29 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
 }
 
 /// Collectives of threads and MPI move what host code can address.
-StatusOr<void *> Rank::addressForCollective(const void *address) const {
-  void *found = device->addressInCall(const_cast<void *>(address));
-  if (address && !found)
-    return unavailable("the collectives move host memory, which the device's "
-                       "is not");
-  return found;
+StatusOr<Rank::Moved>
+Rank::addressesForCollective(Site site, const optrt_collective_desc &desc,
+                             const void *src, void *dst) {
+  void *from = device->addressInCall(const_cast<void *>(src));
+  void *to = device->addressInCall(dst);
+  if ((!src || from) && (!dst || to))
+    return Moved{&desc, from, to};
+  if (!staging)
+    staging = std::make_unique<CollectiveStaging>(*device);
+  const bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
+  OPTRT_ASSIGN_OR_RETURN(
+      const CollectiveStaging::Staged *staged,
+      staging->begin(site.queue, {site.number, function}, desc,
+                     {mesh.axisSize(desc.axis), isRoot}, src, dst));
+  return Moved{&staged->desc, staged->from, staged->to};
 }
 
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const void *src, void *dst) {
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checkCollective(desc, src, dst));
-    OPTRT_ASSIGN_OR_RETURN(void *from, addressForCollective(src));
-    OPTRT_ASSIGN_OR_RETURN(void *to, addressForCollective(dst));
+    OPTRT_ASSIGN_OR_RETURN(const Moved moved,
+                           addressesForCollective(site, desc, src, dst));
     int64_t n = mesh.axisSize(desc.axis);
     Traffic &counted = traffic[desc.axis];
     ++counted.messages;
@@ -247,11 +261,12 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
     uint64_t sequence =
         1 + activity.started[desc.axis].fetch_add(1, std::memory_order_relaxed);
     const CommandId id{site.number, function};
-    return device->call(site.queue, [=, this, &desc]() -> Status {
-      InCollective here(*this, id, desc.axis, sequence);
+    return device->call(site.queue, [=, this]() -> Status {
+      const int32_t axis = moved.desc->axis;
+      InCollective here(*this, id, axis, sequence);
       OPTRT_RETURN_IF_ERROR(
-          communicators[desc.axis]->start(id, desc, from, to));
-      startedCollectives.push_back({id, desc.axis, sequence, here.entered()});
+          communicators[axis]->start(id, *moved.desc, moved.from, moved.to));
+      startedCollectives.push_back({id, axis, sequence, here.entered()});
       return okStatus();
     });
   };
@@ -282,5 +297,7 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
     }
     return internal("no collective was started under this number");
   });
+  if (staging && status.ok())
+    status = staging->finish(site.queue, id);
   return report(started, "collective wait", std::move(status));
 }

@@ -8,6 +8,10 @@
 
 #include "optimus-support/ProgramScratch.h"
 
+#include "optimus-support/GpuScratch.h"
+
+#include <algorithm>
+
 namespace optimus_support::program {
 
 DeviceScratch scratchOf(const FunctionT &function) {
@@ -34,6 +38,15 @@ DeviceScratch scratchOf(const FunctionT &function) {
     }
   }
   return {products.perThread + attention.perThread, products.shared};
+}
+
+DeviceScratch scratchOf(const TargetT &target, const FunctionT &function) {
+  if (target.name != "cuda")
+    return scratchOf(function);
+  const bool multiplies =
+      std::any_of(function.commands.begin(), function.commands.end(),
+                  [](const auto &command) { return command->action.AsGemm(); });
+  return {0, multiplies ? kGpuWorkspaceBytes : 0};
 }
 
 } // namespace optimus_support::program

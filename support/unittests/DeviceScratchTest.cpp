@@ -65,6 +65,10 @@ TEST(DeviceScratch, OfAFunctionIsThatOfWhatNeedsMost) {
   gemm.accumulate = true;
   f.gemm(gemm, {.a = arena, .b = arena, .c = arena, .bias = arena});
   EXPECT_EQ(scratchOf(f.table()).shared, 4 * (4 * 8 + 1024));
+  // On a GPU all products share one workspace.
+  TargetT gpu;
+  gpu.name = "cuda";
+  EXPECT_EQ(scratchOf(gpu, f.table()).bytes(8), 32 << 20);
   AttentionShapeT shape;
   shape.batch = shape.heads = shape.kv_heads = 1;
   shape.seq = shape.head_dim = 8;

@@ -316,7 +316,9 @@ void printFunctions(const ModelLibrary &library) {
   for (const auto &function : library.target().tables.front()->functions)
     peaks.addRow(
         {function->name, "scratch, with one thread",
-         formatBytes(optimus_support::program::scratchOf(*function).bytes(1))});
+         formatBytes(
+             optimus_support::program::scratchOf(library.target(), *function)
+                 .bytes(1))});
   using optimus_support::program::MemorySpace;
   for (const auto &function : library.target().tables.front()->functions)
     for (auto [space, where] : {std::pair(MemorySpace::Host, "on the host"),

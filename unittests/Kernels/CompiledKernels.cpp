@@ -39,6 +39,8 @@ static MLIRContext *load(MLIRContext &context) {
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   attachElementwiseBodies(context);
+  if (!findTarget("cpu"))
+    registerCPUTarget();
   return &context;
 }
 

@@ -12,6 +12,7 @@
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/KernelFunctions.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,18 +31,18 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
                                                  const Target &target) {
   DeviceKernels kernels;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto computes =
-        function->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
-    if (!computes)
+    if (!function->hasAttr(exec::ExecDialect::kKernel))
       continue;
-    FailureOr<Kernel> kernel =
-        Kernel::read(computes, [&] { return function.emitOpError(); });
+    StringRef name = function.getSymName();
+    // Who calls kernels does not depend on what they do.
+    if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
+      return DeviceKernels();
+    FailureOr<ScheduledKernel> kernel =
+        buildKernel(function, target.getKernelSchedule());
     if (failed(kernel))
       return failure();
-    if (std::optional<DeviceKernel> known = target.getDeviceKernel(
-            function.getSymName(),
-            kernel->describe(module.getContext()).getSpace()))
-      kernels.try_emplace(function.getSymName(), *known);
+    kernels.try_emplace(
+        name, *target.getDeviceKernel(name, kernel->description.getSpace()));
   }
   return kernels;
 }

@@ -75,9 +75,7 @@ public:
   createKernels(const optimus_support::program::TargetT &target) {
     SmallVector<StructFn> entries;
     for (const auto &kernel : target.kernels)
-      entries.push_back([this, described = kernel.get()](OpBuilder &b) {
-        return describeKernel(b, *described);
-      });
+      entries.push_back(describeKernel(*kernel));
     return createArray("optimus.kernels", {ptr, ptr, i64, ptr, i32, i32},
                        entries);
   }
@@ -126,28 +124,30 @@ private:
     });
   }
 
-  SmallVector<Value>
-  describeKernel(OpBuilder &b,
-                 const optimus_support::program::KernelT &kernel) {
-    Value none = LLVM::ZeroOp::create(b, loc, ptr);
-    Value run = none, deviceName = none;
-    int64_t threads = 0, iterations = 0;
-    if (auto found = deviceKernels.find(kernel.name);
-        found != deviceKernels.end()) {
-      deviceName = getAddress(b, createName(found->second.name));
-      threads = found->second.threads;
-      iterations = found->second.iterations;
-    } else {
-      run = LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel.name));
+  StructFn describeKernel(const optimus_support::program::KernelT &kernel) {
+    LLVM::GlobalOp name = createName(kernel.name), deviceName;
+    DeviceKernel device{};
+    auto found = deviceKernels.find(kernel.name);
+    bool isOfDevice = found != deviceKernels.end();
+    if (isOfDevice) {
+      device = found->second;
+      deviceName = createName(device.name);
     }
-    return {getAddress(b, createName(kernel.name)),
-            run,
-            integer(b, loc, 64,
-                    static_cast<int64_t>(
-                        optimus_support::program::signatureHash(kernel))),
-            deviceName,
-            integer(b, loc, 32, threads),
-            integer(b, loc, 32, iterations)};
+    return [=, this, &kernel](OpBuilder &b) -> SmallVector<Value> {
+      Value none = LLVM::ZeroOp::create(b, loc, ptr);
+      Value run = none;
+      if (!isOfDevice)
+        run =
+            LLVM::AddressOfOp::create(b, loc, ptr, getWrapperName(kernel.name));
+      return {getAddress(b, name),
+              run,
+              integer(b, loc, 64,
+                      static_cast<int64_t>(
+                          optimus_support::program::signatureHash(kernel))),
+              isOfDevice ? getAddress(b, deviceName) : none,
+              integer(b, loc, 32, device.threads),
+              integer(b, loc, 32, device.iterations)};
+    };
   }
 
   ModuleOp module;

@@ -178,6 +178,43 @@ TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
   }
 }
 
+TEST_F(BoundProgramTest, CommandsAreRecordedTheSecondTime) {
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  device->records = true;
+  for (int call = 0; call != 3; ++call)
+    ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("none [0, 1) on 0", "begin recording on 0",
+                          "none [0, 1) on 0", "end recording on 0",
+                          "replay 7 on 0", "replay 7 on 0"));
+}
+
+TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok() && program->run(*context).ok());
+  device->records = true;
+  device->failsAt = "none";
+  EXPECT_THAT(program->run(*context).message(), HasSubstr("broken"));
+  EXPECT_EQ(device->calls.back(), "end recording on 0");
+  device->calls.clear();
+  EXPECT_FALSE(program->run(*context).ok());
+  EXPECT_EQ(device->calls.front(), "begin recording on 0");
+}
+
+TEST_F(BoundProgramTest, WhatIsReadOnTheHostIsNotRecorded) {
+  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  device->records = true;
+  for (int call = 0; call != 2; ++call)
+    ASSERT_TRUE(program->run(*context).ok());
+  EXPECT_THAT(device->calls,
+              ElementsAre("one [0, 1) on 0", "one [0, 1) on 0"));
+}
+
 /// What is evaluated goes where the numbers are now.
 TEST_F(BoundProgramTest, ProgramsCanBeMoved) {
   static_assert(!std::is_copy_constructible_v<BoundProgram>);

@@ -31,6 +31,7 @@ public:
   std::vector<std::string> queues{"compute"};
   /// Whether the host cannot address its memory.
   bool isHidden = false;
+  bool records = false;
 
   Queue queue(std::string_view name) override {
     for (uint32_t i = 0; i != queues.size(); ++i)
@@ -50,6 +51,18 @@ public:
   Status call(Queue queue, std::function<Status()> work) override {
     OPTRT_RETURN_IF_ERROR(note("call", queue));
     return work();
+  }
+
+  bool canRecord() const override { return records; }
+  Status beginRecording() override {
+    return note("begin recording", optrt::kCompute);
+  }
+  optrt::StatusOr<uint32_t> endRecording() override {
+    OPTRT_RETURN_IF_ERROR(note("end recording", optrt::kCompute));
+    return 7;
+  }
+  Status replay(uint32_t recording) override {
+    return note(optrt::concat("replay ", recording), optrt::kCompute);
   }
 
   optrt::StatusOr<optrt::DeviceMemory> allocate(int64_t bytes,

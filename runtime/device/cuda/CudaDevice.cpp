@@ -9,6 +9,7 @@
 #include "CudaDevice.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace optrt::cuda {
 
@@ -34,7 +35,7 @@ Status CudaDevice::start() {
   OPTRT_RETURN_IF_ERROR(enter());
   kernels = std::make_unique<Kernels>(driver, gpu);
   queue("compute");
-  return takeFailure();
+  return std::exchange(firstFailure, okStatus());
 }
 
 Status CudaDevice::describeGpu() {
@@ -81,14 +82,8 @@ Status CudaDevice::enter() const {
 }
 
 void CudaDevice::keep(Status status) {
-  std::lock_guard lock(mutex);
   if (firstFailure.ok())
     firstFailure = std::move(status);
-}
-
-Status CudaDevice::takeFailure() {
-  std::lock_guard lock(mutex);
-  return std::exchange(firstFailure, okStatus());
 }
 
 //===----------------------------------------------------------------------===//
@@ -141,19 +136,8 @@ Status CudaDevice::await(Queue queue, Event event) {
 
 Status CudaDevice::call(Queue queue, std::function<Status()> work) {
   OPTRT_RETURN_IF_ERROR(enter());
-  calls.push_back({this, std::move(work)});
-  auto run = [](void *data) {
-    Call &call = *static_cast<Call *>(data);
-    bool isFine;
-    {
-      std::lock_guard lock(call.device->mutex);
-      isFine = call.device->firstFailure.ok();
-    }
-    if (isFine)
-      call.device->keep(call.work());
-  };
-  OPTRT_CUDA(driver, launchHostFunc, streamOf(queue), run, &calls.back());
-  return okStatus();
+  OPTRT_CUDA(driver, streamSynchronize, streamOf(queue));
+  return work();
 }
 
 Status CudaDevice::synchronize() {
@@ -165,10 +149,9 @@ Status CudaDevice::synchronize() {
       status = std::move(one);
   if (status.ok())
     status = measureTimes();
-  // What a call said comes first: what follows is often its consequence.
-  if (Status failure = takeFailure(); !failure.ok())
+  // What follows is often a consequence of what was kept.
+  if (Status failure = std::exchange(firstFailure, okStatus()); !failure.ok())
     status = std::move(failure);
-  calls.clear();
   timings.clear();
   firstEvent += events.used;
   events.used = marks.used = 0;

@@ -18,7 +18,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,6 +39,9 @@ public:
   /// Internal for an event of before synchronize().
   Status await(Queue queue, Event event) override;
   Status synchronize() override;
+  /// Waits until the queue gets there, and works on the caller's thread: what
+  /// waits for another rank must not hold up the driver, which may have one
+  /// thread for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
 
   bool canRecord() const override { return true; }
@@ -53,6 +55,11 @@ public:
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
   StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
                                         const char *purpose) override;
+  StatusOr<DeviceMemory> allocateInFile(int64_t bytes, const char *purpose,
+                                        const std::string &folder) override {
+    return bytes == 0 ? StatusOr<DeviceMemory>(DeviceMemory())
+                      : Device::allocateInFile(bytes, purpose, folder);
+  }
   Transfers takeTransfers() override;
   Status clear(Queue queue, void *to, int64_t bytes) override;
   Status write(Queue queue, void *to, const void *from, int64_t bytes) override;
@@ -93,11 +100,6 @@ private:
     CommandTimes *times;
     EventHandle begin, end;
   };
-  /// What a queue is to do on the host.
-  struct Call {
-    CudaDevice *device;
-    std::function<Status()> work;
-  };
 
   explicit CudaDevice(const Driver &driver) : driver(driver) {}
   Status start();
@@ -113,7 +115,6 @@ private:
   Status join(Stream to, Stream from);
   /// Keeps what a function without a status has to say.
   void keep(Status status);
-  Status takeFailure();
   bool isOnHost(const void *address) const;
   Status copyPlain(Stream stream, void *to, const void *from, int64_t bytes);
   Status copyRows(Stream stream, const optrt_copy_desc &desc, const void *src,
@@ -132,15 +133,13 @@ private:
   uint64_t firstEvent = 0;
   std::vector<GraphExec> recordings;
   std::vector<Timing> timings;
-  std::deque<Call> calls;
   std::map<const char *, int64_t, std::greater<>> hostMemory;
   Transfers transfers;
   std::deque<CommandTimes> transferTimes;
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Products> products;
   DeviceMemory workspace;
-  std::mutex mutex; ///< of firstFailure, which queues write, too
-  Status firstFailure;
+  Status firstFailure; ///< of functions without a status
 };
 
 } // namespace optrt::cuda

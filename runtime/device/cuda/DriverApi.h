@@ -30,7 +30,6 @@ using Module = struct ModuleOpaque *;
 using Function = struct FunctionOpaque *;
 using Graph = struct GraphOpaque *;
 using GraphExec = struct GraphExecOpaque *;
-using HostFunction = void (*)(void *);
 
 enum : Result {
   kSuccess = 0,
@@ -125,8 +124,6 @@ struct Copy2D {
   X(eventRecord, cuEventRecord, (EventHandle event, Stream stream))            \
   X(eventElapsedTime, cuEventElapsedTime,                                      \
     (float *milliseconds, EventHandle begin, EventHandle end))                 \
-  X(launchHostFunc, cuLaunchHostFunc,                                          \
-    (Stream stream, HostFunction function, void *data))                        \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \
     (Module * module, const void *image, unsigned numOptions, int *options,    \
      void **values))                                                           \

@@ -24,12 +24,12 @@ Kernels::~Kernels() {
 }
 
 /// How well an image suits: machine code of the GPU's major version for its
-/// minor version or the next below, then what the driver compiles itself, then
-/// what only a driver of ours takes; below 0 not at all.
+/// minor version or the next below, then what the driver compiles itself; below
+/// 0 not at all.
 static int suitability(std::string_view architecture, const Gpu &gpu) {
+  if (gpu.major == 0)
+    return architecture == gpu.architecture() ? 0 : -1;
   if (architecture == "ptx")
-    return 1;
-  if (architecture == "emulated")
     return 0;
   if (!architecture.starts_with("sm_"))
     return -1;
@@ -40,7 +40,7 @@ static int suitability(std::string_view architecture, const Gpu &gpu) {
   const bool isNumber =
       error == std::errc() && end == architecture.data() + architecture.size();
   return isNumber && number / 10 == gpu.major && number % 10 <= gpu.minor
-             ? 2 + number % 10
+             ? 1 + number % 10
              : -1;
 }
 

@@ -23,13 +23,13 @@ namespace optrt::cuda {
 /// A GPU as far as launches and images ask for it.
 struct Gpu {
   std::string name;
-  int major = 0, minor = 0; ///< its compute capability
+  int major = 0, minor = 0; ///< its compute capability; 0 of a fake one
   int multiprocessors = 1, threadsPerMultiprocessor = 1;
   int64_t maxPitch = 0;
 
   /// "sm_90".
   std::string architecture() const {
-    return concat("sm_", major, minor);
+    return major == 0 ? "emulated" : concat("sm_", major, minor);
   }
 };
 

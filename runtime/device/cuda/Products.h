@@ -20,6 +20,7 @@
 #include "CublasLtApi.h"
 
 #include "optimus-runtime/Status.h"
+#include "optimus-support/GpuScratch.h"
 #include "optimus-support/model_abi.h"
 
 #include <array>
@@ -28,8 +29,8 @@
 
 namespace optrt::cuda {
 
-/// What the workspace of products has: what NVIDIA recommends for Hopper.
-inline constexpr int64_t kProductWorkspaceBytes = int64_t(32) << 20;
+inline constexpr int64_t kProductWorkspaceBytes =
+    optimus_support::kGpuWorkspaceBytes;
 
 /// The operands of a product.
 struct ProductOperands {

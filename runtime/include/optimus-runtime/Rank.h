@@ -21,6 +21,7 @@
 namespace optrt {
 
 class BoundProgram;
+class CollectiveStaging;
 
 /// What one rank communicated on one mesh axis.
 struct Traffic {
@@ -87,6 +88,7 @@ public:
   /// `mesh` and the world, which is laid out on it, must outlive the rank.
   Rank(const Mesh &mesh, World &world, int rank,
        std::unique_ptr<Device> device);
+  ~Rank();
 
   Status gemm(Site site, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias, const void *extra);
@@ -156,9 +158,19 @@ private:
   /// Before everything that is no collective: what was started must progress
   /// without this thread.
   void beginLocal(uint32_t command);
-  StatusOr<void *> addressForCollective(const void *address) const;
+  /// What a collective moves, where host code can address it.
+  struct Moved {
+    const optrt_collective_desc *desc;
+    void *from, *to;
+  };
+  StatusOr<Moved> addressesForCollective(Site site,
+                                         const optrt_collective_desc &desc,
+                                         const void *src, void *dst);
   Status checkCollective(const optrt_collective_desc &desc, const void *src,
                          const void *dst) const;
+
+  /// Null where collectives move the device's own memory.
+  std::unique_ptr<CollectiveStaging> staging;
 };
 
 } // namespace optrt

@@ -17,6 +17,8 @@ namespace optimus_support::program {
 /// What a processor's device holds at most as scratch to run a function, which
 /// was checked.
 DeviceScratch scratchOf(const FunctionT &function);
+/// The same of the device that a target is for.
+DeviceScratch scratchOf(const TargetT &target, const FunctionT &function);
 
 } // namespace optimus_support::program
 

@@ -42,6 +42,14 @@ public:
   getPackedElements(const GemmShape &shape, const Processor &) const override {
     return shape.k * shape.n + 3;
   }
+  // test/Conversion/ToExec/cuda.mlir has other answers to these.
+  bool hasEpilogue(exec::Epilogue) const override { return true; }
+  bool mixesElements() const override { return true; }
+  bool hasAttention() const override { return true; }
+  std::optional<DeviceKernel>
+  getDeviceKernel(StringRef, const IterationSpace &) const override {
+    return std::nullopt;
+  }
   const KernelSchedule &getKernelSchedule() const override { return schedule; }
 
 private:

@@ -28,7 +28,7 @@ static char onlyContext;
 
 #define FAKE_ENTER                                                             \
   Gpu &gpu = Gpu::get();                                                       \
-  std::unique_lock lock(gpu.mutex);                                            \
+  std::lock_guard lock(gpu.mutex);                                            \
   if (!currentContext)                                                         \
     return gpu.refuse(kInvalidContext, "no context is the thread's");          \
   if (gpu.failed != kSuccess)                                                  \
@@ -101,7 +101,7 @@ Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
     *value = 512;
     return kSuccess;
   case kCapabilityMajor:
-    *value = 9;
+    *value = 0; // which no GPU has
     return kSuccess;
   case kCapabilityMinor:
     *value = 0;
@@ -199,7 +199,7 @@ Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
       std::memset(at + row * pitch, value, width);
     return gpu.failed;
   };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }
 Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes,
                        Stream stream) {
@@ -222,7 +222,7 @@ Result cuMemcpy2DAsync_v2(const Copy2D *copy, Stream stream) {
                   c.widthInBytes);
     return gpu.failed;
   };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }
 Result cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
   FAKE_ENTER;
@@ -233,7 +233,7 @@ Result cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
       std::memcpy(target, source, bytes);
     return gpu.failed;
   };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,7 +250,7 @@ Result cuStreamCreate(Stream *stream, unsigned flags) {
 }
 Result cuStreamDestroy_v2(Stream stream) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (!gpu.streams.erase(stream))
     return gpu.refuse(kInvalidHandle, "a stream that was not created");
   delete stream;
@@ -260,7 +260,7 @@ Result cuStreamSynchronize(Stream stream) {
   FAKE_ENTER;
   if (Result result = gpu.checkCapture("a stream is waited for"))
     return result;
-  return gpu.drain(lock, stream);
+  return gpu.drain(stream);
 }
 Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
   FAKE_ENTER;
@@ -277,7 +277,7 @@ Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
   }
   if (!event->marker)
     return kSuccess;
-  return gpu.put(lock, stream, {Task::Await, {}, event->marker});
+  return gpu.put(stream, {Task::Await, {}, event->marker});
 }
 Result cuEventCreate(EventHandle *event, unsigned flags) {
   FAKE_ENTER;
@@ -288,7 +288,7 @@ Result cuEventCreate(EventHandle *event, unsigned flags) {
 }
 Result cuEventDestroy_v2(EventHandle event) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (!gpu.events.erase(event))
     return gpu.refuse(kInvalidHandle, "an event that was not created");
   delete event;
@@ -304,7 +304,7 @@ Result cuEventRecord(EventHandle event, Stream stream) {
   if (stream->capture)
     return kSuccess;
   event->marker = std::make_shared<Marker>();
-  return gpu.put(lock, stream, {Task::Reach, {}, event->marker});
+  return gpu.put(stream, {Task::Reach, {}, event->marker});
 }
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {
@@ -316,12 +316,4 @@ Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
   *milliseconds =
       float(double(end->marker->time - begin->marker->time) / 1e6);
   return kSuccess;
-}
-Result cuLaunchHostFunc(Stream stream, HostFunction function, void *data) {
-  FAKE_ENTER;
-  auto work = [=]() -> Result {
-    function(data);
-    return kSuccess;
-  };
-  return gpu.put(lock, stream, {Task::HostWork, work, nullptr});
 }

@@ -16,8 +16,6 @@
 
 namespace optrt::cuda::fake {
 
-thread_local bool inHostFunction = false;
-
 static int64_t numberFrom(const char *variable, int64_t otherwise) {
   const char *text = std::getenv(variable);
   return text ? std::strtoll(text, nullptr, 10) : otherwise;
@@ -83,9 +81,7 @@ Result Gpu::capture(Stream stream, Task task) {
   return kSuccess;
 }
 
-Result Gpu::put(std::unique_lock<std::mutex> &lock, Stream stream, Task task) {
-  if (inHostFunction)
-    return fail(kLaunchFailed, "a host function calls the driver");
+Result Gpu::put(Stream stream, Task task) {
   if (failed != kSuccess)
     return failed;
   if (!streams.count(stream))
@@ -95,14 +91,14 @@ Result Gpu::put(std::unique_lock<std::mutex> &lock, Stream stream, Task task) {
   stream->tasks.push_back(std::move(task));
   // Now and then something happens meanwhile, on whatever stream.
   if (random() % 4 == 0)
-    takeTurn(lock);
+    takeTurn();
   return kSuccess;
 }
 
-bool Gpu::takeTurn(std::unique_lock<std::mutex> &lock) {
+bool Gpu::takeTurn() {
   std::vector<Stream> ready;
   for (Stream stream : streams)
-    if (!stream->isBusy && !stream->tasks.empty() &&
+    if (!stream->tasks.empty() &&
         (stream->tasks.front().kind != Task::Await ||
          stream->tasks.front().marker->isReached))
       ready.push_back(stream);
@@ -114,36 +110,18 @@ bool Gpu::takeTurn(std::unique_lock<std::mutex> &lock) {
   if (task.kind == Task::Reach) {
     task.marker->isReached = true;
     task.marker->time = steadyNanoseconds();
-  } else if (task.kind == Task::HostWork) {
-    // Which may wait for another thread's.
-    stream->isBusy = true;
-    lock.unlock();
-    inHostFunction = true;
-    task.work();
-    inHostFunction = false;
-    lock.lock();
-    stream->isBusy = false;
-    hostWorkDone.notify_all();
   } else if (task.kind == Task::Work && failed == kSuccess) {
     task.work();
   }
   return true;
 }
 
-Result Gpu::drain(std::unique_lock<std::mutex> &lock, Stream stream) {
-  if (inHostFunction)
-    return fail(kLaunchFailed, "a host function calls the driver");
+Result Gpu::drain(Stream stream) {
   if (!streams.count(stream))
     return refuse(kInvalidHandle, "a stream that was not created");
-  while (!stream->tasks.empty() || stream->isBusy) {
-    if (takeTurn(lock))
-      continue;
-    const bool someoneIsBusy = std::any_of(
-        streams.begin(), streams.end(), [](Stream s) { return s->isBusy; });
-    if (!someoneIsBusy)
+  while (!stream->tasks.empty())
+    if (!takeTurn())
       return fail(kLaunchFailed, "streams wait for each other");
-    hostWorkDone.wait(lock);
-  }
   return failed;
 }
 
@@ -188,8 +166,8 @@ optrt::cuda::Result
 optimus_fake_gpu_put(optrt::cuda::Stream stream,
                      std::function<optrt::cuda::Result()> work) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
-  return gpu.put(lock, stream,
+  std::lock_guard lock(gpu.mutex);
+  return gpu.put(stream,
                  {optrt::cuda::Task::Work, std::move(work), nullptr});
 }
 

@@ -21,7 +21,6 @@
 #include "DriverApi.h"
 #include "HiddenMemory.h"
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -64,13 +63,12 @@ struct Capture {
 };
 
 struct Task {
-  enum Kind { Work, HostWork, Reach, Await } kind = Work;
+  enum Kind { Work, Reach, Await } kind = Work;
   std::function<Result()> work;
   std::shared_ptr<Marker> marker;
 };
 struct StreamOpaque {
   std::deque<Task> tasks;
-  bool isBusy = false;
   std::shared_ptr<Capture> capture;
   /// The nodes that what comes next in the capture follows.
   std::set<size_t> frontier;
@@ -96,7 +94,7 @@ class Gpu {
 public:
   static Gpu &get();
 
-  std::mutex mutex;
+  std::mutex mutex; ///< of all that follows; turns are taken under it
   HiddenMemory memory;
   Counts counts = {};
   /// By address, the bytes that were asked for.
@@ -111,9 +109,9 @@ public:
   int64_t totalBytes;
 
   /// Puts work on a stream or, while that is captured, into the graph.
-  Result put(std::unique_lock<std::mutex> &lock, Stream stream, Task task);
+  Result put(Stream stream, Task task);
   /// Returns when a stream is empty.
-  Result drain(std::unique_lock<std::mutex> &lock, Stream stream);
+  Result drain(Stream stream);
   /// Ends with an error, now and ever after.
   Result fail(Result result, std::string what);
   /// Refuses a call, which says what was wrong with it.
@@ -130,15 +128,11 @@ public:
 private:
   Gpu();
   /// Takes one turn on a stream that can go on; false where none can.
-  bool takeTurn(std::unique_lock<std::mutex> &lock);
+  bool takeTurn();
   Result capture(Stream stream, Task task);
 
   std::mt19937_64 random;
-  std::condition_variable hostWorkDone;
 };
-
-/// Whether this thread runs a host function, which may call no driver.
-extern thread_local bool inHostFunction;
 
 /// Runs a graph's nodes in an order that they permit.
 Result runGraph(const GraphOpaque &graph, Gpu &gpu);

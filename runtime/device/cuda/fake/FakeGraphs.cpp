@@ -25,7 +25,7 @@ Result cuGraphExecDestroy(GraphExec exec);
 
 Result cuStreamBeginCapture_v2(Stream stream, int mode) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (!gpu.streams.count(stream) || stream->capture ||
       mode != int(kCaptureThreadLocal))
     return gpu.refuse(kInvalidValue, "a capture that cannot begin");
@@ -44,7 +44,7 @@ static bool isJoined(const GraphOpaque &graph, std::set<size_t> reached) {
 
 Result cuStreamEndCapture(Stream stream, Graph *graph) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   *graph = nullptr;
   if (!gpu.streams.count(stream) || !stream->capture ||
       stream->capture->origin != stream)
@@ -74,10 +74,10 @@ Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
 
 Result cuGraphLaunch(GraphExec exec, Stream stream) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   ++gpu.counts.graphLaunches;
   auto work = [exec, &gpu] { return optrt::cuda::fake::runGraph(exec->graph, gpu); };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }
 
 Result cuGraphDestroy(Graph graph) {

@@ -93,7 +93,7 @@ static void *openImage(const void *image, size_t bytes, std::string &message) {
 Result cuModuleLoadDataEx(Module *module, const void *image, unsigned, int *,
                           void **) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (Result result = gpu.checkCapture("a module is loaded"))
     return result;
   const size_t bytes = sizeOfElf(image);
@@ -143,8 +143,12 @@ namespace {
 /// Holds accesses against what is allocated and what the module has.
 class AllocatedMemory final : public emulator::AccessCheck {
 public:
-  AllocatedMemory(const HiddenMemory &memory, const optimus_emulated_code &code)
-      : memory(memory), globals(code.globals, code.num_globals) {}
+  explicit AllocatedMemory(const HiddenMemory &memory) : memory(memory) {}
+
+  /// The kernels that follow are this module's.
+  void use(const optimus_emulated_code &code) {
+    globals = {code.globals, code.num_globals};
+  }
 
   void startBlock() override {
     for (const auto &global : globals)
@@ -196,8 +200,10 @@ Result runBlocks(Gpu &gpu, Function function, unsigned numBlocks,
     }
     parameters.push_back(&word);
   }
-  AllocatedMemory check(gpu.memory, *function->module->code);
-  emulator::EmulatedBlock block(check);
+  // A block keeps the stacks of its threads.
+  static auto &check = *new AllocatedMemory(gpu.memory);
+  static auto &block = *new emulator::EmulatedBlock(check);
+  check.use(*function->module->code);
   constexpr emulator::Order orders[] = {emulator::Order::Forward,
                                         emulator::Order::Backward,
                                         emulator::Order::Random};
@@ -222,7 +228,7 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
                       unsigned blockZ, unsigned sharedBytes, Stream stream,
                       void **params, void **extra) {
   Gpu &gpu = Gpu::get();
-  std::unique_lock lock(gpu.mutex);
+  std::lock_guard lock(gpu.mutex);
   if (gridX == 0 || gridX > INT32_MAX || gridY != 1 || gridZ != 1 ||
       blockY != 1 || blockZ != 1 || sharedBytes != 0 || extra)
     return gpu.refuse(kInvalidValue, "a grid that cannot be launched");
@@ -238,5 +244,5 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
   auto work = [&gpu, function, gridX, words = std::move(words)] {
     return runBlocks(gpu, function, gridX, words);
   };
-  return gpu.put(lock, stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, {Task::Work, work, nullptr});
 }

@@ -58,14 +58,6 @@ TEST_F(HostBugsTest, AFailureStays) {
   EXPECT_FALSE(device->synchronize().ok());
 }
 
-TEST_F(HostBugsTest, ADriverCallOnAQueue) {
-  ASSERT_TRUE(device
-                  ->call(kCompute,
-                         [&] { return addTo(kCompute, memory.data(), 1); })
-                  .ok());
-  expectFailure(okStatus(), "a host function calls the driver");
-}
-
 TEST_F(HostBugsTest, AWorkspaceThatIsNotAligned) {
   auto products = cuda::Products::open();
   ASSERT_TRUE(products.ok()) << products.status().message();

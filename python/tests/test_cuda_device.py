@@ -1,0 +1,132 @@
+# ===- test_cuda_device.py - The device on GPUs, without a GPU -------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""What optimus-run does on a GPU, on the fake driver of runtime/device/cuda/fake.
+
+Its streams take turns at random and its memory is out of the host's reach, so a
+missing edge and a pointer that the host follows show here. test_cuda.py holds
+the numbers against the processor's."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tools import Checkpoint, Model, call, read_log, succeed
+
+GPT2 = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=2)
+FLAGS = ("--target", "cuda", "--gpu-arch", "emulated")
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(GPT2, None, "serial", *FLAGS)
+
+
+def fake(tools, **more) -> dict:
+    """An environment with a fake GPU."""
+    libraries = tools.binaries.parent / "lib"
+    return dict(
+        os.environ,
+        OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
+        OPTIMUS_CUBLASLT_LIBRARY=str(libraries / "libfake_cublaslt.so"),
+        **{"OPTIMUS_FAKE_GPU_" + name.upper(): str(value) for name, value in more.items()},
+    )
+
+
+def train(tools, library, text, folder, environment):
+    """What a run prints and saves."""
+    folder.mkdir()
+    log, saved = folder / "log", folder / "checkpoint"
+    flags = ["--seed", 1, "--lr", 1e-2, "--save", saved]
+    command = tools.train_command(library, text, STEPS, *flags, log=log)
+    succeed(call(command, env=environment))
+    numbers = [(line["loss"], line["grad_norm"]) for line in read_log(log)]
+    return numbers, Checkpoint(saved).parameters
+
+
+def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
+    results = [
+        train(tools, library, text, tmp_path / str(seed), fake(tools, seed=seed))
+        for seed in (1, 2, 3)
+    ]
+    numbers, parameters = results[0]
+    assert len(numbers) == STEPS and numbers[0] != numbers[-1]
+    for others, saved in results[1:]:
+        assert others == numbers
+        for name, values in parameters.items():
+            assert (values == saved[name]).all(), name
+
+
+@pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
+def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
+    """Collectives go by way of the host, in rank order."""
+    numbers, parameters = train(tools, library, text, tmp_path / "serial", fake(tools))
+    sharded = tools.library(GPT2, mesh, strategy, *FLAGS)
+    results = [
+        train(tools, sharded, text, tmp_path / str(seed), fake(tools, seed=seed))
+        for seed in (1, 2)
+    ]
+    assert results[0][0] == results[1][0]
+    for name, values in results[0][1].items():
+        assert (values == results[1][1][name]).all(), name
+    # As two meshes on processors agree: test_meshes.py.
+    for kind, bound in ((0, 1e-4), (1, 1e-2)):
+        expected, found = ([line[kind] for line in run] for run in (numbers, results[0][0]))
+        np.testing.assert_allclose(found, expected, rtol=bound)
+
+
+def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
+    counts = tmp_path / "counts.json"
+    train(tools, library, text, tmp_path / "run", fake(tools, counts=counts))
+    found = json.loads(counts.read_text())
+    # The first step is put on queues command by command.
+    assert found["graph_launches"] == STEPS - 1
+    # Once as they are and once recorded.
+    commands = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    step = next(f for f in commands["functions"] if f["name"] == "train_step")
+    assert 0 < found["launches"] <= 2 * step["commands"]
+    assert found["allocations"] == 0, "everything is given back"
+
+
+def test_a_profile_is_of_commands_that_are_not_repeated(tools, library, text, tmp_path):
+    counts, profile = tmp_path / "counts.json", tmp_path / "profile.db"
+    command = tools.train_command(library, text, 3, "--profile", profile)
+    succeed(call(command, env=fake(tools, counts=counts)))
+    assert profile.exists()
+    assert json.loads(counts.read_text())["graph_launches"] == 0
+
+
+@pytest.mark.parametrize(
+    "flags, more, message",
+    [
+        (
+            ["--device", "cpu"],
+            {},
+            "expected the device cuda, which `%s` was compiled for; found cpu. "
+            "Compile the model with --target cpu",
+        ),
+        ([], {"absent": 1}, "CUDA's driver does not start: CUDA_ERROR_NO_DEVICE"),
+        ([], {"bytes": 1 << 16}, " bytes for "),
+    ],
+    ids=["another device", "no GPU", "too little memory"],
+)
+def test_what_is_missing_is_said(tools, library, text, flags, more, message):
+    command = tools.train_command(library, text, 1, *flags)
+    result = call(command, env=fake(tools, **more))
+    assert result.returncode == 1
+    assert message.replace("%s", str(library)) in result.stderr
+
+
+def test_a_machine_without_a_driver(tools, library, text):
+    environment = dict(os.environ, OPTIMUS_CUDA_DRIVER_LIBRARY="/nowhere/libcuda.so")
+    result = call(tools.train_command(library, text, 1), env=environment)
+    assert result.returncode == 1
+    assert "cannot open CUDA's driver: /nowhere/libcuda.so" in result.stderr
+    assert "the machine needs an NVIDIA GPU and its driver" in result.stderr
