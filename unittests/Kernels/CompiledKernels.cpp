@@ -30,8 +30,6 @@ using namespace mlir::optimus;
 namespace program = optimus_support::program;
 
 static MLIRContext *load(MLIRContext &context) {
-  if (!findTarget("cpu"))
-    registerCPUTarget();
   DialectRegistry registry;
   registry.insert<OptimusDialect, exec::ExecDialect>();
   KernelBuilder::getDependentDialects(registry);
