@@ -200,20 +200,26 @@ public:
     return {weight, weight * (reach - delta) * extents.getScale()};
   }
 
-  /// sum += factor * x, of a head that begins there, where lanes keep sums.
-  void add(KernelBuffer sum, Num factor, KernelBuffer x, Value from) {
+  /// sum += factor * x, of a head that begins there, where lanes keep sums from
+  /// `place` on.
+  void add(KernelBuffer sum, Num factor, KernelBuffer x, Value from,
+           int64_t place = 0) {
     k.lanes(extents.headDim, [&](Value at, Type type) {
-      sum.store(
-          sum.load(at, type) + factor * x.load(k.addIndex(from, at), type), at);
+      Value here = k.addIndex(at, k.index(place));
+      sum.store(sum.load(here, type) +
+                    factor * x.load(k.addIndex(from, at), type),
+                here);
     });
   }
-  void clear(KernelBuffer sum) {
-    k.lanes(extents.headDim,
-            [&](Value at, Type type) { sum.store(k.constant(0, type), at); });
-  }
-  void store(KernelBuffer sum, KernelBuffer to, Value from) {
+  void clear(KernelBuffer sum, int64_t place = 0) {
     k.lanes(extents.headDim, [&](Value at, Type type) {
-      to.store(sum.load(at, type), k.addIndex(from, at));
+      sum.store(k.constant(0, type), k.addIndex(at, k.index(place)));
+    });
+  }
+  void store(KernelBuffer sum, KernelBuffer to, Value from, int64_t place = 0) {
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      to.store(sum.load(k.addIndex(at, k.index(place)), type),
+               k.addIndex(from, at));
     });
   }
 
@@ -304,12 +310,13 @@ void AttentionKeyGrad::build(KernelBuilder &k) const {
   if (k.getSchedule().writeAttention(k, extents, AttentionPart::KeyGrad))
     return;
   Body body(k, extents);
-  KernelBuffer keySum = k.allocateShared(extents.headDim);
-  KernelBuffer valueSum = k.allocateShared(extents.headDim);
+  // Those of keys, and behind them those of values.
+  KernelBuffer sums = k.allocateShared(2 * extents.headDim);
+  const int64_t ofValues = extents.headDim;
   k.forRows([&](Value number) {
     Body::Row key = body.split(number, extents.kvHeads);
-    body.clear(keySum);
-    body.clear(valueSum);
+    body.clear(sums);
+    body.clear(sums, ofValues);
     Value first = extents.causal ? key.token : k.index(0);
     auto addHead = [&](Value shared) {
       Value head = k.addIndex(
@@ -319,14 +326,14 @@ void AttentionKeyGrad::build(KernelBuilder &k) const {
         Value row = body.atRow(query);
         auto [weight, gradient] =
             body.weigh(query, key, k["lse"].load(row), k["delta"].load(row));
-        body.add(valueSum, weight, k["dout"], body.atOut(query));
-        body.add(keySum, gradient, k["q"], body.atQuery(query));
+        body.add(sums, weight, k["dout"], body.atOut(query), ofValues);
+        body.add(sums, gradient, k["q"], body.atQuery(query));
       });
     };
     k.when(k.less(key.token, body.getLength(key.batch)), [&] {
       k.loop(k.index(0), k.index(extents.getNumShared()), 1, addHead);
     });
-    body.store(keySum, k["dk"], body.atKey(key));
-    body.store(valueSum, k["dv"], body.atKey(key));
+    body.store(sums, k["dk"], body.atKey(key));
+    body.store(sums, k["dv"], body.atKey(key), ofValues);
   });
 }
