@@ -59,17 +59,29 @@ void AttentionExtents::describe(KernelDescription &description) const {
   description.size(qStride, kvStride);
 }
 
+double AttentionExtents::getScale() const {
+  return 1 / std::sqrt(static_cast<double>(headDim));
+}
+
 /// As many lanes as a head has work for.
 static int64_t getLanes(const AttentionExtents &extents) {
   constexpr int64_t kMost = 32;
   return llvm::bit_floor<uint64_t>(std::min(extents.headDim, kMost));
 }
 
-/// Rows of queries: each meets the keys of its sequence.
-static void overQueries(KernelDescription &description,
-                        const AttentionExtents &extents) {
-  description.overRows(extents.getRows(), extents.seq * extents.headDim,
+/// Rows of queries or of keys of so many heads, each of which meets so many
+/// others for each token of its sequence. Those of a head meet the same, and a
+/// target may do them in tiles if whole pieces of memory make them up.
+static void overTokens(KernelDescription &description,
+                       const AttentionExtents &extents, int64_t heads,
+                       int64_t others) {
+  constexpr int64_t kPiece = 16, kMost = 128;
+  description.overRows(extents.getTokens() * heads,
+                       extents.seq * others * extents.headDim,
                        getLanes(extents));
+  if (extents.headDim % kPiece == 0 && extents.headDim <= kMost &&
+      extents.qStride % kPiece == 0 && extents.kvStride % kPiece == 0)
+    description.inGroups(extents.seq);
 }
 
 static void readLengths(KernelDescription &description,
@@ -87,7 +99,7 @@ static void readInputs(KernelDescription &description,
 
 void Attention::describe(KernelDescription &description) const {
   extents.describe(description);
-  overQueries(description, extents);
+  overTokens(description, extents, extents.heads, 1);
   readInputs(description, extents);
   readLengths(description, extents);
   description.write("out", extents.getOutSize());
@@ -96,7 +108,7 @@ void Attention::describe(KernelDescription &description) const {
 
 void AttentionQueryGrad::describe(KernelDescription &description) const {
   extents.describe(description);
-  overQueries(description, extents);
+  overTokens(description, extents, extents.heads, 1);
   description.read("dout", extents.getOutSize());
   readInputs(description, extents);
   description.read("out", extents.getOutSize()).read("lse", extents.getRows());
@@ -107,10 +119,7 @@ void AttentionQueryGrad::describe(KernelDescription &description) const {
 
 void AttentionKeyGrad::describe(KernelDescription &description) const {
   extents.describe(description);
-  int64_t shared = extents.heads / extents.kvHeads;
-  description.overRows(extents.getTokens() * extents.kvHeads,
-                       extents.seq * shared * extents.headDim,
-                       getLanes(extents));
+  overTokens(description, extents, extents.kvHeads, extents.getNumShared());
   description.read("dout", extents.getOutSize());
   readInputs(description, extents);
   description.read("lse", extents.getRows()).read("delta", extents.getRows());
@@ -153,9 +162,8 @@ public:
     return k.addIndex(k.mulIndex(head, k.index(extents.seq)), row.token);
   }
 
-  /// The heads of queries that share one of keys, and which this one is of.
-  int64_t getNumShared() const { return extents.heads / extents.kvHeads; }
-  Value getKeyHead(Value head) { return divide(head, getNumShared()); }
+  /// The head of keys that one of queries meets.
+  Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
 
   /// How many tokens of a sequence are seen at all, at least one.
   Value getLength(Value batch) {
@@ -181,31 +189,37 @@ public:
                    c.load(k.addIndex(atC, at), type)};
     })[0];
   }
-  double getScale() const { return 1 / std::sqrt(double(extents.headDim)); }
 
   /// P, and T with the factor of S, of a query and a key.
   std::pair<Num, Num> weigh(const Row &query, const Row &key, Num lse,
                             Num delta) {
-    Num score = dot(k["q"], atQuery(query), k["k"], atKey(key)) * getScale();
+    Num score =
+        dot(k["q"], atQuery(query), k["k"], atKey(key)) * extents.getScale();
     Num reach = dot(k["dout"], atOut(query), k["v"], atKey(key));
     Num weight = k.exp(score - lse);
-    return {weight, weight * (reach - delta) * getScale()};
+    return {weight, weight * (reach - delta) * extents.getScale()};
   }
 
-  /// sum += factor * x, of a head that begins there, where lanes keep sums.
-  void add(KernelBuffer sum, Num factor, KernelBuffer x, Value from) {
+  /// sum += factor * x, of a head that begins there, where lanes keep sums from
+  /// `place` on.
+  void add(KernelBuffer sum, Num factor, KernelBuffer x, Value from,
+           int64_t place = 0) {
     k.lanes(extents.headDim, [&](Value at, Type type) {
-      sum.store(
-          sum.load(at, type) + factor * x.load(k.addIndex(from, at), type), at);
+      Value here = k.addIndex(at, k.index(place));
+      sum.store(sum.load(here, type) +
+                    factor * x.load(k.addIndex(from, at), type),
+                here);
     });
   }
-  void clear(KernelBuffer sum) {
-    k.lanes(extents.headDim,
-            [&](Value at, Type type) { sum.store(k.constant(0, type), at); });
-  }
-  void store(KernelBuffer sum, KernelBuffer to, Value from) {
+  void clear(KernelBuffer sum, int64_t place = 0) {
     k.lanes(extents.headDim, [&](Value at, Type type) {
-      to.store(sum.load(at, type), k.addIndex(from, at));
+      sum.store(k.constant(0, type), k.addIndex(at, k.index(place)));
+    });
+  }
+  void store(KernelBuffer sum, KernelBuffer to, Value from, int64_t place = 0) {
+    k.lanes(extents.headDim, [&](Value at, Type type) {
+      to.store(sum.load(k.addIndex(at, k.index(place)), type),
+               k.addIndex(from, at));
     });
   }
 
@@ -234,6 +248,8 @@ private:
 
 // Online softmax: what was summed is scaled whenever a key exceeds all before.
 void Attention::build(KernelBuilder &k) const {
+  if (k.getSchedule().writeAttention(k, extents, AttentionPart::Forward))
+    return;
   Body body(k, extents);
   KernelBuffer sum = k.allocateShared(extents.headDim);
   k.forRows([&](Value number) {
@@ -247,7 +263,7 @@ void Attention::build(KernelBuilder &k) const {
         k.index(0), body.getNumKeys(row), 1, init,
         [&](Value token, ValueRange carried) {
           Value key = body.atKey({row.batch, body.getKeyHead(row.head), token});
-          Num score = body.dot(k["q"], query, k["k"], key) * body.getScale();
+          Num score = body.dot(k["q"], query, k["k"], key) * extents.getScale();
           Num before = k.num(carried[0]), top = k.max(score, before);
           Num keep = k.exp(before - top), weight = k.exp(score - top);
           k.lanes(extents.headDim, [&](Value at, Type type) {
@@ -270,6 +286,8 @@ void Attention::build(KernelBuilder &k) const {
 }
 
 void AttentionQueryGrad::build(KernelBuilder &k) const {
+  if (k.getSchedule().writeAttention(k, extents, AttentionPart::QueryGrad))
+    return;
   Body body(k, extents);
   KernelBuffer sum = k.allocateShared(extents.headDim);
   k.forRows([&](Value number) {
@@ -289,30 +307,33 @@ void AttentionQueryGrad::build(KernelBuilder &k) const {
 }
 
 void AttentionKeyGrad::build(KernelBuilder &k) const {
+  if (k.getSchedule().writeAttention(k, extents, AttentionPart::KeyGrad))
+    return;
   Body body(k, extents);
-  KernelBuffer keySum = k.allocateShared(extents.headDim);
-  KernelBuffer valueSum = k.allocateShared(extents.headDim);
+  // Those of keys, and behind them those of values.
+  KernelBuffer sums = k.allocateShared(2 * extents.headDim);
+  const int64_t ofValues = extents.headDim;
   k.forRows([&](Value number) {
     Body::Row key = body.split(number, extents.kvHeads);
-    body.clear(keySum);
-    body.clear(valueSum);
+    body.clear(sums);
+    body.clear(sums, ofValues);
     Value first = extents.causal ? key.token : k.index(0);
     auto addHead = [&](Value shared) {
       Value head = k.addIndex(
-          k.mulIndex(key.head, k.index(body.getNumShared())), shared);
+          k.mulIndex(key.head, k.index(extents.getNumShared())), shared);
       k.loop(first, k.index(extents.seq), 1, [&](Value token) {
         Body::Row query = {key.batch, head, token};
         Value row = body.atRow(query);
         auto [weight, gradient] =
             body.weigh(query, key, k["lse"].load(row), k["delta"].load(row));
-        body.add(valueSum, weight, k["dout"], body.atOut(query));
-        body.add(keySum, gradient, k["q"], body.atQuery(query));
+        body.add(sums, weight, k["dout"], body.atOut(query), ofValues);
+        body.add(sums, gradient, k["q"], body.atQuery(query));
       });
     };
     k.when(k.less(key.token, body.getLength(key.batch)), [&] {
-      k.loop(k.index(0), k.index(body.getNumShared()), 1, addHead);
+      k.loop(k.index(0), k.index(extents.getNumShared()), 1, addHead);
     });
-    body.store(keySum, k["dk"], body.atKey(key));
-    body.store(valueSum, k["dv"], body.atKey(key));
+    body.store(sums, k["dk"], body.atKey(key));
+    body.store(sums, k["dv"], body.atKey(key), ofValues);
   });
 }

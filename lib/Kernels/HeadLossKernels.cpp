@@ -51,12 +51,16 @@ static void expRow(KernelBuilder &k, Value row, int64_t cols, Num max,
   });
 }
 
-/// Whether the target of a row is real.
-static Value isReal(KernelBuilder &k, KernelBuffer targets, Value row) {
+static Value isNotNegative(KernelBuilder &k, Value integers) {
   ImplicitLocOpBuilder &b = k.getBuilder();
   Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
-                               targets.loadElement(row), zero);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::sge, integers,
+                               k.splat(zero, integers.getType()));
+}
+
+/// Whether the target of a row is real.
+static Value isReal(KernelBuilder &k, KernelBuffer targets, Value row) {
+  return isNotNegative(k, targets.loadElement(row));
 }
 
 /// The body of LogitsGrad for one row of exponentials.
@@ -230,25 +234,24 @@ void CountReal::visit(KernelParameters &parameters) {
 
 void CountReal::describe(KernelDescription &description) const {
   description.size(n);
-  description.overItems(1, n);
+  description.overRows(1, n);
   description.read("targets", n, description.i32()).write("count", 1);
 }
 
 void CountReal::build(KernelBuilder &k) const {
   KernelBuffer targets = k["targets"];
-  k.forItems([&](Value) {
-    ImplicitLocOpBuilder &b = k.getBuilder();
-    Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));
-    Value count =
-        k.loop(k.index(0), k.index(n), 1, {zero},
-               [&](Value at, ValueRange sum) {
-                 Value one = arith::ExtUIOp::create(b, b.getI32Type(),
-                                                    isReal(k, targets, at));
-                 Value next = arith::AddIOp::create(b, sum.front(), one);
-                 return SmallVector<Value>{next};
-               })
-            .front();
-    k["count"].store(k.num(arith::SIToFPOp::create(b, k.f32(), count)),
-                     k.index(0));
+  k.forRows([&](Value) {
+    // Ones add exactly in f64, in any order.
+    Num count = k.sums(
+        n, 1,
+        [&](Value at, Type type) {
+          Type wide = k.withElement(type, k.f64());
+          Value isReal = isNotNegative(
+              k, targets.load(at, k.withElement(type, k.i32())).value);
+          return Terms{
+              k.select(isReal, k.constant(1, wide), k.constant(0, wide))};
+        },
+        /*wide=*/true)[0];
+    k["count"].storeOnce(k.narrow(count), k.index(0));
   });
 }

@@ -120,6 +120,11 @@ Value KernelBuffer::loadElement(Value offset) const {
   return memref::LoadOp::create(kernel->getBuilder(), memory, offset);
 }
 
+Value KernelBuffer::loadElements(Value offset, Type type) const {
+  return vector::LoadOp::create(kernel->getBuilder(), cast<VectorType>(type),
+                                memory, offset);
+}
+
 void KernelBuffer::store(Num value, Value offset) const {
   ImplicitLocOpBuilder &b = kernel->getBuilder();
   Type element = getElementType();
@@ -137,6 +142,10 @@ void KernelBuffer::storeOnce(Num value, Value offset) const {
 
 void KernelBuffer::storeElement(Value element, Value offset) const {
   memref::StoreOp::create(kernel->getBuilder(), element, memory, offset);
+}
+
+void KernelBuffer::storeElements(Value elements, Value offset) const {
+  vector::StoreOp::create(kernel->getBuilder(), elements, memory, offset);
 }
 
 Value KernelSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {

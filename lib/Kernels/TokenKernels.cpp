@@ -62,15 +62,23 @@ void EmbeddingGrad::visit(KernelParameters &parameters) {
   parameters.extent("cols", cols);
   parameters.flag("zero", zero);
   parameters.integer("pad", pad);
+  parameters.flag("by_rows", byRows);
 }
+
+/// Rows of a table that look for their tokens together.
+static constexpr int64_t kRowsTogether = 8;
 
 void EmbeddingGrad::describe(KernelDescription &description) const {
   description.option("add", !zero);
+  description.option("by_rows", byRows);
   description.size(count);
   if (pad)
     description.text("pad_" + Twine(*pad));
   description.size(rows, cols);
-  description.overColumns(cols, /*summedRows=*/0);
+  if (byRows)
+    description.overRows(llvm::divideCeil(rows, kRowsTogether), cols);
+  else
+    description.overColumns(cols, /*summedRows=*/0);
   description.read("dy", count * cols).read("tokens", count, description.i32());
   if (zero)
     description.write("table", rows * cols);
@@ -79,7 +87,84 @@ void EmbeddingGrad::describe(KernelDescription &description) const {
   description.scalar("first");
 }
 
+/// Calls `add` for a token that looks up a row of the table, but not for a pad.
+static void whenAdded(KernelBuilder &k, std::optional<int64_t> pad, Value first,
+                      Value row, function_ref<void()> add) {
+  if (!pad)
+    return add();
+  Value padRow = k.subIndex(k.index(*pad), first);
+  k.when(arith::CmpIOp::create(k.getBuilder(), arith::CmpIPredicate::ne, row,
+                               padRow),
+         add);
+}
+
+/// The gradient of some rows: zeros, and then a search of the tokens, piece by
+/// piece. In a piece that has any of theirs all tokens are looked at in order.
+static void addToRows(KernelBuilder &k, const EmbeddingGrad &grad,
+                      Value begin) {
+  constexpr int64_t kPiece = 512;
+  KernelBuffer dy = k["dy"], tokens = k["tokens"], table = k["table"];
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value first = k.getIndex("first"), rows = k.index(grad.rows);
+  auto forRow = [&](Value row, LanesFn body) {
+    Value base = k.mulIndex(row, k.index(grad.cols));
+    k.lanes(grad.cols,
+            [&](Value at, Type type) { body(k.addIndex(base, at), type); });
+  };
+  if (grad.zero)
+    k.loop(begin, k.minIndex(k.addIndex(begin, k.index(kRowsTogether)), rows),
+           1, [&](Value row) {
+             forRow(row, [&](Value at, Type type) {
+               table.store(k.constant(0, type), at);
+             });
+           });
+  Value own = k.addIndex(first, begin);
+  Value ownToken = arith::IndexCastOp::create(b, k.i32(), own);
+  auto isOwn = [&](Value token) -> Value {
+    // Unsigned: what is below the first is far above.
+    Value behind =
+        arith::SubIOp::create(b, token, k.splat(ownToken, token.getType()));
+    Value limit = arith::ConstantOp::create(
+        b, b.getI32IntegerAttr(static_cast<int32_t>(kRowsTogether)));
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, behind,
+                                 k.splat(limit, token.getType()));
+  };
+  auto addToken = [&](Value token) {
+    whenInTable(k, tokens, token, own, kRowsTogether, [&](Value next) {
+      Value row = k.addIndex(begin, next);
+      k.when(k.less(row, rows), [&] {
+        whenAdded(k, grad.pad, first, row, [&] {
+          Value from = k.mulIndex(token, k.index(grad.cols));
+          Value to = k.mulIndex(row, k.index(grad.cols));
+          k.lanes(grad.cols, [&](Value at, Type type) {
+            Value place = k.addIndex(to, at);
+            table.store(table.load(place, type) +
+                            dy.load(k.addIndex(from, at), type),
+                        place);
+          });
+        });
+      });
+    });
+  };
+  k.loop(k.index(0), k.index(grad.count), kPiece, [&](Value from) {
+    Value count =
+        k.minIndex(k.subIndex(k.index(grad.count), from), k.index(kPiece));
+    Num found = k.sums(count, 1, [&](Value at, Type type) {
+      Value token =
+          tokens.load(k.addIndex(from, at), k.withElement(type, k.i32())).value;
+      return Terms{
+          k.select(isOwn(token), k.constant(1, type), k.constant(0, type))};
+    })[0];
+    k.when(k.greater(found, k.constant(0, k.f32())),
+           [&] { k.loop(from, k.addIndex(from, count), 1, addToken); });
+  });
+}
+
 void EmbeddingGrad::build(KernelBuilder &k) const {
+  if (byRows)
+    return k.forRows([&](Value number) {
+      addToRows(k, *this, k.mulIndex(number, k.index(kRowsTogether)));
+    });
   KernelBuffer dy = k["dy"], tokens = k["tokens"], table = k["table"];
   Value first = k.getIndex("first");
   k.forColumns([&](Value column, Type type) {
@@ -90,17 +175,11 @@ void EmbeddingGrad::build(KernelBuilder &k) const {
       });
     k.loop(k.index(0), k.index(count), 1, [&](Value token) {
       whenInTable(k, tokens, token, first, rows, [&](Value row) {
-        auto add = [&] {
+        whenAdded(k, pad, first, row, [&] {
           Value from = k.addIndex(k.mulIndex(token, k.index(cols)), column);
           Value to = k.addIndex(k.mulIndex(row, k.index(cols)), column);
           table.store(table.load(to, type) + dy.load(from, type), to);
-        };
-        if (!pad)
-          return add();
-        Value padRow = k.subIndex(k.index(*pad), first);
-        k.when(arith::CmpIOp::create(k.getBuilder(), arith::CmpIPredicate::ne,
-                                     row, padRow),
-               add);
+        });
       });
     });
   });

@@ -28,9 +28,26 @@ namespace mlir::optimus {
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// Holds what a launch does to its buffers against what its kernel does.
+/// Whether what is `begin` bytes behind the begin of a buffer is at a multiple
+/// of `bytes`, if that of every tensor is.
+static bool isAligned(Value buffer, int64_t begin, int64_t bytes) {
+  if (auto slot = buffer.getDefiningOp<exec::ArenaSlotOp>())
+    begin += slot.getOffset();
+  auto view = buffer.getDefiningOp<exec::BufferViewOpInterface>();
+  if (!view)
+    return begin % bytes == 0;
+  exec::RankNumber offset = view.getByteOffset();
+  return offset.scale % bytes == 0 &&
+         llvm::all_of(view.getViewedBuffers(), [&](Value viewed) {
+           return isAligned(viewed, begin + offset.constant, bytes);
+         });
+}
+
+/// Holds what a launch does to its buffers against what its kernel does, and
+/// where they begin against what it takes tensors to begin at multiples of.
 static LogicalResult checkBuffers(exec::LaunchOp launch,
-                                  const KernelDescription &description) {
+                                  const KernelDescription &description,
+                                  int64_t tensorAlignment) {
   ArrayRef<KernelOperand> operands = description.getOperands();
   for (auto [operand, access] : llvm::zip_equal(operands, launch.getAccess()))
     if (static_cast<int32_t>(operand.access) != access)
@@ -38,6 +55,16 @@ static LogicalResult checkBuffers(exec::LaunchOp launch,
              << "has access " << access << " to '" << operand.name
              << "', but the kernel has access "
              << static_cast<int32_t>(operand.access);
+  for (auto [operand, buffer] :
+       llvm::zip_equal(operands, launch.getBuffers())) {
+    int64_t bytes = operand.getAlignment(tensorAlignment);
+    if (!isAligned(buffer, /*begin=*/0, bytes))
+      return launch.emitOpError()
+             << "expected '" << operand.name << "' to begin at a multiple of "
+             << bytes << " bytes, as the kernels of this target do, found a "
+             << "part of a buffer that does not; let extents be multiples of "
+             << bytes << " bytes, or copy the part";
+  }
   for (auto [first, a] : llvm::enumerate(launch.getBuffers()))
     for (auto [second, b] :
          llvm::enumerate(launch.getBuffers().take_front(first)))
@@ -85,7 +112,8 @@ public:
         return WalkResult::interrupt();
       }
       const ScheduledKernel &kernel = found->second;
-      if (failed(checkBuffers(launch, kernel.description)))
+      if (failed(checkBuffers(launch, kernel.description,
+                              schedule.getTensorAlignment())))
         return WalkResult::interrupt();
       launch.setExtent(kernel.extent.extent);
       launch.setGrain(kernel.extent.grain);

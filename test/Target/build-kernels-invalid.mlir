@@ -102,3 +102,13 @@ func.func @f(%x: memref<1xf32>) {
   exec.launch @row_dot(read %x : memref<1xf32>, read %x : memref<1xf32>, write %x : memref<1xf32>)
   return
 }
+
+// -----
+
+// expected-error @below {{the description of a kernel of kind "attention": the heads of keys do not divide those of queries}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "attention", batch = 1 : i64, seq = 2 : i64, heads = 3 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_stride = 12 : i64, kv_stride = 8 : i64}}
+
+// -----
+
+// expected-error @below {{the description of a kernel of kind "attention_key_grad": a stride is less than a token's heads, or too large}}
+func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "attention_key_grad", batch = 1 : i64, seq = 2 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_stride = 8 : i64, kv_stride = 7 : i64}}

@@ -28,6 +28,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       Embedding{2, 3, 4},
       EmbeddingGrad{2, 3, 4, false, 7},
       EmbeddingGrad{2, 3, 4, true},
+      EmbeddingGrad{2, 3, 4, true, std::nullopt, /*byRows=*/true},
       ExpSum{2, 3},
       LambDirection{8, false},
       LambUpdate{8, true},

@@ -20,6 +20,7 @@
 #include "CompiledKernels.h"
 #include "ScalarSchedule.h"
 
+#include "llvm/ADT/bit.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -49,6 +50,37 @@ inline Floats random(size_t n, double mean = 0, double spread = 1) {
 inline Floats unset(size_t n) {
   return Floats(n, std::numeric_limits<float>::quiet_NaN());
 }
+
+/// Of bf16.
+using Halves = std::vector<uint16_t>;
+
+inline float widen(uint16_t half) {
+  return llvm::bit_cast<float>(uint32_t(half) << 16);
+}
+
+/// To the nearest, ties to even; NaN stays NaN.
+inline uint16_t narrow(float value) {
+  uint32_t bits = llvm::bit_cast<uint32_t>(value);
+  if (std::isnan(value))
+    return (bits >> 16) | 0x40;
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+inline Halves narrow(const Floats &values) {
+  Halves halves;
+  for (float value : values)
+    halves.push_back(narrow(value));
+  return halves;
+}
+
+inline Floats widen(const Halves &halves) {
+  Floats values;
+  for (uint16_t half : halves)
+    values.push_back(widen(half));
+  return values;
+}
+
+inline Halves unsetHalves(size_t n) { return Halves(n, 0x7FC0); }
 
 inline void expectNear(float actual, double expected, double roundings,
                        double magnitude, const std::string &where) {

@@ -13,42 +13,8 @@
 
 #include "KernelTest.h"
 
-#include "llvm/ADT/bit.h"
-
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernel_test;
-
-namespace {
-using Halves = std::vector<uint16_t>;
-
-float widen(uint16_t half) {
-  return llvm::bit_cast<float>(uint32_t(half) << 16);
-}
-
-/// To the nearest, ties to even; NaN stays NaN.
-uint16_t narrow(float value) {
-  uint32_t bits = llvm::bit_cast<uint32_t>(value);
-  if (std::isnan(value))
-    return (bits >> 16) | 0x40;
-  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-}
-
-Halves narrow(const Floats &values) {
-  Halves halves;
-  for (float value : values)
-    halves.push_back(narrow(value));
-  return halves;
-}
-
-Floats widen(const Halves &halves) {
-  Floats values;
-  for (uint16_t half : halves)
-    values.push_back(widen(half));
-  return values;
-}
-
-Halves unsetHalves(size_t n) { return Halves(n, 0x7FC0); }
-} // namespace
 
 TEST_P(KernelTest, NamesSayTheElementTypes) {
   Kernel gelu = kernels.elementwise<GeluOp>(4096);

@@ -16,7 +16,7 @@ using namespace mlir::optimus::kernel_test;
 
 TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
   struct Numbers {
-    size_t zero, add;
+    size_t zero, add, zeroByRows, addByRows;
   };
   std::vector<Numbers> others;
   const int64_t tableRows = 11, first = 20, pad = 25;
@@ -25,7 +25,11 @@ TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
         others.push_back(
             {kernels.add(EmbeddingGrad{count, tableRows, cols, true, pad},
                          {first}),
-             kernels.add(EmbeddingGrad{count, tableRows, cols, false},
+             kernels.add(EmbeddingGrad{count, tableRows, cols, false}, {first}),
+             kernels.add(EmbeddingGrad{count, tableRows, cols, true, pad, true},
+                         {first}),
+             kernels.add(EmbeddingGrad{count, tableRows, cols, false,
+                                       std::nullopt, true},
                          {first})});
         return kernels.add(Embedding{count, tableRows, cols}, {first});
       },
@@ -41,6 +45,9 @@ TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
         Numbers other = others[next++];
         run(other.zero, dy, tokens, zeroed);
         run(other.add, dy, tokens, added);
+        Floats zeroedByRows = unset(tableRows * cols), addedByRows = table;
+        run(other.zeroByRows, dy, tokens, zeroedByRows);
+        run(other.addByRows, dy, tokens, addedByRows);
         Floats wantZeroed(tableRows * cols, 0.0f), wantAdded = table;
         for (int64_t i = 0; i < count; ++i) {
           int64_t row = tokens[i] - first;
@@ -57,6 +64,8 @@ TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
         }
         EXPECT_EQ(zeroed, wantZeroed) << at(count, cols, 0);
         EXPECT_EQ(added, wantAdded) << at(count, cols, 0);
+        EXPECT_EQ(zeroedByRows, wantZeroed) << at(count, cols, 0);
+        EXPECT_EQ(addedByRows, wantAdded) << at(count, cols, 0);
       });
 }
 

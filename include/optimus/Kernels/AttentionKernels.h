@@ -35,6 +35,9 @@
 
 namespace mlir::optimus::kernels {
 
+/// The three kernels.
+enum class AttentionPart { Forward, QueryGrad, KeyGrad };
+
 /// The parameters of all three.
 struct AttentionExtents {
   int64_t batch, seq, heads, kvHeads, headDim;
@@ -53,6 +56,10 @@ struct AttentionExtents {
   int64_t getOutSize() const { return getTokens() * heads * headDim; }
   /// Rows of queries: of lse and delta.
   int64_t getRows() const { return getTokens() * heads; }
+  /// How many heads of queries share one of keys and values.
+  int64_t getNumShared() const { return heads / kvHeads; }
+  /// What scores are multiplied by.
+  double getScale() const;
 
   void visit(KernelParameters &parameters);
   void describe(KernelDescription &description) const;

@@ -93,6 +93,9 @@ struct IterationSpace {
   /// Of rows that several kernels do one after the other, the elements of the
   /// longest; 0 where that is `cols`.
   int64_t longest = 0;
+  /// Of rows, how many follow each other that read the same, so that a target
+  /// may do some of them together; 0 where none do.
+  int64_t group = 0;
 
   /// The elements of the longest row.
   int64_t getLength() const { return longest > 0 ? longest : cols; }
@@ -153,6 +156,8 @@ public:
   void overRows(int64_t rows, int64_t work, int64_t lanes = 0) {
     space = {IterationSpace::Rows, rows, work, lanes};
   }
+  /// The rows read the same in groups of so many.
+  void inGroups(int64_t rows) { space.group = rows; }
   /// For several kernels one after the other on each row.
   void overChain(int64_t rows, int64_t work, int64_t longest) {
     space = {IterationSpace::Rows, rows, work, 0, longest};

@@ -44,10 +44,13 @@ public:
   Num load() const;
   /// One element as it is.
   Value loadElement(Value offset) const;
+  /// A vector of elements as they are.
+  Value loadElements(Value offset, Type type) const;
   void store(Num value, Value offset) const;
   /// A store by one lane for all of an iteration.
   void storeOnce(Num value, Value offset) const;
   void storeElement(Value element, Value offset) const;
+  void storeElements(Value elements, Value offset) const;
 
 private:
   Type getElementType() const;

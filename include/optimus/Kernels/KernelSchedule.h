@@ -24,6 +24,11 @@
 
 namespace mlir::optimus {
 
+namespace kernels {
+struct AttentionExtents;
+enum class AttentionPart;
+} // namespace kernels
+
 using Terms = SmallVector<Num, 2>;
 using IndexFn = function_ref<void(Value)>;
 using LanesFn = function_ref<void(Value, Type)>;
@@ -42,6 +47,8 @@ public:
   virtual ~KernelSchedule() = default;
 
   virtual KernelExtent getExtent(const IterationSpace &space) const = 0;
+  /// What bodies take tensors to begin at multiples of, in bytes.
+  virtual int64_t getTensorAlignment() const { return 1; }
 
   // -- Iteration spaces: write the loop over [begin, end) ---------------------
 
@@ -83,6 +90,16 @@ public:
   /// that of a piece of a row.
   virtual Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count,
                            Type type, TermsFn terms) const = 0;
+
+  // -- Whole bodies -----------------------------------------------------------
+
+  /// Writes a kernel of attention, if the target has a form of its own for the
+  /// groups of its rows; returns whether it does.
+  virtual bool writeAttention(KernelBuilder &k,
+                              const kernels::AttentionExtents &extents,
+                              kernels::AttentionPart part) const {
+    return false;
+  }
 };
 
 } // namespace mlir::optimus

@@ -30,10 +30,13 @@ struct Embedding {
 
 /// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar first. Adds to
 /// what the table holds, or to zeros if `zero`; nothing where a token is `pad`.
+/// Tokens are added in their order: by columns, each of which goes through all
+/// tokens, or if `byRows` by rows of the table, which look for theirs.
 struct EmbeddingGrad {
   int64_t count, rows, cols;
   bool zero;
   std::optional<int64_t> pad = std::nullopt;
+  bool byRows = false;
 
   static constexpr StringLiteral kKind = "embedding_grad";
   void visit(KernelParameters &parameters);

@@ -95,6 +95,10 @@ public:
   /// Whether attention is a command; it is launches of kernels elsewhere.
   virtual bool hasAttention() const = 0;
 
+  /// Whether the gradient of an embedding goes by the table's rows, not by
+  /// columns, of which there are few for a GPU.
+  virtual bool addsEmbeddingsByRows() const { return false; }
+
   /// How a kernel of a name with such iterations is launched. Nothing where the
   /// host calls kernels.
   virtual std::optional<DeviceKernel>

@@ -43,7 +43,9 @@ struct EmbeddingGradLowering
                                .rows = getNumRows(op.getResult()),
                                .cols = getLastDim(op.getResult()),
                                .zero = !accumulate,
-                               .pad = op.getPad()},
+                               .pad = op.getPad(),
+                               .byRows =
+                                   lowering.getTarget().addsEmbeddingsByRows()},
         {{"dy", lowering.getBuffer(op.getDy())},
          {"tokens", lowering.getBuffer(op.getTokens())},
          {"table", result}},

@@ -51,6 +51,7 @@ public:
   bool mixesElements() const override { return false; }
 
   bool hasAttention() const override { return false; }
+  bool addsEmbeddingsByRows() const override { return true; }
 
   std::optional<DeviceKernel>
   getDeviceKernel(StringRef name, const IterationSpace &space) const override {

@@ -8,7 +8,8 @@
 
 #include "optimus/Target/CUDA/CudaSchedule.h"
 
-#include "CudaThreads.h"
+#include "CudaAttention.h"
+#include "CudaTiles.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,8 +20,6 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// What a thread loads at a time where elements are apart.
-static constexpr int64_t kLoadBytes = 16;
 /// The elements of a row that a thread loads at a time, whatever their type: a
 /// sum of narrow elements is added in the same order as one of f32.
 static constexpr int64_t kRowLanes = 4;
@@ -28,6 +27,9 @@ static constexpr int64_t kRowLanes = 4;
 static constexpr int64_t kMostOfWarp = 4096;
 /// The most columns that a block sums: in f32 they are a sector of memory.
 static constexpr int64_t kColumns = 8;
+/// Who does the rows of a group that a block does together.
+static constexpr int64_t kGroupThreads =
+    kGroupRows / CudaTiles::kWarpRows * kWarpThreads;
 /// Pieces of a row that a thread does without a loop, so that they can stay in
 /// registers: so many elements of all operands together.
 static constexpr int64_t kHeldElements = 96;
@@ -45,6 +47,8 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
   case IterationSpace::Items:
     return {128, 1};
   case IterationSpace::Rows:
+    if (space.group > 0)
+      return {kGroupThreads, kGroupThreads};
     if (space.lanes > 0)
       return {256, std::min(space.lanes, kWarpThreads)};
     if (space.rows == 1 || space.getLength() > kMostOfWarp)
@@ -70,8 +74,13 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
   case IterationSpace::Elements:
     return {space.rows * space.cols,
             block.threads * kLoadBytes / int64_t(sizeof(float))};
-  case IterationSpace::Items:
   case IterationSpace::Rows:
+    if (space.group > 0)
+      return {space.rows / space.group *
+                  int64_t(llvm::divideCeil(space.group, kGroupRows)),
+              1};
+    return {space.rows, block.getTeams()};
+  case IterationSpace::Items:
     return {space.rows, block.getTeams()};
   case IterationSpace::Columns:
     return {space.cols, block.getTeams()};
@@ -366,4 +375,13 @@ Value CudaSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
         ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
   });
   return room;
+}
+
+bool CudaSchedule::writeAttention(KernelBuilder &k,
+                                  const kernels::AttentionExtents &extents,
+                                  kernels::AttentionPart part) const {
+  if (k.getSpace().group == 0)
+    return false;
+  writeTiledAttention(k, extents, part);
+  return true;
 }

@@ -81,6 +81,10 @@ void CudaThreads::synchronize() {
     synchronizeBlock();
 }
 
+void CudaThreads::synchronizeWarp() {
+  NVVM::SyncWarpOp::create(k.getBuilder(), getMask());
+}
+
 Value CudaThreads::getShared(StringRef name, int64_t extent, Type element) {
   func::FuncOp function = k.getFunction();
   auto module = function->getParentOfType<ModuleOp>();
@@ -136,6 +140,12 @@ Num CudaThreads::combineWarp(Num value, int64_t threads, Value mask,
   for (int64_t bits = threads / 2; bits > 0; bits /= 2)
     value = combine(value, exchange(value, bits, mask));
   return value;
+}
+
+Num CudaThreads::combineNeighbours(Num value, int64_t count,
+                                   function_ref<Num(Num, Num)> combine) {
+  assert(block.team >= kWarpThreads && "whole warps take part");
+  return combineWarp(value, count, getMask(), combine);
 }
 
 Terms CudaThreads::combine(Terms values, function_ref<Num(Num, Num)> combine) {

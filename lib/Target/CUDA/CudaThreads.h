@@ -23,6 +23,9 @@ inline constexpr int64_t kWarpThreads = 32;
 /// The number of the memory that the threads of a block share.
 inline constexpr int64_t kSharedMemory = 3;
 
+/// What a thread loads at a time where it can.
+inline constexpr int64_t kLoadBytes = 16;
+
 /// Writes what a kernel's threads need. Numbers are written where they are
 /// asked for; equal ones become one later.
 class CudaThreads {
@@ -44,6 +47,12 @@ public:
   void synchronize();
   /// The same for the whole block; all of its threads must come here.
   void synchronizeBlock();
+  /// The same for the thread's warp.
+  void synchronizeWarp();
+  /// Combines what so many neighbours have, where all threads of the block are;
+  /// all know the result.
+  Num combineNeighbours(Num value, int64_t count,
+                        function_ref<Num(Num, Num)> combine);
   /// Combines what the threads of a team of rows have; all know the result.
   Terms combine(Terms values, function_ref<Num(Num, Num)> combine);
   /// Memory of the block, the same for the same name, at the builder's place.

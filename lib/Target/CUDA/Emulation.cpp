@@ -25,7 +25,10 @@ using optimus_support::Status;
 using optimus_support::StatusOr;
 
 static constexpr const char *kAccess = "optimus_emulated_access";
+static constexpr const char *kProduct = "optimus_emulated_product";
 static constexpr StringRef kIntrinsic = "nvvm.";
+/// The product of a warp, whose result is a structure.
+static constexpr StringRef kProductIntrinsic = "nvvm.mma.m16n8k16.row.col.bf16";
 /// Of how many threads a block is.
 static constexpr const char *kBlockThreads = "nvvm.reqntid";
 
@@ -95,8 +98,6 @@ public:
       function.removeFnAttr("target-cpu");
       kernels.push_back(&function);
     }
-    if (Status status = emulateIntrinsics(); !status.ok())
-      return status;
     for (llvm::GlobalVariable &global : module.globals()) {
       globals.push_back(&global);
       if (isShared(global))
@@ -105,11 +106,15 @@ public:
     }
     for (llvm::Function *kernel : kernels)
       announceAccesses(*kernel);
+    // What these put on the stack is no access.
+    emulateProducts();
+    OPTRT_RETURN_IF_ERROR(emulateIntrinsics());
     addNarrowing();
     return addTable();
   }
 
 private:
+  void emulateProducts();
   Status emulateIntrinsics();
   void announceAccesses(llvm::Function &function);
   void addNarrowing();
@@ -132,6 +137,37 @@ private:
   std::vector<llvm::GlobalVariable *> globals;
 };
 } // namespace
+
+/// Operands and result go through memory.
+void HostModule::emulateProducts() {
+  llvm::Function *intrinsic = module.getFunction(kProductIntrinsic);
+  if (!intrinsic)
+    return;
+  llvm::FunctionCallee product = module.getOrInsertFunction(
+      kProduct, b.getVoidTy(), b.getPtrTy(), b.getPtrTy());
+  for (llvm::User *user : llvm::make_early_inc_range(intrinsic->users())) {
+    auto *call = llvm::cast<llvm::CallInst>(user);
+    constexpr unsigned kResults = 4;
+    b.SetInsertPoint(&*call->getFunction()->getEntryBlock().begin());
+    llvm::Value *words = b.CreateAlloca(b.getInt32Ty(),
+                                        b.getInt32(call->arg_size())),
+                *result = b.CreateAlloca(b.getFloatTy(), b.getInt32(kResults));
+    b.SetInsertPoint(call);
+    for (auto [number, word] : llvm::enumerate(call->args()))
+      b.CreateStore(word, b.CreateConstGEP1_32(b.getInt32Ty(), words, number));
+    b.CreateCall(product, {words, result});
+    llvm::Value *all = llvm::PoisonValue::get(call->getType());
+    for (unsigned number = 0; number < kResults; ++number)
+      all = b.CreateInsertValue(
+          all,
+          b.CreateLoad(b.getFloatTy(),
+                       b.CreateConstGEP1_32(b.getFloatTy(), result, number)),
+          number);
+    call->replaceAllUsesWith(all);
+    call->eraseFromParent();
+  }
+  intrinsic->eraseFromParent();
+}
 
 Status HostModule::emulateIntrinsics() {
   for (llvm::Function &function : module) {

@@ -39,9 +39,6 @@ std::string mlir::optimus::getCudaName(StringRef kernel) {
   return name;
 }
 
-/// What tensors begin at multiples of, in bytes.
-static constexpr int64_t kBufferAlignment = 16;
-
 /// Gives a kernel the operands of a launch: how many iterations there are, and
 /// its buffers and scalars. A grid begins with the first iteration.
 static void dropBegin(func::FuncOp kernel) {
@@ -108,9 +105,9 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
                     b.getI32IntegerAttr(1));
     // The number of iterations comes first.
     for (auto [number, operand] : llvm::enumerate(description.getOperands()))
-      kernel.setArgAttr(
-          number + 1, LLVM::LLVMDialect::getAlignAttrName(),
-          b.getI64IntegerAttr(operand.getAlignment(kBufferAlignment)));
+      kernel.setArgAttr(number + 1, LLVM::LLVMDialect::getAlignAttrName(),
+                        b.getI64IntegerAttr(operand.getAlignment(
+                            CudaSchedule().getTensorAlignment())));
   }
   return success();
 }

@@ -62,3 +62,11 @@ func.func @attention(%qkv: tensor<2x4x3x2x8xf32>, %dout: tensor<2x4x2x8xf32>) ->
   %d = optimus.attention_grad %dout, %o, %l, %qkv {causal} : (tensor<2x4x2x8xf32>, tensor<2x4x2x8xf32>, tensor<2x2x4xf32>, tensor<2x4x3x2x8xf32>) -> tensor<2x4x3x2x8xf32>
   return %d : tensor<2x4x3x2x8xf32>
 }
+
+// The gradient of an embedding goes by the table's rows.
+// CHECK-LABEL: func.func @embedding_grad(
+// CHECK: exec.launch @embedding_grad_by_rows_16_256x12(read %{{.*}} : memref<192xf32>, read %{{.*}} : memref<16xi32>, write %{{.*}} : memref<3072xf32>)
+func.func @embedding_grad(%dy: tensor<2x8x12xf32>, %i: tensor<2x8xi32>) -> tensor<256x12xf32> {
+  %0 = optimus.embedding_grad %dy, %i : (tensor<2x8x12xf32>, tensor<2x8xi32>) -> tensor<256x12xf32>
+  return %0 : tensor<256x12xf32>
+}

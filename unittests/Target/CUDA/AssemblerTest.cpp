@@ -87,6 +87,7 @@ void addKernels(CompiledKernels &kernels) {
     add(Embedding{rows, 1000, n});
     add(EmbeddingGrad{rows, 1000, n, true, 7});
     add(EmbeddingGrad{rows, 1000, n, false});
+    add(EmbeddingGrad{rows, 1000, n, true, 7, /*byRows=*/true});
     add(Dropout{{rows, n}, {2 * rows, n}, 2, 0.1});
     add(kernels.elementwise<AddOp>({rows * n, n}));
   }
@@ -110,6 +111,17 @@ void addKernels(CompiledKernels &kernels) {
     add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8});
     add(Lengths{8, 64, -1, flag});
   }
+  // GPT-2's, BERT's and Llama's, and a head of an odd size.
+  for (bool causal : {false, true})
+    for (int64_t dim : {64, 128, 80, 21}) {
+      AttentionExtents extents = {2,        512,      12,     12,     dim,
+                                  36 * dim, 36 * dim, causal, !causal};
+      if (dim == 128)
+        extents = {2, 512, 32, 8, dim, 32 * dim, 8 * dim, causal, !causal};
+      add(Attention{extents});
+      add(AttentionQueryGrad{extents});
+      add(AttentionKeyGrad{extents});
+    }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});

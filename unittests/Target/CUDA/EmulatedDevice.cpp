@@ -35,6 +35,7 @@ static llvm::Error defineCalls(llvm::orc::LLJIT &jit) {
   define("optimus_emulated_warp_barrier", optimus_emulated_warp_barrier);
   define("optimus_emulated_shuffle", optimus_emulated_shuffle);
   define("optimus_emulated_shuffle_float", optimus_emulated_shuffle_float);
+  define("optimus_emulated_product", optimus_emulated_product);
   define("optimus_emulated_access", optimus_emulated_access);
   return jit.getMainJITDylib().define(
       llvm::orc::absoluteSymbols(std::move(symbols)));

@@ -94,22 +94,24 @@ std::string EmulatedKernels::runOnce(size_t number,
 }
 
 namespace {
-/// Copies of the buffers of a launch, as far apart as can be: aligned to 16
-/// bytes and to no more. What is one buffer stays one.
+/// Copies of the buffers of a launch, as far apart as can be: aligned as they
+/// must be and to no more. What is one buffer stays one.
 class Copies {
 public:
   Copies(const std::vector<void *> &buffers, ArrayRef<KernelOperand> operands) {
     for (auto [buffer, operand] : llvm::zip_equal(buffers, operands)) {
       Copy &copy = copies[buffer];
       copy.bytes = std::max(copy.bytes, getBytes(operand));
+      copy.alignment = std::max<size_t>(copy.alignment,
+                                        operand.getAlignment(kMostAlignment));
     }
     for (auto &[buffer, copy] : copies) {
-      constexpr size_t kAlignment = 16;
-      copy.room.resize(copy.bytes + 3 * kAlignment);
+      copy.room.resize(copy.bytes + 3 * copy.alignment);
       auto address = reinterpret_cast<uintptr_t>(copy.room.data());
-      copy.begin = copy.room.data() +
-                   (llvm::alignTo(address, 2 * kAlignment) + kAlignment) -
-                   address;
+      copy.begin =
+          copy.room.data() +
+          (llvm::alignTo(address, 2 * copy.alignment) + copy.alignment) -
+          address;
       std::memcpy(copy.begin, buffer, copy.bytes);
     }
     for (void *buffer : buffers)
@@ -132,8 +134,9 @@ private:
   struct Copy {
     std::vector<char> room;
     char *begin = nullptr;
-    size_t bytes = 0;
+    size_t bytes = 0, alignment = 1;
   };
+  static constexpr size_t kMostAlignment = 16;
   std::map<void *, Copy> copies;
   std::vector<void *> addresses;
 };

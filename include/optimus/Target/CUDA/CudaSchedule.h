@@ -31,12 +31,12 @@ CudaBlock getCudaBlock(const IterationSpace &space);
 /// thread's; a block sums a few columns, first in its threads and then among
 /// them. The order in which sums are added depends on extents alone, not on the
 /// grid.
-///
-/// Buffers are taken to begin at multiples of 16 bytes.
 class CudaSchedule : public KernelSchedule {
 public:
   /// The grain is what a block does at a time.
   KernelExtent getExtent(const IterationSpace &space) const override;
+  /// What a thread loads at a time.
+  int64_t getTensorAlignment() const override { return 16; }
 
   void forElements(KernelBuilder &k, int64_t rows, int64_t cols,
                    ElementsFn body) const override;
@@ -58,6 +58,9 @@ public:
   Value allocateShared(KernelBuilder &k, int64_t extent) const override;
   Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
                    TermsFn terms) const override;
+  bool writeAttention(KernelBuilder &k,
+                      const kernels::AttentionExtents &extents,
+                      kernels::AttentionPart part) const override;
 };
 
 } // namespace mlir::optimus

@@ -40,6 +40,9 @@ float optimus_emulated_shuffle_float(int32_t mask, float value, int32_t bits,
   return std::bit_cast<float>(EmulatedBlock::getCurrent().exchange(
       mask, std::bit_cast<uint32_t>(value), bits, clamp));
 }
+void optimus_emulated_product(const uint32_t *words, float *result) {
+  EmulatedBlock::getCurrent().multiply(words, result);
+}
 void optimus_emulated_access(const void *address, int64_t bytes,
                              int32_t is_write, int64_t alignment) {
   EmulatedBlock::getCurrent().access(address, bytes, is_write, alignment);

@@ -9,6 +9,7 @@
 #include "EmulatedBlock.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 using namespace optrt::emulator;
@@ -62,6 +63,14 @@ uint32_t EmulatedBlock::exchange(uint32_t mask, uint32_t value, uint32_t bits,
   return thread.value;
 }
 
+void EmulatedBlock::multiply(const uint32_t *words, float *result) {
+  running->mask = ~0u;
+  running->bits = 0;
+  running->words = words;
+  running->result = result;
+  wait(State::Product);
+}
+
 bool EmulatedBlock::releaseBlock() {
   auto count = [&](State state) {
     return std::count_if(
@@ -96,7 +105,42 @@ bool EmulatedBlock::isComplete(size_t first, const Thread &thread) {
   return true;
 }
 
+// A thread has pairs of neighbours in two rows of a, eight apart, and in one
+// column of b; and of c the same rows of two columns.
+void EmulatedBlock::multiplyWarp(size_t first) {
+  constexpr size_t kRows = 16, kCols = 8, kDepth = 16, kMembers = 4;
+  float a[kRows][kDepth], b[kDepth][kCols];
+  auto unpack = [](uint32_t word, float &low, float &high) {
+    low = std::bit_cast<float>(word << 16);
+    high = std::bit_cast<float>(word & 0xFFFF0000);
+  };
+  for (size_t lane = 0; lane < kWarp; ++lane) {
+    const uint32_t *words = threads[first + lane].words;
+    size_t row = lane / kMembers, pair = lane % kMembers * 2;
+    for (size_t part : {0, 8}) {
+      float *at = &a[row][pair + part], *below = &a[row + 8][pair + part];
+      const uint32_t *own = words + part / 4;
+      unpack(own[0], at[0], at[1]);
+      unpack(own[1], below[0], below[1]);
+      unpack(words[4 + part / 8], b[pair + part][row], b[pair + part + 1][row]);
+    }
+  }
+  for (size_t lane = 0; lane < kWarp; ++lane) {
+    Thread &thread = threads[first + lane];
+    for (size_t part = 0; part < 4; ++part) {
+      size_t row = lane / kMembers + part / 2 * 8,
+             column = lane % kMembers * 2 + part % 2;
+      double sum = std::bit_cast<float>(thread.words[6 + part]);
+      for (size_t i = 0; i < kDepth; ++i)
+        sum += static_cast<double>(a[row][i]) * b[i][column];
+      thread.result[part] = static_cast<float>(sum);
+    }
+  }
+}
+
 void EmulatedBlock::release(size_t first, uint32_t mask) {
+  if (threads[first].state == State::Product && mask == ~0u)
+    multiplyWarp(first);
   uint32_t given[kWarp] = {};
   for (size_t lane = 0; lane < std::min(kWarp, threads.size() - first); ++lane)
     given[lane] = threads[first + lane].value;
@@ -107,7 +151,8 @@ void EmulatedBlock::release(size_t first, uint32_t mask) {
     if (thread.state == State::Warp) {
       ++thread.clock.syncs;
       thread.clock.syncMask = mask;
-    } else if (size_t from = lane ^ thread.bits; from <= thread.clamp) {
+    } else if (size_t from = lane ^ thread.bits;
+               thread.state == State::Exchange && from <= thread.clamp) {
       if (!(mask >> from & 1))
         problem = "a thread is given the value of one that does not take part";
       thread.value = given[from];
@@ -120,7 +165,8 @@ bool EmulatedBlock::releaseWarps() {
   bool isReleased = false;
   for (size_t i = 0; i < threads.size(); ++i) {
     const Thread &thread = threads[i];
-    if (thread.state != State::Warp && thread.state != State::Exchange)
+    if (thread.state != State::Warp && thread.state != State::Exchange &&
+        thread.state != State::Product)
       continue;
     size_t first = i / kWarp * kWarp;
     if (!(thread.mask >> (i - first) & 1)) {

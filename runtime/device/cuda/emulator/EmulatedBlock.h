@@ -48,14 +48,18 @@ public:
   /// What the thread gives whose number in the warp differs in these bits.
   uint32_t exchange(uint32_t mask, uint32_t value, uint32_t bits,
                     uint32_t clamp);
+  /// The thread's part of a product of the whole warp: see emulator_abi.h.
+  void multiply(const uint32_t *words, float *result);
 
 private:
-  enum class State { Ready, Block, Warp, Exchange, Done };
+  enum class State { Ready, Block, Warp, Exchange, Product, Done };
   struct Thread {
     ucontext_t context;
     State state = State::Ready;
     ThreadClock clock;
     uint32_t mask = 0, value = 0, bits = 0, clamp = 0;
+    const uint32_t *words = nullptr;
+    float *result = nullptr;
   };
   static void start();
   void wait(State state);
@@ -65,6 +69,8 @@ private:
   /// Whether all threads that one waits for wait for it.
   bool isComplete(size_t first, const Thread &thread);
   void release(size_t first, uint32_t mask);
+  /// The product of the warp that begins with this thread.
+  void multiplyWarp(size_t first);
 
   static EmulatedBlock *current;
   AccessCheck &check;

@@ -1,0 +1,361 @@
+//===- CudaAttention.cpp - Attention in tiles -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A warp has 16 rows of queries, or of keys, for which it keeps sums in
+// registers; the block goes through what they meet, 32 rows at a time. Rows
+// that do not exist are computed from those that do, and not stored.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaAttention.h"
+
+#include "CudaTiles.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+namespace {
+class TiledAttention {
+public:
+  TiledAttention(KernelBuilder &k, const AttentionExtents &extents,
+                 Type element)
+      : k(k), b(k.getBuilder()), extents(extents), threads(k),
+        tiles(k, element, extents.headDim) {}
+
+  void writeForward();
+  void writeQueryGrad();
+  void writeKeyGrad();
+
+private:
+  using Sums = CudaTiles::Sums;
+  using Shared = CudaTiles::Shared;
+
+  /// 64 rows of a head, and the lane's two of them.
+  struct Place {
+    Value batch, head, begin;
+    Value tokens[2];
+    /// Those that exist.
+    Value clamped[2];
+  };
+  Place getPlace(Value number, int64_t heads);
+
+  Value divide(Value value, int64_t divisor) {
+    return arith::DivUIOp::create(b, value, k.index(divisor));
+  }
+  Value remainder(Value value, int64_t divisor) {
+    return arith::RemUIOp::create(b, value, k.index(divisor));
+  }
+  /// Where a token's head begins.
+  Value at(const Place &place, Value head, Value token, int64_t stride) {
+    Value row =
+        k.addIndex(k.mulIndex(place.batch, k.index(extents.seq)), token);
+    return k.addIndex(k.mulIndex(row, k.index(stride)),
+                      k.mulIndex(head, k.index(extents.headDim)));
+  }
+  int64_t getOutStride() const { return extents.heads * extents.headDim; }
+  /// Of lse and delta.
+  Value atRow(const Place &place, Value head, Value token) {
+    Value row =
+        k.addIndex(k.mulIndex(place.batch, k.index(extents.heads)), head);
+    return k.addIndex(k.mulIndex(row, k.index(extents.seq)), token);
+  }
+  Value getLength(Value batch);
+  /// How many keys the block's rows of queries see.
+  Value getNumKeys(const Place &place, Value length);
+
+  CudaTiles::Own getOwn(StringRef name, const Place &place, int64_t stride,
+                        bool hold) {
+    return tiles.getOwn(k[name],
+                        at(place, place.head, place.clamped[0], stride),
+                        at(place, place.head, place.clamped[1], stride), hold);
+  }
+  /// Copies the rows of a head from `first` on.
+  void share(StringRef name, const Place &place, Value head, int64_t stride,
+             Value first, Value limit, const Shared &to) {
+    tiles.copy(
+        k[name], first, limit,
+        [&](Value token) { return at(place, head, token, stride); }, to);
+  }
+  /// Goes through the rows [from, to) that the block shares, 32 at a time.
+  Sums forShared(Value from, Value to, const Sums &init,
+                 function_ref<void(Value)> load,
+                 function_ref<Sums(Value, Sums)> body);
+  /// Whether a key is seen at all and by this query.
+  Value isSeen(Value key, Value query, Value length) {
+    Value seen = k.less(key, length);
+    if (!extents.causal)
+      return seen;
+    return k.both(
+        seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, key, query));
+  }
+  Num getZero() { return k.constant(0, k.f32()); }
+  /// Writes the lane's two rows.
+  void store(ArrayRef<Value> sums, const Place &place, StringRef name,
+             int64_t stride, ArrayRef<Num> factors);
+
+  KernelBuilder &k;
+  ImplicitLocOpBuilder &b;
+  const AttentionExtents &extents;
+  CudaThreads threads;
+  CudaTiles tiles;
+};
+} // namespace
+
+static Num add(Num a, Num c) { return a + c; }
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+TiledAttention::Place TiledAttention::getPlace(Value number, int64_t heads) {
+  int64_t inHead = llvm::divideCeil(extents.seq, kGroupRows);
+  Value inBatch = divide(number, inHead);
+  Place place;
+  place.batch = divide(inBatch, heads);
+  place.head = remainder(inBatch, heads);
+  place.begin = k.mulIndex(remainder(number, inHead), k.index(kGroupRows));
+  Value first = k.addIndex(place.begin, tiles.getRow());
+  for (int64_t half : {0, 1}) {
+    place.tokens[half] = k.addIndex(first, k.index(half * 8));
+    place.clamped[half] =
+        k.minIndex(place.tokens[half], k.index(extents.seq - 1));
+  }
+  return place;
+}
+
+Value TiledAttention::getLength(Value batch) {
+  if (!extents.hasLengths)
+    return k.index(extents.seq);
+  Value length = arith::IndexCastOp::create(b, b.getIndexType(),
+                                            k["lengths"].loadElement(batch));
+  return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
+}
+
+Value TiledAttention::getNumKeys(const Place &place, Value length) {
+  return extents.causal
+             ? k.minIndex(k.addIndex(place.begin, k.index(kGroupRows)), length)
+             : length;
+}
+
+CudaTiles::Sums
+TiledAttention::forShared(Value from, Value to, const Sums &init,
+                          function_ref<void(Value)> load,
+                          function_ref<Sums(Value, Sums)> body) {
+  return k.loop(from, to, CudaTiles::kSharedRows, init,
+                [&](Value first, ValueRange carried) {
+                  // All are done with the rows before.
+                  threads.synchronizeBlock();
+                  load(first);
+                  threads.synchronizeBlock();
+                  return body(first, Sums(carried.begin(), carried.end()));
+                });
+}
+
+void TiledAttention::store(ArrayRef<Value> sums, const Place &place,
+                           StringRef name, int64_t stride,
+                           ArrayRef<Num> factors) {
+  for (int64_t half : {0, 1})
+    k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+      tiles.store(Sums(sums.begin(), sums.end()), half, factors[half], k[name],
+                  at(place, place.head, place.tokens[half], stride));
+    });
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+// What is carried: of each of the two rows the greatest score and the sum of
+// exponentials, of the lane's columns, and then the sums of values.
+void TiledAttention::writeForward() {
+  Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.heads);
+    CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
+    Value keyHead = divide(place.head, extents.getNumShared());
+    Value length = getLength(place.batch);
+    Num lowest = k.constant(std::numeric_limits<float>::lowest(), k.f32());
+    Sums init = {lowest.value, lowest.value, getZero().value, getZero().value};
+    init.append(tiles.getZeros(extents.headDim));
+    auto load = [&](Value first) {
+      share("k", place, keyHead, extents.kvStride, first, length, keys);
+      share("v", place, keyHead, extents.kvStride, first, length, values);
+    };
+    auto body = [&](Value first, Sums carried) {
+      Sums weights = tiles.multiply(queries, keys);
+      auto isVisible = [&](int64_t half, Value column) {
+        return isSeen(k.addIndex(first, column), place.tokens[half], length);
+      };
+      Num tops[] = {k.num(carried[0]), k.num(carried[1])};
+      tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
+        score = k.select(isVisible(half, column), score * extents.getScale(),
+                         lowest);
+        tops[half] = k.max(score, tops[half]);
+        return score;
+      });
+      Num keeps[2], totals[] = {k.num(carried[2]), k.num(carried[3])};
+      for (int64_t half : {0, 1}) {
+        tops[half] = tiles.combineRow(
+            tops[half], [&](Num a, Num c) { return k.max(a, c); });
+        keeps[half] = k.exp(k.num(carried[half]) - tops[half]);
+        totals[half] = totals[half] * keeps[half];
+      }
+      tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
+        Num weight = k.select(isVisible(half, column),
+                              k.exp(score - tops[half]), getZero());
+        totals[half] = totals[half] + weight;
+        return weight;
+      });
+      Sums sums(carried.begin() + 4, carried.end());
+      tiles.forEach(sums, [&](Num sum, int64_t half, Value) {
+        return sum * keeps[half];
+      });
+      Sums next = {tops[0].value, tops[1].value, totals[0].value,
+                   totals[1].value};
+      next.append(tiles.accumulate(sums, weights, values));
+      return next;
+    };
+    Sums ends =
+        forShared(k.index(0), getNumKeys(place, length), init, load, body);
+    SmallVector<Num, 2> inverses;
+    for (int64_t half : {0, 1}) {
+      Num total = tiles.combineRow(k.num(ends[2 + half]), add);
+      inverses.push_back(1.0 / total);
+      k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+        tiles.oncePerRow([&] {
+          Num lse =
+              k.narrow(k.widen(k.num(ends[half])) + k.log(k.widen(total)));
+          k["lse"].store(lse, atRow(place, place.head, place.tokens[half]));
+        });
+      });
+    }
+    store(ArrayRef(ends).drop_front(4), place, "out", getOutStride(), inverses);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+void TiledAttention::writeQueryGrad() {
+  Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.heads);
+    CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
+    CudaTiles::Own douts = getOwn("dout", place, getOutStride(), /*hold=*/true);
+    Value keyHead = divide(place.head, extents.getNumShared());
+    Value length = getLength(place.batch);
+    Num lse[2], delta[2];
+    for (int64_t half : {0, 1}) {
+      Value row = atRow(place, place.head, place.clamped[half]);
+      lse[half] = k["lse"].load(row);
+      delta[half] = tiles.dotRow(k["dout"], k["out"], douts.begins[half]);
+      k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+        tiles.oncePerRow([&] { k["delta"].store(delta[half], row); });
+      });
+    }
+    auto load = [&](Value first) {
+      share("k", place, keyHead, extents.kvStride, first, length, keys);
+      share("v", place, keyHead, extents.kvStride, first, length, values);
+    };
+    auto body = [&](Value first, Sums sums) {
+      Sums scores = tiles.multiply(queries, keys);
+      Sums gradients = tiles.multiply(douts, values);
+      auto score = scores.begin();
+      tiles.forEach(gradients, [&](Num reach, int64_t half, Value column) {
+        Num weight = k.exp(k.num(*score++) * extents.getScale() - lse[half]);
+        Num gradient = weight * (reach - delta[half]) * extents.getScale();
+        return k.select(
+            isSeen(k.addIndex(first, column), place.tokens[half], length),
+            gradient, getZero());
+      });
+      return tiles.accumulate(sums, gradients, keys);
+    };
+    Sums sums = forShared(k.index(0), getNumKeys(place, length),
+                          tiles.getZeros(extents.headDim), load, body);
+    Num one = k.constant(1, k.f32());
+    store(sums, place, "dq", extents.qStride, {one, one});
+  });
+}
+
+// What is carried: the sums of keys, then those of values.
+void TiledAttention::writeKeyGrad() {
+  Shared queries = tiles.allocate("queries"), douts = tiles.allocate("douts");
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.kvHeads);
+    CudaTiles::Own keys = getOwn("k", place, extents.kvStride, /*hold=*/false);
+    CudaTiles::Own values =
+        getOwn("v", place, extents.kvStride, /*hold=*/false);
+    Value length = getLength(place.batch), seq = k.index(extents.seq);
+    // Nobody sees what begins behind the length.
+    Value first = extents.causal ? place.begin : k.index(0);
+    Value last =
+        arith::SelectOp::create(b, k.less(place.begin, length), seq, first);
+    Sums sums = tiles.getZeros(2 * extents.headDim);
+    auto addHead = [&](Value shared, ValueRange carried) {
+      Value head = k.addIndex(
+          k.mulIndex(place.head, k.index(extents.getNumShared())), shared);
+      auto load = [&](Value first) {
+        share("q", place, head, extents.qStride, first, seq, queries);
+        share("dout", place, head, getOutStride(), first, seq, douts);
+      };
+      auto body = [&](Value first, Sums sums) {
+        Sums weights = tiles.multiply(keys, queries);
+        Sums gradients = tiles.multiply(values, douts);
+        auto gradient = gradients.begin();
+        tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
+          Value token = k.addIndex(first, column);
+          Value row =
+              atRow(place, head, k.minIndex(token, k.index(extents.seq - 1)));
+          Value isVisible = k.both(k.less(token, seq),
+                                   isSeen(place.tokens[half], token, length));
+          Num weight = k.exp(score * extents.getScale() - k["lse"].load(row));
+          Num product = weight * (k.num(*gradient) - k["delta"].load(row)) *
+                        extents.getScale();
+          *gradient++ = k.select(isVisible, product, getZero()).value;
+          return k.select(isVisible, weight, getZero());
+        });
+        auto middle = sums.begin() + sums.size() / 2;
+        Sums next =
+            tiles.accumulate(Sums(sums.begin(), middle), gradients, queries);
+        next.append(tiles.accumulate(Sums(middle, sums.end()), weights, douts));
+        return next;
+      };
+      return forShared(first, last, Sums(carried.begin(), carried.end()), load,
+                       body);
+    };
+    sums =
+        k.loop(k.index(0), k.index(extents.getNumShared()), 1, sums, addHead);
+    Num one = k.constant(1, k.f32());
+    auto [ofKeys, ofValues] =
+        std::pair(ArrayRef(sums).take_front(sums.size() / 2),
+                  ArrayRef(sums).drop_front(sums.size() / 2));
+    store(ofKeys, place, "dk", extents.kvStride, {one, one});
+    store(ofValues, place, "dv", extents.kvStride, {one, one});
+  });
+}
+
+void mlir::optimus::writeTiledAttention(KernelBuilder &k,
+                                        const AttentionExtents &extents,
+                                        AttentionPart part) {
+  const KernelDescription &description = k.getDescription();
+  Type element =
+      description.getOperands()[*description.findOperand("q")].elementType;
+  TiledAttention attention(k, extents, element);
+  switch (part) {
+  case AttentionPart::Forward:
+    return attention.writeForward();
+  case AttentionPart::QueryGrad:
+    return attention.writeQueryGrad();
+  case AttentionPart::KeyGrad:
+    return attention.writeKeyGrad();
+  }
+}

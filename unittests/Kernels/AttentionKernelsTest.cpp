@@ -1,0 +1,208 @@
+//===- AttentionKernelsTest.cpp - Attention and its gradients ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionCase.h"
+#include "KernelTest.h"
+
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernel_test;
+using attention_test::Accuracy;
+using attention_test::Case;
+using attention_test::Result;
+
+namespace {
+/// A buffer of f32 or of bf16.
+class Elements {
+public:
+  Elements(const Floats &values, bool isNarrow) : isNarrow(isNarrow) {
+    if (isNarrow)
+      halves = narrow(values);
+    else
+      floats = values;
+  }
+
+  void *at(int64_t element) {
+    return isNarrow ? static_cast<void *>(halves.data() + element)
+                    : floats.data() + element;
+  }
+  size_t getBytes(int64_t elements) const {
+    return elements * (isNarrow ? sizeof(uint16_t) : sizeof(float));
+  }
+  Floats read() const { return isNarrow ? widen(halves) : floats; }
+
+private:
+  bool isNarrow;
+  Floats floats;
+  Halves halves;
+};
+
+/// The launches of a problem.
+class Launches {
+public:
+  Launches(CompiledKernels &kernels, Case what, bool isNarrow)
+      : kernels(kernels), x(std::move(what)), isNarrow(isNarrow) {
+    const optrt_attention_desc &d = x.desc;
+    extents = {d.batch, d.seq,   d.heads,       d.kv_heads,        d.head_dim,
+               d.q_ld,  d.kv_ld, d.causal != 0, !x.lengths.empty()};
+    std::vector<std::string> types;
+    if (isNarrow)
+      types = {"q", "k", "v", "out", "dout", "dq", "dk", "dv"};
+    forward = kernels.add(Attention{extents}, {}, types);
+    queryGrad = kernels.add(AttentionQueryGrad{extents}, {}, types);
+    keyGrad = kernels.add(AttentionKeyGrad{extents}, {}, types);
+    if (isNarrow)
+      for (Floats *values : {&x.inputs, &x.dout})
+        *values = widen(narrow(*values));
+  }
+
+  const Case &getCase() const { return x; }
+
+  /// Each gradient has a buffer of its own: what lies in between stays NaN.
+  Result run() {
+    Elements inputs(x.inputs, isNarrow), dout(x.dout, isNarrow);
+    Elements out(unset(extents.getOutSize()), isNarrow);
+    const int64_t sizes[] = {extents.getQSize(), extents.getKvSize(),
+                             extents.getKvSize()};
+    std::vector<Elements> grads;
+    for (int64_t size : sizes)
+      grads.emplace_back(unset(size), isNarrow);
+    Floats lse = unset(extents.getRows()), delta = unset(extents.getRows());
+    using Buffer = std::pair<void *, size_t>;
+    auto wide = [](Floats &values) -> Buffer {
+      return {values.data(), values.size() * sizeof(float)};
+    };
+    auto input = [&](int part) -> Buffer {
+      return {inputs.at(x.begin(part)), inputs.getBytes(sizes[part])};
+    };
+    auto grad = [&](int part) -> Buffer {
+      return {grads[part].at(0), grads[part].getBytes(sizes[part])};
+    };
+    Buffer result = {out.at(0), out.getBytes(extents.getOutSize())},
+           dresult = {dout.at(0), dout.getBytes(extents.getOutSize())};
+    auto launch = [&](size_t number, std::vector<Buffer> read,
+                      std::vector<Buffer> written) {
+      if (!x.lengths.empty())
+        read.emplace_back(x.lengths.data(), x.lengths.size() * sizeof(int32_t));
+      read.insert(read.end(), written.begin(), written.end());
+      std::vector<void *> buffers;
+      std::vector<size_t> bytes;
+      for (auto [data, size] : read) {
+        buffers.push_back(data);
+        bytes.push_back(size);
+      }
+      runLaunch(kernels, number, buffers, bytes);
+    };
+    launch(forward, {input(0), input(1), input(2)}, {result, wide(lse)});
+    launch(queryGrad,
+           {dresult, input(0), input(1), input(2), result, wide(lse)},
+           {grad(0), wide(delta)});
+    launch(keyGrad,
+           {dresult, input(0), input(1), input(2), wide(lse), wide(delta)},
+           {grad(1), grad(2)});
+    return collect(out.read(), lse,
+                   {grads[0].read(), grads[1].read(), grads[2].read()});
+  }
+
+private:
+  Result collect(const Floats &out, const Floats &lse,
+                 const std::vector<Floats> &grads) {
+    Result result = attention_test::emptyResult(x);
+    result.out = out;
+    result.lse = lse;
+    for (int part : {0, 1, 2}) {
+      const int64_t width = part == 0 ? x.hidden() : x.kvHidden();
+      const int64_t stride = part == 0 ? x.desc.q_ld : x.desc.kv_ld;
+      for (int64_t i = 0; i < int64_t(grads[part].size()); ++i) {
+        if (i % stride < width)
+          result.grads[x.begin(part) + i] = grads[part][i];
+        else
+          EXPECT_TRUE(std::isnan(grads[part][i])) << "part " << part;
+      }
+    }
+    return result;
+  }
+
+  CompiledKernels &kernels;
+  Case x;
+  bool isNarrow;
+  AttentionExtents extents;
+  size_t forward, queryGrad, keyGrad;
+};
+
+Case withLengths(Case x, Ints lengths) {
+  x.lengths = std::move(lengths);
+  return x;
+}
+
+/// Every head size and mask, keys and values for one head of queries and for
+/// several, side by side and apart, whole sequences and parts.
+std::vector<Case> makeCases() {
+  using attention_test::makeCase;
+  return {
+      makeCase(1, 1, 1, 1, true),
+      makeCase(2, 5, 2, 3, true),
+      makeCase(1, 9, 3, 5, false),
+      makeCase(1, 19, 4, 8, true, 2),
+      makeCase(1, 12, 4, 16, true, 1, /*sideBySide=*/false),
+      withLengths(makeCase(2, 9, 2, 12, false), {4, 9}),
+      withLengths(makeCase(2, 7, 4, 20, true, 2), {1, 5}),
+      makeCase(1, 10, 1, 64, true),
+      makeCase(1, 6, 2, 128, false),
+      // More rows than a block does at a time, and more than it shares.
+      makeCase(1, 70, 1, 16, true),
+      withLengths(makeCase(2, 67, 2, 16, true, 1), {33, 67}),
+      withLengths(makeCase(1, 40, 1, 48, false), {37}),
+  };
+}
+} // namespace
+
+// A row may meet keys one by one: what was summed is multiplied by an
+// exponential and added to for each. Where tensor cores take them, P and T are
+// bf16.
+TEST_P(KernelTest, AttentionAndItsGradients) {
+  std::vector<Launches> all;
+  for (bool isNarrow : {false, true})
+    for (const Case &x : makeCases())
+      all.emplace_back(kernels, x, isNarrow);
+  ASSERT_EQ(kernels.compile(), "");
+  for (auto [number, launches] : llvm::enumerate(all)) {
+    bool isNarrow = number >= all.size() / 2;
+    double narrow = isNarrow ? 0x1p-8 : 0;
+    Accuracy accuracy = {.roundings = 4, .stored = narrow, .factors = narrow};
+    ASSERT_NO_FATAL_FAILURE(
+        expectAll(launches.getCase(), launches.run(), accuracy))
+        << "case " << number;
+  }
+}
+
+// Positions that nobody sees have no gradient, and what they hold matters to
+// nobody.
+TEST_P(KernelTest, AttentionLeavesPaddingOut) {
+  Case x = withLengths(attention_test::makeCase(2, 9, 2, 8, false, 1), {4, 7});
+  Case other = x;
+  for (int64_t b = 0; b < x.desc.batch; ++b)
+    for (int64_t i = x.lengths[b]; i < x.desc.seq; ++i)
+      for (int part : {1, 2})
+        for (int64_t c = 0; c < x.kvHidden(); ++c)
+          other
+              .inputs[x.begin(part) + (b * x.desc.seq + i) * x.desc.kv_ld + c] =
+              std::numeric_limits<float>::infinity();
+  Launches launches(kernels, x, false), others(kernels, other, false);
+  ASSERT_EQ(kernels.compile(), "");
+  Result result = launches.run(), otherResult = others.run();
+  EXPECT_EQ(result.out, otherResult.out);
+  EXPECT_EQ(result.lse, otherResult.lse);
+  EXPECT_EQ(result.grads, otherResult.grads);
+  for (int64_t b = 0; b < x.desc.batch; ++b)
+    for (int64_t i = x.lengths[b]; i < x.desc.seq; ++i)
+      for (int part : {1, 2})
+        for (int64_t c = 0; c < x.kvHidden(); ++c)
+          EXPECT_EQ(result.grads[x.begin(part) +
+                                 (b * x.desc.seq + i) * x.desc.kv_ld + c],
+                    0);
+}
