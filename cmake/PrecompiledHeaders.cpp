@@ -1,4 +1,4 @@
-//===- MLIRHeaders.cpp - MLIR's headers, precompiled ----------------------===//
+//===- PrecompiledHeaders.cpp - A source for headers alone ----------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,6 +7,6 @@
 //===----------------------------------------------------------------------===//
 //
 // CMake precompiles headers for a target with a source: this one, which has
-// nothing else in it. OptimusMLIR.cmake names the headers.
+// nothing else in it. AddOptimus.cmake and OptimusMLIR.cmake name the headers.
 //
 //===----------------------------------------------------------------------===//

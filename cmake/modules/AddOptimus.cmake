@@ -4,7 +4,9 @@
 add_library(OptimusWarnings INTERFACE)
 target_compile_options(OptimusWarnings INTERFACE
   -Wall -Wextra -Wno-unused-parameter)
-# Clang, which only the fuzzers need, warns of g++'s own headers.
+# Clang warns of what g++'s own headers call.
+target_compile_options(OptimusWarnings INTERFACE
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(NOT OPTIMUS_FUZZERS)
   target_compile_options(OptimusWarnings INTERFACE -Werror)
 endif()
@@ -26,6 +28,39 @@ if(OPTIMUS_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# optimus_precompile(NAME HEADERS... [LINK LIB...]): headers that many targets
+# include, parsed once for those that optimus_use_headers(TARGET NAME) names.
+function(optimus_precompile name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${PROJECT_SOURCE_DIR}/cmake/PrecompiledHeaders.cpp)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings)
+  target_precompile_headers(${name} PRIVATE ${ARG_UNPARSED_ARGUMENTS})
+endfunction()
+
+function(optimus_use_headers target name)
+  target_precompile_headers(${target} REUSE_FROM ${name})
+  # Programs are compiled as libraries are, or the headers would not fit them.
+  target_compile_options(${target} PRIVATE -fPIC)
+endfunction()
+
+# What takes longest to parse of what the runtime and its tests include.
+find_package(nlohmann_json REQUIRED)
+set(headers <chrono> <filesystem> <fstream> <functional> <map> <mutex>
+  <nlohmann/json.hpp> <optional> <set> <sstream> <thread>)
+optimus_precompile(OptimusHeaders ${headers} LINK nlohmann_json::nlohmann_json)
+if(OPTIMUS_ENABLE_TESTS)
+  find_package(GTest REQUIRED)
+  optimus_precompile(OptimusTestHeaders ${headers} <gmock/gmock.h> <gtest/gtest.h>
+    LINK nlohmann_json::nlohmann_json GTest::gmock)
+  # GoogleTest's templates take much longer to compile otherwise, under a
+  # sanitizer four times; what is tested stays optimised.
+  set(OPTIMUS_TEST_OPTIMIZATION -O1)
+  if(OPTIMUS_SANITIZER)
+    set(OPTIMUS_TEST_OPTIMIZATION -O0)
+  endif()
+  target_compile_options(OptimusTestHeaders PRIVATE ${OPTIMUS_TEST_OPTIMIZATION})
+endif()
+
 # A static library that needs neither MLIR nor CUDA.
 #   optimus_add_library(NAME SOURCES... [INCLUDES DIR...] [LINK LIB...])
 function(optimus_add_library name)
@@ -33,6 +68,7 @@ function(optimus_add_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PUBLIC ${ARG_INCLUDES})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} PRIVATE OptimusWarnings)
+  optimus_use_headers(${name} OptimusHeaders)
 endfunction()
 
 # A GoogleTest program, its tests registered one by one with ctest.
@@ -41,17 +77,17 @@ function(optimus_add_unittest name)
   if(NOT OPTIMUS_ENABLE_TESTS)
     return()
   endif()
+  optimus_add_gtest(${name} ${ARGN})
+  optimus_use_headers(${name} OptimusTestHeaders)
+  target_compile_options(${name} PRIVATE ${OPTIMUS_TEST_OPTIMIZATION})
+endfunction()
+
+# The same without what the compiler needs to be told.
+function(optimus_add_gtest name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
-  # GoogleTest's templates take much longer to compile otherwise, under a
-  # sanitizer four times; what is tested stays optimised.
-  set(optimization -O1)
-  if(OPTIMUS_SANITIZER)
-    set(optimization -O0)
-  endif()
-  target_compile_options(${name} PRIVATE ${optimization})
   # Values of parameters are printed with addresses, which differ by build.
   gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 300)

@@ -28,13 +28,22 @@ add_library(OptimusMLIRFlags INTERFACE)
 target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
 target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 
-# MLIR's headers are half of what the compilation of a source takes; they are
-# parsed once for all libraries of the compiler.
-add_library(OptimusMLIRHeaders STATIC ${CMAKE_SOURCE_DIR}/lib/MLIRHeaders.cpp)
-set_target_properties(OptimusMLIRHeaders PROPERTIES CXX_VISIBILITY_PRESET default
-  VISIBILITY_INLINES_HIDDEN OFF)
-target_link_libraries(OptimusMLIRHeaders PUBLIC OptimusMLIRFlags PRIVATE OptimusWarnings)
-target_precompile_headers(OptimusMLIRHeaders PRIVATE
+# MLIR's headers are most of what the compilation of a source takes: they are
+# parsed once for all libraries, tools and tests of the compiler. With these too,
+# what g++ writes would be above a gigabyte, which takes seconds to read.
+set(headers_of_clang)
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  set(headers_of_clang
+    <mlir/Dialect/LLVMIR/LLVMDialect.h>
+    <mlir/Dialect/LLVMIR/NVVMDialect.h>
+    <mlir/Dialect/Math/IR/Math.h>
+    <mlir/Dialect/SCF/IR/SCF.h>
+    <mlir/Dialect/Vector/IR/VectorOps.h>
+    <optimus/Dialect/CCL/IR/CCL.h>
+    <optimus/Dialect/Exec/IR/Exec.h>
+    <optimus/Dialect/Optimus/IR/Optimus.h>)
+endif()
+optimus_precompile(OptimusMLIRHeaders
   <llvm/Support/FormatVariadic.h>
   <llvm/Support/JSON.h>
   <mlir/Dialect/Arith/IR/Arith.h>
@@ -45,20 +54,33 @@ target_precompile_headers(OptimusMLIRHeaders PRIVATE
   <mlir/IR/PatternMatch.h>
   <mlir/Interfaces/FunctionInterfaces.h>
   <mlir/Interfaces/InferTypeOpInterface.h>
-  <mlir/Pass/PassManager.h>)
+  <mlir/Pass/PassManager.h>
+  ${headers_of_clang}
+  LINK OptimusMLIRFlags OptimusSupport)
+
+# optimus_use_mlir(TARGET): what everything that includes MLIR's headers needs.
+function(optimus_use_mlir target)
+  # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
+  # differ from libMLIR's and trait queries would answer no.
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default
+    VISIBILITY_INLINES_HIDDEN OFF)
+  add_dependencies(${target} OptimusTableGen)
+  if(NOT target STREQUAL OptimusMLIRHeaders)
+    optimus_use_headers(${target} OptimusMLIRHeaders)
+  endif()
+endfunction()
+optimus_use_mlir(OptimusMLIRHeaders)
 
 # A library of the compiler.
 #   optimus_add_mlir_library(NAME SOURCES... [LINK LIB...] [DEPENDS TARGET...])
 function(optimus_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
-  # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
-  # differ from libMLIR's and trait queries would answer no.
-  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
-    VISIBILITY_INLINES_HIDDEN OFF)
-  target_precompile_headers(${name} REUSE_FROM OptimusMLIRHeaders)
+  optimus_use_mlir(${name})
   target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
-  add_dependencies(${name} OptimusTableGen ${ARG_DEPENDS})
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
 endfunction()
 
 # A program of the compiler, linked with the shared MLIR and LLVM.
@@ -66,11 +88,15 @@ endfunction()
 function(optimus_add_mlir_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
-  # differ from libMLIR's and trait queries would answer no.
-  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default
-    VISIBILITY_INLINES_HIDDEN OFF)
+  optimus_use_mlir(${name})
   target_link_libraries(${name} PRIVATE
     OptimusMLIRFlags OptimusWarnings ${ARG_LINK} OptimusTool OptimusOutOfMemory MLIR LLVM)
-  add_dependencies(${name} OptimusTableGen)
+endfunction()
+
+# A GoogleTest program of the compiler's libraries.
+#   optimus_add_mlir_unittest(NAME SOURCES... [LINK LIB...])
+function(optimus_add_mlir_unittest name)
+  optimus_add_gtest(${name} ${ARGN})
+  optimus_use_mlir(${name})
+  target_link_libraries(${name} PRIVATE OptimusMLIRFlags MLIR LLVM)
 endfunction()

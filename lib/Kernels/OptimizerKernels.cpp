@@ -58,20 +58,20 @@ void SumPartials::visit(KernelParameters &parameters) {
 
 void SumPartials::describe(KernelDescription &description) const {
   description.size(n);
-  description.overRows(1, n);
+  description.overItems(1, n);
   description.read("partials", n, description.f64()).write("sum", 1);
 }
 
 void SumPartials::build(KernelBuilder &k) const {
   KernelBuffer partials = k["partials"];
-  k.forRows([&](Value) {
-    Num sum = k.sums(
-        n, 1,
-        [&](Value at, Type type) {
-          return Terms{partials.load(at, k.withElement(type, k.f64()))};
-        },
-        /*wide=*/true)[0];
-    k["sum"].storeOnce(k.narrow(sum), k.index(0));
+  k.forItems([&](Value) {
+    SmallVector<Value> zero{k.constant(0, k.f64()).value};
+    Value sum =
+        k.loop(k.index(0), k.index(n), 1, zero, [&](Value at, ValueRange sum) {
+           return SmallVector<Value>{
+               (k.num(sum.front()) + partials.load(at)).value};
+         }).front();
+    k["sum"].store(k.narrow(k.num(sum)), k.index(0));
   });
 }
 

@@ -185,15 +185,18 @@ def test_build_that_fails_counts_as_a_failure(machine):
     assert result.stdout.splitlines()[-1] == "0 passed, 1 failed"
 
 
-def test_only_new_build_folders_compile_several_sources_at_a_time(machine):
+def test_only_new_build_folders_choose_what_compiles_fastest(machine):
+    """Several sources at a time, by Clang."""
     machine.fake("cmake", 'echo "cmake $*" >>%s' % machine.log)
     machine.fake("ninja", "exit 1")
+    machine.fake("clang++-22", "exit 1")
     machine.run("test", table=INSTALLED)
     (machine.root / "build/CMakeCache.txt").touch()
     machine.run("test", table=INSTALLED)
     configured = machine.log.read_text().splitlines()
     assert configured == [
-        "cmake --preset release -DCMAKE_UNITY_BUILD=ON",
+        "cmake --preset release -DCMAKE_UNITY_BUILD=ON"
+        " -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22",
         "cmake --preset release",
     ]
 

@@ -39,13 +39,14 @@ public:
 
 private:
   /// Adds parameters and states, which are updated.
-  void addState(FunctionBuilder &f);
-  void addScalars(FunctionBuilder &f) {
+  void addState(StepFunctionBuilder &f);
+  void addScalars(StepFunctionBuilder &f) {
     for (StringRef scalar : form.scalars)
       scalars.push_back(f.addScalar(buffers.getScalar(scalar)));
   }
   /// Updates everything and adds the results, the gradient's norm last.
-  void updateAll(FunctionBuilder &f, ArrayRef<Value> gradients, Value count);
+  void updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
+                 Value count);
   /// Updates parameter `index`: the new parameter, then its new states.
   SmallVector<Value> update(OpBuilder &builder, int64_t index, Value gradient,
                             Value scale);
@@ -89,7 +90,7 @@ StringAttr UpdateBuilder::getStateRole(int64_t index) {
                          OptimusDialect::kStateRole + role.getValue());
 }
 
-void UpdateBuilder::addState(FunctionBuilder &f) {
+void UpdateBuilder::addState(StepFunctionBuilder &f) {
   int64_t n = loss.numParams, numResults = 0;
   params.clear();
   states.clear();
@@ -122,22 +123,21 @@ SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
                 .decay = decay});
 }
 
-void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,
+void UpdateBuilder::updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
                               Value count) {
   // From here on gradients lie as the optimizer's state does.
   SmallVector<Value> resharded;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
-    resharded.push_back(
-        ReshardOp::create(f.builder, withPart(getUpdateLoc(index), "gradient"),
-                          gradient));
+    resharded.push_back(ReshardOp::create(
+        f.builder, withPart(getUpdateLoc(index), "gradient"), gradient));
     GradientAccumulator::copyRole(states[0][index], resharded.back());
   }
   auto getLoc = [&](StringRef path) {
     return withPhase(withPath(grad.getLoc(), path), ProgramPhase::Optimizer);
   };
   Value norm = GlobalNormOp::create(f.builder, getLoc("grad_norm"), resharded);
-  auto clip = ClipOp::create(f.builder, getLoc("clip"), norm, count,
-                             getScalar("clip"));
+  auto clip =
+      ClipOp::create(f.builder, getLoc("clip"), norm, count, getScalar("clip"));
   SmallVector<SmallVector<Value>> updated;
   for (auto [index, gradient] : llvm::enumerate(resharded))
     updated.push_back(update(f.builder, index, gradient, clip.getScale()));
@@ -148,7 +148,7 @@ void UpdateBuilder::updateAll(FunctionBuilder &f, ArrayRef<Value> gradients,
 }
 
 func::FuncOp UpdateBuilder::buildTrainStep() {
-  FunctionBuilder f(loss, grad, buffers, "train_step");
+  StepFunctionBuilder f(loss, grad, buffers, "train_step");
   addState(f);
   SmallVector<BlockArgument> inputs;
   for (int64_t i = 0; i < loss.numInputs; ++i)
@@ -164,7 +164,7 @@ func::FuncOp UpdateBuilder::buildTrainStep() {
 }
 
 func::FuncOp UpdateBuilder::buildUpdate() {
-  FunctionBuilder f(loss, grad, buffers, "update");
+  StepFunctionBuilder f(loss, grad, buffers, "update");
   addState(f);
   SmallVector<Value> gradients;
   for (int64_t i = 0; i < loss.numParams; ++i)
@@ -181,7 +181,7 @@ func::FuncOp UpdateBuilder::buildUpdate() {
 /// those before.
 func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
                              StepBuffers buffers) {
-  FunctionBuilder f(loss, grad, buffers, "accumulate");
+  StepFunctionBuilder f(loss, grad, buffers, "accumulate");
   int64_t n = loss.numParams;
   SmallVector<BlockArgument> params, inputs, sums;
   for (int64_t i = 0; i < n; ++i)

@@ -13,9 +13,9 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
-BlockArgument FunctionBuilder::addTensor(int64_t index, BufferAttr buffer,
-                                         StringAttr role,
-                                         std::optional<int64_t> donates) {
+BlockArgument StepFunctionBuilder::addTensor(int64_t index, BufferAttr buffer,
+                                             StringAttr role,
+                                             std::optional<int64_t> donates) {
   NamedAttrList attrs;
   for (StringRef shared : {OptimusDialect::kHfShape, OptimusDialect::kDims,
                            OptimusDialect::kSharding})
@@ -28,8 +28,9 @@ BlockArgument FunctionBuilder::addTensor(int64_t index, BufferAttr buffer,
   return addArgument(arg.getType(), arg.getLoc(), attrs, donates);
 }
 
-SmallVector<Value> FunctionBuilder::cloneGrad(ArrayRef<BlockArgument> params,
-                                              ArrayRef<BlockArgument> inputs) {
+SmallVector<Value>
+StepFunctionBuilder::cloneGrad(ArrayRef<BlockArgument> params,
+                               ArrayRef<BlockArgument> inputs) {
   IRMapping mapping;
   mapping.map(grad.getArguments().take_front(loss.numParams), params);
   mapping.map(grad.getArguments().drop_front(loss.numParams), inputs);

@@ -25,10 +25,10 @@ inline Location getParamLoc(LossFunction loss, func::FuncOp grad,
 }
 
 /// Builds a function that may donate arguments to results.
-class FunctionBuilder {
+class StepFunctionBuilder {
 public:
-  FunctionBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
-                  StringRef name)
+  StepFunctionBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
+                      StringRef name)
       : loss(loss), grad(grad), buffers(buffers), builder(grad.getContext()),
         function(func::FuncOp::create(grad.getLoc(), name,
                                       builder.getFunctionType({}, {}))),
