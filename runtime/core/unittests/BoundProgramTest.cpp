@@ -6,86 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/BoundProgram.h"
-
-#include "RecordingDevice.h"
-#include "optimus-support/ProgramWriter.h"
+#include "BoundProgramFixture.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 using namespace optrt;
 using namespace optimus_support::program;
-namespace program = optimus_support::program;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 namespace {
 
-/// What the kernels were given by the latest run.
-std::vector<std::vector<void *>> given;
-
-/// A kernel with that many buffers and scalars.
-template <int count>
-void note(int64_t, int64_t, void *const *args) {
-  given.emplace_back(args, args + count);
-}
 int64_t integerAt(void *cell) { return *static_cast<int64_t *>(cell); }
-
-/// One function "f" on a mesh row:2,col:3, with an arena of 64 floats.
-class BoundProgramTest : public testing::Test {
-protected:
-  BoundProgramTest() {
-    EXPECT_TRUE(world.layOut(mesh).ok());
-    given.clear();
-  }
-
-  /// The function on a rank. Nothing more can be written.
-  StatusOr<BoundProgram> bind(int rank) {
-    if (!isFinished) {
-      all = programs.finish();
-      isFinished = true;
-      Status status = check(all);
-      EXPECT_TRUE(status.ok()) << status.message();
-    }
-    auto owned = std::make_unique<RecordingDevice>();
-    device = owned.get();
-    device->isHidden = isHidden;
-    context = std::make_unique<Rank>(mesh, world, rank, std::move(owned));
-    char *const arenas[] = {reinterpret_cast<char *>(arena)};
-    void *const arguments[] = {numbers, longNumbers};
-    return BoundProgram::bind(*all.targets.front(), kernels, "f", mesh, rank,
-                              *device, arenas, arguments);
-  }
-  Status run(int rank) {
-    auto program = bind(rank);
-    EXPECT_TRUE(program.ok()) << program.status().message();
-    return program.ok() ? program->run(*context) : program.status();
-  }
-
-  const Mesh mesh{{{"row", 2}, {"col", 3}}};
-  ProgramWriter programs{mesh};
-  FunctionWriter f = programs.function("f");
-  View memory = f.arena(program::ElementType::F32, 64);
-  View ints = f.argument(program::ElementType::I32, 8),
-       longs = f.argument(program::ElementType::I64, 2);
-  bool isFinished = false, isHidden = false;
-  ProgramsT all;
-
-  const optimus_kernel one = hostKernel("one", note<1>),
-                       two = hostKernel("two", note<2>),
-                       three = hostKernel("three", note<3>),
-                       none = hostKernel("none", nullptr);
-  KernelTable kernels = {
-      {"one", &one}, {"two", &two}, {"three", &three}, {"none", &none}};
-  World world = createLocalWorld();
-  RecordingDevice *device = nullptr;
-  std::unique_ptr<Rank> context;
-  float arena[64] = {};
-  int32_t numbers[8] = {};
-  int64_t longNumbers[2] = {};
-};
 
 TEST_F(BoundProgramTest, AddressesAreThoseOfTheRank) {
   View mine = f.at(memory, {.terms = {Term(8, 0), Term(2, 1)}}, 2);
@@ -206,20 +139,21 @@ TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
 }
 
 TEST_F(BoundProgramTest, WhatIsReadOnTheHostIsNotRecorded) {
-  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  f.launch("one", {}, {},
+           {f.integer({.readings = {{.from = ints, .most = 9}}})});
   auto program = bind(0);
   ASSERT_TRUE(program.ok());
   device->records = true;
   for (int call = 0; call != 2; ++call)
     ASSERT_TRUE(program->run(*context).ok());
-  EXPECT_THAT(device->calls,
-              ElementsAre("one [0, 1) on 0", "one [0, 1) on 0"));
+  EXPECT_THAT(device->calls, ElementsAre("one [0, 1) on 0", "one [0, 1) on 0"));
 }
 
 /// What is evaluated goes where the numbers are now.
 TEST_F(BoundProgramTest, ProgramsCanBeMoved) {
   static_assert(!std::is_copy_constructible_v<BoundProgram>);
-  f.launch("one", {}, {}, {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  f.launch("one", {}, {},
+           {f.integer({.readings = {{.from = ints, .most = 9}}})});
   auto program = bind(0);
   ASSERT_TRUE(program.ok());
   BoundProgram moved = std::move(program).value();
@@ -349,130 +283,5 @@ TEST_F(BoundProgramTest, AnObserverSeesEveryCommand) {
                           "begin h.0 (none)", "end h.0 (none)",
                           "begin h.0 (copy)", "end h.0 (copy)"));
 }
-
-/// A command that no processor runs, and what it is called then.
-struct Foreign {
-  const char *name;
-  const char *message;
-  void (*write)(FunctionWriter &f, View memory);
-};
-class ForeignCommands : public BoundProgramTest,
-                        public testing::WithParamInterface<Foreign> {};
-
-TEST_P(ForeignCommands, AreRefusedByName) {
-  GetParam().write(f, memory);
-  auto program = bind(0);
-  ASSERT_FALSE(program.ok());
-  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
-  EXPECT_THAT(program.status().message(), HasSubstr("command 0 ("));
-  EXPECT_THAT(program.status().message(), HasSubstr(GetParam().message));
-}
-
-View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
-             int64_t at) {
-  View view = f.at(memory, at, 16);
-  view.type = type;
-  return view;
-}
-/// With the other rank of axis 0.
-template <typename T> void exchange(FunctionWriter &f, View data) {
-  T one;
-  one.axis = 0;
-  one.peer = std::make_unique<IntegerT>();
-  one.peer->constant = 1;
-  one.peer->terms = {Term(-1, 0)};
-  one.rows = 1;
-  one.cols = 4;
-  ActionUnion action;
-  action.Set(std::move(one));
-  f.wait(f.add(std::move(action), {data}));
-}
-void reduce(FunctionWriter &f, View memory, CollectiveT all) {
-  all.kind = CollectiveKind::AllReduce;
-  all.axes = {1};
-  all.outer = 1;
-  all.inner = 16;
-  View data = f.at(memory, 0, 16);
-  f.wait(f.collective(std::move(all), data, data));
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, ForeignCommands,
-    testing::Values(
-        Foreign{"Value", "no fill with anything but zeros",
-                [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
-        Foreign{"Type", "no collective of f64",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.wire = all.accumulation = program::ElementType::F64;
-                  memory.type = program::ElementType::F64;
-                  reduce(f, memory, std::move(all));
-                }},
-        Foreign{"Sum", "no collective that adds in f64",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.accumulation = program::ElementType::F64;
-                  reduce(f, memory, std::move(all));
-                }},
-        Foreign{"Product", "no product of f16",
-                [](FunctionWriter &f, View memory) {
-                  GemmT gemm;
-                  gemm.m = gemm.n = gemm.k = 4;
-                  View a = bytesOf(f, memory, program::ElementType::F16, 0);
-                  f.gemm(gemm, {.a = a,
-                                .b = a,
-                                .c = bytesOf(f, memory,
-                                             program::ElementType::F16, 32)});
-                }},
-        Foreign{"Batch", "no batched product",
-                [](FunctionWriter &f, View memory) {
-                  GemmT gemm;
-                  gemm.m = gemm.n = gemm.k = 2;
-                  gemm.batch = 2;
-                  gemm.batch_stride_a = gemm.batch_stride_b =
-                      gemm.batch_stride_c = 4;
-                  View a = f.at(memory, 0, 8);
-                  f.gemm(gemm, {.a = a, .b = a, .c = f.at(memory, 8, 8)});
-                }},
-        Foreign{"Exchange", "no all_to_all",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT exchange;
-                  exchange.kind = CollectiveKind::AllToAll;
-                  exchange.axes = {1};
-                  exchange.outer = 1;
-                  exchange.inner = 2;
-                  f.wait(f.collective(std::move(exchange), f.at(memory, 0, 6),
-                                      f.at(memory, 8, 6)));
-                }},
-        Foreign{"Axes", "no collective over several mesh axes",
-                [](FunctionWriter &f, View memory) {
-                  f.wait(f.collective(CollectiveKind::AllReduce, {0, 1}, memory,
-                                      memory));
-                }},
-        Foreign{"Wire", "no collective that packs what it sends",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.wire = program::ElementType::BF16;
-                  reduce(f, memory, std::move(all));
-                }},
-        Foreign{"Send", "no send",
-                [](FunctionWriter &f, View memory) {
-                  exchange<SendT>(f, f.at(memory, 0, 4));
-                  exchange<ReceiveT>(f, f.at(memory, 8, 4));
-                }},
-        Foreign{"Positions", "no attention with positions",
-                [](FunctionWriter &f, View memory) {
-                  AttentionShapeT shape;
-                  shape.batch = shape.seq = shape.heads = shape.kv_heads = 1;
-                  shape.head_dim = 4;
-                  shape.key_capacity = 2;
-                  View q = f.at(memory, 0, 8);
-                  f.attention(shape, {.q = q,
-                                      .k = q,
-                                      .v = q,
-                                      .out = f.at(memory, 8, 4),
-                                      .lse = f.at(memory, 16, 1)});
-                }}),
-    [](const auto &info) { return info.param.name; });
 
 } // namespace

@@ -1,0 +1,145 @@
+//===- ForeignCommandsTest.cpp - Commands that no processor runs ----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BoundProgramFixture.h"
+
+#include <gmock/gmock.h>
+
+using namespace optrt;
+using namespace optimus_support::program;
+using testing::HasSubstr;
+
+namespace {
+
+/// A command that no processor runs, and what it is called then.
+struct Foreign {
+  const char *name;
+  const char *message;
+  void (*write)(FunctionWriter &f, View memory);
+};
+class ForeignCommands : public BoundProgramTest,
+                        public testing::WithParamInterface<Foreign> {};
+
+TEST_P(ForeignCommands, AreRefusedByName) {
+  GetParam().write(f, memory);
+  auto program = bind(0);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
+  EXPECT_THAT(program.status().message(), HasSubstr("command 0 ("));
+  EXPECT_THAT(program.status().message(), HasSubstr(GetParam().message));
+}
+
+View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
+             int64_t at) {
+  View view = f.at(memory, at, 16);
+  view.type = type;
+  return view;
+}
+/// With the other rank of axis 0.
+template <typename T>
+void exchange(FunctionWriter &f, View data) {
+  T one;
+  one.axis = 0;
+  one.peer = std::make_unique<IntegerT>();
+  one.peer->constant = 1;
+  one.peer->terms = {Term(-1, 0)};
+  one.rows = 1;
+  one.cols = 4;
+  ActionUnion action;
+  action.Set(std::move(one));
+  f.wait(f.add(std::move(action), {data}));
+}
+void reduce(FunctionWriter &f, View memory, CollectiveT all) {
+  all.kind = CollectiveKind::AllReduce;
+  all.axes = {1};
+  all.outer = 1;
+  all.inner = 16;
+  View data = f.at(memory, 0, 16);
+  f.wait(f.collective(std::move(all), data, data));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ForeignCommands,
+    testing::Values(
+        Foreign{"Value", "no fill with anything but zeros",
+                [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
+        Foreign{"Type", "no collective of f64",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT all;
+                  all.wire = all.accumulation = program::ElementType::F64;
+                  memory.type = program::ElementType::F64;
+                  reduce(f, memory, std::move(all));
+                }},
+        Foreign{"Sum", "no collective that adds in f64",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT all;
+                  all.accumulation = program::ElementType::F64;
+                  reduce(f, memory, std::move(all));
+                }},
+        Foreign{"Product", "no product of f16",
+                [](FunctionWriter &f, View memory) {
+                  GemmT gemm;
+                  gemm.m = gemm.n = gemm.k = 4;
+                  View a = bytesOf(f, memory, program::ElementType::F16, 0);
+                  f.gemm(gemm, {.a = a,
+                                .b = a,
+                                .c = bytesOf(f, memory,
+                                             program::ElementType::F16, 32)});
+                }},
+        Foreign{"Batch", "no batched product",
+                [](FunctionWriter &f, View memory) {
+                  GemmT gemm;
+                  gemm.m = gemm.n = gemm.k = 2;
+                  gemm.batch = 2;
+                  gemm.batch_stride_a = gemm.batch_stride_b =
+                      gemm.batch_stride_c = 4;
+                  View a = f.at(memory, 0, 8);
+                  f.gemm(gemm, {.a = a, .b = a, .c = f.at(memory, 8, 8)});
+                }},
+        Foreign{"Exchange", "no all_to_all",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT exchange;
+                  exchange.kind = CollectiveKind::AllToAll;
+                  exchange.axes = {1};
+                  exchange.outer = 1;
+                  exchange.inner = 2;
+                  f.wait(f.collective(std::move(exchange), f.at(memory, 0, 6),
+                                      f.at(memory, 8, 6)));
+                }},
+        Foreign{"Axes", "no collective over several mesh axes",
+                [](FunctionWriter &f, View memory) {
+                  f.wait(f.collective(CollectiveKind::AllReduce, {0, 1}, memory,
+                                      memory));
+                }},
+        Foreign{"Wire", "no collective that packs what it sends",
+                [](FunctionWriter &f, View memory) {
+                  CollectiveT all;
+                  all.wire = program::ElementType::BF16;
+                  reduce(f, memory, std::move(all));
+                }},
+        Foreign{"Send", "no send",
+                [](FunctionWriter &f, View memory) {
+                  exchange<SendT>(f, f.at(memory, 0, 4));
+                  exchange<ReceiveT>(f, f.at(memory, 8, 4));
+                }},
+        Foreign{"Positions", "no attention with positions",
+                [](FunctionWriter &f, View memory) {
+                  AttentionShapeT shape;
+                  shape.batch = shape.seq = shape.heads = shape.kv_heads = 1;
+                  shape.head_dim = 4;
+                  shape.key_capacity = 2;
+                  View q = f.at(memory, 0, 8);
+                  f.attention(shape, {.q = q,
+                                      .k = q,
+                                      .v = q,
+                                      .out = f.at(memory, 8, 4),
+                                      .lse = f.at(memory, 16, 1)});
+                }}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
