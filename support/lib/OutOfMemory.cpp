@@ -82,14 +82,17 @@ void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
 
-void *malloc(size_t bytes) noexcept {
+// Seen by shared libraries, libstdc++'s operator new among them: in Clang,
+// -fvisibility=hidden holds for these too.
+[[gnu::visibility("default")]] void *malloc(size_t bytes) noexcept {
   void *memory = __libc_malloc(bytes);
   if (!memory)
     exitOutOfMemory(bytes);
   return memory;
 }
 
-void *calloc(size_t count, size_t bytes) noexcept {
+[[gnu::visibility("default")]] void *calloc(size_t count,
+                                            size_t bytes) noexcept {
   void *memory = __libc_calloc(count, bytes);
   size_t all = 0;
   if (!memory)
@@ -98,7 +101,8 @@ void *calloc(size_t count, size_t bytes) noexcept {
   return memory;
 }
 
-void *realloc(void *old, size_t bytes) noexcept {
+[[gnu::visibility("default")]] void *realloc(void *old,
+                                             size_t bytes) noexcept {
   void *memory = __libc_realloc(old, bytes);
   if (!memory && bytes > 0)
     exitOutOfMemory(bytes);

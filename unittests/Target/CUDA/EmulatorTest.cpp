@@ -181,7 +181,8 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
       kernels.add(SoftmaxSums{rows, 100, /*withGrad=*/true}, {0, 100}),
       kernels.add(SoftmaxSums{rows, 5000, /*withGrad=*/true}, {0, 5000})};
   ASSERT_EQ(kernels.compile(), "");
-  auto words = optimus_support::randomWords(1, 2, 0);
+  // Read 16 bytes at a time.
+  alignas(16) auto words = optimus_support::randomWords(1, 2, 0);
   Floats x = count(rows * 5000), result(rows * 35), sums(2 * rows);
   std::vector<int32_t> targets = {50, 70};
   std::vector<void *> softmax = {x.data(), targets.data(), sums.data()};
