@@ -226,9 +226,10 @@ Status ProfileReader::queryTimes(const char *table, Visit visit) {
     if (call == calls.end())
       return;
     auto [function, step] = call->second;
-    TimedCommand timed{call->first, step,
-                       {getInteger(row, 1), getInteger(row, 2),
-                        getInteger(row, 3)}};
+    TimedCommand timed{
+        call->first,
+        step,
+        {getInteger(row, 1), getInteger(row, 2), getInteger(row, 3)}};
     auto number = numbers.find({function, timed.time.command});
     if (number != numbers.end() && timed.getDuration() >= 0)
       timed.number = number->second;

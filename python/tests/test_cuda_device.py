@@ -130,3 +130,10 @@ def test_a_machine_without_a_driver(tools, library, text):
     assert result.returncode == 1
     assert "cannot open CUDA's driver: /nowhere/libcuda.so" in result.stderr
     assert "the machine needs an NVIDIA GPU and its driver" in result.stderr
+
+
+@pytest.mark.parametrize("what", ["--gemm", "--comm"])
+def test_what_is_not_measured_on_a_gpu_is_not_measured_elsewhere(tools, what):
+    result = call(tools.command("optimus-run", "bench", what, "--device", "cuda"))
+    assert result.returncode == 1
+    assert "expected --device cpu, found cuda" in result.stderr

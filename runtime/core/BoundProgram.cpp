@@ -76,8 +76,7 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
-  const bool usesHost =
-      dynamic || !evaluations.empty() || !collectives.empty();
+  const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
   return usesHost || rank.observer || !rank.device->canRecord()
              ? submitAll(rank)
              : submitOrReplay(rank);

@@ -27,10 +27,11 @@ namespace optrt {
 /// argument when a command is executed is left to be computed then.
 class BoundProgram {
 public:
-  /// `kernels` has all that the target names. Its code, `arenas` and `arguments` point to
-  /// memory of the function's sizes, in its order; they and the target, which
-  /// was checked, must outlive the program. With dynamic placement there are no
-  /// arenas, and the device is done with a command when it was put on a queue.
+  /// `kernels` has all that the target names. Its code, `arenas` and
+  /// `arguments` point to memory of the function's sizes, in its order; they
+  /// and the target, which was checked, must outlive the program. With dynamic
+  /// placement there are no arenas, and the device is done with a command when
+  /// it was put on a queue.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>

@@ -76,8 +76,9 @@ CollectiveStaging::begin(Queue queue, CommandId id,
 }
 
 Status CollectiveStaging::finish(Queue queue, CommandId id) {
-  auto one = std::find_if(underWay.begin(), underWay.end(),
-                          [&](const UnderWay &other) { return other.id == id; });
+  auto one =
+      std::find_if(underWay.begin(), underWay.end(),
+                   [&](const UnderWay &other) { return other.id == id; });
   if (one == underWay.end())
     return okStatus();
   if (one->result)

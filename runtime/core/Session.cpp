@@ -105,10 +105,10 @@ static Status checkDevice(const std::string &chosen,
   const std::string &target = library.manifest().target;
   if (chosen.empty() || chosen == target)
     return okStatus();
-  return invalidArgument(concat(
-      "expected the device ", target, ", which `", library.path(),
-      "` was compiled for; found ", chosen,
-      ". Compile the model with --target ", chosen));
+  return invalidArgument(concat("expected the device ", target, ", which `",
+                                library.path(), "` was compiled for; found ",
+                                chosen, ". Compile the model with --target ",
+                                chosen));
 }
 
 Status Session::build(const SessionOptions &options) {

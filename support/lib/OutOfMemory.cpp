@@ -101,8 +101,7 @@ void *__libc_realloc(void *, size_t);
   return memory;
 }
 
-[[gnu::visibility("default")]] void *realloc(void *old,
-                                             size_t bytes) noexcept {
+[[gnu::visibility("default")]] void *realloc(void *old, size_t bytes) noexcept {
   void *memory = __libc_realloc(old, bytes);
   if (!memory && bytes > 0)
     exitOutOfMemory(bytes);

@@ -110,14 +110,14 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
 Candidate BudgetSearch::attempt() {
   best = layout;
   OwningOpRef<ModuleOp> placed = lowered->clone();
-  if (failed(runPhases(*placed, layout.getPhases(options), "exec", "place",
-                       best)))
+  if (failed(
+          runPhases(*placed, layout.getPhases(options), "exec", "place", best)))
     return best;
   readPrediction(*placed, best);
   if (!best.problem.empty() || fits(best))
     return best;
-  if (std::optional<Recomputation> recomputation = Recomputation::of(
-          fused->lookupSymbol<func::FuncOp>("train_step"))) {
+  if (std::optional<Recomputation> recomputation =
+          Recomputation::of(fused->lookupSymbol<func::FuncOp>("train_step"))) {
     buildModel(placed->lookupSymbol<func::FuncOp>("train_step"),
                *recomputation);
     search();

@@ -190,6 +190,10 @@ void printJson(const BenchOptions &options, const Session &session,
 } // namespace
 
 Status bench(const BenchOptions &options, World &world) {
+  if ((options.comm || options.gemm) && options.ranks.device == "cuda")
+    return invalidArgument(
+        "bench --gemm and --comm measure processors: expected --device cpu, "
+        "found cuda");
   if (options.comm)
     return benchCollectives(options, world);
   if (options.gemm)

@@ -25,7 +25,7 @@ namespace optimus_run {
 /// What each rank computes on.
 struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
-  std::string device; ///< empty for the library's
+  std::string device;     ///< empty for the library's
   optrt::Placement placement = optrt::Placement::Planned;
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks

@@ -105,8 +105,7 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
 /// Every rank on a thread of its own, all at the same time.
 StatusOr<ComputeCosts> measureTogether(const BenchOptions &options, int threads,
                                        int ranks) {
-  OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory,
-                         DeviceFactory::open("cpu"));
+  OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory, DeviceFactory::open("cpu"));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team,
                          RankTeam::create(ranks, [] {}));
   std::vector<ComputeCosts> costs(ranks);

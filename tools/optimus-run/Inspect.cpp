@@ -314,11 +314,10 @@ void printFunctions(const ModelLibrary &library) {
       peaks.addRow({function.name, category, formatBytes(bytes)});
   // Of functions that tables have; manifests have no others.
   for (const auto &function : library.target().tables.front()->functions)
-    peaks.addRow(
-        {function->name, "scratch, with one thread",
-         formatBytes(
-             optimus_support::program::scratchOf(library.target(), *function)
-                 .bytes(1))});
+    peaks.addRow({function->name, "scratch, with one thread",
+                  formatBytes(optimus_support::program::scratchOf(
+                                  library.target(), *function)
+                                  .bytes(1))});
   using optimus_support::program::MemorySpace;
   for (const auto &function : library.target().tables.front()->functions)
     for (auto [space, where] : {std::pair(MemorySpace::Host, "on the host"),

@@ -20,9 +20,10 @@ namespace optrt::cuda {
 
 using LtResult = int; ///< cublasStatus_t
 using LtHandle = struct LtHandleOpaque *;
-using LtOperation = struct LtOperationOpaque *;   ///< cublasLtMatmulDesc_t
-using LtLayout = struct LtLayoutOpaque *;         ///< cublasLtMatrixLayout_t
-using LtPreference = struct LtPreferenceOpaque *; ///< cublasLtMatmulPreference_t
+using LtOperation = struct LtOperationOpaque *; ///< cublasLtMatmulDesc_t
+using LtLayout = struct LtLayoutOpaque *;       ///< cublasLtMatrixLayout_t
+using LtPreference =
+    struct LtPreferenceOpaque *; ///< cublasLtMatmulPreference_t
 
 enum : LtResult {
   kLtSuccess = 0,

@@ -269,8 +269,8 @@ Status CudaDevice::prepare(const Workload &workload) {
   if (workload.products.empty() || products)
     return okStatus();
   OPTRT_ASSIGN_OR_RETURN(products, Products::open());
-  OPTRT_ASSIGN_OR_RETURN(workspace, allocate(kProductWorkspaceBytes,
-                                             "the workspace of products"));
+  OPTRT_ASSIGN_OR_RETURN(
+      workspace, allocate(kProductWorkspaceBytes, "the workspace of products"));
   return okStatus();
 }
 
@@ -279,9 +279,9 @@ Status CudaDevice::pack(Queue, const optrt_pack_desc &, const float *,
   return unavailable("this device has no packed layout");
 }
 
-Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
-                        const void *a, const void *b, void *c,
-                        const void *bias, const void *extra) {
+Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
+                        const void *b, void *c, const void *bias,
+                        const void *extra) {
   OPTRT_RETURN_IF_ERROR(enter());
   if (!products)
     return internal("a product, of which prepare() was told nothing");

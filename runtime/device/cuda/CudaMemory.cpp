@@ -52,9 +52,9 @@ StatusOr<DeviceMemory> CudaDevice::allocateOnHost(int64_t bytes,
   void *start = nullptr;
   if (Result result = driver.api().memHostAlloc(&start, size_t(bytes), 0);
       result != kSuccess)
-    return unavailable(concat("cannot pin ", bytes, " bytes for ", purpose,
-                              " in the host's memory: ",
-                              driver.describe(result)));
+    return unavailable(
+        concat("cannot pin ", bytes, " bytes for ", purpose,
+               " in the host's memory: ", driver.describe(result)));
   std::memset(start, 0, size_t(bytes));
   hostMemory[static_cast<const char *>(start)] = bytes;
   return DeviceMemory(*this, start, bytes);

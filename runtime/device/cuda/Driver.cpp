@@ -52,8 +52,8 @@ Status Driver::load() {
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_LOAD)
 #undef OPTRT_CUDA_LOAD
   if (Result result = functions.init(0); result != kSuccess)
-    return unavailable(concat("CUDA's driver does not start: ",
-                              describe(result)));
+    return unavailable(
+        concat("CUDA's driver does not start: ", describe(result)));
   return okStatus();
 }
 

@@ -52,8 +52,7 @@ private:
 /// Returns from the function unless a call of the driver succeeds:
 /// OPTRT_CUDA(driver, memFree, address).
 #define OPTRT_CUDA(driver, call, ...)                                          \
-  OPTRT_RETURN_IF_ERROR(                                                       \
-      (driver).check((driver).api().call(__VA_ARGS__), #call))
+  OPTRT_RETURN_IF_ERROR((driver).check((driver).api().call(__VA_ARGS__), #call))
 
 } // namespace optrt::cuda
 

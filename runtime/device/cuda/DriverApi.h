@@ -20,9 +20,9 @@
 
 namespace optrt::cuda {
 
-using Result = int;        ///< CUresult
-using DeviceNumber = int;  ///< CUdevice
-using Address = uint64_t;  ///< CUdeviceptr
+using Result = int;       ///< CUresult
+using DeviceNumber = int; ///< CUdevice
+using Address = uint64_t; ///< CUdeviceptr
 using Context = struct ContextOpaque *;
 using Stream = struct StreamOpaque *;
 using EventHandle = struct EventOpaque *;
@@ -60,7 +60,7 @@ enum Attribute : int {
 };
 
 enum : unsigned {
-  kStreamNonBlocking = 1,  ///< beside the null stream
+  kStreamNonBlocking = 1, ///< beside the null stream
   kEventDefault = 0,
   kEventDisableTiming = 2,
   kMemoryUnified = 4,      ///< addresses say where they are
@@ -100,7 +100,7 @@ struct Copy2D {
     (Context * context, DeviceNumber device))                                  \
   X(contextRelease, cuDevicePrimaryCtxRelease_v2, (DeviceNumber device))       \
   X(contextSetCurrent, cuCtxSetCurrent, (Context context))                     \
-  X(memGetInfo, cuMemGetInfo_v2, (size_t *free, size_t *total))                \
+  X(memGetInfo, cuMemGetInfo_v2, (size_t * free, size_t * total))              \
   X(memAlloc, cuMemAlloc_v2, (Address * address, size_t bytes))                \
   X(memFree, cuMemFree_v2, (Address address))                                  \
   X(memHostAlloc, cuMemHostAlloc,                                              \

@@ -61,8 +61,9 @@ StatusOr<Module> Kernels::load(const optimus_image &image) const {
       driver.api().moduleLoadDataEx(&module, data, 2, options, values),
       "moduleLoadData");
   if (!status.ok())
-    return status.withContext(concat("the image for ", image.architecture, " on ",
-                                     gpu.name, " (", gpu.architecture(), ")"))
+    return status
+        .withContext(concat("the image for ", image.architecture, " on ",
+                            gpu.name, " (", gpu.architecture(), ")"))
         .withAdvice(log);
   return module;
 }
@@ -71,19 +72,19 @@ Status Kernels::load(std::span<const optimus_image> images,
                      std::span<const optimus_kernel *const> kernels) {
   if (kernels.empty())
     return okStatus();
-  auto best = std::max_element(
-      images.begin(), images.end(), [&](const auto &a, const auto &b) {
-        return suitability(a.architecture, gpu) <
-               suitability(b.architecture, gpu);
-      });
+  auto best = std::max_element(images.begin(), images.end(),
+                               [&](const auto &a, const auto &b) {
+                                 return suitability(a.architecture, gpu) <
+                                        suitability(b.architecture, gpu);
+                               });
   if (best == images.end() || suitability(best->architecture, gpu) < 0) {
     std::string found;
     for (const optimus_image &image : images)
       found += concat(found.empty() ? "" : ", ", image.architecture);
-    return unavailable(concat(
-        "expected kernels for ", gpu.architecture(), ", which is what ",
-        gpu.name, " runs; found ", found.empty() ? "none" : found,
-        ". Compile the model with --gpu-arch ", gpu.architecture()));
+    return unavailable(
+        concat("expected kernels for ", gpu.architecture(), ", which is what ",
+               gpu.name, " runs; found ", found.empty() ? "none" : found,
+               ". Compile the model with --gpu-arch ", gpu.architecture()));
   }
   Module &module = modules[&*best];
   if (!module) {
@@ -97,9 +98,9 @@ Status Kernels::load(std::span<const optimus_image> images,
         driver.api().moduleGetFunction(&function, module, kernel->device_name),
         "moduleGetFunction");
     if (!status.ok())
-      return status.withContext(concat("the kernel ", kernel->name, ", ",
-                                       kernel->device_name, " of the image for ",
-                                       best->architecture));
+      return status.withContext(
+          concat("the kernel ", kernel->name, ", ", kernel->device_name,
+                 " of the image for ", best->architecture));
   }
   return okStatus();
 }
@@ -108,18 +109,17 @@ Status Kernels::launch(Stream stream, const optrt_launch_desc &desc,
                        const optimus_kernel &kernel, void *const *args) const {
   auto function = functions.find(&kernel);
   if (desc.extent < 0 || function == functions.end() || !function->second)
-    return invalidArgument(
-        concat("launch of '", desc.name ? desc.name : "?",
-               "' expects an extent >= 0 and a kernel that the device was "
-               "prepared with; found extent ",
-               desc.extent,
-               function == functions.end() ? " and another kernel" : ""));
+    return invalidArgument(concat(
+        "launch of '", desc.name ? desc.name : "?",
+        "' expects an extent >= 0 and a kernel that the device was "
+        "prepared with; found extent ",
+        desc.extent, function == functions.end() ? " and another kernel" : ""));
   if (desc.extent == 0)
     return okStatus();
-  const int64_t held = int64_t(gpu.multiprocessors) *
-                       std::max<int64_t>(gpu.threadsPerMultiprocessor /
-                                             int64_t(kernel.block_threads),
-                                         1);
+  const int64_t held =
+      int64_t(gpu.multiprocessors) *
+      std::max<int64_t>(
+          gpu.threadsPerMultiprocessor / int64_t(kernel.block_threads), 1);
   const int64_t blocks =
       std::min((desc.extent - 1) / kernel.block_iterations + 1, kWaves * held);
   // The iterations, the buffers' addresses, the scalars.
@@ -130,11 +130,11 @@ Status Kernels::launch(Stream stream, const optrt_launch_desc &desc,
     params.push_back(&buffer);
   params.insert(params.end(), args + desc.num_buffers,
                 args + desc.num_buffers + desc.num_scalars);
-  return driver.check(driver.api().launchKernel(
-                          function->second, unsigned(blocks), 1, 1,
-                          kernel.block_threads, 1, 1, /*sharedBytes=*/0, stream,
-                          params.data(), nullptr),
-                      "launchKernel");
+  return driver.check(
+      driver.api().launchKernel(function->second, unsigned(blocks), 1, 1,
+                                kernel.block_threads, 1, 1, /*sharedBytes=*/0,
+                                stream, params.data(), nullptr),
+      "launchKernel");
 }
 
 } // namespace optrt::cuda

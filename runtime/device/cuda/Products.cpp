@@ -56,10 +56,9 @@ static Status checkShape(const optrt_gemm_desc &d) {
   auto matrix = [&](const char *name, int64_t cols, int64_t ld) {
     return ld >= std::max<int64_t>(cols, 1)
                ? okStatus()
-               : invalidArgument(concat(describe(d),
-                                        ": the leading dimension of ", name,
-                                        " must be at least ", cols, ", found ",
-                                        ld));
+               : invalidArgument(
+                     concat(describe(d), ": the leading dimension of ", name,
+                            " must be at least ", cols, ", found ", ld));
   };
   if (d.m < 0 || d.n < 0 || d.k < 1)
     return invalidArgument(concat(
@@ -132,10 +131,9 @@ Status Products::check(LtResult result, const char *call) const {
   return result == kLtSuccess
              ? okStatus()
              : internal(concat(call, " ended with status ", result,
-                               result == kLtNotSupported ? ", not supported"
-                               : result == kLtInvalidValue
-                                   ? ", invalid value"
-                                   : ""));
+                               result == kLtNotSupported   ? ", not supported"
+                               : result == kLtInvalidValue ? ", invalid value"
+                                                           : ""));
 }
 
 /// The largest power of two, up to 256, that an address is a multiple of.
@@ -172,11 +170,10 @@ Status Products::choose(const ProductOperands &operands, const void *addend,
       set(kLtMinAlignmentC, alignmentOf(addend ? addend : operands.c)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
   int returned = 0;
-  OPTRT_RETURN_IF_ERROR(
-      check(api.getHeuristic(handle, plan.operation, plan.b, plan.a,
-                             plan.addend, plan.c, preference, 1, &plan.found,
-                             &returned),
-            "cublasLtMatmulAlgoGetHeuristic"));
+  OPTRT_RETURN_IF_ERROR(check(
+      api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.addend,
+                       plan.c, preference, 1, &plan.found, &returned),
+      "cublasLtMatmulAlgoGetHeuristic"));
   if (returned == 0 || plan.found.state != kLtSuccess)
     return unavailable("cuBLASLt knows no algorithm for it");
   return okStatus();
@@ -218,10 +215,8 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
         api.operationSet(made->operation, attribute, &value, sizeof(value)),
         "cublasLtMatmulDescSetAttribute");
   };
-  OPTRT_RETURN_IF_ERROR(
-      set(kLtTransA, d.trans_b ? kLtTransposed : kLtPlain));
-  OPTRT_RETURN_IF_ERROR(
-      set(kLtTransB, d.trans_a ? kLtTransposed : kLtPlain));
+  OPTRT_RETURN_IF_ERROR(set(kLtTransA, d.trans_b ? kLtTransposed : kLtPlain));
+  OPTRT_RETURN_IF_ERROR(set(kLtTransB, d.trans_a ? kLtTransposed : kLtPlain));
   OPTRT_RETURN_IF_ERROR(set(kLtEpilogue, d.has_bias ? kLtBias : kLtNoEpilogue));
   if (d.has_bias) {
     // The heuristic looks at its alignment.
@@ -257,16 +252,16 @@ Status Products::run(Stream stream, const optrt_gemm_desc &desc,
     return found.status().withContext(describe(desc));
   Plan &plan = **found;
   if (desc.has_bias)
-    OPTRT_RETURN_IF_ERROR(check(
-        api.operationSet(plan.operation, kLtBiasPointer, &operands.bias,
-                         sizeof(operands.bias)),
-        "cublasLtMatmulDescSetAttribute"));
+    OPTRT_RETURN_IF_ERROR(
+        check(api.operationSet(plan.operation, kLtBiasPointer, &operands.bias,
+                               sizeof(operands.bias)),
+              "cublasLtMatmulDescSetAttribute"));
   const void *addend = addendOf(desc, operands);
   const float alpha = 1, beta = addend ? 1 : 0;
   return check(api.matmul(handle, plan.operation, &alpha, operands.b, plan.b,
                           operands.a, plan.a, &beta,
-                          addend ? addend : operands.c, plan.addend,
-                          operands.c, plan.c, &plan.found.algorithm, workspace,
+                          addend ? addend : operands.c, plan.addend, operands.c,
+                          plan.c, &plan.found.algorithm, workspace,
                           plan.found.workspaceBytes, stream),
                "cublasLtMatmul")
       .withContext(describe(desc));

@@ -23,8 +23,7 @@
 namespace optrt {
 
 /// Code by the names that tables launch it by.
-using KernelTable =
-    std::map<std::string, const optimus_kernel *, std::less<>>;
+using KernelTable = std::map<std::string, const optimus_kernel *, std::less<>>;
 
 /// A model library that was opened and checked. Kernels are code, which dlopen
 /// runs and nobody checks: a library that is to be run is trusted like a program.

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The image "emulated" of a model library for GPUs is a shared object for the
-// host: the kernels, and calls of what a GPU has and the host has not. Those are
-// its undefined symbols, which an emulator has. Each thread of a block runs on a
-// stack of its own, and a call may go on in another thread.
+// host: the kernels, and calls of what a GPU has and the host has not. Those
+// are its undefined symbols, which an emulator has. Each thread of a block runs
+// on a stack of its own, and a call may go on in another thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,9 +49,10 @@ int32_t optimus_emulated_shuffle(int32_t mask, int32_t value, int32_t bits,
 float optimus_emulated_shuffle_float(int32_t mask, float value, int32_t bits,
                                      int32_t clamp);
 
-/// A warp's product d[16,8] = a[16,16] b[16,8] + c[16,8] of bf16, summed in f32:
-/// `words` has the thread's four pairs of a, its two of b and its four numbers
-/// of c, as mma.sync.m16n8k16.row.col takes them; `result` gets those of d.
+/// A warp's product d[16,8] = a[16,16] b[16,8] + c[16,8] of bf16, summed in
+/// f32: `words` has the thread's four pairs of a, its two of b and its four
+/// numbers of c, as mma.sync.m16n8k16.row.col takes them; `result` gets those
+/// of d.
 void optimus_emulated_product(const uint32_t *words, float *result);
 
 /// Comes before each load and store: `alignment` is what the code relies on.

@@ -217,8 +217,9 @@ OPTRT_FIELD(optrt_attention_desc, type, 60);
 OPTRT_SIZE(optrt_attention_desc, 64);
 
 /// Code that a table launches by its name: for processors a function here, for
-/// GPUs one of the images', which takes its iterations (i64), then a pointer for
-/// each buffer, then each scalar, and may be launched in any number of blocks.
+/// GPUs one of the images', which takes its iterations (i64), then a pointer
+/// for each buffer, then each scalar, and may be launched in any number of
+/// blocks.
 typedef struct optimus_kernel {
   const char *name;
   optrt_kernel run; ///< null for GPUs

@@ -85,9 +85,8 @@ public:
   std::optional<StringRef> findUnknown(func::FuncOp function) const {
     for (const ValuePattern &pattern : patterns) {
       bool isKnown = false;
-      function.walk([&](AllocOp allocation) {
-        isKnown |= matches(pattern, allocation);
-      });
+      function.walk(
+          [&](AllocOp allocation) { isKnown |= matches(pattern, allocation); });
       if (!isKnown)
         return pattern.getText();
     }

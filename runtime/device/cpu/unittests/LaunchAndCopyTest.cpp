@@ -44,11 +44,10 @@ TEST(Launch, EveryIterationOnceInTasksOfTheGrain) {
         Visits visits;
         visits.rows = std::vector<std::atomic<int>>(extent);
         void *args[] = {&visits};
-        ASSERT_TRUE(
-            device
-                .launch(kCompute, {"count", extent, grain, 1, 0},
-                        hostKernel("count", countVisits), args)
-                .ok());
+        ASSERT_TRUE(device
+                        .launch(kCompute, {"count", extent, grain, 1, 0},
+                                hostKernel("count", countVisits), args)
+                        .ok());
         for (auto &row : visits.rows)
           ASSERT_EQ(row, 1);
         int64_t tasks =

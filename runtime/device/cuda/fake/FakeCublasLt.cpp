@@ -122,15 +122,15 @@ Result Product::run() const {
   };
   const void *left = find(a, layoutA.bytes(), "A of a product");
   const void *right = find(b, layoutB.bytes(), "B of a product");
-  const void *added = beta != 0 ? find(c, layoutC.bytes(), "C of a product")
-                                : nullptr;
+  const void *added =
+      beta != 0 ? find(c, layoutC.bytes(), "C of a product") : nullptr;
   void *result = find(d, layoutD.bytes(), "D of a product");
   void *scratch = find(workspace, workspaceBytes, "the workspace of a product");
   const bool hasBias = operation.epilogue == kLtBias;
-  const void *bias = hasBias ? find(operation.bias,
-                                    shape.m * layoutD.elementBytes(),
-                                    "the bias of a product")
-                             : nullptr;
+  const void *bias =
+      hasBias ? find(operation.bias, shape.m * layoutD.elementBytes(),
+                     "the bias of a product")
+              : nullptr;
   if (!left || !right || !result || !scratch || (beta != 0 && !added) ||
       (hasBias && !bias))
     return kIllegalAddress;

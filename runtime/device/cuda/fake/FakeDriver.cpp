@@ -28,7 +28,7 @@ static char onlyContext;
 
 #define FAKE_ENTER                                                             \
   Gpu &gpu = Gpu::get();                                                       \
-  std::lock_guard lock(gpu.mutex);                                            \
+  std::lock_guard lock(gpu.mutex);                                             \
   if (!currentContext)                                                         \
     return gpu.refuse(kInvalidContext, "no context is the thread's");          \
   if (gpu.failed != kSuccess)                                                  \
@@ -172,8 +172,7 @@ Result cuMemHostAlloc(void **address, size_t bytes, unsigned) {
   FAKE_ENTER;
   if (Result result = gpu.checkCapture("memory is pinned"))
     return result;
-  *address = std::aligned_alloc(
-      4096, (bytes + 4095) / 4096 * 4096);
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *address ? kSuccess : kOutOfMemory;
 }
 Result cuMemFreeHost(void *address) {
@@ -313,7 +312,6 @@ Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
     if (!gpu.events.count(event) || !event->hasTime || !event->marker ||
         !event->marker->isReached)
       return gpu.refuse(kInvalidHandle, "the time of an event without one");
-  *milliseconds =
-      float(double(end->marker->time - begin->marker->time) / 1e6);
+  *milliseconds = float(double(end->marker->time - begin->marker->time) / 1e6);
   return kSuccess;
 }

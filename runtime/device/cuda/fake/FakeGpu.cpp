@@ -98,9 +98,8 @@ Result Gpu::put(Stream stream, Task task) {
 bool Gpu::takeTurn() {
   std::vector<Stream> ready;
   for (Stream stream : streams)
-    if (!stream->tasks.empty() &&
-        (stream->tasks.front().kind != Task::Await ||
-         stream->tasks.front().marker->isReached))
+    if (!stream->tasks.empty() && (stream->tasks.front().kind != Task::Await ||
+                                   stream->tasks.front().marker->isReached))
       ready.push_back(stream);
   if (ready.empty())
     return false;
@@ -167,8 +166,7 @@ optimus_fake_gpu_put(optrt::cuda::Stream stream,
                      std::function<optrt::cuda::Result()> work) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
-  return gpu.put(stream,
-                 {optrt::cuda::Task::Work, std::move(work), nullptr});
+  return gpu.put(stream, {optrt::cuda::Task::Work, std::move(work), nullptr});
 }
 
 void *optimus_fake_gpu_find(const void *address, int64_t bytes,

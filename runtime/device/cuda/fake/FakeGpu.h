@@ -8,9 +8,9 @@
 //
 // For tests: what stands behind libfake_cuda.so, which a device opens in place
 // of CUDA's driver. Device memory cannot be touched by host code and begins
-// with NaN. What is put on a stream happens late, streams taking turns at random
-// in an order that events permit. Kernels are "emulated" images, thread by
-// thread, each access held against what is allocated. What a real GPU would
+// with NaN. What is put on a stream happens late, streams taking turns at
+// random in an order that events permit. Kernels are "emulated" images, thread
+// by thread, each access held against what is allocated. What a real GPU would
 // leave to luck ends with an error that says what was wrong.
 //
 //===----------------------------------------------------------------------===//
@@ -140,8 +140,8 @@ Result runGraph(const GraphOpaque &graph, Gpu &gpu);
 } // namespace fake
 } // namespace optrt::cuda
 
-/// What the fake cuBLASLt and tests need of the fake driver: puts work on a stream, and
-/// finds memory when its turn has come.
+/// What the fake cuBLASLt and tests need of the fake driver: puts work on a
+/// stream, and finds memory when its turn has come.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_put(optrt::cuda::Stream stream,
                      std::function<optrt::cuda::Result()> work);

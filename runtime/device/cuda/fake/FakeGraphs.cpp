@@ -76,7 +76,9 @@ Result cuGraphLaunch(GraphExec exec, Stream stream) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
   ++gpu.counts.graphLaunches;
-  auto work = [exec, &gpu] { return optrt::cuda::fake::runGraph(exec->graph, gpu); };
+  auto work = [exec, &gpu] {
+    return optrt::cuda::fake::runGraph(exec->graph, gpu);
+  };
   return gpu.put(stream, {Task::Work, work, nullptr});
 }
 

@@ -40,8 +40,7 @@ extern "C" {
 Result cuModuleLoadDataEx(Module *module, const void *image,
                           unsigned numOptions, int *options, void **values);
 Result cuModuleUnload(Module module);
-Result cuModuleGetFunction(Function *function, Module module,
-                           const char *name);
+Result cuModuleGetFunction(Function *function, Module module, const char *name);
 Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
                       unsigned gridZ, unsigned blockX, unsigned blockY,
                       unsigned blockZ, unsigned sharedBytes, Stream stream,
@@ -214,9 +213,8 @@ Result runBlocks(Gpu &gpu, Function function, unsigned numBlocks,
     std::swap(turns[i - 1], turns[gpu.draw() % i]);
   for (int32_t number : turns)
     if (std::string problem =
-            block.run(number, int32_t(numBlocks),
-                      int32_t(kernel.block_threads), order,
-                      [&] { kernel.run(parameters.data()); });
+            block.run(number, int32_t(numBlocks), int32_t(kernel.block_threads),
+                      order, [&] { kernel.run(parameters.data()); });
         !problem.empty())
       return gpu.fail(kIllegalAddress, concat(kernel.name, ": ", problem));
   return kSuccess;

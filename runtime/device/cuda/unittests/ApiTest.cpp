@@ -33,12 +33,13 @@ struct Shape<R (*)(Args...)> {
   using type = typename Passed<R>::type(typename Passed<Args>::type...);
 };
 template <typename Ours, typename Theirs>
-constexpr bool isSame = std::is_same_v<typename Shape<Ours>::type,
-                                       typename Shape<Theirs>::type>;
+constexpr bool isSame =
+    std::is_same_v<typename Shape<Ours>::type, typename Shape<Theirs>::type>;
 
 // Macros of the header stand for the newest version of a function.
 #define CHECK(name, symbol, parameters)                                        \
-  static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>, #symbol);
+  static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>,        \
+                #symbol);
 OPTRT_CUDA_FUNCTIONS(CHECK)
 #undef CHECK
 #define CHECK(name, symbol, parameters)                                        \

@@ -67,14 +67,15 @@ TEST_F(CollectiveStagingTest, WhatIsInPlaceHasOneRoom) {
   ASSERT_TRUE(staging.finish(kCompute, {1, 0}).ok());
 }
 
-TEST_F(CollectiveStagingTest, OnlyRootsReadWhatIsBroadcastAndWriteWhatIsReduced) {
+TEST_F(CollectiveStagingTest,
+       OnlyRootsReadWhatIsBroadcastAndWriteWhatIsReduced) {
   for (bool isRoot : {false, true}) {
-    auto sent = staging.begin(axis, {1, 0}, describe(OPTRT_BROADCAST, 2),
-                              {2, isRoot}, isRoot ? source.data() : nullptr,
-                              memory.data());
-    auto added = staging.begin(axis, {2, 0}, describe(OPTRT_REDUCE, 2),
-                               {2, isRoot}, source.data(),
-                               isRoot ? memory.data() : nullptr);
+    auto sent =
+        staging.begin(axis, {1, 0}, describe(OPTRT_BROADCAST, 2), {2, isRoot},
+                      isRoot ? source.data() : nullptr, memory.data());
+    auto added =
+        staging.begin(axis, {2, 0}, describe(OPTRT_REDUCE, 2), {2, isRoot},
+                      source.data(), isRoot ? memory.data() : nullptr);
     ASSERT_TRUE(sent.ok() && added.ok());
     EXPECT_EQ((*sent)->from != nullptr, isRoot);
     EXPECT_NE((*sent)->to, nullptr);
@@ -91,8 +92,8 @@ TEST_F(CollectiveStagingTest, RoomsAreUsedAgain) {
   optrt_collective_desc desc = describe(OPTRT_BROADCAST, 2);
   const char *room = nullptr;
   for (int i = 0; i != 20; ++i) {
-    auto staged = staging.begin(axis, {1, 0}, desc, {2, false}, nullptr,
-                                memory.data());
+    auto staged =
+        staging.begin(axis, {1, 0}, desc, {2, false}, nullptr, memory.data());
     ASSERT_TRUE(staged.ok());
     EXPECT_TRUE(!room || room == (*staged)->to);
     room = (*staged)->to;

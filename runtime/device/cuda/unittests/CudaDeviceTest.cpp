@@ -62,8 +62,7 @@ TEST_F(CudaDeviceTest, RowsAreCopiedAndCleared) {
   std::vector<float> found = read(to.data(), 30);
   for (int i = 0; i != 30; ++i)
     EXPECT_EQ(found[i], i % 6 < 3 ? float(i / 6 * 7 + i % 6) : -1) << i;
-  ASSERT_TRUE(
-      device->copy(kCompute, {5, 2, 0, 6, 4}, nullptr, to.data()).ok());
+  ASSERT_TRUE(device->copy(kCompute, {5, 2, 0, 6, 4}, nullptr, to.data()).ok());
   found = read(to.data(), 30);
   for (int i = 0; i != 30; ++i)
     EXPECT_EQ(found[i] == 0, i % 6 < 2) << i;
@@ -140,9 +139,8 @@ TEST_F(CudaDeviceTest, HostCodeRunsInTheQueuesOrder) {
     ASSERT_TRUE(device->await(other, device->record(kCompute)).ok());
     float value = 0;
     ASSERT_TRUE(device->read(other, &value, memory.data(), 4).ok());
-    Status status = device->call(other, [&] {
-      return invalidArgument(concat("broken at ", value));
-    });
+    Status status = device->call(
+        other, [&] { return invalidArgument(concat("broken at ", value)); });
     EXPECT_EQ(status.message(), "broken at 1");
     EXPECT_TRUE(device->synchronize().ok());
   }

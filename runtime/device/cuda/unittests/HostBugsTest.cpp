@@ -20,8 +20,9 @@ namespace {
 using HostBugsTest = FakeGpuTest;
 
 TEST_F(HostBugsTest, AKernelThatRunsPastItsMemory) {
-  expectFailure(addTo(kCompute, memory.data(), 1, 65),
-                "add: thread 0 of block 2 reads 4 bytes that are not allocated");
+  expectFailure(
+      addTo(kCompute, memory.data(), 1, 65),
+      "add: thread 0 of block 2 reads 4 bytes that are not allocated");
 }
 
 TEST_F(HostBugsTest, AKernelOnHostMemory) {
@@ -66,8 +67,8 @@ TEST_F(HostBugsTest, AWorkspaceThatIsNotAligned) {
   desc.m = desc.n = desc.k = desc.lda = desc.ldb = desc.ldc = 2;
   float *x = reinterpret_cast<float *>(memory.data());
   const cuda::ProductOperands operands{x, x + 4, x + 8, nullptr, nullptr};
-  Status status = (*products)->run(nullptr, desc, operands,
-                                   workspace.data() + 128);
+  Status status =
+      (*products)->run(nullptr, desc, operands, workspace.data() + 128);
   EXPECT_THAT(status.message(),
               HasSubstr("cublasLtMatmul ended with status 7, invalid value"));
 }

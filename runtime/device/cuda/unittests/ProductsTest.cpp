@@ -60,9 +60,8 @@ protected:
                  result = uploadAs(d.result_type, c),
                  row = uploadAs(d.bias_type, bias),
                  matrix = uploadAs(d.extra_type, extra);
-    Status status =
-        device->gemm(kCompute, d, left.data(), right.data(), result.data(),
-                     row.data(), matrix.data());
+    Status status = device->gemm(kCompute, d, left.data(), right.data(),
+                                 result.data(), row.data(), matrix.data());
     ASSERT_TRUE(status.ok()) << status.message();
     std::vector<float> expected = c;
     for (int64_t i = 0; i != d.m; ++i)
@@ -126,10 +125,9 @@ TEST_F(ProductsTest, AnExtraAddendMayBeTheResult) {
   d.epilogue = OPTRT_EPILOGUE_ADD;
   DeviceMemory a = upload<float>({1, 2, 3, 4}), b = upload<float>({1, 0, 0, 1}),
                c = upload<float>({10, 20, 30, 40});
-  ASSERT_TRUE(device
-                  ->gemm(kCompute, d, a.data(), b.data(), c.data(), nullptr,
-                         c.data())
-                  .ok());
+  ASSERT_TRUE(
+      device->gemm(kCompute, d, a.data(), b.data(), c.data(), nullptr, c.data())
+          .ok());
   EXPECT_THAT(read(c.data(), 4), testing::ElementsAre(11, 22, 33, 44));
 }
 
