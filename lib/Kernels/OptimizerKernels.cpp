@@ -22,8 +22,10 @@ void SumSquares::describe(KernelDescription &description) const {
   description.size(n);
   // A square is soon made: half an element's worth.
   description.overRows(getNumPartials(n), kPartial / 2);
-  description.read("x", n).write("partials", getNumPartials(n),
-                                 description.f64());
+  // The sums of all gradients lie one after the other.
+  description.read("x", n)
+      .write("partials", getNumPartials(n), description.f64())
+      .inUnitsOf(1);
 }
 
 void SumSquares::build(KernelBuilder &k) const {

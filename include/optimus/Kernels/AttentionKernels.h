@@ -40,7 +40,7 @@ enum class AttentionPart { Forward, QueryGrad, KeyGrad };
 
 /// The parameters of all three.
 struct AttentionExtents {
-  int64_t batch, seq, heads, kvHeads, headDim;
+  int64_t batch = 0, seq = 0, heads = 0, kvHeads = 0, headDim = 0;
   /// From a token to the next one, in elements.
   int64_t qStride = heads * headDim, kvStride = kvHeads * headDim;
   bool causal = false, hasLengths = false;
