@@ -108,10 +108,13 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
                                    bool isWrite, size_t alignment,
                                    const ThreadClock &clock) {
   auto *begin = static_cast<const char *>(address);
-  std::string what = describe(clock) + (isWrite ? " writes " : " reads ") +
-                     std::to_string(bytes) + " bytes ";
+  auto what = [&] {
+    return describe(clock) + (isWrite ? " writes " : " reads ") +
+           std::to_string(bytes) + " bytes ";
+  };
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
-    return what + "where they are not aligned to " + std::to_string(alignment);
+    return what() + "where they are not aligned to " +
+           std::to_string(alignment);
   auto findRange = [&](size_t behind) {
     return std::find_if(ranges.begin(), ranges.end(), [&](const Range &range) {
       return begin >= range.begin && begin < range.begin + range.bytes + behind;
@@ -121,25 +124,28 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
   if (range == ranges.end())
     range = findRange(kBehind);
   if (range == ranges.end())
-    return what + "that belong to no buffer";
+    return what() + "that belong to no buffer";
   size_t offset = begin - range->begin;
-  what += "at " + std::to_string(offset) + " of '" + range->name + "', ";
+  auto whatAndWhere = [&] {
+    return what() + "at " + std::to_string(offset) + " of '" + range->name +
+           "', ";
+  };
   if (offset + bytes > range->bytes)
-    return what + "which has " + std::to_string(range->bytes);
+    return whatAndWhere() + "which has " + std::to_string(range->bytes);
   if (isWrite && !range->isWritten)
-    return what + "which is only read";
+    return whatAndWhere() + "which is only read";
   for (size_t unit = offset / kUnit; unit <= (offset + bytes - 1) / kUnit;
        ++unit) {
     Touch &touch = range->touches[unit];
     bool isNew = touch.writer.block < 0;
     if (isNew && !isWrite && range->kind == Kind::Shared)
-      return what + "which no thread of the block wrote";
+      return whatAndWhere() + "which no thread of the block wrote";
     if (!isNew && !isBefore(touch.writer, clock))
-      return what + "which " + describe(touch.writer) +
+      return whatAndWhere() + "which " + describe(touch.writer) +
              " wrote, and no barrier is in between";
     if (isWrite) {
       if (!touch.readers.areBefore(clock))
-        return what + "which " + describe(touch.readers.last) +
+        return whatAndWhere() + "which " + describe(touch.readers.last) +
                " reads, as the last, and no barrier is in between";
       touch = {.writer = clock, .readers = {}};
       continue;
