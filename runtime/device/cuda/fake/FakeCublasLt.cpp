@@ -16,11 +16,13 @@
 
 #include "optimus-support/BFloat16.h"
 #include "optimus-support/Float16.h"
+#include "optimus-support/Status.h"
 
 #include <cstring>
 #include <vector>
 
 using namespace optrt;
+using optimus_support::concat;
 using namespace optrt::cuda;
 
 #define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
@@ -33,7 +35,6 @@ struct optrt::cuda::LtLayoutOpaque {
   int64_t rows, cols, ld;
 
   int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
-  int64_t bytes() const { return ((cols - 1) * ld + rows) * elementBytes(); }
 };
 struct optrt::cuda::LtOperationOpaque {
   int32_t transA = kLtPlain, transB = kLtPlain;
@@ -117,19 +118,25 @@ struct Product {
 };
 
 Result Product::run() const {
-  auto find = [](const void *address, int64_t bytes, const char *what) {
-    return optimus_fake_gpu_find(address, bytes, what);
+  auto find = [](const void *address, const LtLayoutOpaque &layout,
+                 bool isWrite, const char *what) {
+    const int64_t bytes = layout.elementBytes();
+    return optimus_fake_gpu_touch(
+        {address, layout.rows * bytes, layout.cols, layout.ld * bytes, isWrite},
+        what);
   };
-  const void *left = find(a, layoutA.bytes(), "A of a product");
-  const void *right = find(b, layoutB.bytes(), "B of a product");
+  const void *left = find(a, layoutA, false, "A of a product");
+  const void *right = find(b, layoutB, false, "B of a product");
   const void *added =
-      beta != 0 ? find(c, layoutC.bytes(), "C of a product") : nullptr;
-  void *result = find(d, layoutD.bytes(), "D of a product");
-  void *scratch = find(workspace, workspaceBytes, "the workspace of a product");
+      beta != 0 ? find(c, layoutC, false, "C of a product") : nullptr;
+  void *result = find(d, layoutD, true, "D of a product");
+  void *scratch = optimus_fake_gpu_touch(
+      {workspace, workspaceBytes, 1, 0, true}, "the workspace of a product");
   const bool hasBias = operation.epilogue == kLtBias;
   const void *bias =
-      hasBias ? find(operation.bias, shape.m * layoutD.elementBytes(),
-                     "the bias of a product")
+      hasBias ? optimus_fake_gpu_touch(
+                    {operation.bias, shape.m * layoutD.elementBytes()},
+                    "the bias of a product")
               : nullptr;
   if (!left || !right || !result || !scratch || (beta != 0 && !added) ||
       (hasBias && !bias))
@@ -291,8 +298,10 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
                   d,
                   workspace,
                   int64_t(workspaceBytes)};
-  return optimus_fake_gpu_put(stream, [product] { return product.run(); }) ==
-                 kSuccess
+  return optimus_fake_gpu_put(
+             stream,
+             concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),
+             [product] { return product.run(); }) == kSuccess
              ? kLtSuccess
              : 13; // CUBLAS_STATUS_EXECUTION_FAILED
 }

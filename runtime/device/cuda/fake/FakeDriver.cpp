@@ -10,13 +10,14 @@
 
 #include "optimus-support/Sizes.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 using namespace optrt;
 using namespace optrt::cuda;
-using optrt::cuda::fake::Gpu;
+using namespace optrt::cuda::fake;
 
 // Their types are those that the device calls.
 #define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
@@ -126,6 +127,19 @@ Result cuCtxSetCurrent(Context context) {
 
 static constexpr int64_t kAlignment = 256;
 
+static Rows rowsAt(Address address, size_t bytes, size_t count, size_t pitch,
+                   bool isWrite) {
+  return {reinterpret_cast<const void *>(address), int64_t(bytes),
+          int64_t(count), int64_t(pitch), isWrite};
+}
+
+/// What a stream still uses is not given back.
+static Result checkRelease(Gpu &gpu, const void *visible, size_t bytes) {
+  std::string problem = gpu.races.release(visible, bytes);
+  return problem.empty() ? kSuccess
+                         : gpu.fail(kLaunchFailed, std::move(problem));
+}
+
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   FAKE_ENTER;
   *total = size_t(gpu.totalBytes);
@@ -153,6 +167,7 @@ Result cuMemAlloc_v2(Address *address, size_t bytes) {
   ++gpu.counts.allocations;
   ++gpu.counts.everAllocated;
   gpu.counts.bytes += int64_t(bytes);
+  gpu.counts.mostBytes = std::max(gpu.counts.mostBytes, gpu.counts.bytes);
   return kSuccess;
 }
 Result cuMemFree_v2(Address address) {
@@ -162,7 +177,11 @@ Result cuMemFree_v2(Address address) {
   auto known = gpu.allocated.find(address);
   if (known == gpu.allocated.end())
     return gpu.refuse(kInvalidValue, "memory that was not allocated");
-  gpu.memory.release(reinterpret_cast<void *>(address));
+  auto *start = reinterpret_cast<void *>(address);
+  if (Result result = checkRelease(gpu, *gpu.memory.find(start, known->second),
+                                   size_t(known->second)))
+    return result;
+  gpu.memory.release(start);
   --gpu.counts.allocations;
   gpu.counts.bytes -= known->second;
   gpu.allocated.erase(known);
@@ -173,17 +192,26 @@ Result cuMemHostAlloc(void **address, size_t bytes, unsigned) {
   if (Result result = gpu.checkCapture("memory is pinned"))
     return result;
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return *address ? kSuccess : kOutOfMemory;
+  if (!*address)
+    return gpu.refuse(kOutOfMemory, "out of the host's memory");
+  gpu.pinned[*address] = int64_t(bytes);
+  ++gpu.counts.everPinned;
+  gpu.counts.pinnedBytes += int64_t(bytes);
+  gpu.counts.mostPinnedBytes =
+      std::max(gpu.counts.mostPinnedBytes, gpu.counts.pinnedBytes);
+  return kSuccess;
 }
 Result cuMemFreeHost(void *address) {
   FAKE_ENTER;
+  auto known = gpu.pinned.find(address);
+  if (known == gpu.pinned.end())
+    return gpu.refuse(kInvalidValue, "memory that was not pinned");
+  if (Result result = checkRelease(gpu, address, size_t(known->second)))
+    return result;
+  gpu.counts.pinnedBytes -= known->second;
+  gpu.pinned.erase(known);
   std::free(address);
   return kSuccess;
-}
-
-/// The bytes from the first row's first to the last row's last.
-static int64_t extentOf(size_t pitch, size_t width, size_t height) {
-  return height == 0 || width == 0 ? 0 : int64_t((height - 1) * pitch + width);
 }
 
 Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
@@ -191,18 +219,34 @@ Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
   FAKE_ENTER;
   if (width > pitch)
     return gpu.refuse(kInvalidValue, "rows that are wider than their pitch");
+  const Rows rows = rowsAt(to, width, height, pitch, /*isWrite=*/true);
   auto work = [=, &gpu]() -> Result {
-    auto *at = static_cast<char *>(
-        gpu.resolve(to, extentOf(pitch, width, height), "a memset"));
+    auto *at = static_cast<char *>(gpu.touch(rows, "a memset"));
     for (size_t row = 0; at && row != height; ++row)
       std::memset(at + row * pitch, value, width);
     return gpu.failed;
   };
-  return gpu.put(stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, "a memset", work);
 }
 Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes,
                        Stream stream) {
   return cuMemsetD2D8Async(to, bytes, value, bytes, 1, stream);
+}
+
+static Result putCopy(Gpu &gpu, const Copy2D &c, Stream stream) {
+  const Rows read = rowsAt(c.srcDevice, c.widthInBytes, c.height, c.srcPitch,
+                           /*isWrite=*/false),
+             written = rowsAt(c.dstDevice, c.widthInBytes, c.height, c.dstPitch,
+                              /*isWrite=*/true);
+  auto work = [=, &gpu]() -> Result {
+    const auto *from = static_cast<const char *>(gpu.touch(read, "a copy"));
+    auto *to = static_cast<char *>(gpu.touch(written, "a copy"));
+    for (size_t row = 0; from && to && row != c.height; ++row)
+      std::memcpy(to + row * c.dstPitch, from + row * c.srcPitch,
+                  c.widthInBytes);
+    return gpu.failed;
+  };
+  return gpu.put(stream, "a copy", work);
 }
 Result cuMemcpy2DAsync_v2(const Copy2D *copy, Stream stream) {
   FAKE_ENTER;
@@ -211,28 +255,16 @@ Result cuMemcpy2DAsync_v2(const Copy2D *copy, Stream stream) {
       c.widthInBytes > c.srcPitch || c.widthInBytes > c.dstPitch ||
       c.srcPitch > INT32_MAX || c.dstPitch > INT32_MAX)
     return gpu.refuse(kInvalidValue, "a copy of rows that cannot be right");
-  auto work = [=, &gpu]() -> Result {
-    const auto *from = static_cast<const char *>(gpu.resolve(
-        c.srcDevice, extentOf(c.srcPitch, c.widthInBytes, c.height), "a copy"));
-    auto *to = static_cast<char *>(gpu.resolve(
-        c.dstDevice, extentOf(c.dstPitch, c.widthInBytes, c.height), "a copy"));
-    for (size_t row = 0; from && to && row != c.height; ++row)
-      std::memcpy(to + row * c.dstPitch, from + row * c.srcPitch,
-                  c.widthInBytes);
-    return gpu.failed;
-  };
-  return gpu.put(stream, {Task::Work, work, nullptr});
+  return putCopy(gpu, c, stream);
 }
 Result cuMemcpyAsync(Address to, Address from, size_t bytes, Stream stream) {
   FAKE_ENTER;
-  auto work = [=, &gpu]() -> Result {
-    const void *source = gpu.resolve(from, int64_t(bytes), "a copy");
-    void *target = gpu.resolve(to, int64_t(bytes), "a copy");
-    if (source && target)
-      std::memcpy(target, source, bytes);
-    return gpu.failed;
-  };
-  return gpu.put(stream, {Task::Work, work, nullptr});
+  Copy2D row = {};
+  row.srcDevice = from;
+  row.dstDevice = to;
+  row.widthInBytes = bytes;
+  row.height = 1;
+  return putCopy(gpu, row, stream);
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,6 +276,8 @@ Result cuStreamCreate(Stream *stream, unsigned flags) {
   if (flags != kStreamNonBlocking)
     return gpu.refuse(kInvalidValue, "a stream that waits for the null stream");
   *stream = new StreamOpaque();
+  (*stream)->number = gpu.numStreams++;
+  (*stream)->lane = gpu.races.addLane();
   gpu.streams.insert(*stream);
   return kSuccess;
 }
@@ -276,7 +310,8 @@ Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
   }
   if (!event->marker)
     return kSuccess;
-  return gpu.put(stream, {Task::Await, {}, event->marker});
+  stream->clock.join(event->clock);
+  return gpu.put(stream, {Task::Await, "", {}, event->marker, nullptr});
 }
 Result cuEventCreate(EventHandle *event, unsigned flags) {
   FAKE_ENTER;
@@ -303,7 +338,8 @@ Result cuEventRecord(EventHandle event, Stream stream) {
   if (stream->capture)
     return kSuccess;
   event->marker = std::make_shared<Marker>();
-  return gpu.put(stream, {Task::Reach, {}, event->marker});
+  event->clock = stream->clock;
+  return gpu.put(stream, {Task::Reach, "", {}, event->marker, nullptr});
 }
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {

@@ -32,13 +32,20 @@ Gpu &Gpu::get() {
 }
 
 void Gpu::reset(uint64_t seed) {
+  races.reset();
+  numStreams = 0;
   for (Stream stream : streams) {
     stream->tasks.clear();
     stream->capture = nullptr;
+    stream->clock = {};
+    stream->lane = races.addLane();
   }
   for (auto [address, bytes] : allocated)
     memory.release(reinterpret_cast<void *>(address));
+  for (auto [address, bytes] : pinned)
+    std::free(address);
   allocated.clear();
+  pinned.clear();
   counts = {};
   failed = kSuccess;
   problem.clear();
@@ -76,7 +83,9 @@ Result Gpu::checkCapture(const char *what) {
 Result Gpu::capture(Stream stream, Task task) {
   GraphOpaque &graph = stream->capture->graph;
   std::vector<size_t> after(stream->frontier.begin(), stream->frontier.end());
-  graph.nodes.push_back({std::move(task.work), std::move(after)});
+  graph.nodes.push_back(
+      {concat(task.name, " on stream ", stream->number, " of a graph"),
+       std::move(task.work), std::move(after)});
   stream->frontier = {graph.nodes.size() - 1};
   return kSuccess;
 }
@@ -88,6 +97,12 @@ Result Gpu::put(Stream stream, Task task) {
     return refuse(kInvalidHandle, "a stream that was not created");
   if (stream->capture)
     return capture(stream, std::move(task));
+  if (task.kind == Task::Work && !task.name.empty()) {
+    task.operation = std::make_shared<Operation>(
+        races.next(concat(task.name, " on stream ", stream->number),
+                   stream->lane, stream->clock));
+    stream->clock = task.operation->clock;
+  }
   stream->tasks.push_back(std::move(task));
   // Now and then something happens meanwhile, on whatever stream.
   if (random() % 4 == 0)
@@ -110,9 +125,18 @@ bool Gpu::takeTurn() {
     task.marker->isReached = true;
     task.marker->time = steadyNanoseconds();
   } else if (task.kind == Task::Work && failed == kSuccess) {
-    task.work();
+    task.operation ? perform(task.operation, task.work) : task.work();
   }
   return true;
+}
+
+Result Gpu::perform(const OperationRef &operation,
+                    const std::function<Result()> &work) {
+  accesses.clear();
+  if (Result result = work(); result != kSuccess)
+    return result;
+  std::string race = races.check(operation, accesses);
+  return race.empty() ? kSuccess : fail(kLaunchFailed, std::move(race));
 }
 
 Result Gpu::drain(Stream stream) {
@@ -121,10 +145,16 @@ Result Gpu::drain(Stream stream) {
   while (!stream->tasks.empty())
     if (!takeTurn())
       return fail(kLaunchFailed, "streams wait for each other");
+  races.wait(stream->clock);
+  if (std::all_of(streams.begin(), streams.end(), [&](Stream other) {
+        return races.hasWaitedFor(other->clock);
+      }))
+    races.forgetAccesses();
   return failed;
 }
 
-Result runGraph(const GraphOpaque &graph, Gpu &gpu) {
+Result runGraph(const GraphOpaque &graph,
+                const std::vector<OperationRef> &operations, Gpu &gpu) {
   std::vector<bool> isDone(graph.nodes.size());
   for (size_t left = graph.nodes.size(); left != 0; --left) {
     std::vector<size_t> ready;
@@ -136,7 +166,8 @@ Result runGraph(const GraphOpaque &graph, Gpu &gpu) {
     const size_t next = ready[gpu.draw() % ready.size()];
     isDone[next] = true;
     if (const auto &work = graph.nodes[next].work)
-      if (Result result = work(); result != kSuccess)
+      if (Result result = gpu.perform(operations[next], work);
+          result != kSuccess)
         return result;
   }
   return kSuccess;
@@ -146,15 +177,31 @@ Result runGraph(const GraphOpaque &graph, Gpu &gpu) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-void *Gpu::resolve(Address address, int64_t bytes, const char *what) {
-  auto *pointer = reinterpret_cast<void *>(address);
-  if (!memory.isHidden(pointer))
-    return pointer;
-  StatusOr<void *> found = memory.find(pointer, bytes);
+void *Gpu::resolve(Address address, const char *what) {
+  StatusOr<void *> found =
+      memory.find(reinterpret_cast<void *>(address), /*bytes=*/1);
   if (found.ok())
     return *found;
   fail(kIllegalAddress, concat(what, " ", found.status().message()));
   return nullptr;
+}
+
+void *Gpu::touch(const Rows &rows, const char *what) {
+  const int64_t extent = rows.count == 0 || rows.bytes == 0
+                             ? 0
+                             : (rows.count - 1) * rows.pitch + rows.bytes;
+  auto *place = const_cast<char *>(static_cast<const char *>(rows.address));
+  if (memory.isHidden(place)) {
+    StatusOr<void *> found = memory.find(place, extent);
+    if (!found.ok()) {
+      fail(kIllegalAddress, concat(what, " ", found.status().message()));
+      return nullptr;
+    }
+    place = static_cast<char *>(*found);
+  }
+  for (int64_t row = 0; row != rows.count; ++row)
+    accesses.add(place + row * rows.pitch, size_t(rows.bytes), rows.isWrite);
+  return place;
 }
 
 } // namespace optrt::cuda::fake
@@ -162,23 +209,22 @@ void *Gpu::resolve(Address address, int64_t bytes, const char *what) {
 using optrt::cuda::fake::Gpu;
 
 optrt::cuda::Result
-optimus_fake_gpu_put(optrt::cuda::Stream stream,
+optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
                      std::function<optrt::cuda::Result()> work) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
-  return gpu.put(stream, {optrt::cuda::Task::Work, std::move(work), nullptr});
+  return gpu.put(stream, std::move(name), std::move(work));
 }
 
-void *optimus_fake_gpu_find(const void *address, int64_t bytes,
-                            const char *what) {
+void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
+                             const char *what) {
   Gpu &gpu = Gpu::get();
   // Runs in a turn, whose thread holds the lock.
-  optrt::StatusOr<void *> found = gpu.memory.find(address, bytes);
-  if (found.ok() && *found)
-    return *found;
+  if (gpu.memory.isHidden(rows.address))
+    return gpu.touch(rows, what);
   gpu.fail(optrt::cuda::kIllegalAddress,
-           optrt::concat(what, " ",
-                         found.ok() ? "is null" : found.status().message()));
+           optrt::concat(what, rows.address ? " is not the device's memory"
+                                            : " is null"));
   return nullptr;
 }
 
@@ -195,6 +241,9 @@ __attribute__((destructor)) static void writeCounts() {
   const optrt::cuda::fake::Counts counts = optimus_fake_gpu_counts();
   std::ofstream(path) << "{\"allocations\": " << counts.allocations
                       << ", \"ever_allocated\": " << counts.everAllocated
+                      << ", \"most_bytes\": " << counts.mostBytes
+                      << ", \"ever_pinned\": " << counts.everPinned
+                      << ", \"most_pinned_bytes\": " << counts.mostPinnedBytes
                       << ", \"launches\": " << counts.launches
                       << ", \"graph_launches\": " << counts.graphLaunches
                       << "}\n";

@@ -9,9 +9,10 @@
 // For tests: what stands behind libfake_cuda.so, which a device opens in place
 // of CUDA's driver. Device memory cannot be touched by host code and begins
 // with NaN. What is put on a stream happens late, streams taking turns at
-// random in an order that events permit. Kernels are "emulated" images, thread
-// by thread, each access held against what is allocated. What a real GPU would
-// leave to luck ends with an error that says what was wrong.
+// random in an order that events permit; RaceCheck.h finds what no order holds
+// apart. Kernels are "emulated" images, thread by thread, each access held
+// against what is allocated. What a real GPU would leave to luck ends with an
+// error that says what was wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,7 @@
 
 #include "DriverApi.h"
 #include "HiddenMemory.h"
+#include "RaceCheck.h"
 
 #include <deque>
 #include <functional>
@@ -43,6 +45,7 @@ struct Marker {
 /// What was captured: work and what each comes after.
 struct GraphOpaque {
   struct Node {
+    std::string name;
     std::function<Result()> work;
     std::vector<size_t> after;
   };
@@ -50,6 +53,10 @@ struct GraphOpaque {
 };
 struct GraphExecOpaque {
   GraphOpaque graph;
+  /// Of each node: nodes of one lane are a chain.
+  std::vector<size_t> lanes;
+  /// What has happened when its launches so far are done.
+  fake::Clock clock;
 };
 
 /// A capture under way.
@@ -64,10 +71,15 @@ struct Capture {
 
 struct Task {
   enum Kind { Work, Reach, Await } kind = Work;
+  std::string name; ///< of work: "a copy"
   std::function<Result()> work;
   std::shared_ptr<Marker> marker;
+  fake::OperationRef operation; ///< null of a graph, whose nodes are some
 };
 struct StreamOpaque {
+  int number = 0; ///< in the order of creation
+  size_t lane = 0;
+  fake::Clock clock; ///< what has happened behind all that was put here
   std::deque<Task> tasks;
   std::shared_ptr<Capture> capture;
   /// The nodes that what comes next in the capture follows.
@@ -76,6 +88,7 @@ struct StreamOpaque {
 struct EventOpaque {
   bool hasTime = false;
   std::shared_ptr<Marker> marker;
+  fake::Clock clock; ///< of the stream where it was recorded
   /// Where it was recorded last, if that was in a capture.
   std::shared_ptr<Capture> capture;
   std::set<size_t> frontier;
@@ -83,10 +96,19 @@ struct EventOpaque {
 
 namespace fake {
 
+/// Rows of bytes that an operation reads or writes.
+struct Rows {
+  const void *address;
+  int64_t bytes, count = 1, pitch = 0;
+  bool isWrite = false;
+};
+
 /// What tests ask of the GPU: `optimus_fake_gpu_counts`.
 struct Counts {
   int64_t allocations, bytes; ///< alive
-  int64_t everAllocated;      ///< allocations so far
+  int64_t pinnedBytes;        ///< of the host's memory, alive
+  /// So far; the most bytes that were alive at a time.
+  int64_t everAllocated, mostBytes, everPinned, mostPinnedBytes;
   int64_t launches, graphLaunches;
 };
 
@@ -96,10 +118,14 @@ public:
 
   std::mutex mutex; ///< of all that follows; turns are taken under it
   HiddenMemory memory;
+  RaceCheck races;
+  Accesses accesses; ///< of the operation that runs
   Counts counts = {};
   /// By address, the bytes that were asked for.
   std::map<Address, int64_t> allocated;
+  std::map<void *, int64_t> pinned;
   std::set<Stream> streams;
+  int numStreams = 0; ///< so far
   std::set<EventHandle> events;
   /// As new; turns are those of the seed. Nobody may have memory any more.
   void reset(uint64_t seed);
@@ -110,6 +136,15 @@ public:
 
   /// Puts work on a stream or, while that is captured, into the graph.
   Result put(Stream stream, Task task);
+  /// The same for work, with the name that it has where it goes wrong.
+  Result put(Stream stream, std::string name, std::function<Result()> work) {
+    return put(stream, {Task::Work, std::move(name), std::move(work), nullptr,
+                        nullptr});
+  }
+  /// Does what an operation has to do, and holds what it touched against all
+  /// others.
+  Result perform(const OperationRef &operation,
+                 const std::function<Result()> &work);
   /// Returns when a stream is empty.
   Result drain(Stream stream);
   /// Ends with an error, now and ever after.
@@ -119,9 +154,11 @@ public:
   /// What a call may not do while something is captured: the capture is void.
   Result checkCapture(const char *what);
 
-  /// Where `bytes` of the device's memory are, or host memory that is no
-  /// device's; null after fail().
-  void *resolve(Address address, int64_t bytes, const char *what);
+  /// Where the device's memory is, or host memory that is no device's, which
+  /// the operation that runs touches; null after fail().
+  void *touch(const Rows &rows, const char *what);
+  /// Where a kernel finds what is at an address; null after fail().
+  void *resolve(Address address, const char *what);
 
   uint64_t draw() { return random(); }
 
@@ -135,7 +172,8 @@ private:
 };
 
 /// Runs a graph's nodes in an order that they permit.
-Result runGraph(const GraphOpaque &graph, Gpu &gpu);
+Result runGraph(const GraphOpaque &graph,
+                const std::vector<OperationRef> &operations, Gpu &gpu);
 
 } // namespace fake
 } // namespace optrt::cuda
@@ -143,10 +181,10 @@ Result runGraph(const GraphOpaque &graph, Gpu &gpu);
 /// What the fake cuBLASLt and tests need of the fake driver: puts work on a
 /// stream, and finds memory when its turn has come.
 __attribute__((visibility("default"))) optrt::cuda::Result
-optimus_fake_gpu_put(optrt::cuda::Stream stream,
+optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
                      std::function<optrt::cuda::Result()> work);
 __attribute__((visibility("default"))) void *
-optimus_fake_gpu_find(const void *address, int64_t bytes, const char *what);
+optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows, const char *what);
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts
 optimus_fake_gpu_counts();
 extern "C" __attribute__((visibility("default"))) void

@@ -8,8 +8,10 @@
 
 #include "FakeGpu.h"
 
+#include <algorithm>
+
 using namespace optrt::cuda;
-using optrt::cuda::fake::Gpu;
+using namespace optrt::cuda::fake;
 
 extern "C" {
 #pragma GCC visibility push(default)
@@ -66,20 +68,61 @@ Result cuStreamEndCapture(Stream stream, Graph *graph) {
   return kSuccess;
 }
 
+/// A node goes on with the lane of one that comes before it, if that is free.
+static std::vector<size_t> lanesOf(const GraphOpaque &graph, RaceCheck &races) {
+  std::vector<size_t> lanes;
+  std::vector<bool> isTaken(graph.nodes.size());
+  for (const GraphOpaque::Node &node : graph.nodes) {
+    auto free = std::find_if(node.after.begin(), node.after.end(),
+                             [&](size_t before) { return !isTaken[before]; });
+    if (free == node.after.end()) {
+      lanes.push_back(races.addLane());
+      continue;
+    }
+    isTaken[*free] = true;
+    lanes.push_back(lanes[*free]);
+  }
+  return lanes;
+}
+
 Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
                                    unsigned long long) {
-  *exec = new GraphExecOpaque{*graph};
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  *exec = new GraphExecOpaque{*graph, lanesOf(*graph, gpu.races), {}};
   return kSuccess;
+}
+
+/// A launch's nodes as operations, behind the stream and earlier launches; the
+/// stream and the graph go on behind all of them.
+static std::vector<OperationRef> operationsOf(GraphExecOpaque &exec,
+                                              StreamOpaque &stream, Gpu &gpu) {
+  Clock start = stream.clock;
+  start.join(exec.clock);
+  std::vector<OperationRef> operations;
+  for (size_t i = 0; i != exec.graph.nodes.size(); ++i) {
+    const GraphOpaque::Node &node = exec.graph.nodes[i];
+    Clock before = start;
+    for (size_t other : node.after)
+      before.join(operations[other]->clock);
+    operations.push_back(std::make_shared<Operation>(
+        gpu.races.next(node.name, exec.lanes[i], before)));
+    stream.clock.join(operations.back()->clock);
+  }
+  exec.clock = stream.clock;
+  return operations;
 }
 
 Result cuGraphLaunch(GraphExec exec, Stream stream) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
+  if (!gpu.streams.count(stream) || stream->capture)
+    return gpu.refuse(kInvalidValue, "a graph where none can be launched");
   ++gpu.counts.graphLaunches;
-  auto work = [exec, &gpu] {
-    return optrt::cuda::fake::runGraph(exec->graph, gpu);
+  auto work = [exec, &gpu, operations = operationsOf(*exec, *stream, gpu)] {
+    return optrt::cuda::fake::runGraph(exec->graph, operations, gpu);
   };
-  return gpu.put(stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, "", std::move(work));
 }
 
 Result cuGraphDestroy(Graph graph) {

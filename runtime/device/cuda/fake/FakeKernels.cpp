@@ -142,7 +142,7 @@ namespace {
 /// Holds accesses against what is allocated and what the module has.
 class AllocatedMemory final : public emulator::AccessCheck {
 public:
-  explicit AllocatedMemory(const HiddenMemory &memory) : memory(memory) {}
+  explicit AllocatedMemory(Gpu &gpu) : gpu(gpu) {}
 
   /// The kernels that follow are this module's.
   void use(const optimus_emulated_code &code) {
@@ -161,7 +161,9 @@ public:
     const char *wrong = nullptr;
     if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
       wrong = "where they are not aligned";
-    else if (!memory.isVisible(address, int64_t(bytes)))
+    else if (gpu.memory.isVisible(address, int64_t(bytes)))
+      gpu.accesses.add(address, bytes, isWrite);
+    else
       wrong = findInGlobals(address, bytes, isWrite);
     return wrong ? concat(describe(clock), isWrite ? " writes " : " reads ",
                           bytes, " bytes ", wrong)
@@ -180,7 +182,7 @@ private:
     return "that are not allocated";
   }
 
-  const HiddenMemory &memory;
+  Gpu &gpu;
   std::span<const optimus_emulated_global> globals;
 };
 
@@ -192,7 +194,7 @@ Result runBlocks(Gpu &gpu, Function function, unsigned numBlocks,
   for (uint64_t &word : words) {
     auto *address = reinterpret_cast<void *>(word);
     if (gpu.memory.isHidden(address)) {
-      void *visible = gpu.resolve(word, 1, kernel.name);
+      void *visible = gpu.resolve(word, kernel.name);
       if (!visible)
         return gpu.failed;
       word = reinterpret_cast<uint64_t>(visible);
@@ -200,7 +202,7 @@ Result runBlocks(Gpu &gpu, Function function, unsigned numBlocks,
     parameters.push_back(&word);
   }
   // A block keeps the stacks of its threads.
-  static auto &check = *new AllocatedMemory(gpu.memory);
+  static auto &check = *new AllocatedMemory(gpu);
   static auto &block = *new emulator::EmulatedBlock(check);
   check.use(*function->module->code);
   constexpr emulator::Order orders[] = {emulator::Order::Forward,
@@ -242,5 +244,5 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
   auto work = [&gpu, function, gridX, words = std::move(words)] {
     return runBlocks(gpu, function, gridX, words);
   };
-  return gpu.put(stream, {Task::Work, work, nullptr});
+  return gpu.put(stream, function->kernel->name, std::move(work));
 }

@@ -64,6 +64,7 @@ TEST_F(CollectiveStagingTest, WhatIsInPlaceHasOneRoom) {
                               {2, false}, memory.data(), memory.data());
   ASSERT_TRUE(staged.ok());
   EXPECT_EQ((*staged)->from, (*staged)->to);
+  ASSERT_TRUE(device->await(kCompute, device->record(axis)).ok());
   ASSERT_TRUE(staging.finish(kCompute, {1, 0}).ok());
 }
 
@@ -81,6 +82,7 @@ TEST_F(CollectiveStagingTest,
     EXPECT_NE((*sent)->to, nullptr);
     EXPECT_NE((*added)->from, nullptr);
     EXPECT_EQ((*added)->to != nullptr, isRoot);
+    ASSERT_TRUE(device->await(kCompute, device->record(axis)).ok());
     for (uint32_t number : {1, 2})
       ASSERT_TRUE(staging.finish(kCompute, {number, 0}).ok());
   }

@@ -8,8 +8,6 @@
 
 #include "FakeGpuTest.h"
 
-#include <set>
-
 using namespace optrt;
 using testing::Each;
 using testing::ElementsAre;
@@ -103,24 +101,16 @@ TEST_F(CudaDeviceTest, CopiesToTheHostAreCountedAndTimed) {
 // Order
 //===----------------------------------------------------------------------===//
 
-/// What two kernels on two queues make of 0, with or without an edge between
-/// them; the results of all seeds.
-TEST_F(CudaDeviceTest, OnlyEdgesOrderQueues) {
-  for (bool isOrdered : {true, false}) {
-    std::set<float> results;
-    for (uint64_t seed = 0; seed != 50; ++seed) {
-      start(seed);
-      const Queue other = device->queue("axis 0");
-      ASSERT_TRUE(addTo(kCompute, memory.data(), 1).ok());
-      if (isOrdered) {
-        ASSERT_TRUE(device->await(other, device->record(kCompute)).ok());
-      }
-      ASSERT_TRUE(doubleAll(other, memory.data()).ok());
-      ASSERT_TRUE(device->synchronize().ok());
-      results.insert(read(memory.data(), 1)[0]);
-    }
-    EXPECT_EQ(results,
-              isOrdered ? std::set<float>{2} : std::set<float>({1, 2}));
+/// RaceCheckTest has what becomes of them without one.
+TEST_F(CudaDeviceTest, EdgesOrderQueues) {
+  for (uint64_t seed = 0; seed != 20; ++seed) {
+    start(seed);
+    const Queue other = device->queue("axis 0");
+    ASSERT_TRUE(addTo(kCompute, memory.data(), 1).ok());
+    ASSERT_TRUE(device->await(other, device->record(kCompute)).ok());
+    ASSERT_TRUE(doubleAll(other, memory.data()).ok());
+    ASSERT_TRUE(device->await(kCompute, device->record(other)).ok());
+    EXPECT_EQ(read(memory.data(), 1)[0], 2);
   }
 }
 
