@@ -213,7 +213,7 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                       "has {2}; choose another strategy or {0}mesh row:1,col:1",
                       dashes, options.mesh.toString(), numRanks)
             .str());
-  if (options.target == "cuda" && options.machineProfile.empty())
+  if (options.isForGpu() && options.machineProfile.empty())
     options.machineProfile = kDefaultGpuProfile.str();
   if (options.profile.empty())
     return okStatus();

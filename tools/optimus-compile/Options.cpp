@@ -365,6 +365,10 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   return options;
 }
 
+std::optional<GpuProfile> CompileOptions::getGpu() const {
+  return llvm::cantFail(MachineProfile::load(phases.machineProfile)).gpu;
+}
+
 std::string mlir::optimus::getDumpPath(const CompileOptions &options,
                                        StringRef phase) {
   SmallVector<StringRef> names = getPhaseNames();

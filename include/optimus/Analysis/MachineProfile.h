@@ -97,6 +97,7 @@ struct GpuProfile {
   int64_t memoryBytes = 0;
   /// Of these, what the driver, its context and its libraries take.
   int64_t reservedBytes = 0;
+  int64_t getUsableBytes() const { return memoryBytes - reservedBytes; }
   /// Whether it was measured where a fake driver took a GPU's place, so that
   /// its times are a processor's.
   bool isFake = false;
