@@ -341,11 +341,15 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
     }
     profile.axesShareLink = *isShared;
   }
-  // The back-end of a profile that has none for threads is its first one.
-  bool hasLocal = llvm::any_of(profile.collectives, [](const auto &entry) {
-    return entry.backend == "local";
+  // GPUs talk over NCCL and processors over threads; a profile that has none
+  // of that is for its first back-end.
+  StringRef usual = profile.gpu ? "nccl" : "local";
+  bool hasUsual = llvm::any_of(profile.collectives, [&](const auto &entry) {
+    return entry.backend == usual;
   });
-  if (!hasLocal && !profile.collectives.empty())
+  if (hasUsual)
+    profile.backend = usual.str();
+  else if (!profile.collectives.empty())
     profile.backend = profile.collectives.front().backend;
   return true;
 }

@@ -133,10 +133,16 @@ def test_a_machine_without_a_driver(tools, library, text):
     assert "the machine needs an NVIDIA GPU and its driver" in result.stderr
 
 
-def test_collectives_of_gpus_are_not_measured_elsewhere(tools):
-    result = call(tools.command("optimus-run", "bench", "--comm", "--device", "cuda"))
-    assert result.returncode == 1
-    assert "expected --device cpu, found cuda" in result.stderr
+def test_collectives_of_gpus_are_measured_and_checked(tools, tmp_path):
+    profile = tmp_path / "gpu.json"
+    flags = ("--ranks", 3, "--max-bytes", 4096, "--profile", profile)
+    command = tools.command("optimus-run", "bench", "--comm", "--device", "cuda", *flags)
+    succeed(call(command, env=fake(tools)))
+    found = json.loads(profile.read_text())
+    assert found["gpu"]["fake"] is True
+    kinds = {entry["collective"] for entry in found["comm"]}
+    assert kinds == {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"}
+    assert {(entry["backend"], entry["ranks"]) for entry in found["comm"]} == {("local", 3)}
 
 
 MEASURE = ("bench", "--gemm", "--largest", 32, "--rounds", 1)

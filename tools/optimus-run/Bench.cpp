@@ -191,9 +191,6 @@ void printJson(const BenchOptions &options, const Session &session,
 
 Status bench(const BenchOptions &options, World &world) {
   const bool isOfGpu = options.ranks.device == "cuda";
-  if (options.comm && isOfGpu)
-    return invalidArgument("bench --comm measures processors: expected "
-                           "--device cpu, found cuda");
   if (options.comm)
     return benchCollectives(options, world);
   if (options.gemm)
