@@ -88,13 +88,22 @@ getCorrection(ArrayRef<Point> points, const Work &work,
 // Products and attention
 //===----------------------------------------------------------------------===//
 
-double ComputeCosts::getGemmSeconds(const Work &product) const {
+const ProductRates &ComputeCosts::getRates(Type factors) const {
+  if (factors && factors.isBF16())
+    return profile.getRates("bf16");
+  if (factors && factors.isF16())
+    return profile.getRates("f16");
+  return profile;
+}
+
+double ComputeCosts::getGemmSeconds(const Work &product, Type factors) const {
+  const ProductRates &rates = getRates(factors);
   auto getRate = [&](int64_t m, int64_t n, int64_t k) {
-    return profile.flopsPerSecond * (m / (m + profile.halfM)) *
-           (n / (n + profile.halfN)) * (k / (k + profile.halfK));
+    return rates.flopsPerSecond * (m / (m + rates.halfM)) *
+           (n / (n + rates.halfN)) * (k / (k + rates.halfK));
   };
   double correction = getCorrection<GemmPoint>(
-      profile.points, product, [&](const GemmPoint &point) {
+      rates.points, product, [&](const GemmPoint &point) {
         double busy =
             std::max(point.seconds - profile.gemmAlpha, 0.05 * point.seconds);
         double rate = 2.0 * point.m * point.n * point.k / busy;
@@ -105,15 +114,17 @@ double ComputeCosts::getGemmSeconds(const Work &product) const {
          flops / (correction * getRate(product.m, product.n, product.k));
 }
 
-double ComputeCosts::getAttentionSeconds(const Work &work) const {
+double ComputeCosts::getAttentionSeconds(const Work &work,
+                                         Type factors) const {
+  const ProductRates &rates = getRates(factors);
   double correction = getCorrection<AttentionPoint>(
-      profile.attentions, work, [&](const AttentionPoint &point) {
+      rates.attentions, work, [&](const AttentionPoint &point) {
         double flops = (point.causal ? 1.0 : 2.0) * (point.gradient ? 5 : 2) *
                        point.seq * point.seq * point.headDim;
-        return flops / point.seconds / profile.attentionFlopsPerSecond;
+        return flops / point.seconds / rates.attentionFlopsPerSecond;
       });
   return profile.kernelAlpha +
-         work.flops / (correction * profile.attentionFlopsPerSecond);
+         work.flops / (correction * rates.attentionFlopsPerSecond);
 }
 
 /// What the device does to C after the product.
@@ -182,9 +193,17 @@ double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
 // Commands
 //===----------------------------------------------------------------------===//
 
+/// What factors of products a command has: its first operand.
+static Type getFactors(exec::CommandOpInterface command) {
+  return cast<MemRefType>(command->getOperand(0).getType()).getElementType();
+}
+
 /// Memory and arithmetic go on at the same time.
 double ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
                                       ArrayRef<OperandTraffic> traffic) const {
+  if (std::optional<Work> attention = getAttentionWork(launch))
+    return std::max(getAttentionSeconds(*attention, getFactors(launch)),
+                    profile.kernelAlpha + getTrafficSeconds(traffic));
   KernelWork work = getKernelWork(launch);
   double computing = 0;
   for (auto [ops, rate] :
@@ -213,13 +232,16 @@ double ComputeCosts::getSeconds(exec::CommandOpInterface command,
     work = working.getWork();
   switch (work.kind) {
   case Work::Product: {
-    double seconds = getGemmSeconds(work) + getColdSeconds(traffic);
+    double product = getGemmSeconds(work, getFactors(command));
+    if (isGpu)
+      return std::max(product, profile.gemmAlpha + getTrafficSeconds(traffic));
+    double seconds = product + getColdSeconds(traffic);
     if (auto gemm = dyn_cast<exec::GemmOp>(*command))
       seconds += getEpilogueSeconds(gemm);
     return seconds;
   }
   case Work::Attention:
-    return getAttentionSeconds(work);
+    return getAttentionSeconds(work, getFactors(command));
   case Work::Traffic:
     return profile.kernelAlpha + getTrafficSeconds(traffic);
   }

@@ -63,8 +63,8 @@ static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
 CostModel::CostModel(MachineProfile machine, int64_t numRanks,
                      std::shared_ptr<const MeasuredCosts> measured)
     : profile(std::move(machine)), measured(std::move(measured)),
-      compute(
-          chooseProfile(profile.computes, getNeighbours(profile, numRanks))) {
+      compute(chooseProfile(profile.computes, getNeighbours(profile, numRanks)),
+              /*isGpu=*/profile.gpu.has_value()) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
@@ -77,13 +77,14 @@ CostModel::CostModel(MachineProfile machine, int64_t numRanks,
 //===----------------------------------------------------------------------===//
 
 double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
-                                 bool transB) const {
+                                 bool transB, Type factors) const {
   return slowdown * compute.getGemmSeconds({.kind = Work::Product,
                                             .m = m,
                                             .n = n,
                                             .k = k,
                                             .transA = transA,
-                                            .transB = transB});
+                                            .transB = transB},
+                                           factors);
 }
 
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
@@ -134,13 +135,34 @@ static double getMeasuredSeconds(const CollectiveProfile &measured,
   return below->second + fraction * (above->second - below->second);
 }
 
-double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
-                                       double bytes) const {
-  if (ranks <= 1)
-    return 0;
+/// How often all ranks send and receive one after the other, and what part of
+/// the whole tensor each of them sends, in the best algorithms.
+static std::pair<double, double> getStepsAndPart(CollectiveKind kind,
+                                                 int64_t ranks) {
+  double steps = std::ceil(std::log2(double(ranks)));
+  double part = double(ranks - 1) / ranks;
+  switch (kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return {steps, 1};
+  case CollectiveKind::AllReduce:
+    return {2 * steps, 2 * part};
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+    return {steps, part};
+  }
+  llvm_unreachable("unknown collective");
+}
+
+double CostModel::getNearSeconds(CollectiveKind kind, int64_t ranks,
+                                 double bytes) const {
   auto getLink = [&](int64_t ranks) {
-    return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
-                          profile.linkBeta);
+    if (profile.tiers.empty())
+      return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
+                            profile.linkBeta);
+    auto [steps, part] = getStepsAndPart(kind, ranks);
+    const LinkTier &nearest = profile.tiers.front();
+    return steps * nearest.alpha + part * bytes * nearest.beta;
   };
   // The measurement among the nearest number of ranks, scaled as links are.
   const CollectiveProfile *best = nullptr;
@@ -158,18 +180,63 @@ double CostModel::getCollectiveSeconds(CollectiveKind kind, int64_t ranks,
          getLink(best->ranks);
 }
 
+double CostModel::getCollectiveSeconds(CollectiveKind kind, RankGroup group,
+                                       double bytes) const {
+  if (group.ranks <= 1)
+    return 0;
+  int64_t reach = group.ranks * group.stride;
+  if (profile.tiers.empty() || reach <= profile.tiers.front().ranks)
+    return getNearSeconds(kind, group.ranks, bytes);
+  // Parts that ranks of a node share cross its links together, each over links
+  // of its own; the slowest links decide how fast that is.
+  double part = getStepsAndPart(kind, group.ranks).second;
+  double latency = 0, beta = 0;
+  int64_t joined = 1;
+  for (const LinkTier &tier : profile.tiers) {
+    bool isLast = reach <= tier.ranks || &tier == &profile.tiers.back();
+    int64_t here = isLast ? group.ranks
+                          : std::clamp<int64_t>(tier.ranks / group.stride,
+                                                joined, group.ranks);
+    if (here > joined) {
+      latency +=
+          getStepsAndPart(kind, llvm::divideCeil(here, joined)).first *
+          tier.alpha;
+      beta = std::max(beta, tier.beta / joined);
+    }
+    joined = here;
+    if (isLast)
+      break;
+  }
+  return latency + part * bytes * beta;
+}
+
+RankGroup mlir::optimus::getRankGroup(MeshOp mesh, StringRef axis) {
+  RankGroup group;
+  if (!mesh)
+    return group;
+  // The last axis is the one along which ranks are numbered.
+  bool isFound = false;
+  for (MeshAxisAttr one : mesh.getAxisList())
+    if (one.getName() == axis) {
+      group.ranks = one.getSize();
+      isFound = true;
+    } else if (isFound) {
+      group.stride *= one.getSize();
+    }
+  return group;
+}
+
 double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   if (std::optional<double> seconds = getMeasured(start))
     return *seconds;
-  MeshOp mesh = getMesh(start);
-  int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+  RankGroup group = getRankGroup(getMesh(start), start.getAxis());
   double bytes = 1.0 * getElementBytes(start.getSrc().getType()) *
                  start.getOuter() * start.getInner();
   // The ABI's inner extent is one rank's block of these.
   if (start.getKind() == CollectiveKind::AllGather ||
       start.getKind() == CollectiveKind::ReduceScatter)
-    bytes *= ranks;
-  return getCollectiveSeconds(start.getKind(), ranks, bytes);
+    bytes *= group.ranks;
+  return getCollectiveSeconds(start.getKind(), group, bytes);
 }
 
 /// The entry of a collective's axis and kind.

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -158,4 +159,34 @@ KernelWork mlir::optimus::getKernelWork(exec::LaunchOp launch) {
   if (!kernel || kernel.isExternal() || !launch.getExtent())
     return {};
   return WorkCounter(launch, kernel).count(kernel.front(), 1);
+}
+
+std::optional<Work> mlir::optimus::getAttentionWork(exec::LaunchOp launch) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  auto computes = kernel ? kernel->getAttrOfType<DictionaryAttr>(
+                               exec::ExecDialect::kComputes)
+                         : nullptr;
+  auto kind = computes ? computes.getAs<StringAttr>("kind") : nullptr;
+  if (!kind)
+    return std::nullopt;
+  // Scores and their gradients are computed by both of the gradient's kernels.
+  int products = llvm::StringSwitch<int>(kind.getValue())
+                     .Case("attention", 2)
+                     .Case("attention_query_grad", 3)
+                     .Case("attention_key_grad", 4)
+                     .Default(0);
+  if (products == 0)
+    return std::nullopt;
+  auto get = [&](StringRef name) {
+    return computes.getAs<IntegerAttr>(name).getInt();
+  };
+  Work work{.kind = Work::Attention,
+            .seq = get("seq"),
+            .headDim = get("head_dim"),
+            .causal = computes.contains("causal"),
+            .gradient = products > 2};
+  work.flops = (work.causal ? 1.0 : 2.0) * products * get("batch") *
+               get("heads") * work.seq * work.seq * work.headDim;
+  return work;
 }

@@ -8,6 +8,8 @@
 
 #include "optimus/Analysis/MachineProfile.h"
 
+#include "KnownProfiles.h"
+
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "optimus-support/InputFile.h"
@@ -25,8 +27,8 @@ static constexpr StringLiteral kObjectExpected = "expected an object";
 static constexpr StringLiteral kMoreExpected = "expected more than 0";
 
 /// Calls `readEntry` with each member of an array and its path. A json::Path
-/// refers to the one that it goes on from, so none may outlive that one: this
-/// is the only place that makes two in a row.
+/// refers to the one that it goes on from, so none may outlive that one: each
+/// is a variable.
 static bool readArray(
     const json::Object &object, StringRef key, json::Path path,
     StringLiteral expected,
@@ -144,20 +146,65 @@ static bool readStreamPoint(const json::Object &object,
   return true;
 }
 
+static bool requirePositive(StringRef key, double rate, json::Path path) {
+  if (rate == 0)
+    path.field(key).report(kMoreExpected);
+  return rate != 0;
+}
+
+/// Reads a list of objects.
+template <typename Entry>
+static bool readList(const json::Object &object, StringRef key,
+                     std::vector<Entry> &list, json::Path path,
+                     bool (*read)(const json::Object &, Entry &, json::Path)) {
+  return readArray(object, key, path, kObjectExpected,
+                   [&](const json::Object &entry, json::Path at) {
+                     return read(entry, list.emplace_back(), at);
+                   });
+}
+
+static bool readRates(const json::Object &object, ProductRates &rates,
+                      json::Path path) {
+  return readPositive(object, "flops_per_s", rates.flopsPerSecond, path,
+                      false) &&
+         readPositive(object, "half_m", rates.halfM, path, false) &&
+         readPositive(object, "half_n", rates.halfN, path, false) &&
+         readPositive(object, "half_k", rates.halfK, path, false) &&
+         readPositive(object, "attention_flops_per_s",
+                      rates.attentionFlopsPerSecond, path, false) &&
+         requirePositive("flops_per_s", rates.flopsPerSecond, path) &&
+         requirePositive("attention_flops_per_s", rates.attentionFlopsPerSecond,
+                         path) &&
+         readList(object, "points", rates.points, path, readGemmPoint) &&
+         readList(object, "attention", rates.attentions, path,
+                  readAttentionPoint);
+}
+
+/// Reads the rates of a type other than f32.
+static bool readType(const json::Object &object,
+                     std::pair<std::string, ProductRates> &type,
+                     json::Path path) {
+  constexpr StringLiteral known[] = {"bf16", "f16", "tf32"};
+  std::optional<StringRef> name = object.getString("type");
+  if (!name || !llvm::is_contained(known, *name)) {
+    path.field("type").report("expected bf16, f16 or tf32; the rates of f32 "
+                              "are those of the entry itself");
+    return false;
+  }
+  type.first = name->str();
+  return readRates(object, type.second, path);
+}
+
 static bool readCompute(const json::Object &object, ComputeProfile &compute,
                         json::Path path) {
   if (!readCount(object, "threads", compute.threads, path, false) ||
       !readCount(object, "ranks", compute.ranks, path, false) ||
       !readCount(object, "cores", compute.cores, path, false, 0) ||
       !readPositive(object, "alpha_s", compute.gemmAlpha, path, false) ||
-      !readPositive(object, "flops_per_s", compute.flopsPerSecond, path,
-                    false) ||
       !readPositive(object, "kernel_alpha_s", compute.kernelAlpha, path,
                     false) ||
       !readPositive(object, "bytes_per_s", compute.bytesPerSecond, path,
                     false) ||
-      !readPositive(object, "attention_flops_per_s",
-                    compute.attentionFlopsPerSecond, path, false) ||
       !readPositive(object, "cold_s_per_byte", compute.coldSecondsPerByte, path,
                     false) ||
       !readPositive(object, "vector_ops_per_s", compute.vectorOpsPerSecond,
@@ -165,25 +212,11 @@ static bool readCompute(const json::Object &object, ComputeProfile &compute,
       !readPositive(object, "divisions_per_s", compute.divisionsPerSecond, path,
                     false) ||
       !readPositive(object, "scalar_ops_per_s", compute.scalarOpsPerSecond,
-                    path, false))
-    return false;
-  for (auto [key, rate] :
-       {std::pair("flops_per_s", compute.flopsPerSecond),
-        std::pair("bytes_per_s", compute.bytesPerSecond),
-        std::pair("attention_flops_per_s", compute.attentionFlopsPerSecond)})
-    if (rate == 0) {
-      path.field(key).report(kMoreExpected);
-      return false;
-    }
-  auto readList = [&](StringRef key, auto &list, auto read) {
-    return readArray(object, key, path, kObjectExpected,
-                     [&](const json::Object &entry, json::Path at) {
-                       return read(entry, list.emplace_back(), at);
-                     });
-  };
-  if (!readList("points", compute.points, readGemmPoint) ||
-      !readList("attention", compute.attentions, readAttentionPoint) ||
-      !readList("streams", compute.streams, readStreamPoint))
+                    path, false) ||
+      !requirePositive("bytes_per_s", compute.bytesPerSecond, path) ||
+      !readRates(object, compute, path) ||
+      !readList(object, "types", compute.otherTypes, path, readType) ||
+      !readList(object, "streams", compute.streams, path, readStreamPoint))
     return false;
   llvm::sort(compute.streams);
   return true;
@@ -225,6 +258,58 @@ static bool readCollective(const json::Object &object, CollectiveProfile &entry,
   return true;
 }
 
+static bool readTier(const json::Object &object, LinkTier &tier,
+                     json::Path path) {
+  return readCount(object, "ranks", tier.ranks, path, true) &&
+         readPositive(object, "alpha_s", tier.alpha, path, true) &&
+         readPositive(object, "beta_s_per_byte", tier.beta, path, true);
+}
+
+/// Each tier joins whole groups of the nearer one.
+static bool readTiers(const json::Object &object, std::vector<LinkTier> &tiers,
+                      json::Path path) {
+  if (!readList(object, "links", tiers, path, readTier))
+    return false;
+  json::Path list = path.field("links");
+  for (size_t i = 1; i < tiers.size(); ++i)
+    if (tiers[i].ranks <= tiers[i - 1].ranks ||
+        tiers[i].ranks % tiers[i - 1].ranks != 0) {
+      json::Path at = list.index(i);
+      at.field("ranks").report("expected a multiple of the ranks that the "
+                               "links before join");
+      return false;
+    }
+  return true;
+}
+
+static bool readGpu(const json::Object &object,
+                    std::optional<GpuProfile> &profile, json::Path path) {
+  const json::Value *member = object.get("gpu");
+  if (!member)
+    return true;
+  json::Path at = path.field("gpu");
+  const json::Object *gpu = member->getAsObject();
+  if (!gpu) {
+    at.report(kObjectExpected);
+    return false;
+  }
+  profile.emplace();
+  profile->name = gpu->getString("name").value_or("").str();
+  profile->isFake = gpu->getBoolean("fake").value_or(false);
+  if (profile->name.empty()) {
+    at.field("name").report("expected the name of a GPU");
+    return false;
+  }
+  if (!readCount(*gpu, "memory_bytes", profile->memoryBytes, at, true) ||
+      !readCount(*gpu, "reserved_bytes", profile->reservedBytes, at, false, 0))
+    return false;
+  if (profile->reservedBytes >= profile->memoryBytes) {
+    at.field("reserved_bytes").report("expected less than memory_bytes");
+    return false;
+  }
+  return true;
+}
+
 static bool readProfile(const json::Value &value, MachineProfile &profile,
                         json::Path path) {
   const json::Object *object = value.getAsObject();
@@ -244,7 +329,9 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
     return readCollective(entry, profile.collectives.emplace_back(), at);
   };
   if (!readArray(*object, "gemm", path, kObjectExpected, readGemm) ||
-      !readArray(*object, "comm", path, kObjectExpected, readComm))
+      !readArray(*object, "comm", path, kObjectExpected, readComm) ||
+      !readTiers(*object, profile.tiers, path) ||
+      !readGpu(*object, profile.gpu, path))
     return false;
   if (const json::Value *shared = object->get("axes_share_link")) {
     std::optional<bool> isShared = shared->getAsBoolean();
@@ -254,11 +341,15 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
     }
     profile.axesShareLink = *isShared;
   }
-  // The back-end of a profile that has none for threads is its first one.
-  bool hasLocal = llvm::any_of(profile.collectives, [](const auto &entry) {
-    return entry.backend == "local";
+  // GPUs talk over NCCL and processors over threads; a profile that has none
+  // of that is for its first back-end.
+  StringRef usual = profile.gpu ? "nccl" : "local";
+  bool hasUsual = llvm::any_of(profile.collectives, [&](const auto &entry) {
+    return entry.backend == usual;
   });
-  if (!hasLocal && !profile.collectives.empty())
+  if (hasUsual)
+    profile.backend = usual.str();
+  else if (!profile.collectives.empty())
     profile.backend = profile.collectives.front().backend;
   return true;
 }
@@ -285,21 +376,27 @@ llvm::Expected<MachineProfile> MachineProfile::parse(StringRef text,
   return profile;
 }
 
-llvm::Expected<std::string> MachineProfile::readText(StringRef path) {
+llvm::Expected<std::string> MachineProfile::readText(StringRef nameOrPath) {
+  if (isKnownProfile(nameOrPath))
+    return getKnownProfile(nameOrPath);
   constexpr size_t kMostBytes = size_t(64) << 20;
   optimus_support::StatusOr<std::string> text =
-      optimus_support::readInput(path.str(), kMostBytes);
-  if (!text.ok())
-    return llvm::createStringError("machine profile '" + path +
-                                   "': " + text.status().message());
-  return *std::move(text);
+      optimus_support::readInput(nameOrPath.str(), kMostBytes);
+  if (text.ok())
+    return *std::move(text);
+  // What is written like no file may be meant as a name.
+  bool mayBeName = !nameOrPath.contains('/') && !nameOrPath.contains('.') &&
+                   nameOrPath != "-";
+  return llvm::createStringError(
+      "machine profile '" + nameOrPath + "': " +
+      (mayBeName ? explainKnownProfiles(nameOrPath) : text.status().message()));
 }
 
-llvm::Expected<MachineProfile> MachineProfile::load(StringRef path) {
-  if (path.empty())
+llvm::Expected<MachineProfile> MachineProfile::load(StringRef nameOrPath) {
+  if (nameOrPath.empty())
     return MachineProfile();
-  llvm::Expected<std::string> text = readText(path);
+  llvm::Expected<std::string> text = readText(nameOrPath);
   if (!text)
     return text.takeError();
-  return parse(*text, path);
+  return parse(*text, nameOrPath);
 }

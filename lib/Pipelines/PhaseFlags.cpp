@@ -8,6 +8,7 @@
 
 #include "optimus/Pipelines/PhaseFlags.h"
 
+#include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
@@ -212,6 +213,8 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                       "has {2}; choose another strategy or {0}mesh row:1,col:1",
                       dashes, options.mesh.toString(), numRanks)
             .str());
+  if (options.isForGpu() && options.machineProfile.empty())
+    options.machineProfile = kDefaultGpuProfile.str();
   if (options.profile.empty())
     return okStatus();
   auto measured = MeasuredCosts::load(options.profile);

@@ -13,6 +13,7 @@ the numbers against the processor's."""
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -132,8 +133,69 @@ def test_a_machine_without_a_driver(tools, library, text):
     assert "the machine needs an NVIDIA GPU and its driver" in result.stderr
 
 
-@pytest.mark.parametrize("what", ["--gemm", "--comm"])
-def test_what_is_not_measured_on_a_gpu_is_not_measured_elsewhere(tools, what):
-    result = call(tools.command("optimus-run", "bench", what, "--device", "cuda"))
+def test_collectives_of_gpus_are_measured_and_checked(tools, tmp_path):
+    profile = tmp_path / "gpu.json"
+    flags = ("--ranks", 3, "--max-bytes", 4096, "--profile", profile)
+    command = tools.command("optimus-run", "bench", "--comm", "--device", "cuda", *flags)
+    succeed(call(command, env=fake(tools)))
+    found = json.loads(profile.read_text())
+    assert found["gpu"]["fake"] is True
+    kinds = {entry["collective"] for entry in found["comm"]}
+    assert kinds == {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"}
+    assert {(entry["backend"], entry["ranks"]) for entry in found["comm"]} == {("local", 3)}
+
+
+MEASURE = ("bench", "--gemm", "--largest", 32, "--rounds", 1)
+
+
+def test_a_gpu_is_measured_and_said_to_be_fake(tools, tmp_path):
+    profile = tmp_path / "gpu.json"
+    command = tools.command("optimus-run", *MEASURE, "--device", "cuda", "--profile", profile)
+    out = succeed(call(command, env=fake(tools)))
+    assert "of a fake GPU: these are times of the processor" in out
+    found = json.loads(profile.read_text())
+    gpu = found["gpu"]
+    assert gpu["name"] == "Optimus's fake GPU" and gpu["fake"] is True
+    assert gpu["memory_bytes"] == 1 << 30 and gpu["reserved_bytes"] == 0
+    assert gpu["multiprocessors"] > 0 and "." in gpu["driver"]
+    (entry,) = found["gemm"]
+    # Three transpositions of one shape, in both types.
+    assert len(entry["points"]) == len(entry["types"][0]["points"]) == 3
+    assert entry["types"][0]["type"] == "bf16"
+    assert all(point["seconds"] > 0 for point in entry["points"])
+    assert entry["kernel_alpha_s"] > 0 and entry["streams"][0]["bytes"] == 1 << 20
+
+    # The compiler reads it, for GPUs only.
+    program = tools.program(GPT2)
+    flags = ("--machine-profile", profile, "--compile-to", "place", "-o", tmp_path / "placed")
+    report = tools.run("optimus-compile", program, *FLAGS, "--report", *flags)
+    assert "Optimus's fake GPU of " in report and "1.00 GiB" in report
+    result = tools.call("optimus-compile", program, *flags)
     assert result.returncode == 1
-    assert "expected --device cpu, found cuda" in result.stderr
+    assert "is of GPUs, expected --target cuda beside it" in result.stderr
+
+    # What was measured of another machine is not added.
+    result = tools.call("optimus-run", *MEASURE, "--profile", profile)
+    assert result.returncode == 1
+    assert "but this measures processors; name another file" in result.stderr
+
+
+def test_ranks_that_share_a_gpu_are_not_measured(tools):
+    command = tools.command("optimus-run", *MEASURE, "--device", "cuda", "--ranks", 2)
+    result = call(command, env=fake(tools))
+    assert result.returncode == 1
+    assert "measures one rank, whose GPU no other rank uses" in result.stderr
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_path, precision):
+    """Steps allocate nothing, so that the GPU may have just what is planned."""
+    library = tmp_path / "model.so"
+    flags = (*FLAGS, "--precision", precision, "--report", "-o", library)
+    report = tools.run("optimus-compile", tools.program(GPT2), *flags)
+    (predicted,) = re.findall(r"a rank needs .* \((\d+) bytes\) of its GPU", report)
+    command = tools.train_command(library, text, STEPS)
+    succeed(call(command, env=fake(tools, bytes=int(predicted))))
+    result = call(command, env=fake(tools, bytes=int(predicted) - 1))
+    assert result.returncode == 1
+    assert "cannot allocate" in result.stderr

@@ -113,7 +113,7 @@ Candidate BudgetSearch::attempt() {
   if (failed(
           runPhases(*placed, layout.getPhases(options), "exec", "place", best)))
     return best;
-  readPrediction(*placed, best);
+  readPrediction(*placed, options, best);
   if (!best.problem.empty() || fits(best))
     return best;
   if (std::optional<Recomputation> recomputation =
@@ -208,7 +208,7 @@ std::optional<Candidate> BudgetSearch::compile(const ValueChoice &choice) {
   OwningOpRef<ModuleOp> copy = tuned->clone();
   if (succeeded(runPhases(*copy, candidate.getPhases(options), "tune", "place",
                           candidate)))
-    readPrediction(*copy, candidate);
+    readPrediction(*copy, options, candidate);
   return candidate;
 }
 

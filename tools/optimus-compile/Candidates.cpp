@@ -120,7 +120,8 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
   return success();
 }
 
-void mlir::optimus::readPrediction(ModuleOp placed, Candidate &candidate) {
+void mlir::optimus::readPrediction(ModuleOp placed, const PhaseOptions &options,
+                                   Candidate &candidate) {
   auto step = placed.lookupSymbol<func::FuncOp>("train_step");
   auto schedule =
       step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
@@ -134,7 +135,7 @@ void mlir::optimus::readPrediction(ModuleOp placed, Candidate &candidate) {
   };
   candidate.stepMs = getMs("predicted_step_ms");
   candidate.exposedMs = getMs("predicted_exposed_ms");
-  candidate.rankBytes = getRankMemory(step).getTotal();
+  candidate.rankBytes = getRankMemory(step, options.isForGpu()).getTotal();
   candidate.peakBytes =
       step->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes).getInt();
   if (auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
@@ -149,7 +150,7 @@ OwningOpRef<ModuleOp> mlir::optimus::predict(ModuleOp module,
   if (failed(runPhases(*copy, candidate.getPhases(options), "input", "place",
                        candidate)))
     return nullptr;
-  readPrediction(*copy, candidate);
+  readPrediction(*copy, options, candidate);
   return candidate.problem.empty() ? std::move(copy) : nullptr;
 }
 
@@ -209,6 +210,11 @@ static std::vector<Candidate> listInQuestion(const CompileOptions &options,
 }
 
 int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
+  // What no GPU holds is no layout; what a machine's processors share, only its
+  // user knows.
+  if (std::optional<GpuProfile> gpu = options.getGpu();
+      gpu && !options.memoryBudget)
+    options.memoryBudget = gpu->getUsableBytes();
   SmallVector<StringRef> policies(ccl::getRecomputePolicies());
   if (options.recompute != "auto")
     policies.push_back(kBudget);

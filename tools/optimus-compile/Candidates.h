@@ -76,7 +76,8 @@ LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
 
 /// Fills in what is predicted of a module whose memory is placed.
-void readPrediction(ModuleOp placed, Candidate &candidate);
+void readPrediction(ModuleOp placed, const PhaseOptions &options,
+                    Candidate &candidate);
 
 /// Compiles a copy of `module` as far as its device programs, whose memory is
 /// placed and whose time is predicted, and fills the prediction in. Returns

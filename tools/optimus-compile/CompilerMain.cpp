@@ -39,9 +39,10 @@ using optimus_support::StatusOr;
 /// that is read would be.
 static Status checkPaths(const CompileOptions &options) {
   std::vector<PathUse> inputs{{"the program", options.input},
-                              {"--machine-profile", options.machineProfile},
                               {"--profile", options.phases.profile},
                               {"--serial", options.phases.serial}};
+  if (!isKnownProfile(options.machineProfile))
+    inputs.push_back({"--machine-profile", options.machineProfile});
   std::vector<PathUse> outputs{{"-o", options.output}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
   if (std::string path = getReproducerPath(); !path.empty()) {
@@ -79,10 +80,19 @@ static Status readProfile(CompileOptions &options,
   if (!text)
     return invalidArgument("--machine-profile: " +
                            llvm::toString(text.takeError()));
-  if (auto profile = MachineProfile::parse(*text, options.machineProfile);
-      !profile)
+  auto profile = MachineProfile::parse(*text, options.machineProfile);
+  if (!profile)
     return invalidArgument("--machine-profile: " +
                            llvm::toString(profile.takeError()));
+  if (profile->gpu.has_value() != options.isForGpu())
+    return invalidArgument(
+        "--machine-profile: '" + options.machineProfile + "' is of " +
+        (profile->gpu ? "GPUs, expected --target cuda beside it"
+                      : "processors, expected one of GPUs with --target cuda, "
+                        "as " +
+                            kDefaultGpuProfile.str()));
+  if (isKnownProfile(options.machineProfile))
+    return okStatus();
   OPTRT_ASSIGN_OR_RETURN(scratch, ScratchFolder::create("optimus-compile"));
   options.phases.machineProfile = scratch->file("profile.json");
   return optimus_support::OutputFile::write(options.phases.machineProfile,

@@ -77,14 +77,16 @@ static std::string describe(exec::ArenaSlotOp slot) {
   return text;
 }
 
-static void printPeak(func::FuncOp step, llvm::raw_ostream &out) {
-  RankMemory memory = getRankMemory(step);
+static void printPeak(func::FuncOp step, bool isForGpu,
+                      llvm::raw_ostream &out) {
+  RankMemory memory = getRankMemory(step, isForGpu);
   out << formatv("  it holds {0} of parameters, {1} of the optimizer's state, "
                  "{2} of gradients, {3} of inputs, an arena of {4} and {5} of "
-                 "scratch\n",
+                 "{6}\n",
                  formatBytes(memory.parameters), formatBytes(memory.state),
                  formatBytes(memory.gradients), formatBytes(memory.inputs),
-                 formatBytes(memory.arena), formatBytes(memory.scratch));
+                 formatBytes(memory.arena), formatBytes(memory.scratch),
+                 isForGpu ? "workspace" : "scratch");
   Peak peak = findPeak(step);
   if (!peak.command)
     return;
@@ -157,7 +159,7 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
   OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
   if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
                          : func::FuncOp())
-    printPeak(step, out);
+    printPeak(step, options.isForGpu(), out);
   out << "give more memory, a smaller batch or another layout; of these were "
          "compiled\n";
   printWaysOut(module, options.phases, budget, *least, out);

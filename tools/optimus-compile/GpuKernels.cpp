@@ -8,6 +8,8 @@
 
 #include "GpuKernels.h"
 
+#include "Report.h"
+
 #include "optimus/Target/CUDA/Assembler.h"
 #include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Target/CUDA/Emulation.h"
@@ -68,6 +70,16 @@ static void printUses(const Uses &uses, const CompileOptions &options,
   }
 }
 
+/// What a GPU loads of them.
+static void printSizes(ArrayRef<DeviceImage> images, llvm::raw_ostream &out) {
+  out << "code: ";
+  llvm::interleaveComma(images, out, [&](const DeviceImage &image) {
+    out << formatBytes(int64_t(image.code.size())) << " of "
+        << image.architecture;
+  });
+  out << "; a GPU loads one of them\n";
+}
+
 /// The kernels as a library for the host that an emulator opens.
 static StatusOr<DeviceImage> buildEmulated(ModuleOp kernels,
                                            LibraryWriter &writer) {
@@ -89,8 +101,15 @@ static StatusOr<DeviceImage> buildEmulated(ModuleOp kernels,
 /// Adds the images of real architectures.
 static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
                               DeviceImages &images, llvm::raw_ostream &out) {
-  OPTRT_ASSIGN_OR_RETURN(CudaAssembler assembler,
-                         CudaAssembler::create("optimus-compile"));
+  StatusOr<CudaAssembler> assembler = CudaAssembler::create("optimus-compile");
+  // Of a report, what needs no machine code was printed.
+  if (!assembler.ok() && !options.writesLibrary() &&
+      options.cubinFolder.empty()) {
+    out << "\nwhat kernels take of a GPU is not known: "
+        << assembler.status().message() << "\n";
+    return optimus_support::okStatus();
+  }
+  OPTRT_RETURN_IF_ERROR(assembler.status());
   if (!options.cubinFolder.empty())
     if (std::error_code code =
             llvm::sys::fs::create_directories(options.cubinFolder))
@@ -103,7 +122,7 @@ static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
     OPTRT_ASSIGN_OR_RETURN(CudaCode code,
                            generateCudaCode(kernels, architecture));
     OPTRT_ASSIGN_OR_RETURN(CudaBinary binary,
-                           assembler.assemble(code.ptx, architecture));
+                           assembler->assemble(code.ptx, architecture));
     for (CudaKernelUse &use : binary.kernels)
       uses[use.name].push_back(use);
     if (!options.cubinFolder.empty()) {
@@ -117,8 +136,10 @@ static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
     images.push_back({architecture, std::move(binary.cubin)});
   }
   images.push_back({"ptx", std::move(newestPtx)});
-  if (options.report)
+  if (options.report) {
     printUses(uses, options, out);
+    printSizes(images, out);
+  }
   return optimus_support::okStatus();
 }
 

@@ -105,7 +105,9 @@ static cl::opt<std::string> profile(
 static cl::opt<std::string> machineProfile(
     "machine-profile", cl::value_desc("file"), cl::cat(category),
     cl::desc("What optimus-run bench --gemm and --comm measured, to predict "
-             "times from (default: a built-in profile)"));
+             "times from; or a known machine: a100, h100 or h200, or nodes of "
+             "2, 4 or 8 of them, as h100x8 (default: a built-in profile, "
+             "h100x8 with --target cuda)"));
 static cl::opt<bool> tuneProducts(
     "tune-products", cl::cat(category),
     cl::desc("Choose panels, or whole tensors, for each distributed product "
@@ -361,6 +363,10 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
       (options.output.empty() || options.output == "-"))
     return invalidArgument("give the model library a name with -o FILE");
   return options;
+}
+
+std::optional<GpuProfile> CompileOptions::getGpu() const {
+  return llvm::cantFail(MachineProfile::load(phases.machineProfile)).gpu;
 }
 
 std::string mlir::optimus::getDumpPath(const CompileOptions &options,

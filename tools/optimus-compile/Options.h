@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 
+#include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Pipelines/PhaseFlags.h"
 
 #include "optimus-support/Status.h"
@@ -68,7 +69,9 @@ struct CompileOptions {
   /// For the report: the same without recomputation, where there is some.
   std::optional<StepNeeds> withoutRecompute;
 
-  bool isForGpu() const { return phases.target == "cuda"; }
+  bool isForGpu() const { return phases.isForGpu(); }
+  /// That of the machine profile, once it was read.
+  std::optional<GpuProfile> getGpu() const;
   /// A GPU's kernels can be looked at without a library.
   bool writesLibrary() const {
     return compileTo.empty() &&

@@ -15,12 +15,17 @@
 
 #include "optimus-support/CollectiveRoom.h"
 #include "optimus-support/DeviceScratch.h"
+#include "optimus-support/GpuScratch.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 using exec::ExecDialect;
+
+/// What the runtime rounds buffers up to.
+static constexpr int64_t kBufferAlignment = 64;
 
 /// Where an argument counts.
 static int64_t RankMemory::*getCategory(func::FuncOp function,
@@ -127,7 +132,67 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
   return sum;
 }
 
-RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
+/// What CollectiveStaging keeps for a function's collectives: the smallest room
+/// that is free and large enough, else a new one. A root reads and writes.
+static int64_t getStagedBytes(func::FuncOp function) {
+  struct Room {
+    int64_t bytes;
+    Operation *user;
+  };
+  std::vector<Room> rooms;
+  MeshOp mesh = getMesh(function);
+  auto take = [&](exec::CollectiveStartOp start, int64_t parts) {
+    int64_t bytes = int64_t(getElementBytes(start.getSrc().getType())) *
+                    start.getOuter() * start.getInner() * parts;
+    Room *best = nullptr;
+    for (Room &room : rooms)
+      if (!room.user && room.bytes >= bytes &&
+          (!best || room.bytes < best->bytes))
+        best = &room;
+    if (best)
+      best->user = start;
+    else
+      rooms.push_back({bytes, start});
+  };
+  auto call = [&] {
+    function.walk([&](Operation *op) {
+      if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+        int64_t ranks =
+            mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+        using exec::CollectiveKind;
+        take(start,
+             start.getKind() == CollectiveKind::ReduceScatter ? ranks : 1);
+        if (start.getSrc() != start.getDst())
+          take(start, start.getKind() == CollectiveKind::AllGather ? ranks : 1);
+      } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+        for (Room &room : rooms)
+          if (room.user == wait.getStart())
+            room.user = nullptr;
+      }
+    });
+  };
+  // Later calls find rooms where the first one made them, and may take others.
+  for (size_t before = 0; before == 0 || before != rooms.size();) {
+    before = rooms.size();
+    call();
+    if (rooms.empty())
+      return 0;
+  }
+  int64_t sum = 0;
+  for (const Room &room : rooms)
+    sum += room.bytes;
+  return sum;
+}
+
+/// A GPU's, for a function.
+static int64_t getWorkspace(func::FuncOp function) {
+  bool hasProduct =
+      function.walk([](exec::GemmOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
+  return hasProduct ? optimus_support::kGpuWorkspaceBytes : 0;
+}
+
+RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
   RankMemory memory;
   // The first argument is the arena, those of other spaces follow.
   for (unsigned i = 1; i < function.getNumArguments(); ++i) {
@@ -136,16 +201,21 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function) {
     if (!type)
       continue;
     bool isArena = type.getElementType().isInteger(8);
+    exec::MemorySpace space = exec::getMemorySpace(argument);
     int64_t &bytes =
-        exec::getMemorySpace(argument) == exec::MemorySpace::File
-            ? memory.offloaded
+        space == exec::MemorySpace::File ? memory.offloaded
+        : isForGpu && space == exec::MemorySpace::Host
+            ? memory.pinned
             : memory.*(isArena ? &RankMemory::arena : getCategory(function, i));
-    bytes += getBytes(type);
+    // Buffers lie one behind the other.
+    bytes += llvm::alignTo(getBytes(type), kBufferAlignment);
   }
   if (auto arena =
           function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
     memory.arena += arena.getInt();
-  memory.scratch = getScratch(function);
+  memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
+  if (isForGpu)
+    memory.staged = getStagedBytes(function);
   memory.communication = getCommunicationBytes(function);
   return memory;
 }

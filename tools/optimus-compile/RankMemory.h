@@ -23,11 +23,15 @@ struct RankMemory {
   int64_t gradients = 0;
   int64_t inputs = 0; ///< and outputs
   int64_t arena = 0;
-  int64_t scratch = 0; ///< of a device with one thread, at most
+  /// Of a device with one thread, at most; of a GPU, the workspace of products.
+  int64_t scratch = 0;
   /// Buffers of collectives among processes, over TCP; threads have none, and
   /// it is not in the total. Over MPI only the runtime knows.
   int64_t communication = 0;
   int64_t offloaded = 0; ///< in files, beside the total
+  /// For a GPU, host memory that is pinned, beside the total: what is offloaded
+  /// there, and the rooms of collectives, where these go by way of the host.
+  int64_t pinned = 0, staged = 0;
 
   int64_t getTotal() const {
     return parameters + state + gradients + inputs + arena + scratch;
@@ -37,13 +41,14 @@ struct RankMemory {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
           &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
-          &RankMemory::communication, &RankMemory::offloaded})
+          &RankMemory::communication, &RankMemory::offloaded,
+          &RankMemory::pinned, &RankMemory::staged})
       this->*part = std::max(this->*part, other.*part);
   }
 };
 
-/// Of a device program whose memory is placed.
-RankMemory getRankMemory(func::FuncOp function);
+/// Of a device program whose memory is placed, to the byte.
+RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
 
 } // namespace mlir::optimus
 

@@ -8,6 +8,7 @@
 
 #include "Record.h"
 
+#include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/NearestName.h"
@@ -99,7 +100,11 @@ static constexpr RecordedFlag kFlags[] = {
     {"extra-workspace", "schedule", "extra-workspace",
      [](auto &options) { return options.phases.extraWorkspace; }},
     {"machine-profile", "schedule", "machine-profile",
-     [](auto &options) { return getAbsolute(options.machineProfile); }},
+     [](auto &options) {
+       return isKnownProfile(options.machineProfile)
+                  ? options.machineProfile
+                  : getAbsolute(options.machineProfile);
+     }},
     {"profile", "schedule", "profile",
      [](auto &options) { return getAbsolute(options.phases.profile); }},
     {"schedule", "schedule", "schedule",

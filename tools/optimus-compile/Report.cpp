@@ -284,16 +284,48 @@ static void printFunction(func::FuncOp function, const CompileOptions &options,
   printRecomputed(function, options, out);
 }
 
+/// Whether a rank fits its GPU, by the machine profile.
+static void printGpuFit(int64_t rankBytes, const GpuProfile &gpu,
+                        const CompileOptions &options, llvm::raw_ostream &out) {
+  StringRef profile = options.phases.machineProfile;
+  if (!isKnownProfile(profile))
+    profile = options.machineProfile;
+  out << formatv("a rank needs {0} ({1} bytes) of its GPU; {2} of {3} has {4}, "
+                 "of which {5} are the driver's: it {6}\n",
+                 formatBytes(rankBytes), rankBytes, gpu.name, profile,
+                 formatBytes(gpu.memoryBytes), formatBytes(gpu.reservedBytes),
+                 rankBytes <= gpu.getUsableBytes()
+                     ? "fits"
+                     : "does not fit; more ranks, a smaller batch or "
+                       "--recompute need less of each");
+}
+
+/// What a GPU's host pins for a rank.
+static void printPinned(const RankMemory &memory, llvm::raw_ostream &out) {
+  if (memory.pinned > 0)
+    out << formatv("host memory of a rank that is pinned: {0} offloaded\n",
+                   formatBytes(memory.pinned));
+  if (memory.staged > 0)
+    out << formatv("host memory of a rank that is pinned for collectives: none "
+                   "over NCCL, {0} ({1} bytes) where they go by way of the "
+                   "host\n",
+                   formatBytes(memory.staged), memory.staged);
+}
+
 /// What the ranks hold and whether that fits: a budget that is given, and this
-/// machine, if all of them run on it.
+/// machine, if all of them run on it, or the GPU of each.
 static void printFit(int64_t rankBytes, const CompileOptions &options,
                      llvm::raw_ostream &out) {
-  int64_t ranks = options.phases.mesh.getNumRanks();
   if (options.memoryBudget)
     out << formatv("a rank needs {0}, which {1} the memory budget of {2}\n",
                    formatBytes(rankBytes),
                    rankBytes <= *options.memoryBudget ? "fits" : "exceeds",
                    formatBytes(*options.memoryBudget));
+  if (std::optional<GpuProfile> gpu = options.getGpu()) {
+    printGpuFit(rankBytes, *gpu, options, out);
+    return;
+  }
+  int64_t ranks = options.phases.mesh.getNumRanks();
   int64_t machine = optimus_support::machineMemoryBytes();
   int64_t fitting = std::min(ranks, machine / std::max<int64_t>(rankBytes, 1));
   out << formatv("{0} {1} {2}", formatCount(ranks, "rank"),
@@ -316,12 +348,13 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
   constexpr const char *kRow =
       "{0,-12} {1,12} {2,12} {3,12} {4,12} {5,12} {6,12} {7,12}\n";
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
-                 "inputs", "arena", "scratch", "in all");
-  int64_t most = 0, communication = 0, offloaded = 0;
+                 "inputs", "arena",
+                 options.isForGpu() ? "workspace" : "scratch", "in all");
+  int64_t most = 0;
+  RankMemory beside;
   auto print = [&](StringRef name, const RankMemory &memory) {
     most = std::max(most, memory.getTotal());
-    communication = std::max(communication, memory.communication);
-    offloaded = std::max(offloaded, memory.offloaded);
+    beside.include(memory);
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
@@ -329,7 +362,7 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
   };
   RankMemory both;
   for (func::FuncOp function : functions) {
-    RankMemory memory = getRankMemory(function);
+    RankMemory memory = getRankMemory(function, options.isForGpu());
     print(function.getSymName(), memory);
     if (function.getSymName() == "accumulate" ||
         function.getSymName() == "update")
@@ -339,10 +372,11 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
     print("microbatches", both);
   if (options.phases.mesh.getNumRanks() > 1)
     out << "communication buffers: none where ranks are threads, "
-        << formatBytes(communication) << " more of a rank over TCP\n";
-  if (offloaded > 0)
+        << formatBytes(beside.communication) << " more of a rank over TCP\n";
+  if (beside.offloaded > 0)
     out << formatv("a rank keeps {0} in scratch files beside that\n",
-                   formatBytes(offloaded));
+                   formatBytes(beside.offloaded));
+  printPinned(beside, out);
   printFit(most, options, out);
 }
 

@@ -190,14 +190,11 @@ void printJson(const BenchOptions &options, const Session &session,
 } // namespace
 
 Status bench(const BenchOptions &options, World &world) {
-  if ((options.comm || options.gemm) && options.ranks.device == "cuda")
-    return invalidArgument(
-        "bench --gemm and --comm measure processors: expected --device cpu, "
-        "found cuda");
+  const bool isOfGpu = options.ranks.device == "cuda";
   if (options.comm)
     return benchCollectives(options, world);
   if (options.gemm)
-    return benchProducts(options, world);
+    return isOfGpu ? benchGpu(options, world) : benchProducts(options, world);
   std::unique_ptr<ModelLibrary> library;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));

@@ -13,13 +13,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CollectiveMover.h"
 #include "Commands.h"
 #include "Format.h"
 #include "MachineProfile.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -28,8 +28,6 @@ using namespace optrt;
 
 namespace optimus_run {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Collective {
   const char *name;
@@ -73,9 +71,9 @@ struct Measurement {
 /// go the same way; what decides is agreed through collectives.
 class RankBench {
 public:
-  RankBench(Communicator &comm, int64_t maxBytes)
-      : comm(comm), n(comm.size()), index(comm.index()),
-        source(maxBytes / 4 + n), destination(maxBytes / 4 + n) {}
+  RankBench(CollectiveMover &mover, int n, int index, int64_t maxBytes)
+      : mover(mover), n(n), index(index), source(maxBytes / 4 + n),
+        destination(maxBytes / 4 + n) {}
 
   Status measure(const Collective &collective, int64_t bytes,
                  Measurement &result) {
@@ -111,14 +109,9 @@ public:
   }
 
 private:
-  Status run(const optrt_collective_desc &desc, const float *src, float *dst) {
-    OPTRT_RETURN_IF_ERROR(comm.start({0}, desc, src, dst));
-    return comm.wait({0});
-  }
-
   /// values[i] becomes the largest of all ranks'.
   Status largest(float *values, int64_t count) {
-    return run(
+    return mover.run(
         {OPTRT_ALL_REDUCE, OPTRT_MAX, 0, 0, 1, count, count, count, OPTRT_F32},
         values, values);
   }
@@ -127,16 +120,14 @@ private:
     // All begin together.
     float nothing = 0;
     OPTRT_RETURN_IF_ERROR(largest(&nothing, 1));
-    auto begin = Clock::now();
-    OPTRT_RETURN_IF_ERROR(run(desc, source.data(), destination.data()));
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return mover.time(desc, source.data(), destination.data());
   }
 
   Status check(const optrt_collective_desc &desc, int64_t &wrong) {
     for (int64_t i = 0; i != desc.src_ld; ++i)
       source[i] = element(index, i);
     std::fill_n(destination.begin(), desc.dst_ld, -1.0f);
-    OPTRT_RETURN_IF_ERROR(run(desc, source.data(), destination.data()));
+    OPTRT_RETURN_IF_ERROR(mover.run(desc, source.data(), destination.data()));
     int64_t block = desc.inner, own = 0;
     bool receives = desc.kind != OPTRT_REDUCE || index == desc.root;
     for (int64_t i = 0; receives && i != desc.dst_ld; ++i) {
@@ -154,13 +145,13 @@ private:
     // Below 2^24 a float counts exactly; beyond, «many» will do.
     float total = static_cast<float>(own);
     OPTRT_RETURN_IF_ERROR(
-        run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1, OPTRT_F32}, &total,
-            &total));
+        mover.run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1, OPTRT_F32},
+                  &total, &total));
     wrong = static_cast<int64_t>(total);
     return okStatus();
   }
 
-  Communicator &comm;
+  CollectiveMover &mover;
   const int n, index;
   std::vector<float> source, destination;
 };
@@ -217,6 +208,11 @@ nlohmann::ordered_json toJson(const std::vector<Row> &rows, const World &world,
 
 Status benchCollectives(const BenchOptions &options, World &world) {
   ControlPlane &control = *world.control;
+  StatusOr<Movers> movers = Movers::open(options.ranks.device);
+  OPTRT_RETURN_IF_ERROR(control.agree(movers.status()));
+  const nlohmann::ordered_json gpu =
+      movers->gpu().empty() ? nlohmann::ordered_json()
+                            : nlohmann::ordered_json::parse(movers->gpu());
   auto checkOptions = [&]() -> Status {
     if (options.numRanks == 0 && control.numLocalRanks() == control.size())
       return invalidArgument("bench --comm needs --ranks N, the number of "
@@ -226,7 +222,7 @@ Status benchCollectives(const BenchOptions &options, World &world) {
                                     " is above --max-bytes ",
                                     options.maxBytes));
     return !options.profile.empty() && control.isRoot()
-               ? checkMachineProfile(options.profile)
+               ? checkMachineProfile(options.profile, gpu)
                : okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(checkOptions()));
@@ -242,8 +238,11 @@ Status benchCollectives(const BenchOptions &options, World &world) {
       control.numLocalRanks(), [&] { world.collectives->abort(); });
   OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
   Status status = (*team)->run([&](int i) -> Status {
-    RankBench bench(world.collectives->communicator(control.firstRank() + i, 0),
-                    options.maxBytes);
+    Communicator &comm =
+        world.collectives->communicator(control.firstRank() + i, 0);
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveMover> mover,
+                           movers->create(comm, options.maxBytes));
+    RankBench bench(*mover, comm.size(), comm.index(), options.maxBytes);
     std::size_t row = 0;
     for (const Collective &collective : kCollectives)
       for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
@@ -267,8 +266,8 @@ Status benchCollectives(const BenchOptions &options, World &world) {
       print(rows, static_cast<int>(n));
     static constexpr const char *kKeys[] = {"backend", "ranks", "collective"};
     if (!options.profile.empty())
-      OPTRT_RETURN_IF_ERROR(
-          mergeIntoMachineProfile(options.profile, "comm", entries, kKeys));
+      OPTRT_RETURN_IF_ERROR(mergeIntoMachineProfile(options.profile, "comm",
+                                                    entries, kKeys, gpu));
     for (const Row &row : rows)
       if (row.measured.wrong)
         return internal(concat(row.collective->name, " of ", row.measured.count,

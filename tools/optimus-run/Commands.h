@@ -110,6 +110,8 @@ optrt::Status benchCollectives(const BenchOptions &options,
                                optrt::World &world);
 /// Times what ranks compute: bench --gemm.
 optrt::Status benchProducts(const BenchOptions &options, optrt::World &world);
+/// The same of a GPU: bench --gemm --device cuda.
+optrt::Status benchGpu(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);

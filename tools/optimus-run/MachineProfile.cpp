@@ -60,6 +60,24 @@ StatusOr<Json> readProfile(const std::string &path) {
   return profile;
 }
 
+/// "processors", or the name of a GPU.
+std::string machineOf(const Json &gpu) {
+  return gpu.is_object() && gpu.contains("name") ? gpu["name"].dump()
+                                                 : "processors";
+}
+
+/// That a profile is of the same machine, if anything is in it.
+Status checkGpu(const std::string &path, const Json &profile, const Json &gpu) {
+  const bool isEmpty = !profile.contains("gemm") && !profile.contains("comm");
+  const std::string found = machineOf(profile.value("gpu", Json())),
+                    measured = machineOf(gpu);
+  return isEmpty || found == measured
+             ? okStatus()
+             : invalidArgument(concat("--profile: `", path, "` is of ", found,
+                                      ", but this measures ", measured,
+                                      "; name another file"));
+}
+
 bool sameKeys(const Json &a, const Json &b, std::span<const char *const> keys) {
   return std::all_of(keys.begin(), keys.end(), [&](const char *key) {
     return a.is_object() && a.contains(key) && a[key] == b[key];
@@ -82,18 +100,23 @@ StatusOr<FileLock> lockProfile(const std::string &path) {
 
 } // namespace
 
-Status checkMachineProfile(const std::string &path) {
+Status checkMachineProfile(const std::string &path, const Json &gpu) {
   OPTRT_RETURN_IF_ERROR(
       optimus_support::checkOutput(path).withContext("--profile"));
-  return readProfile(path).status();
+  OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
+  return checkGpu(path, profile, gpu);
 }
 
 Status mergeIntoMachineProfile(const std::string &path,
                                const std::string &section, const Json &entries,
-                               std::span<const char *const> keys) {
+                               std::span<const char *const> keys,
+                               const Json &gpu) {
   // Another measurement may be merging its results.
   OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockProfile(path));
   OPTRT_ASSIGN_OR_RETURN(Json profile, readProfile(path));
+  OPTRT_RETURN_IF_ERROR(checkGpu(path, profile, gpu));
+  if (!gpu.is_null())
+    profile["gpu"] = gpu;
   Json merged = Json::array();
   if (profile.contains(section))
     for (const Json &old : profile[section])

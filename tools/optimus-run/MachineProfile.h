@@ -26,22 +26,27 @@ namespace optimus_run {
 constexpr int kMachineProfileVersion = 1;
 
 /// Whether `path` is a machine profile, or can become one: the file does not
-/// exist, or is one of this version. Call it before measuring.
+/// exist, or is one of this version, and what was measured is of the same GPU,
+/// an object with its name, or of processors where `gpu` is null. Call it
+/// before measuring.
 ///
 /// Errors: InvalidArgument for a file that is something else; Unavailable when
 /// it cannot be read.
-optrt::Status checkMachineProfile(const std::string &path);
+optrt::Status checkMachineProfile(const std::string &path,
+                                  const nlohmann::ordered_json &gpu = nullptr);
 
 /// Writes the entries of one section into the profile at `path`, which is made
 /// if it does not exist. An entry takes the place of the one that has the same
-/// values of `keys`; the section's other entries and all other sections stay.
-/// The file is exchanged by one rename.
+/// values of `keys`; the section's other entries and all other sections stay,
+/// but for "gpu", which becomes `gpu` unless that is null. The file is
+/// exchanged by one rename.
 ///
 /// Errors: as above; Unavailable when it cannot be written.
-optrt::Status mergeIntoMachineProfile(const std::string &path,
-                                      const std::string &section,
-                                      const nlohmann::ordered_json &entries,
-                                      std::span<const char *const> keys);
+optrt::Status
+mergeIntoMachineProfile(const std::string &path, const std::string &section,
+                        const nlohmann::ordered_json &entries,
+                        std::span<const char *const> keys,
+                        const nlohmann::ordered_json &gpu = nullptr);
 
 /// seconds = alpha + beta * bytes.
 struct LinearCost {

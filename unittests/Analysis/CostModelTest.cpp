@@ -102,7 +102,7 @@ constexpr const char *kComm = R"({"version": 1, "comm": [
 TEST(CostModel, InterpolatesCollectives) {
   CostModel costs(parse(kComm), 4);
   auto seconds = [&](double bytes) {
-    return costs.getCollectiveSeconds(CollectiveKind::Broadcast, 4, bytes);
+    return costs.getCollectiveSeconds(CollectiveKind::Broadcast, {4}, bytes);
   };
   EXPECT_NEAR(seconds(10), 3e-5, 1e-12);
   EXPECT_NEAR(seconds(2000), 4e-5, 1e-12);
@@ -113,23 +113,23 @@ TEST(CostModel, InterpolatesCollectives) {
 TEST(CostModel, ScalesToOtherNumbersOfRanks) {
   MachineProfile profile = parse(kComm);
   CostModel costs(profile, 16);
-  double four = costs.getCollectiveSeconds(CollectiveKind::Broadcast, 4, 1e6);
+  double four = costs.getCollectiveSeconds(CollectiveKind::Broadcast, {4}, 1e6);
   double sixteen =
-      costs.getCollectiveSeconds(CollectiveKind::Broadcast, 16, 1e6);
+      costs.getCollectiveSeconds(CollectiveKind::Broadcast, {16}, 1e6);
   // As links do: two hops more, and the same bytes.
   double link = profile.linkBeta * 1e6;
   EXPECT_DOUBLE_EQ(sixteen / four, (4 * profile.linkAlpha + link) /
                                        (2 * profile.linkAlpha + link));
-  EXPECT_EQ(costs.getCollectiveSeconds(CollectiveKind::Broadcast, 1, 1e6), 0);
+  EXPECT_EQ(costs.getCollectiveSeconds(CollectiveKind::Broadcast, {1}, 1e6), 0);
 }
 
 TEST(CostModel, PricesWhatWasNotMeasuredByLinks) {
   CostModel costs(MachineProfile(), 4);
   MachineProfile link;
-  double gather = costs.getCollectiveSeconds(CollectiveKind::AllGather, 4, 4e6);
+  double gather = costs.getCollectiveSeconds(CollectiveKind::AllGather, {4}, 4e6);
   EXPECT_DOUBLE_EQ(gather, 3 * link.linkAlpha + 3e6 * link.linkBeta);
   EXPECT_DOUBLE_EQ(
-      costs.getCollectiveSeconds(CollectiveKind::AllReduce, 4, 4e6),
+      costs.getCollectiveSeconds(CollectiveKind::AllReduce, {4}, 4e6),
       2 * gather);
 }
 

@@ -15,23 +15,26 @@
 
 namespace mlir::optimus {
 
-/// Prices what a rank computes with threads that have a core each, from what
-/// was measured of that.
+/// Prices what a rank computes with threads that have a core each, or on a GPU,
+/// from what was measured of that.
 class ComputeCosts {
 public:
-  explicit ComputeCosts(ComputeProfile profile) : profile(std::move(profile)) {}
+  ComputeCosts(ComputeProfile profile, bool isGpu)
+      : profile(std::move(profile)), isGpu(isGpu) {}
 
   const ComputeProfile &getProfile() const { return profile; }
 
-  /// A product whose operands are in a cache.
-  double getGemmSeconds(const Work &product) const;
+  /// A product of factors of a type, f32 where it is null, whose operands are
+  /// in a cache.
+  double getGemmSeconds(const Work &product, Type factors) const;
 
   /// A command that touches `traffic`.
   double getSeconds(exec::CommandOpInterface command,
                     ArrayRef<OperandTraffic> traffic) const;
 
 private:
-  double getAttentionSeconds(const Work &work) const;
+  const ProductRates &getRates(Type factors) const;
+  double getAttentionSeconds(const Work &work, Type factors) const;
   double getLaunchSeconds(exec::LaunchOp launch,
                           ArrayRef<OperandTraffic> traffic) const;
   double getEpilogueSeconds(exec::GemmOp gemm) const;
@@ -40,6 +43,9 @@ private:
   double getBytesPerSecond(double reuseBytes) const;
 
   ComputeProfile profile;
+  /// A GPU reads and writes memory while it multiplies, and what products add
+  /// is part of them.
+  bool isGpu;
 };
 
 } // namespace mlir::optimus

@@ -53,6 +53,15 @@ struct StepPrediction {
   double getSeconds() const { return computeSeconds + exposedSeconds; }
 };
 
+/// The ranks of a collective: so many, whose numbers lie `stride` apart.
+struct RankGroup {
+  int64_t ranks = 1;
+  int64_t stride = 1;
+};
+
+/// Those that differ in their coordinate on an axis only.
+RankGroup getRankGroup(MeshOp mesh, StringRef axis);
+
 class CostModel {
 public:
   /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
@@ -65,12 +74,13 @@ public:
     return measured ? measured->getSeconds(command) : std::nullopt;
   }
 
-  /// A product C[m,n] = op(A)[m,k]·op(B)[k,n].
+  /// A product C[m,n] = op(A)[m,k]·op(B)[k,n] of factors of a type, f32 where
+  /// none is given.
   double getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
-                        bool transB) const;
+                        bool transB, Type factors = {}) const;
 
-  /// A collective of `bytes`, the whole tensor, among `ranks` ranks.
-  double getCollectiveSeconds(exec::CollectiveKind kind, int64_t ranks,
+  /// A collective of `bytes`, the whole tensor.
+  double getCollectiveSeconds(exec::CollectiveKind kind, RankGroup group,
                               double bytes) const;
 
   /// A command other than a collective or a wait, whose operands no cache has.
@@ -89,6 +99,10 @@ public:
   StepPrediction predictStep(func::FuncOp function) const;
 
 private:
+  /// Among ranks that share the nearest links.
+  double getNearSeconds(exec::CollectiveKind kind, int64_t ranks,
+                        double bytes) const;
+
   MachineProfile profile;
   std::shared_ptr<const MeasuredCosts> measured;
   /// Of the profile's, the one for the threads that a rank has.

@@ -10,6 +10,9 @@
 #define OPTIMUS_ANALYSIS_KERNELWORK_H
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Work.h"
+
+#include <optional>
 
 namespace mlir::optimus {
 
@@ -35,6 +38,10 @@ struct KernelWork {
 /// the data, are taken for what the largest buffer has for an iteration, and of
 /// two branches the one that computes more counts.
 KernelWork getKernelWork(exec::LaunchOp launch);
+
+/// What a launch of one of attention's kernels computes, with products that
+/// others compute, too; nothing for other kernels.
+std::optional<Work> getAttentionWork(exec::LaunchOp launch);
 
 } // namespace mlir::optimus
 

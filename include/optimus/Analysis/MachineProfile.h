@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // `optimus-run bench --gemm` and `--comm` write a profile as JSON;
-// docs/cost-model.md describes the file. Times are seconds, sizes bytes.
+// docs/cost-model.md describes the file. Those of some GPUs have names and come
+// with the compiler. Times are seconds, sizes bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,27 +18,39 @@
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mlir::optimus {
 
-/// A product that was timed: C[m,n] = op(A)[m,k]·op(B)[k,n] in f32.
+/// A product that was timed: C[m,n] = op(A)[m,k]·op(B)[k,n].
 struct GemmPoint {
   int64_t m, n, k;
   bool transA = false, transB = false, bias = false;
   double seconds;
 };
 
-/// Attention of one head of a sequence, in f32.
+/// Attention of one head of a sequence.
 struct AttentionPoint {
   int64_t seq, headDim;
   bool causal = false, gradient = false;
   double seconds;
 };
 
-/// What one rank computes with its threads.
-struct ComputeProfile {
+/// Products and attention of factors of one type.
+struct ProductRates {
+  /// Where no point was measured: the rate of a large product, and the extents
+  /// at which m, n and k each halve it.
+  double flopsPerSecond = 90e9;
+  double halfM = 8, halfN = 16, halfK = 16;
+  std::vector<GemmPoint> points;
+  double attentionFlopsPerSecond = 40e9;
+  std::vector<AttentionPoint> attentions;
+};
+
+/// What one rank computes with its threads. The rates are those of f32.
+struct ComputeProfile : ProductRates {
   /// Threads of a rank when this was measured, ranks that computed at the same
   /// time, and the machine's cores; 0 where each rank is taken to have cores of
   /// its own.
@@ -46,11 +59,9 @@ struct ComputeProfile {
   int64_t cores = 0;
   /// What a product costs however small it is.
   double gemmAlpha = 4e-6;
-  /// Where no point was measured: the rate of a large product, and the extents
-  /// at which m, n and k each halve it.
-  double flopsPerSecond = 90e9;
-  double halfM = 8, halfN = 16, halfK = 16;
-  std::vector<GemmPoint> points;
+  /// The rates of other types than f32, by MLIR's names; what is not here is
+  /// priced as f32.
+  std::vector<std::pair<std::string, ProductRates>> otherTypes;
   /// What a byte of a product's operands costs that no cache has.
   double coldSecondsPerByte = 0;
   /// Kernels and copies: the cost of a call, and bytes read and written.
@@ -62,8 +73,34 @@ struct ComputeProfile {
   /// Elements that a kernel computes in a second: of vectors, of vectors that
   /// are divided, and one after the other. 0 where it is not known.
   double vectorOpsPerSecond = 0, divisionsPerSecond = 0, scalarOpsPerSecond = 0;
-  double attentionFlopsPerSecond = 40e9;
-  std::vector<AttentionPoint> attentions;
+
+  /// Those of factors of a type.
+  const ProductRates &getRates(StringRef type) const {
+    for (const auto &[name, rates] : otherTypes)
+      if (name == type)
+        return rates;
+    return *this;
+  }
+};
+
+/// Links that join up to `ranks` ranks whose numbers follow each other, as
+/// those of a node: a step of a collective takes alpha, and a byte that a rank
+/// sends beta.
+struct LinkTier {
+  int64_t ranks;
+  double alpha, beta;
+};
+
+/// The GPU of each rank.
+struct GpuProfile {
+  std::string name;
+  int64_t memoryBytes = 0;
+  /// Of these, what the driver, its context and its libraries take.
+  int64_t reservedBytes = 0;
+  int64_t getUsableBytes() const { return memoryBytes - reservedBytes; }
+  /// Whether it was measured where a fake driver took a GPU's place, so that
+  /// its times are a processor's.
+  bool isFake = false;
 };
 
 /// What a collective of S bytes costs among `ranks` ranks, alpha + beta·S, with
@@ -92,15 +129,27 @@ struct MachineProfile {
   /// Whether the collectives of all mesh axes go through one link of a rank, as
   /// through a host's network card; else each axis has its own.
   bool axesShareLink = false;
+  /// From the nearest to the farthest; where there are none, all ranks have the
+  /// link above. More ranks than the last one joins have that, too.
+  std::vector<LinkTier> tiers;
+  /// Where ranks compute on GPUs.
+  std::optional<GpuProfile> gpu;
 
-  /// Reads a profile. An error names the file and what is wrong with it.
-  /// Without a name, the built-in profile: one core at 90 GFLOP/s and links of
-  /// 4 GB/s.
-  static llvm::Expected<MachineProfile> load(StringRef path);
+  /// Reads a profile: one that has a name and comes with the compiler, or a
+  /// file. An error names the file and what is wrong with it. Without a name,
+  /// the built-in profile: one core at 90 GFLOP/s and links of 4 GB/s.
+  static llvm::Expected<MachineProfile> load(StringRef nameOrPath);
   /// load() in two steps.
-  static llvm::Expected<std::string> readText(StringRef path);
+  static llvm::Expected<std::string> readText(StringRef nameOrPath);
   static llvm::Expected<MachineProfile> parse(StringRef json, StringRef name);
 };
+
+/// Whether a name is one of a profile that comes with the compiler: that of a
+/// GPU, "h100" where each node has one, "h100x8" where each has eight.
+bool isKnownProfile(StringRef name);
+
+/// What is used for GPUs where no profile is named.
+inline constexpr llvm::StringLiteral kDefaultGpuProfile = "h100x8";
 
 } // namespace mlir::optimus
 

@@ -66,6 +66,7 @@ struct PhaseOptions {
   std::string recompute = "none";
   /// The device, as the option of --optimus-to-exec is.
   std::string target = "cpu";
+  bool isForGpu() const { return target == "cuda"; }
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
   /// Of a device with code of its own, that code for the phase "llvm"; null

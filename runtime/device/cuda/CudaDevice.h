@@ -34,6 +34,8 @@ public:
   static StatusOr<std::unique_ptr<CudaDevice>> create();
   ~CudaDevice() override;
 
+  std::string properties() const override;
+
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
   /// Internal for an event of before synchronize().

@@ -53,7 +53,11 @@ enum : Result {
 /// CUdevice_attribute.
 enum Attribute : int {
   kMaxPitch = 11,
+  kClockKilohertz = 13,
   kNumMultiprocessors = 16,
+  kMemoryClockKilohertz = 36,
+  kMemoryBusBits = 37,
+  kCacheBytes = 38,
   kThreadsPerMultiprocessor = 39,
   kCapabilityMajor = 75,
   kCapabilityMinor = 76,

@@ -133,6 +133,9 @@ class Device {
 public:
   virtual ~Device() = default;
 
+  /// What a GPU says of itself, as an object of JSON; empty of a processor.
+  virtual std::string properties() const { return {}; }
+
   //===--------------------------------------------------------------------===//
   // Order
   //===--------------------------------------------------------------------===//

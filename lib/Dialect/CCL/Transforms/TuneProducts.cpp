@@ -92,7 +92,7 @@ public:
       bool isResult = mover.tensor == ProductForm::C;
       double seconds = costs.getCollectiveSeconds(
           isResult ? CollectiveKind::Reduce : CollectiveKind::Broadcast,
-          mover.ranks, mover.bytes / panels);
+          getGroup(mover), mover.bytes / panels);
       slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
       if (isResult)
         last += seconds;
@@ -110,12 +110,12 @@ public:
     for (const Mover &mover : movers) {
       if (mover.tensor == ProductForm::C)
         result = costs.getCollectiveSeconds(CollectiveKind::ReduceScatter,
-                                            mover.ranks, mover.bytes);
+                                            getGroup(mover), mover.bytes);
       else if (!mover.isEarly)
         operands = std::max(
             operands, busy[costs.getLink(mover.axis)] +=
                       costs.getCollectiveSeconds(CollectiveKind::AllGather,
-                                                 mover.ranks, mover.bytes));
+                                                 getGroup(mover), mover.bytes));
     }
     return operands + priceProduct(1) + result;
   }
@@ -193,7 +193,12 @@ private:
     MatmulOp product = op;
     return costs.getGemmSeconds(extent[0], extent[2], extent[1],
                                 product.getTransposeA(),
-                                product.getTransposeB());
+                                product.getTransposeB(),
+                                getType(0).getElementType());
+  }
+
+  optimus::RankGroup getGroup(const Mover &mover) const {
+    return optimus::getRankGroup(mesh, mover.axis);
   }
 
   /// The type of a tensor when what its axis shards is whole; of the result,

@@ -1,0 +1,54 @@
+//===- CollectiveMover.h - Collectives that are timed ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
+
+#include "optimus-runtime/Collectives.h"
+#include "optimus-runtime/Device.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace optimus_run {
+
+/// A rank's collectives, one at a time, between memory of what it computes on.
+/// Operands are f32 and one row; those of a call lie on the host.
+class CollectiveMover {
+public:
+  virtual ~CollectiveMover() = default;
+
+  virtual optrt::Status run(const optrt_collective_desc &desc, const float *src,
+                            float *dst) = 0;
+  /// The seconds that one takes, of these operands or, on a GPU, of what its
+  /// memory has.
+  virtual optrt::StatusOr<double> time(const optrt_collective_desc &desc,
+                                       const float *src, float *dst) = 0;
+};
+
+/// Makes those of a kind of device.
+class Movers {
+public:
+  /// "cuda", or else a processor.
+  static optrt::StatusOr<Movers> open(const std::string &device);
+
+  /// What the GPU says of itself; empty of a processor.
+  const std::string &gpu() const { return properties; }
+  /// For tensors of up to so many bytes, on the rank's thread.
+  optrt::StatusOr<std::unique_ptr<CollectiveMover>>
+  create(optrt::Communicator &comm, int64_t maxBytes) const;
+
+private:
+  std::optional<optrt::DeviceFactory> factory;
+  std::string properties;
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H

@@ -1,0 +1,290 @@
+//===- GpuBench.cpp - optimus-run bench --gemm --device cuda --------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Times products and copies of a GPU by its own events, and what a command
+// costs that is repeated from a recording. The compiler's cost model reads what
+// it writes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "ComputeCosts.h"
+#include "Format.h"
+#include "MachineProfile.h"
+
+#include <algorithm>
+#include <iostream>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ElementKind {
+  const char *name;
+  int32_t type;
+  int64_t bytes;
+};
+constexpr ElementKind kKinds[] = {{"f32", OPTRT_F32, 4},
+                                  {"bf16", OPTRT_BF16, 2}};
+
+/// Features of models, and tokens of a rank; rows are tokens, or are summed
+/// over for the gradient of a weight.
+constexpr int64_t kGpuFeatures[] = {32,   128,  768,  1024, 1536,
+                                 2304, 3072, 4096, 8192};
+constexpr int64_t kGpuTokens[] = {32, 256, 2048, 16384};
+
+std::vector<GemmPoint> gpuShapes(int64_t largest) {
+  std::vector<GemmPoint> points;
+  for (auto [transA, transB] :
+       {std::pair(false, false), {false, true}, {true, false}})
+    for (int64_t tokens : kGpuTokens)
+      for (int64_t p : kGpuFeatures)
+        for (int64_t q : kGpuFeatures) {
+          GemmPoint point{transA ? p : tokens, q, transA ? tokens : p, transA,
+                          transB};
+          if (std::max({point.m, point.n, point.k}) <= largest)
+            points.push_back(point);
+        }
+  return points;
+}
+
+struct GpuCosts {
+  std::vector<GemmPoint> products[std::size(kKinds)];
+  std::vector<StreamPoint> streams;
+  double gemmAlpha = 0, commandAlpha = 0;
+};
+
+class GpuTimer {
+public:
+  GpuTimer(Device &device, const ComputeGrid &grid)
+      : device(device), grid(grid) {}
+
+  StatusOr<GpuCosts> measure();
+
+private:
+  Status allocate();
+  /// The median of what the GPU says that a command takes.
+  StatusOr<double> time(const std::function<Status()> &command);
+  StatusOr<double> timeProduct(const GemmPoint &point, const ElementKind &kind);
+  StatusOr<double> timeRepeated();
+  Status copy(int64_t bytes) {
+    return device.copy(kCompute, {1, bytes, bytes, bytes, 1}, memory.data(),
+                       memory.data() + memory.size() / 2);
+  }
+
+  Device &device;
+  const ComputeGrid &grid;
+  DeviceMemory memory;
+};
+
+Status GpuTimer::allocate() {
+  // Three operands of the largest product, and more than any cache.
+  constexpr int64_t kLeast = int64_t(8) << 20, kBeyondCaches = 1 << 29;
+  int64_t bytes = grid.largest >= 1024 ? kBeyondCaches : kLeast;
+  for (const GemmPoint &point : gpuShapes(grid.largest))
+    bytes = std::max(bytes, static_cast<int64_t>(point.bytes()) + 3 * 256);
+  OPTRT_ASSIGN_OR_RETURN(
+      memory, device.allocate(bytes, "the operands of products"));
+  // Zeros need less power. These are numbers as f32 and as bf16.
+  std::vector<uint16_t> values(1 << 20);
+  for (std::size_t i = 0; i != values.size(); ++i)
+    values[i] = uint16_t(0x3e80 + i * 37 % 256);
+  const auto size = static_cast<int64_t>(values.size() * sizeof(uint16_t));
+  for (int64_t at = 0; at < memory.size(); at += size)
+    OPTRT_RETURN_IF_ERROR(device.write(kCompute, memory.data() + at,
+                                       values.data(),
+                                       std::min(size, memory.size() - at)));
+  return device.synchronize();
+}
+
+StatusOr<double> GpuTimer::time(const std::function<Status()> &command) {
+  constexpr int kCallsOfARound = 10;
+  // The first call looks for an algorithm.
+  OPTRT_RETURN_IF_ERROR(command());
+  std::vector<CommandTimes> times(
+      static_cast<std::size_t>(kCallsOfARound * grid.rounds));
+  for (CommandTimes &one : times) {
+    OPTRT_RETURN_IF_ERROR(device.beginTiming(kCompute, one));
+    OPTRT_RETURN_IF_ERROR(command());
+    OPTRT_RETURN_IF_ERROR(device.endTiming(kCompute, one));
+  }
+  OPTRT_RETURN_IF_ERROR(device.synchronize());
+  auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end(), [](auto &a, auto &b) {
+    return a.end - a.begin < b.end - b.begin;
+  });
+  return std::max(static_cast<double>(middle->end - middle->begin) / 1e9, 1e-9);
+}
+
+StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
+                                       const ElementKind &kind) {
+  optrt_gemm_desc desc{};
+  desc.m = point.m;
+  desc.n = point.n;
+  desc.k = point.k;
+  desc.trans_a = point.transA;
+  desc.trans_b = point.transB;
+  desc.lda = point.transA ? point.m : point.k;
+  desc.ldb = point.transB ? point.k : point.n;
+  desc.ldc = point.n;
+  desc.factor_type = desc.result_type = desc.bias_type = desc.extra_type =
+      kind.type;
+  Workload workload;
+  workload.products.push_back(desc);
+  OPTRT_RETURN_IF_ERROR(device.prepare(workload));
+  char *next = memory.data();
+  auto take = [&](int64_t elements) {
+    constexpr int64_t kAlignment = 256;
+    char *start = next;
+    next += (elements * kind.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return start;
+  };
+  char *a = take(point.m * point.k), *b = take(point.k * point.n),
+       *c = take(point.m * point.n);
+  return time([&] {
+    return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr);
+  });
+}
+
+StatusOr<double> GpuTimer::timeRepeated() {
+  constexpr int kCommands = 64;
+  constexpr int64_t kBytes = 256;
+  OPTRT_RETURN_IF_ERROR(copy(kBytes));
+  OPTRT_RETURN_IF_ERROR(device.synchronize());
+  OPTRT_RETURN_IF_ERROR(device.beginRecording());
+  for (int i = 0; i != kCommands; ++i)
+    OPTRT_RETURN_IF_ERROR(copy(kBytes));
+  OPTRT_ASSIGN_OR_RETURN(uint32_t recording, device.endRecording());
+  OPTRT_ASSIGN_OR_RETURN(double seconds,
+                         time([&] { return device.replay(recording); }));
+  return seconds / kCommands;
+}
+
+StatusOr<GpuCosts> GpuTimer::measure() {
+  OPTRT_RETURN_IF_ERROR(allocate());
+  GpuCosts costs;
+  for (std::size_t kind = 0; kind != std::size(kKinds); ++kind) {
+    costs.products[kind] = gpuShapes(grid.largest);
+    for (GemmPoint &point : costs.products[kind]) {
+      OPTRT_ASSIGN_OR_RETURN(point.seconds, timeProduct(point, kKinds[kind]));
+    }
+  }
+  OPTRT_ASSIGN_OR_RETURN(costs.gemmAlpha, timeProduct({32, 32, 32}, kKinds[0]));
+  OPTRT_ASSIGN_OR_RETURN(costs.commandAlpha, timeRepeated());
+  for (int64_t bytes = int64_t(1) << 20; bytes <= memory.size(); bytes *= 4) {
+    // Half is read, half is written.
+    OPTRT_ASSIGN_OR_RETURN(double seconds,
+                           time([&] { return copy(bytes / 2); }));
+    costs.streams.push_back({bytes, static_cast<double>(bytes) / seconds});
+  }
+  return costs;
+}
+
+double bestRate(const std::vector<GemmPoint> &points) {
+  double best = 0;
+  for (const GemmPoint &point : points)
+    best = std::max(best, point.rate());
+  return best;
+}
+
+Json toJson(const std::vector<GemmPoint> &points) {
+  // Of the best product; attention's kernels are a model's and not timed.
+  constexpr double kAttentionPart = 0.15;
+  const double rate = bestRate(points);
+  Json list = Json::array();
+  for (const GemmPoint &point : points)
+    list.push_back({{"m", point.m},
+                    {"n", point.n},
+                    {"k", point.k},
+                    {"trans_a", point.transA},
+                    {"trans_b", point.transB},
+                    {"seconds", point.seconds}});
+  // Where points are far, products take what tiles leave idle.
+  return {{"flops_per_s", rate},
+          {"half_m", 128},
+          {"half_n", 128},
+          {"half_k", 256},
+          {"attention_flops_per_s", kAttentionPart * rate},
+          {"points", list}};
+}
+
+Json toJson(const GpuCosts &costs) {
+  Json entry{{"threads", 1}, {"ranks", 1}, {"cores", 0}};
+  entry["alpha_s"] = costs.gemmAlpha;
+  entry["kernel_alpha_s"] = costs.commandAlpha;
+  entry["bytes_per_s"] = costs.streams.back().bytesPerSecond;
+  entry["streams"] = Json::array();
+  for (const StreamPoint &point : costs.streams)
+    entry["streams"].push_back(
+        {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
+  entry.update(toJson(costs.products[0]));
+  Json other{{"type", kKinds[1].name}};
+  other.update(toJson(costs.products[1]));
+  entry["types"] = Json::array({other});
+  return Json::array({entry});
+}
+
+void print(const GpuCosts &costs, const Json &gpu) {
+  Table products({"m", "n", "k", "type", "operands", "time (us)", "TFLOP/s"},
+                 {3, 4});
+  for (std::size_t kind = 0; kind != std::size(kKinds); ++kind)
+    for (const GemmPoint &point : costs.products[kind])
+      products.addRow(
+          {std::to_string(point.m), std::to_string(point.n),
+           std::to_string(point.k), kKinds[kind].name,
+           concat(point.transA ? "A'" : "A", point.transB ? " B'" : " B"),
+           format("%.1f", point.seconds * 1e6),
+           format("%.2f", point.rate() / 1e12)});
+  products.print(std::cout);
+  Table streams({"stream", "GB/s"});
+  for (const StreamPoint &point : costs.streams)
+    streams.addRow(
+        {formatBytes(point.bytes), format("%.1f", point.bytesPerSecond / 1e9)});
+  streams.print(std::cout);
+  std::cout << gpu.value("name", "")
+            << format(": products cost %.1f us, f32 at best %.2f TFLOP/s, bf16 "
+                      "%.2f; a command that is repeated %.2f us\n",
+                      costs.gemmAlpha * 1e6, bestRate(costs.products[0]) / 1e12,
+                      bestRate(costs.products[1]) / 1e12,
+                      costs.commandAlpha * 1e6);
+  if (gpu.value("fake", false))
+    std::cout << "of a fake GPU: these are times of the processor\n";
+}
+
+} // namespace
+
+Status benchGpu(const BenchOptions &options, World &world) {
+  if (world.control->size() != world.control->numLocalRanks() ||
+      options.numRanks > 1)
+    return invalidArgument("bench --gemm --device cuda measures one rank, "
+                           "whose GPU no other rank uses: start it without "
+                           "mpirun and without --ranks");
+  OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory, DeviceFactory::open("cuda"));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                         factory.create(/*threads=*/1));
+  const Json gpu = Json::parse(device->properties());
+  if (!options.profile.empty())
+    OPTRT_RETURN_IF_ERROR(checkMachineProfile(options.profile, gpu));
+  const ComputeGrid grid{options.largest, options.rounds};
+  OPTRT_ASSIGN_OR_RETURN(GpuCosts costs, GpuTimer(*device, grid).measure());
+  const Json entries = toJson(costs);
+  if (options.json)
+    std::cout << Json{{"gpu", gpu}, {"gemm", entries}}.dump(2) << '\n';
+  else
+    print(costs, gpu);
+  static constexpr const char *kKeys[] = {"threads", "ranks"};
+  return options.profile.empty() ? okStatus()
+                                 : mergeIntoMachineProfile(
+                                       options.profile, "gemm", entries, kKeys,
+                                       gpu);
+}
+
+} // namespace optimus_run
