@@ -195,7 +195,7 @@ class Tools:
     def fake_gpu(self, **settings) -> Dict[str, str]:
         """An environment whose GPU is that of runtime/device/cuda/fake, with its
         settings, as seed=3 for OPTIMUS_FAKE_GPU_SEED=3."""
-        libraries = self.binaries.parent / "lib"
+        libraries = self.binaries.resolve().parent / "lib"
         return dict(
             os.environ,
             OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
