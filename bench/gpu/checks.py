@@ -176,7 +176,7 @@ def machine_rates(what):
         profile = session.results / "machine-profile.json"
         command = ["bench", what, "--device", "cuda", "--profile", profile]
         if what == "--comm":
-            command += ["--ranks", 4, "--max-bytes", 1 << (16 if session.fake else 24)]
+            command += ["--ranks", 4, "--max-bytes", 1 << (12 if session.fake else 24)]
         elif session.fake:
             command += ["--largest", 64, "--rounds", 1]
         try:

@@ -17,7 +17,8 @@ import os
 import numpy as np
 import pytest
 
-from tools import EMULATED, Checkpoint, Model, call, read_log, succeed
+from tools import EMULATED as FLAGS
+from tools import Checkpoint, Model, call, read_log, succeed
 
 GPT2 = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=2)
 STEPS = 4
@@ -25,7 +26,12 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def library(tools):
-    return tools.library(GPT2, None, "serial", *EMULATED)
+    return tools.library(GPT2, None, "serial", *FLAGS)
+
+
+def fake(tools, **more) -> dict:
+    """An environment with a fake GPU."""
+    return tools.fake_gpu(**more)
 
 
 def train(tools, library, text, folder, environment):
@@ -41,7 +47,7 @@ def train(tools, library, text, folder, environment):
 
 def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
     results = [
-        train(tools, library, text, tmp_path / str(seed), tools.fake_gpu(seed=seed))
+        train(tools, library, text, tmp_path / str(seed), fake(tools, seed=seed))
         for seed in (1, 2, 3)
     ]
     numbers, parameters = results[0]
@@ -55,10 +61,10 @@ def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
 @pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
 def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
     """Collectives go by way of the host, in rank order."""
-    numbers, parameters = train(tools, library, text, tmp_path / "serial", tools.fake_gpu())
-    sharded = tools.library(GPT2, mesh, strategy, *EMULATED)
+    numbers, parameters = train(tools, library, text, tmp_path / "serial", fake(tools))
+    sharded = tools.library(GPT2, mesh, strategy, *FLAGS)
     results = [
-        train(tools, sharded, text, tmp_path / str(seed), tools.fake_gpu(seed=seed))
+        train(tools, sharded, text, tmp_path / str(seed), fake(tools, seed=seed))
         for seed in (1, 2)
     ]
     assert results[0][0] == results[1][0]
@@ -72,7 +78,7 @@ def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
 
 def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
     counts = tmp_path / "counts.json"
-    train(tools, library, text, tmp_path / "run", tools.fake_gpu(counts=counts))
+    train(tools, library, text, tmp_path / "run", fake(tools, counts=counts))
     found = json.loads(counts.read_text())
     # The first step is put on queues command by command.
     assert found["graph_launches"] == STEPS - 1
@@ -86,7 +92,7 @@ def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
 def test_a_profile_is_of_commands_that_are_not_repeated(tools, library, text, tmp_path):
     counts, profile = tmp_path / "counts.json", tmp_path / "profile.db"
     command = tools.train_command(library, text, 3, "--profile", profile)
-    succeed(call(command, env=tools.fake_gpu(counts=counts)))
+    succeed(call(command, env=fake(tools, counts=counts)))
     assert profile.exists()
     assert json.loads(counts.read_text())["graph_launches"] == 0
 
@@ -107,7 +113,7 @@ def test_a_profile_is_of_commands_that_are_not_repeated(tools, library, text, tm
 )
 def test_what_is_missing_is_said(tools, library, text, flags, more, message):
     command = tools.train_command(library, text, 1, *flags)
-    result = call(command, env=tools.fake_gpu(**more))
+    result = call(command, env=fake(tools, **more))
     assert result.returncode == 1
     assert message.replace("%s", str(library)) in result.stderr
 
