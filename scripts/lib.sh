@@ -9,6 +9,11 @@ build=$repository/build
 python=/usr/bin/python3
 [[ -x $python ]] || python=python3
 cd "$repository"
+# What scripts/setup --cuda installed.
+if [[ -e .cache/cuda/environment ]]; then
+  # shellcheck source=/dev/null
+  source .cache/cuda/environment
+fi
 
 # A heading with the time since the script began.
 say() { printf '== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }

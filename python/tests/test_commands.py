@@ -20,6 +20,10 @@ NOT_RUN = {
     "scripts/": "installs packages and builds; test_scripts.py has what can be tried",
     "ninja ": "builds",
     "bench/": "takes minutes and writes the page; test_bench.py runs small ones",
+    "srun ": "needs several hosts, or GPUs",
+    "mpirun -n 4 --host ": "needs several hosts",
+    "torchrun ": "needs several hosts, or GPUs",
+    "podman ": "downloads and builds; test_container.py has what can be tried",
     "chrt ": "needs the right to precedence over all other processes",
 }
 
@@ -72,7 +76,8 @@ def test_page(tools, by_hand, tmp_path, page):
     shutil.copytree(by_hand / "build" / "by-hand", folder)
     root = tmp_path / "checkout"
     commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
-    output = run_shell(commands, folder, PYTHONPATH=str(root / "python"))
+    gpu = tools.fake_gpu() if page.name == "gpus.md" else {}
+    output = run_shell(commands, folder, **{**gpu, "PYTHONPATH": str(root / "python")})
     if page.name == "products.md":
         # What the page says about it.
         (said,) = re.findall(r"^    (exec\.communication = .*)$", page.read_text(), re.M)

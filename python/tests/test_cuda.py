@@ -14,12 +14,20 @@ bounds that `optimus-run verify` derives from the program, and losses of f32 as 
 test_meshes.py.
 """
 
-import os
-
 import numpy as np
 import pytest
 
-from tools import BertModel, Checkpoint, LlamaModel, Model, call, losses, read_log, succeed
+from tools import (
+    EMULATED,
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    call,
+    losses,
+    read_log,
+    succeed,
+)
 
 SHAPE = dict(layers=2, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 MODELS = {
@@ -27,18 +35,7 @@ MODELS = {
     "bert": BertModel(**SHAPE),
     "llama": LlamaModel(**{**SHAPE, "heads": 4}, kv_heads=2, ffn=24),
 }
-EMULATED = ("--target", "cuda", "--gpu-arch", "emulated")
 STEPS = 5
-
-
-@pytest.fixture(scope="module")
-def environment(tools):
-    libraries = tools.binaries.parent / "lib"
-    return dict(
-        os.environ,
-        OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
-        OPTIMUS_CUBLASLT_LIBRARY=str(libraries / "libfake_cublaslt.so"),
-    )
 
 
 def both(tools, name, *flags):
@@ -49,20 +46,20 @@ def both(tools, name, *flags):
 
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_agree_within_derived_bounds(tools, text, environment, name, precision):
+def test_gradients_agree_within_derived_bounds(tools, text, name, precision):
     libraries = both(tools, name, "--precision", precision)
     command = tools.command("optimus-run", "verify", *libraries, "--data", text)
-    succeed(call(command, env=environment))
+    succeed(call(command, env=tools.fake_gpu()))
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_trains_as_on_the_processor(tools, text, tmp_path, environment, name):
+def test_trains_as_on_the_processor(tools, text, tmp_path, name):
     logs, saved = [], []
     for library in both(tools, name):
         log, folder = tmp_path / library.name, tmp_path / library.stem
         flags = ["--lr", 3e-3, "--seed", 1, "--save", folder]
         command = tools.train_command(library, text, STEPS, *flags, log=log)
-        succeed(call(command, env=environment))
+        succeed(call(command, env=tools.fake_gpu()))
         logs.append(read_log(log))
         saved.append(Checkpoint(folder))
     assert losses(logs[0])[-1] < losses(logs[0])[0]

@@ -18,10 +18,10 @@ import re
 import numpy as np
 import pytest
 
+from tools import EMULATED as FLAGS
 from tools import Checkpoint, Model, call, read_log, succeed
 
 GPT2 = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=2)
-FLAGS = ("--target", "cuda", "--gpu-arch", "emulated")
 STEPS = 4
 
 
@@ -32,13 +32,7 @@ def library(tools):
 
 def fake(tools, **more) -> dict:
     """An environment with a fake GPU."""
-    libraries = tools.binaries.parent / "lib"
-    return dict(
-        os.environ,
-        OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
-        OPTIMUS_CUBLASLT_LIBRARY=str(libraries / "libfake_cublaslt.so"),
-        **{"OPTIMUS_FAKE_GPU_" + name.upper(): str(value) for name, value in more.items()},
-    )
+    return tools.fake_gpu(**more)
 
 
 def train(tools, library, text, folder, environment):

@@ -8,12 +8,14 @@
 """scripts/setup installs what is missing and nothing else, and every script
 says what it expects."""
 
+import hashlib
 import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,100 @@ def test_setup_installs_what_fuzzing_needs_on_request_only(machine):
     result = call([*command, "--fuzz"], env=environment)
     assert result.returncode == 0, result.stderr
     assert machine.log.read_text().endswith(" mutants\n")
+
+
+class Wheels:
+    """CUDA's parts as wheels that are made up, in place of those of PyPI."""
+
+    def __init__(self, machine, folder: Path):
+        self.machine, self.folder = machine, folder
+        folder.mkdir()
+        self.require("cuda", "nvidia-cuda-nvcc", "bin/ptxas", "#!/bin/sh\necho V13.0\n")
+        self.require("cuda-full", "nvidia-cublas", "lib/libcublasLt.so.13", "")
+
+    def require(self, which, name, path, text):
+        """A wheel of one file, and the requirement that pins it."""
+        stem = name.replace("-", "_") + "-1.0"
+        wheel = self.folder / (stem + "-py3-none-any.whl")
+        info = stem + ".dist-info/"
+        entry = zipfile.ZipInfo("nvidia/cu13/" + path)
+        entry.external_attr = 0o100755 << 16
+        with zipfile.ZipFile(wheel, "w") as file:
+            file.writestr(entry, text)
+            file.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: %s\nVersion: 1.0\n" % name)
+            file.writestr(info + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            file.writestr(info + "RECORD", "")
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        requirement = "%s==1.0 --hash=sha256:%s\n" % (name, digest)
+        (self.machine.root / ("scripts/%s-requirements.txt" % which)).write_text(requirement)
+
+    def setup(self, *flags):
+        command, environment = self.machine.command("setup", table=INSTALLED)
+        folders = environment["PATH"].split(":")
+        environment.update(
+            # Another toolkit of this machine does not count.
+            PATH=":".join(f for f in folders if not os.path.exists(f + "/ptxas")),
+            CUDA_HOME="/nowhere",
+            PIP_NO_INDEX="1",
+            PIP_FIND_LINKS=str(self.folder),
+            PIP_CONFIG_FILE=os.devnull,
+        )
+        return call([*command, *flags], env=environment)
+
+
+@pytest.fixture
+def wheels(machine, tmp_path):
+    if call(["/usr/bin/python3", "-m", "pip", "--version"]).returncode != 0:
+        pytest.skip("Debian's Python has no pip, and only root may install it")
+    machine.fake("dpkg-query", 'case "$*" in *here|*pip) echo "ii " ;; *) exit 1 ;; esac')
+    return Wheels(machine, tmp_path / "wheels")
+
+
+def shell_after(machine, what):
+    """What a shell has once it read .cache/cuda/environment."""
+    script = "source %s/.cache/cuda/environment; echo %s" % (machine.root, what)
+    environment = {"PATH": os.environ["PATH"]}
+    return call(["bash", "-euc", script], env=environment).stdout.strip()
+
+
+def test_setup_brings_cuda_once(machine, wheels):
+    first, second = wheels.setup("--cuda"), wheels.setup("--cuda")
+    assert first.returncode == 0, first.stderr
+    assert "V13.0" in first.stdout
+    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+    found = shell_after(machine, '"$(command -v ptxas)" "${OPTIMUS_CUBLASLT_LIBRARY-none}"')
+    assert found == "%s/.cache/cuda/bin/ptxas none" % machine.root
+
+
+def test_setup_brings_libraries_of_gpus_on_request(machine, wheels):
+    for flag in ("--cuda", "--cuda=full", "--cuda"):
+        result = wheels.setup(flag)
+        assert result.returncode == 0, result.stderr
+    # What the last call asks for is there.
+    assert result.stdout == ""
+    library = shell_after(machine, "$OPTIMUS_CUBLASLT_LIBRARY")
+    assert library.endswith("/lib/libcublasLt.so.13") and os.path.exists(library)
+
+
+def test_setup_takes_cuda_with_the_right_hash_only(machine, wheels):
+    path = machine.root / "scripts/cuda-requirements.txt"
+    path.write_text(re.sub(r"sha256:\w{4}", "sha256:0000", path.read_text()))
+    result = wheels.setup("--cuda")
+    assert result.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in result.stderr
+    assert "install CUDA 13.0's toolkit by hand" in result.stderr
+    assert list((machine.root / ".cache").iterdir()) == []
+
+
+def test_setup_leaves_a_toolkit_alone(machine, tmp_path):
+    toolkit = tmp_path / "toolkit"
+    for name in ("bin/ptxas", "include/cuda.h"):
+        (toolkit / name).parent.mkdir(parents=True)
+        (toolkit / name).touch(0o755)
+    command, environment = machine.command("setup", table=INSTALLED)
+    result = call([*command, "--cuda"], env=dict(environment, CUDA_HOME=str(toolkit)))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not (machine.root / ".cache").exists()
 
 
 @pytest.mark.parametrize("system", [DEBIAN_12, ARCH])

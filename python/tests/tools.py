@@ -33,6 +33,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Long enough for any one command of these tests on two busy cores.
 TIMEOUT_SECONDS = 120
 
+# What compiles a program for a GPU that is emulated: Tools.fake_gpu has its driver.
+EMULATED = ("--target", "cuda", "--gpu-arch", "emulated")
+
 
 class Model(NamedTuple):
     """The arguments of the GPT-2 builder."""
@@ -188,6 +191,20 @@ class Tools:
     @functools.cached_property
     def has_address_sanitizer(self) -> bool:
         return b"__asan_init" in (self.binaries / "optimus-run").read_bytes()
+
+    def fake_gpu(self, **settings) -> Dict[str, str]:
+        """An environment whose GPU is that of runtime/device/cuda/fake, with its
+        settings, as seed=3 for OPTIMUS_FAKE_GPU_SEED=3."""
+        libraries = self.binaries.resolve().parent / "lib"
+        return dict(
+            os.environ,
+            OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
+            OPTIMUS_CUBLASLT_LIBRARY=str(libraries / "libfake_cublaslt.so"),
+            **{
+                "OPTIMUS_FAKE_GPU_" + name.upper(): str(value)
+                for name, value in settings.items()
+            },
+        )
 
     def run(self, tool: str, *arguments) -> str:
         """Standard output of a tool that must succeed."""

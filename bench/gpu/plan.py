@@ -1,0 +1,111 @@
+# ===- plan.py - The models that a GPU is measured with --------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""What `bench/gpu/pack` compiles, for a GPU or, tiny, for the fake one."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """One model library of a pack."""
+
+    name: str
+    family: str
+    sizes: dict
+    """Flags of the model's builder."""
+    precision: str
+    target: str
+    flags: tuple = ()
+    mesh: str = ""
+    reference: str = ""
+    """The library whose gradients and losses this one must have."""
+    timed: str = ""
+    """The model of which this is one batch, where steps are timed."""
+
+    @property
+    def file(self):
+        return f"models/{self.name}.so"
+
+
+MESHES = {
+    "2x2": ("row:2,col:2", "summa"),
+    "2x3": ("row:2,col:3", "summa"),
+    "1x4": ("row:1,col:4", "megatron"),
+}
+
+# Heads of 16 channels, which GPUs attend to in tiles.
+CHECKED = {
+    "gpt2": dict(layers=2, hidden=64, heads=4, seq=64, vocab=512, batch=4, dropout=0.1),
+    "bert": dict(layers=2, hidden=64, heads=4, seq=64, vocab=512, batch=4),
+    "llama": {
+        **dict(layers=2, hidden=64, heads=4, seq=64, vocab=512, batch=4, ffn=96),
+        "kv-heads": 2,
+    },
+}
+# What matters most comes first, should time run out.
+TIMED = {
+    "gpt2-124m": (dict(layers=12, hidden=768, heads=12, seq=1024, vocab=50304), [16, 32, 64, 8, 4]),
+    "gpt2-1.5b": (dict(layers=48, hidden=1600, heads=25, seq=1024, vocab=50304), [8, 16, 4]),
+}
+# With one layer and a few tokens, to see that everything runs.
+TINY_CHECKED = {
+    family: {**sizes, "layers": 1, "hidden": 32, "heads": 2, "seq": 8, "vocab": 64, "batch": 2}
+    for family, sizes in CHECKED.items()
+    if family != "bert"
+}
+TINY_MESHES = {"2x2": MESHES["2x2"]}
+TINY_TIMED = {
+    "gpt2-124m": (dict(layers=1, hidden=32, heads=2, seq=8, vocab=64), [1, 2]),
+    "gpt2-1.5b": (dict(layers=1, hidden=48, heads=3, seq=8, vocab=64), [1]),
+}
+
+
+def plan(architectures, tiny=False):
+    """The libraries of a pack."""
+    # Processors of any kind must run what the GPU is compared with.
+    cpu = ("--mcpu", "x86-64")
+    cuda = ("--gpu-arch", ",".join(architectures))
+    libraries = []
+    for family, sizes in (TINY_CHECKED if tiny else CHECKED).items():
+        for precision in ("f32", "bf16"):
+            if tiny and (family, precision) == ("llama", "bf16"):
+                continue
+            name = f"{family}-{precision}"
+            shared = dict(family=family, sizes=sizes, precision=precision)
+            reference = Library(f"{name}-cpu", target="cpu", flags=cpu, **shared)
+            shared["reference"] = reference.name
+            libraries += [reference, Library(name, target="cuda", flags=cuda, **shared)]
+            if family != "gpt2" or (tiny and precision == "bf16"):
+                continue
+            for shape, (mesh, strategy) in (TINY_MESHES if tiny else MESHES).items():
+                flags = (*cuda, "--mesh", mesh, "--strategy", strategy)
+                libraries.append(
+                    Library(f"{name}-{shape}", target="cuda", flags=flags, mesh=mesh, **shared)
+                )
+    for model, (sizes, batches) in (TINY_TIMED if tiny else TIMED).items():
+        for batch in batches:
+            libraries.append(
+                Library(
+                    f"{model}-b{batch}",
+                    "gpt2",
+                    {**sizes, "batch": batch},
+                    "bf16",
+                    "cuda",
+                    cuda,
+                    timed=model,
+                )
+            )
+    return libraries
+
+
+def operations_a_token(sizes):
+    """Of a training step, by the usual formula: six for each parameter of a
+    product and twelve for each channel that attention meets."""
+    hidden, layers = sizes["hidden"], sizes["layers"]
+    weights = 12 * layers * hidden * hidden + sizes["vocab"] * hidden
+    return 6 * weights + 12 * layers * hidden * sizes["seq"]
