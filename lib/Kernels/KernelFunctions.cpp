@@ -59,6 +59,9 @@ mlir::optimus::buildKernel(func::FuncOp function,
   if (failed(kernel))
     return failure();
   KernelDescription description = kernel->describe(function.getContext());
+  if (!description.getSpace().pieces.empty() && !schedule.getPieces())
+    return emitError() << "does several pieces, which the launches of this "
+                          "target do not; launch each of them";
   FunctionType plain = description.getFunctionType();
   if (failed(description.setElementTypes(getElementTypes(function))) ||
       description.getFunctionType() != function.getFunctionType())

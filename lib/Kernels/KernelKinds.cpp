@@ -9,6 +9,7 @@
 #include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
+#include "optimus/Kernels/Grouped.h"
 #include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
@@ -33,14 +34,19 @@ namespace {
 /// Makes attributes of parameters.
 class ParameterWriter final : public KernelParameters {
 public:
-  explicit ParameterWriter(MLIRContext *context) : builder(context) {}
+  explicit ParameterWriter(MLIRContext *context, bool withExtents = true)
+      : builder(context), withExtents(withExtents) {}
 
-  void extent(StringRef name, int64_t &value) override { integer(name, value); }
+  void extent(StringRef name, int64_t &value) override {
+    if (withExtents)
+      integer(name, value);
+  }
   void extents(StringRef name, SmallVectorImpl<int64_t> &values) override {
-    set(name, builder.getDenseI64ArrayAttr(values));
+    if (withExtents)
+      counts(name, values);
   }
   void counts(StringRef name, SmallVectorImpl<int64_t> &values) override {
-    extents(name, values);
+    set(name, builder.getDenseI64ArrayAttr(values));
   }
   void integer(StringRef name, int64_t &value) override {
     set(name, builder.getI64IntegerAttr(value));
@@ -76,6 +82,16 @@ public:
     }
     set(name, builder.getArrayAttr(stages));
   }
+  void kernels(StringRef name, SmallVectorImpl<Kernel> &value) override {
+    SmallVector<Attribute> kernels;
+    for (const Kernel &kernel : value)
+      kernels.push_back(kernel.getParameters(getContext()));
+    set(name, builder.getArrayAttr(kernels));
+  }
+  void names(StringRef name, SmallVectorImpl<std::string> &value) override {
+    set(name, getNames(value));
+  }
+  MLIRContext *getContext() const override { return builder.getContext(); }
   void require(bool, StringRef) override {}
 
   void set(StringRef name, Attribute value) { list.set(name, value); }
@@ -90,6 +106,7 @@ private:
   }
 
   Builder builder;
+  bool withExtents;
   NamedAttrList list;
 };
 
@@ -156,6 +173,24 @@ public:
       if (!hasFailed)
         readStage(each, value);
   }
+  void kernels(StringRef name, SmallVectorImpl<Kernel> &value) override {
+    auto attr = get<ArrayAttr>(name, "an array of kernels");
+    if (!attr || !llvm::all_of(attr, llvm::IsaPred<DictionaryAttr>))
+      return fail("parameter '" + name + "' must be an array of kernels");
+    for (auto parameters : attr.getAsRange<DictionaryAttr>()) {
+      FailureOr<Kernel> kernel = Kernel::read(parameters, emitError);
+      hasFailed |= failed(kernel);
+      if (hasFailed)
+        return;
+      value.push_back(std::move(*kernel));
+    }
+  }
+  void names(StringRef name, SmallVectorImpl<std::string> &value) override {
+    ++numRead;
+    if (!readNames(source, name, value))
+      fail("parameter '" + name + "' must be an array of names");
+  }
+  MLIRContext *getContext() const override { return source.getContext(); }
   void require(bool holds, StringRef otherwise) override {
     if (!holds)
       fail(otherwise);
@@ -281,16 +316,23 @@ static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
       AdamW, Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal,
-      Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, LambDirection,
-      LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad, MergeMoments,
-      NormGradApply, NormGradSums, NormParamGrad, Normalize, RmsNorm,
-      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-      RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials, SumSquares,
-      SumTokens, TokenLoss>();
+      Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped,
+      LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad,
+      MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
+      RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain,
+      RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials,
+      SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {
   ParameterWriter writer(context);
+  writer.set(kKindName, StringAttr::get(context, self->getKind()));
+  self->visit(writer);
+  return writer.getAttributes();
+}
+
+DictionaryAttr Kernel::getForm(MLIRContext *context) const {
+  ParameterWriter writer(context, /*withExtents=*/false);
   writer.set(kKindName, StringAttr::get(context, self->getKind()));
   self->visit(writer);
   return writer.getAttributes();

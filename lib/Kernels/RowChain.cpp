@@ -8,7 +8,7 @@
 
 #include "optimus/Kernels/RowChain.h"
 
-#include "optimus/Kernels/KernelBuilder.h"
+#include "WithinIteration.h"
 
 #include "llvm/Support/xxhash.h"
 
@@ -17,15 +17,11 @@ using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
 namespace {
-/// What a stage makes of a schedule: its iteration is the chain's, and
-/// everything in it is as it would be in a kernel of its own.
-class WithinRow final : public KernelSchedule {
+/// A row of elements is an iteration of a stage.
+class WithinRow final : public WithinIteration {
 public:
-  WithinRow(const KernelSchedule &base, Value row) : base(base), row(row) {}
+  using WithinIteration::WithinIteration;
 
-  KernelExtent getExtent(const IterationSpace &space) const override {
-    return base.getExtent(space);
-  }
   void forElements(KernelBuilder &k, int64_t, int64_t cols,
                    ElementsFn body) const override {
     Value first = k.mulIndex(row, k.index(cols));
@@ -33,47 +29,6 @@ public:
       body(k.addIndex(first, at), at, type);
     });
   }
-  void forRows(KernelBuilder &, IndexFn body) const override { body(row); }
-  void forColumns(KernelBuilder &, int64_t, LanesFn) const override {
-    llvm_unreachable("a stage's space is of rows or elements");
-  }
-  void lanes(KernelBuilder &k, int64_t n, LanesFn body) const override {
-    base.lanes(k, n, body);
-  }
-  void lanes(KernelBuilder &k, Value n, LanesFn body) const override {
-    base.lanes(k, n, body);
-  }
-  void each(KernelBuilder &k, Value from, Value to,
-            IndexFn body) const override {
-    base.each(k, from, to, body);
-  }
-  Terms sums(KernelBuilder &k, int64_t n, int64_t count, TermsFn terms,
-             bool wide) const override {
-    return base.sums(k, n, count, terms, wide);
-  }
-  Terms sums(KernelBuilder &k, Value n, int64_t count,
-             TermsFn terms) const override {
-    return base.sums(k, n, count, terms);
-  }
-  Num maximum(KernelBuilder &k, Value n,
-              function_ref<Num(Value, Type)> term) const override {
-    return base.maximum(k, n, term);
-  }
-  void once(KernelBuilder &k, function_ref<void()> body) const override {
-    base.once(k, body);
-  }
-  void separate(KernelBuilder &k) const override { base.separate(k); }
-  Value allocateShared(KernelBuilder &k, int64_t extent) const override {
-    return base.allocateShared(k, extent);
-  }
-  Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
-                   TermsFn terms) const override {
-    return base.columnSums(k, rows, count, type, terms);
-  }
-
-private:
-  const KernelSchedule &base;
-  Value row;
 };
 } // namespace
 

@@ -24,6 +24,8 @@
 
 namespace mlir::optimus {
 
+class PieceSchedule;
+
 namespace kernels {
 struct AttentionExtents;
 enum class AttentionPart;
@@ -100,6 +102,13 @@ public:
                               kernels::AttentionPart part) const {
     return false;
   }
+
+  /// Whether kernels that pass rows on are worth a launch together: whether
+  /// such a row is in a cache then.
+  virtual bool takesChains(const IterationSpace &space) const { return false; }
+
+  /// How a launch does several pieces; null where a target launches each.
+  virtual const PieceSchedule *getPieces() const { return nullptr; }
 };
 
 } // namespace mlir::optimus
