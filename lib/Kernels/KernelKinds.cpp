@@ -15,6 +15,7 @@
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/RowChain.h"
+#include "optimus/Kernels/RowSums.h"
 #include "optimus/Kernels/TokenKernels.h"
 
 #include "optimus-support/Sizes.h"
@@ -252,8 +253,8 @@ private:
     }
     KernelDescription description = kernel->describe(source.getContext());
     const IterationSpace &space = description.getSpace();
-    bool hasRows = space.kind == IterationSpace::Rows ||
-                   space.kind == IterationSpace::Elements;
+    // Columns are those of as many rows.
+    bool hasRows = space.kind != IterationSpace::Items && space.rows > 0;
     if (!hasRows || space.rows != stageRows.value_or(space.rows))
       return fail("a stage does not go over the rows of the first");
     stageRows = space.rows;
@@ -320,8 +321,8 @@ static ArrayRef<Kind> getKinds() {
       LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad,
       MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
       RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain,
-      RowDot, RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials,
-      SumSquares, SumTokens, TokenLoss>();
+      RowDot, RowMax, RowMoments, RowSums, Sgd, SoftmaxSums, SumLeading,
+      SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

@@ -13,6 +13,7 @@
 #include "optimus/Kernels/Grouped.h"
 #include "optimus/Kernels/KernelBuilder.h"
 #include "optimus/Kernels/KernelFunctions.h"
+#include "optimus/Kernels/RowGroups.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -34,8 +35,9 @@ KernelTraffic &KernelTraffic::operator+=(const KernelTraffic &other) {
 namespace {
 /// Writes a body whose loops say how often all that is in them is done. It is
 /// counted, and never run.
-class CountingSchedule final : public KernelSchedule {
+class CountingSchedule final : public KernelSchedule, RowGroups {
 public:
+  const RowGroups *getRowGroups() const override { return this; }
   KernelExtent getExtent(const IterationSpace &) const override {
     return {1, 1};
   }
@@ -80,6 +82,19 @@ public:
   }
 
 private:
+  int64_t getTogether() const override { return 1; }
+  void forGroups(KernelBuilder &k, int64_t rows, int64_t together,
+                 function_ref<void(const RowGroup &)> body) const override {
+    times(k, llvm::divideCeil(rows, together), [&](Value number) {
+      body({number, k.index(0), k.index(std::min(rows, together))});
+    });
+  }
+  void forRows(KernelBuilder &k, const RowGroup &group,
+               IndexFn body) const override {
+    k.loop(group.begin, group.end, 1, body);
+  }
+  void separate(KernelBuilder &) const override {}
+
   static void times(KernelBuilder &k, int64_t count, IndexFn body) {
     k.loop(k.index(0), k.index(count), 1, body);
   }
@@ -113,6 +128,8 @@ static int64_t getTimes(Operation *op) {
 static int64_t countTouched(func::FuncOp kernel) {
   int64_t bytes = 0;
   auto count = [&](Operation *op, Value memory) {
+    while (auto part = memory.getDefiningOp<memref::ReinterpretCastOp>())
+      memory = part.getSource();
     // Not what the threads share, and no tables.
     if (isa<BlockArgument>(memory))
       bytes +=

@@ -119,8 +119,9 @@ void RmsParamGrad::visit(KernelParameters &parameters) {
 void RmsParamGrad::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.overColumns(n, rows);
-  description.read("dy", rows * n).read("x", rows * n).read("rstd", rows);
-  description.write("dgamma", n);
+  for (StringRef name : {"dy", "x"})
+    description.read(name, rows * n).ofRows();
+  description.read("rstd", rows).ofRows().write("dgamma", n);
 }
 
 void RmsParamGrad::build(KernelBuilder &k) const {

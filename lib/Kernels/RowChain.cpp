@@ -16,30 +16,22 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-namespace {
-/// A row of elements is an iteration of a stage.
-class WithinRow final : public WithinIteration {
-public:
-  using WithinIteration::WithinIteration;
-
-  void forElements(KernelBuilder &k, int64_t, int64_t cols,
-                   ElementsFn body) const override {
-    Value first = k.mulIndex(row, k.index(cols));
-    base.lanes(k, cols, [&](Value at, Type type) {
-      body(k.addIndex(first, at), at, type);
-    });
-  }
-};
-} // namespace
-
 /// Whether the iterations of a space can be those of rows.
-[[maybe_unused]] static bool hasRows(const IterationSpace &space) {
+static bool hasRows(const IterationSpace &space) {
   return space.kind == IterationSpace::Rows ||
          space.kind == IterationSpace::Elements;
 }
 
 void RowChain::visit(KernelParameters &parameters) {
   parameters.stages("stages", stages);
+  parameters.require(
+      llvm::all_of(
+          stages,
+          [&](const RowStage &stage) {
+            return hasRows(
+                stage.kernel.describe(parameters.getContext()).getSpace());
+          }),
+      "has a stage that does not go over rows");
 }
 
 void RowChain::describe(KernelDescription &description) const {

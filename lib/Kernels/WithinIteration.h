@@ -67,6 +67,20 @@ protected:
   Value row;
 };
 
+/// A row of elements is an iteration of a stage of a chain.
+class WithinRow final : public WithinIteration {
+public:
+  using WithinIteration::WithinIteration;
+
+  void forElements(KernelBuilder &k, int64_t, int64_t cols,
+                   ElementsFn body) const override {
+    Value first = k.mulIndex(row, k.index(cols));
+    base.lanes(k, cols, [&](Value at, Type type) {
+      body(k.addIndex(first, at), at, type);
+    });
+  }
+};
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_LIB_KERNELS_WITHINITERATION_H

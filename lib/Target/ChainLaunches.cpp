@@ -13,10 +13,13 @@
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"
-#include "optimus/Kernels/RowChain.h"
+#include "optimus/Kernels/RowGroups.h"
+#include "optimus/Kernels/RowSums.h"
 #include "optimus/Target/Target.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -42,12 +45,16 @@ struct Link {
     return space.kind == IterationSpace::Elements && space.rows == 1;
   }
   int64_t getRows() const { return description.getSpace().rows; }
+  bool sumsColumns() const {
+    return description.getSpace().kind == IterationSpace::Columns;
+  }
 };
 
 /// Launches after each other that become one.
 class Chain {
 public:
-  explicit Chain(const KernelSchedule &schedule) : schedule(schedule) {}
+  Chain(const KernelSchedule &schedule, int64_t alignment)
+      : schedule(schedule), alignment(alignment) {}
 
   /// Adds a launch if it may follow those that are there.
   bool add(Link link);
@@ -63,11 +70,22 @@ public:
 
 private:
   bool fits(const Link &link) const;
-  /// The bytes that a launch reads of what is written before it; nothing where
-  /// it may not follow.
+  /// The bytes that a launch reads of rows that launches before it touch;
+  /// nothing where it may not follow.
   std::optional<int64_t> countPassedOn(const Link &link) const;
 
+  /// The partial sums of what a sum writes, which take its place.
+  struct Partial {
+    Value partial, result;
+  };
+  /// Allocates those of all sums, of so many groups of rows.
+  SmallVector<Partial> createPartials(OpBuilder &b, int64_t groups);
+  bool hasSums() const {
+    return llvm::any_of(links,
+                        [](const Link &link) { return link.sumsColumns(); });
+  }
   const KernelSchedule &schedule;
+  int64_t alignment;
   std::vector<Link> links;
   /// Of those that are not flat; 0 as long as all are.
   int64_t rows = 0;
@@ -108,9 +126,13 @@ static bool isOfRows(const KernelDescription &description,
 bool Chain::fits(const Link &link) const {
   const IterationSpace &space = link.description.getSpace();
   if (space.kind == IterationSpace::Elements)
-    return link.isFlat() || rows == 0 || space.rows == rows;
-  return space.kind == IterationSpace::Rows && space.group == 0 &&
-         space.pieces.empty() && schedule.takesChains(space) &&
+    return link.isFlat() ||
+           (schedule.takesChains(space) && (rows == 0 || space.rows == rows));
+  // A launch of several kernels may be none of another.
+  bool isPlain = space.kind == IterationSpace::Rows && space.group == 0 &&
+                 space.pieces.empty() && space.together == 0;
+  bool sums = link.sumsColumns() && schedule.getRowGroups() && space.rows > 0;
+  return (isPlain || sums) && schedule.takesChains(space) &&
          (rows == 0 || space.rows == rows) &&
          llvm::any_of(
              link.description.getOperands(),
@@ -118,25 +140,28 @@ bool Chain::fits(const Link &link) const {
 }
 
 std::optional<int64_t> Chain::countPassedOn(const Link &link) const {
-  int64_t bytes = 0;
+  llvm::SetVector<Value> passedOn;
   for (auto [operand, buffer] : llvm::zip_equal(
            link.description.getOperands(), LaunchOp(link.launch).getBuffers()))
     for (const Link &before : links)
       for (auto [other, touched] :
            llvm::zip_equal(before.description.getOperands(),
                            LaunchOp(before.launch).getBuffers())) {
-        bool isWritten = other.access != KernelAccess::Read;
-        if (!isWritten && operand.access == KernelAccess::Read)
-          continue;
-        if (!exec::mayOverlap(exec::getRegions(buffer),
-                              exec::getRegions(touched)))
-          continue;
-        if (buffer != touched || !isOfRows(link.description, operand) ||
-            !isOfRows(before.description, other))
+        bool areSameRows = buffer == touched &&
+                           isOfRows(link.description, operand) &&
+                           isOfRows(before.description, other);
+        if (areSameRows && operand.access != KernelAccess::Write)
+          passedOn.insert(buffer);
+        bool isWritten = other.access != KernelAccess::Read ||
+                         operand.access != KernelAccess::Read;
+        if (isWritten && !areSameRows &&
+            exec::mayOverlap(exec::getRegions(buffer),
+                             exec::getRegions(touched)))
           return std::nullopt;
-        if (isWritten && operand.access != KernelAccess::Write)
-          bytes += exec::getBufferBytes(buffer);
       }
+  int64_t bytes = 0;
+  for (Value buffer : passedOn)
+    bytes += exec::getBufferBytes(buffer);
   return bytes;
 }
 
@@ -150,22 +175,84 @@ bool Chain::add(Link link) {
     savedBytes += *bytes;
   }
   int64_t found = link.isFlat() ? rows : link.getRows();
+  auto hasRows = [&](const Link &flat) {
+    std::optional<Kernel> kernel = splitRows(flat, found);
+    return kernel &&
+           schedule.takesChains(
+               kernel->describe(LaunchOp(flat.launch).getContext()).getSpace());
+  };
   // Those before it must have as many rows.
-  if (rows == 0 && found > 0)
-    for (const Link &before : links)
-      if (!splitRows(before, found))
-        return false;
-  if (rows > 0 && link.isFlat() && !splitRows(link, rows))
+  if (rows == 0 && found > 0 && !llvm::all_of(links, hasRows))
+    return false;
+  if (rows > 0 && link.isFlat() && !hasRows(link))
     return false;
   rows = found;
   links.push_back(std::move(link));
   return true;
 }
 
+/// What a sum writes: operands and their buffers.
+static SmallVector<std::pair<KernelOperand, Value>>
+getResults(const Link &link) {
+  SmallVector<std::pair<KernelOperand, Value>> results;
+  for (auto [operand, buffer] : llvm::zip_equal(
+           link.description.getOperands(), LaunchOp(link.launch).getBuffers()))
+    if (link.sumsColumns() && operand.access != KernelAccess::Read)
+      results.emplace_back(operand, buffer);
+  return results;
+}
+
+SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
+                                                  int64_t groups) {
+  SmallVector<Partial> partials;
+  for (const Link &link : links)
+    for (const auto &[operand, buffer] : getResults(link)) {
+      auto type = MemRefType::get({groups * operand.extent}, b.getF32Type());
+      Value partial = exec::AllocOp::create(
+          b, LaunchOp(link.launch).getLoc(), type, b.getStringAttr("workspace"),
+          b.getStringAttr("partial sums"), /*values=*/ArrayAttr(),
+          b.getI64IntegerAttr(alignment));
+      partials.push_back({partial, buffer});
+      // Written, and read again.
+      savedBytes -= 2 * exec::getBufferBytes(partial);
+    }
+  return partials;
+}
+
+static LaunchOp createLaunch(OpBuilder &b, Location location,
+                             const Kernel &kernel, KernelDeclarations &kernels,
+                             ValueRange buffers, ValueRange scalars) {
+  KernelDescription description = kernel.describe(b.getContext());
+  SmallVector<Type> types;
+  for (Value buffer : buffers)
+    types.push_back(cast<MemRefType>(buffer.getType()).getElementType());
+  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
+  assert(succeeded(isSet) && "the kernel takes these buffers");
+  SmallVector<int32_t> access;
+  for (const KernelOperand &operand : description.getOperands())
+    access.push_back(static_cast<int32_t>(operand.access));
+  return LaunchOp::create(b, location,
+                          kernels.declare(kernel, description).getSymName(),
+                          /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(),
+                          buffers, scalars, b.getDenseI32ArrayAttr(access),
+                          /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+                          /*after=*/DenseI32ArrayAttr());
+}
+
 bool Chain::write(KernelDeclarations &kernels) {
   if (links.size() < 2 || rows == 0)
     return false;
-  LaunchOp first = links.front().launch, last = links.back().launch;
+  LaunchOp last = links.back().launch;
+  OpBuilder b(last);
+  int64_t together = 0, groups = 0;
+  SmallVector<Partial> partials;
+  if (hasSums()) {
+    together = schedule.getRowGroups()->getTogether();
+    groups = llvm::divideCeil(rows, together);
+    // Those of one group are whole.
+    if (groups > 1)
+      partials = createPartials(b, groups);
+  }
   llvm::MapVector<Value, std::string> buffers, scalars;
   auto getName = [](llvm::MapVector<Value, std::string> &names, Value value,
                     StringRef stem) {
@@ -174,38 +261,36 @@ bool Chain::write(KernelDeclarations &kernels) {
       entry->second = (stem + Twine(names.size() - 1)).str();
     return entry->second;
   };
-  kernels::RowChain chain;
+  SmallVector<kernels::RowStage> stages;
   for (const Link &link : links) {
     LaunchOp launch = link.launch;
-    kernels::RowStage &stage = chain.stages.emplace_back(kernels::RowStage{
+    kernels::RowStage &stage = stages.emplace_back(kernels::RowStage{
         link.isFlat() ? *splitRows(link, rows) : link.kernel, {}, {}});
-    for (Value buffer : launch.getBuffers())
-      stage.buffers.push_back(getName(buffers, buffer, "b"));
+    for (auto [operand, buffer] :
+         llvm::zip_equal(link.description.getOperands(), launch.getBuffers())) {
+      Value given = buffer;
+      for (const Partial &partial : partials)
+        if (link.sumsColumns() && operand.access != KernelAccess::Read &&
+            partial.result == buffer)
+          given = partial.partial;
+      stage.buffers.push_back(getName(buffers, given, "b"));
+    }
     for (Value scalar : launch.getScalars())
       stage.scalars.push_back(getName(scalars, scalar, "s"));
   }
-  Kernel kernel(chain);
-  KernelDescription description = kernel.describe(first.getContext());
-  SmallVector<Value> values, numbers;
-  SmallVector<Type> types;
-  for (auto &[value, name] : buffers) {
-    values.push_back(value);
-    types.push_back(cast<MemRefType>(value.getType()).getElementType());
+  auto getKeys = [](const llvm::MapVector<Value, std::string> &names) {
+    return llvm::map_to_vector(names, [](auto &entry) { return entry.first; });
+  };
+  Kernel kernel = together == 0 ? Kernel(kernels::RowChain{stages})
+                                : Kernel(kernels::RowSums{stages, together});
+  createLaunch(b, last.getLoc(), kernel, kernels, getKeys(buffers),
+               getKeys(scalars));
+  for (const Partial &partial : partials) {
+    int64_t columns =
+        cast<MemRefType>(partial.result.getType()).getNumElements();
+    createLaunch(b, last.getLoc(), kernels::SumLeading{groups, columns},
+                 kernels, {partial.partial, partial.result}, {});
   }
-  for (auto &[value, name] : scalars)
-    numbers.push_back(value);
-  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
-  assert(succeeded(isSet) && "the stages take these buffers");
-  SmallVector<int32_t> access;
-  for (const KernelOperand &operand : description.getOperands())
-    access.push_back(static_cast<int32_t>(operand.access));
-  OpBuilder b(last);
-  LaunchOp::create(b, last.getLoc(),
-                   kernels.declare(kernel, description).getSymName(),
-                   /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(), values,
-                   numbers, b.getDenseI32ArrayAttr(access),
-                   /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
-                   /*after=*/DenseI32ArrayAttr());
   for (const Link &link : links)
     LaunchOp(link.launch).erase();
   return true;
@@ -248,7 +333,7 @@ private:
   LogicalResult run(func::FuncOp function, const KernelSchedule &schedule,
                     KernelDeclarations &kernels) {
     SmallVector<CommandOpInterface> commands = exec::getCommands(function);
-    Chain chain(schedule);
+    Chain chain(schedule, findTarget(target)->getBufferAlignment());
     auto finish = [&] {
       size_t size = chain.getSize();
       if (chain.write(kernels)) {

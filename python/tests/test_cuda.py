@@ -75,12 +75,12 @@ def test_trains_as_on_the_processor(tools, text, tmp_path, environment, name):
 
 
 def launch_apart(tools, model, flags, folder):
-    """A library whose launches are those of its operations, neither chained nor
-    grouped."""
+    """A library whose launches update one tensor each."""
     fused, lowered, library = (folder / name for name in ("fuse.mlir", "exec.mlir", "apart.so"))
     tools.run("optimus-compile", tools.program(model), *EMULATED[:2], *flags,
               "--compile-to", "fuse", "-o", fused)  # fmt: skip
-    passes = ["record-layouts", "to-exec=target=cuda", "build-kernels=target=cuda"]
+    passes = ["record-layouts"]
+    passes += [name + "=target=cuda" for name in ("to-exec", "chain-launches", "build-kernels")]
     tools.run("optimus-opt", fused, *("--optimus-" + name for name in passes), "-o", lowered)
     text = lowered.read_text()
     assert 'phase = "fuse"' in text
@@ -112,6 +112,7 @@ def test_fewer_launches_train_to_the_same_bits(
     # Updates, and partial sums of squares.
     assert sum("grouped_" in line for line in launches[1]) >= 2
     assert len(launches[1]) < 0.7 * len(launches[0])
+    assert any("sums_" in line for line in launches[1])
     assert any("chain_dropout_" in line for line in launches[1]) == (name == "gpt2")
     assert (losses(logs[0]) == losses(logs[1])).all()
     for what in ("parameters", "moments"):

@@ -18,7 +18,7 @@
 #include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
-#include "optimus/Kernels/RowChain.h"
+#include "optimus/Kernels/RowSums.h"
 
 #include "mlir/IR/OwningOpRef.h"
 #include "gtest/gtest.h"
@@ -101,6 +101,19 @@ TEST_F(KernelTrafficTest, OfAChainIsThatOfItsStages) {
                 second = count(norm);
   EXPECT_EQ(traffic.touched, *first.touched + *second.touched);
   EXPECT_EQ(traffic.least, first.least + second.least - kAll * 4);
+}
+
+// Sums read what is there; each group of rows writes its own.
+TEST_F(KernelTrafficTest, OfRowSumsHasThePartsOfGroups) {
+  Elementwise mul = elementwise<MulOp>(&context, {kAll, kAll});
+  mul.rows = kRows;
+  mul.cols = kCols;
+  RowSums sums{{{mul, {"dy", "slope", "dy"}, {}},
+                {SumLeading{kRows, kCols}, {"dy", "sums"}, {}}},
+               /*together=*/3};
+  KernelTraffic traffic = count(sums);
+  EXPECT_EQ(traffic.least, (3 * kAll + 2 * kCols) * 4);
+  EXPECT_EQ(traffic.touched, (4 * kAll + 2 * kCols) * 4);
 }
 
 TEST_F(KernelTrafficTest, OfPiecesIsTheirSum) {

@@ -100,6 +100,9 @@ struct IterationSpace {
   /// Of rows, how many follow each other that read the same, so that a target
   /// may do some of them together; 0 where none do.
   int64_t group = 0;
+  /// Of rows that are summed in columns too, how many are done together before
+  /// that; 0 elsewhere.
+  int64_t together = 0;
   /// Of a launch that does several pieces, the elements, rows or items of each;
   /// empty elsewhere.
   SmallVector<int64_t> pieces = {};
@@ -170,6 +173,8 @@ public:
   }
   /// The rows read the same in groups of so many.
   void inGroups(int64_t rows) { space.group = rows; }
+  /// So many rows are done together, and then summed in columns.
+  void doTogether(int64_t rows) { space.together = rows; }
   /// For several kernels one after the other on each row.
   void overChain(int64_t rows, int64_t work, int64_t longest) {
     space = {IterationSpace::Rows, rows, work, 0, longest};

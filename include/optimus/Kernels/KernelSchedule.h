@@ -25,6 +25,7 @@
 namespace mlir::optimus {
 
 class PieceSchedule;
+class RowGroups;
 
 namespace kernels {
 struct AttentionExtents;
@@ -106,6 +107,10 @@ public:
   /// Whether kernels that pass rows on are worth a launch together: whether
   /// such a row is in a cache then.
   virtual bool takesChains(const IterationSpace &space) const { return false; }
+
+  /// How rows are summed in columns as soon as a few are made; null where a
+  /// target does not.
+  virtual const RowGroups *getRowGroups() const { return nullptr; }
 
   /// How a launch does several pieces; null where a target launches each.
   virtual const PieceSchedule *getPieces() const { return nullptr; }

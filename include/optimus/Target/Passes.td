@@ -20,6 +20,9 @@ def ChainLaunchesPass : Pass<"optimus-chain-launches", "::mlir::ModuleOp"> {
     them as rows then. What is passed on is stored as before; who reads it has it from the
     cache. What is computed has the same bits.
 
+    A sum of columns joins launches whose rows it reads, if the target does a few rows by turns as rows and as
+    columns: the launch stores the sums of each few rows, and another one adds these, in another order than before.
+
     ```mlir
     exec.launch @add_64(read %x : memref<64xf32>, read %r : memref<64xf32>, write %s : memref<64xf32>)
     exec.launch @rms_norm_8x8_3ee4f8b588e368f1(read %s : memref<64xf32>, read %g : memref<8xf32>,

@@ -10,6 +10,7 @@
 
 #include "CudaAttention.h"
 #include "CudaPieces.h"
+#include "CudaRowGroups.h"
 #include "CudaTiles.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -50,6 +51,8 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
   case IterationSpace::Rows:
     if (space.group > 0)
       return {kGroupThreads, kGroupThreads};
+    if (space.together > 0)
+      return {256, kWarpThreads};
     if (space.lanes > 0)
       return {256, std::min(space.lanes, kWarpThreads)};
     if (space.rows == 1 || space.getLength() > kMostOfWarp)
@@ -82,6 +85,8 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
       return {space.rows / space.group *
                   int64_t(llvm::divideCeil(space.group, kGroupRows)),
               1};
+    if (space.together > 0)
+      return {int64_t(llvm::divideCeil(space.rows, space.together)), 1};
     return {space.rows, block.getTeams()};
   case IterationSpace::Items:
     return {space.rows, block.getTeams()};
@@ -367,6 +372,11 @@ bool CudaSchedule::writeAttention(KernelBuilder &k,
 // Longer rows are a block's, which shares nothing as close as a warp does.
 bool CudaSchedule::takesChains(const IterationSpace &space) const {
   return space.getLength() <= kMostOfWarp;
+}
+
+const RowGroups *CudaSchedule::getRowGroups() const {
+  static const CudaRowGroups groups;
+  return &groups;
 }
 
 const PieceSchedule *CudaSchedule::getPieces() const {

@@ -9,7 +9,7 @@
 #include "EmulatedKernels.h"
 
 #include "optimus/Kernels/Grouped.h"
-#include "optimus/Kernels/RowChain.h"
+#include "optimus/Kernels/RowSums.h"
 #include "optimus/Target/CUDA/Assembler.h"
 
 #include "gtest/gtest.h"
@@ -109,6 +109,14 @@ void addKernels(CompiledKernels &kernels) {
     add(RowChain{{dropped,
                   added,
                   {RmsNorm{rows, n, 1e-6}, {"x", "gamma", "y", "rstd"}, {}}}});
+    add(RowSums{{{NormParamGrad{rows, n},
+                  {"dy", "x", "mean", "rstd", "gains", "shifts"},
+                  {}},
+                 {LayerNormGrad{rows, n, true},
+                  {"dy", "x", "mean", "rstd", "gamma", "residual", "dy"},
+                  {}},
+                 {SumLeading{rows, n}, {"dy", "biases"}, {}}},
+                32});
   }
   const int64_t n = rows * 3072;
   for (bool exact : {false, true}) {

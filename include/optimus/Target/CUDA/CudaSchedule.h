@@ -63,6 +63,7 @@ public:
                       kernels::AttentionPart part) const override;
   bool takesChains(const IterationSpace &space) const override;
   const PieceSchedule *getPieces() const override;
+  const RowGroups *getRowGroups() const override;
 };
 
 } // namespace mlir::optimus
