@@ -46,9 +46,9 @@ static SmallVector<Type> getElementTypes(func::FuncOp function) {
   return types;
 }
 
-FailureOr<ScheduledKernel>
-mlir::optimus::buildKernel(func::FuncOp function,
-                           const KernelSchedule &schedule) {
+/// The kernel that a function is to compute, and what it takes.
+static FailureOr<std::pair<Kernel, KernelDescription>>
+readKernel(func::FuncOp function) {
   auto emitError = [&] { return function.emitOpError(); };
   auto parameters =
       function->getAttrOfType<DictionaryAttr>(ExecDialect::kComputes);
@@ -71,11 +71,29 @@ mlir::optimus::buildKernel(func::FuncOp function,
     return emitError() << "computes what needs the type " << plain
                        << ", where floats may be narrower, but has the type "
                        << function.getFunctionType();
+  return std::pair(std::move(*kernel), std::move(description));
+}
+
+FailureOr<KernelDescription>
+mlir::optimus::describeKernel(func::FuncOp function) {
+  auto read = readKernel(function);
+  if (failed(read))
+    return failure();
+  return std::move(read->second);
+}
+
+FailureOr<ScheduledKernel>
+mlir::optimus::buildKernel(func::FuncOp function,
+                           const KernelSchedule &schedule) {
+  auto read = readKernel(function);
+  if (failed(read))
+    return failure();
+  auto &[kernel, description] = *read;
   if (function.isExternal()) {
     OpBuilder b = OpBuilder::atBlockEnd(function.addEntryBlock());
     func::ReturnOp::create(b, function.getLoc());
     KernelBuilder builder(function, description, schedule);
-    kernel->build(builder);
+    kernel.build(builder);
   }
   KernelExtent extent = schedule.getExtent(description.getSpace());
   return ScheduledKernel{std::move(description), extent};

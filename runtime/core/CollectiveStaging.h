@@ -58,7 +58,7 @@ private:
     CommandId id;
     Staged staged;
     Room *from, *to; ///< may be one; null for none
-    void *result;    ///< where it goes on the device; null for nowhere
+    void *result;    ///< where it goes on the device, or null
     optrt_copy_desc back;
   };
 

@@ -38,8 +38,12 @@ struct ScheduledKernel {
   KernelExtent extent;
 };
 
-/// Writes the body that a declared kernel lacks. Fails with an error on the
-/// function where that does not say what it computes, or has other operands.
+/// What a declared kernel computes, with the elements of its function. Fails
+/// with an error on the function where that does not say so, or has other
+/// operands.
+FailureOr<KernelDescription> describeKernel(func::FuncOp function);
+
+/// Writes the body that a declared kernel lacks. Fails as describeKernel().
 FailureOr<ScheduledKernel> buildKernel(func::FuncOp function,
                                        const KernelSchedule &schedule);
 

@@ -37,12 +37,11 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
     // Who calls kernels does not depend on what they do.
     if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
       return DeviceKernels();
-    FailureOr<ScheduledKernel> kernel =
-        buildKernel(function, target.getKernelSchedule());
+    FailureOr<KernelDescription> kernel = describeKernel(function);
     if (failed(kernel))
       return failure();
-    kernels.try_emplace(
-        name, *target.getDeviceKernel(name, kernel->description.getSpace()));
+    kernels.try_emplace(name,
+                        *target.getDeviceKernel(name, kernel->getSpace()));
   }
   return kernels;
 }

@@ -114,7 +114,7 @@ void Lowering::gemm(Gemm gemm) {
   gemm.bias = matchElements(gemm.bias, gemm.c.buffer, "narrow bias");
   if (target.hasEpilogue(gemm.epilogue)) {
     gemm.extra.buffer =
-        matchElements(gemm.extra.buffer, gemm.c.buffer, "narrow addend");
+        matchElements(gemm.extra.buffer, gemm.c.buffer, "narrow residual");
     return createGemm(gemm);
   }
   assert(gemm.epilogue == exec::Epilogue::Mul && gemm.c.ld == gemm.n &&

@@ -10,11 +10,11 @@
 
 #include "AttentionKernels.h"
 #include "Buffer.h"
-#include "Descriptors.h"
 #include "Gemm.h"
 #include "NarrowCompute.h"
 #include "Paging.h"
 #include "Team.h"
+#include "device/Descriptors.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/Pages.h"
 
@@ -302,26 +302,11 @@ Status CpuDevice::launch(Queue, const optrt_launch_desc &desc,
 
 Status CpuDevice::copy(Queue queue, const optrt_copy_desc &desc,
                        const void *src, void *dst) {
+  OPTRT_RETURN_IF_ERROR(check(desc, src, dst));
   int64_t rows = desc.rows, cols = desc.cols;
-  int64_t srcLd = src ? desc.src_ld : cols, dstLd = desc.dst_ld;
-  if (rows < 0 || cols < 0 || desc.element_bytes < 1 ||
-      (rows > 1 && (srcLd < cols || dstLd < cols)))
-    return invalidArgument(concat(
-        "copy expects sizes >= 0, elements of bytes and leading dimensions of "
-        "at least one row; found ",
-        rows, " x ", cols, " of ", desc.element_bytes,
-        " bytes with leading dimensions ", desc.src_ld, " and ", dstLd));
   if (rows == 0 || cols == 0)
     return okStatus();
-  for (int64_t ld : {srcLd, dstLd})
-    if (CheckedSize extent = matrixExtent(rows, cols, rows > 1 ? ld : cols);
-        !extent.isAtMost(kMaxElements))
-      return invalidArgument(concat("copy expects matrices of at most ",
-                                    kMaxElements, " elements; found ", rows,
-                                    " x ", cols, ", which ends after ",
-                                    extent.toString()));
-  if (!dst)
-    return invalidArgument("copy expects a destination; found null");
+  int64_t srcLd = src ? desc.src_ld : cols, dstLd = desc.dst_ld;
   if (queue.number != kCompute.number)
     return call(queue, [this, desc, src, dst] {
       return impl->paging.copy(desc, src, dst);

@@ -17,8 +17,8 @@
 
 #include "Gemm.h"
 
-#include "Descriptors.h"
 #include "Packing.h"
+#include "device/Descriptors.h"
 #include "optimus-runtime/Exception.h"
 #include "optimus-support/DeviceScratch.h"
 
@@ -32,8 +32,8 @@ using namespace optrt;
 
 namespace {
 
-using optimus_support::ProductShape;
 using optimus_support::productScratch;
+using optimus_support::ProductShape;
 using Tag = dnnl::memory::format_tag;
 
 /// Elements of an operand that stays in a core's cache during a product.
@@ -118,8 +118,8 @@ private:
   Status reserve(const MemoryDesc &desc, const ProductShape &product);
   Plan makePlan(const optrt_gemm_desc &d);
   void makePrimitive(const optrt_gemm_desc &d, Plan &plan);
-  Status execute(optrt_gemm_desc d, const float *a, const float *b,
-                 float *c, const float *bias, const float *extra);
+  Status execute(optrt_gemm_desc d, const float *a, const float *b, float *c,
+                 const float *bias, const float *extra);
   Status runPrimitive(const optrt_gemm_desc &d, const Plan &plan,
                       const float *a, const float *b, float *c,
                       const float *bias, const float *extra);
@@ -172,8 +172,8 @@ Plan GemmEngine::Impl::makePlan(const optrt_gemm_desc &d) {
   Plan plan;
   bool fused = d.has_bias || d.epilogue == OPTRT_EPILOGUE_ADD;
   // With a small B transposed, sgemm reaches 90 % of what matmul does.
-  bool smallTransposed = d.trans_b && !d.trans_a && !d.accumulate &&
-                         d.n * d.k <= smallElements;
+  bool smallTransposed =
+      d.trans_b && !d.trans_a && !d.accumulate && d.n * d.k <= smallElements;
   if (d.k > 0 && (d.packed_b || fused || smallTransposed)) {
     makePrimitive(d, plan);
     return plan;
@@ -289,13 +289,13 @@ Status GemmEngine::Impl::execute(optrt_gemm_desc d, const float *a,
                                  const float *extra) {
   if (d.packed_b)
     OPTRT_RETURN_IF_ERROR(resolvePacked(d));
-  OPTRT_ASSIGN_OR_RETURN(Plan *plan, getPlan(d));
+  OPTRT_ASSIGN_OR_RETURN(Plan * plan, getPlan(d));
   if (plan->primitive) {
     OPTRT_RETURN_IF_ERROR(runPrimitive(d, *plan, a, b, c, bias, extra));
   } else if (d.k > 0) {
-    dnnl_status_t status = dnnl_sgemm(
-        d.trans_a ? 'T' : 'N', d.trans_b ? 'T' : 'N', d.m, d.n, d.k, 1.f, a,
-        d.lda, b, d.ldb, d.accumulate ? 1.f : 0.f, c, d.ldc);
+    dnnl_status_t status =
+        dnnl_sgemm(d.trans_a ? 'T' : 'N', d.trans_b ? 'T' : 'N', d.m, d.n, d.k,
+                   1.f, a, d.lda, b, d.ldb, d.accumulate ? 1.f : 0.f, c, d.ldc);
     if (status != dnnl_success)
       return failureOf(d, "oneDNN's sgemm", status);
   } else if (!d.accumulate) {
@@ -315,7 +315,7 @@ Status GemmEngine::Impl::prepare(const Workload &workload) {
     OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
       if (d.packed_b)
         OPTRT_RETURN_IF_ERROR(resolvePacked(d));
-      OPTRT_ASSIGN_OR_RETURN(Plan *plan, getPlan(d));
+      OPTRT_ASSIGN_OR_RETURN(Plan * plan, getPlan(d));
       if (!plan->primitive)
         return okStatus();
       return reserve(plan->scratchpad, shapeOf(d));
@@ -343,8 +343,7 @@ Status GemmEngine::Impl::pack(const optrt_pack_desc &d, const float *src,
   });
 }
 
-GemmEngine::GemmEngine(const Team &team)
-    : impl(std::make_unique<Impl>(team)) {}
+GemmEngine::GemmEngine(const Team &team) : impl(std::make_unique<Impl>(team)) {}
 GemmEngine::~GemmEngine() = default;
 
 Status GemmEngine::start() {

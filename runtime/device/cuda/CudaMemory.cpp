@@ -8,6 +8,8 @@
 
 #include "CudaDevice.h"
 
+#include "device/Descriptors.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -113,16 +115,9 @@ Transfers CudaDevice::takeTransfers() {
   return taken;
 }
 
-/// That both matrices end where that can be computed.
-static Status checkCopy(const optrt_copy_desc &d, int64_t srcLd,
-                        int64_t maxPitch) {
-  if (d.rows < 0 || d.cols < 0 || d.element_bytes < 1 ||
-      (d.rows > 1 && (srcLd < d.cols || d.dst_ld < d.cols)))
-    return invalidArgument(concat(
-        "copy expects sizes >= 0, elements of bytes and leading dimensions of "
-        "at least one row; found ",
-        d.rows, " x ", d.cols, " of ", d.element_bytes,
-        " bytes with leading dimensions ", d.src_ld, " and ", d.dst_ld));
+/// That the rows of a copy do not lie further apart than a GPU takes.
+static Status checkPitch(const optrt_copy_desc &d, int64_t srcLd,
+                         int64_t maxPitch) {
   for (int64_t ld : {srcLd, d.dst_ld})
     if (CheckedSize pitch = CheckedSize(ld) * d.element_bytes;
         d.rows > 1 && (srcLd != d.cols || d.dst_ld != d.cols) &&
@@ -170,12 +165,11 @@ Status CudaDevice::move(Stream stream, const optrt_copy_desc &desc,
 Status CudaDevice::copy(Queue queue, const optrt_copy_desc &desc,
                         const void *src, void *dst) {
   OPTRT_RETURN_IF_ERROR(enter());
-  OPTRT_RETURN_IF_ERROR(
-      checkCopy(desc, src ? desc.src_ld : desc.cols, gpu.maxPitch));
+  OPTRT_RETURN_IF_ERROR(check(desc, src, dst));
   if (desc.rows == 0 || desc.cols == 0)
     return okStatus();
-  if (!dst)
-    return invalidArgument("copy expects a destination; found none");
+  OPTRT_RETURN_IF_ERROR(
+      checkPitch(desc, src ? desc.src_ld : desc.cols, gpu.maxPitch));
   const bool comesIn = src && isOnHost(src), goesOut = isOnHost(dst);
   if (comesIn == goesOut)
     return move(streamOf(queue), desc, src, dst);

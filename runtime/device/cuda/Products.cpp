@@ -9,6 +9,7 @@
 #include "Products.h"
 
 #include "Driver.h"
+#include "device/Descriptors.h"
 
 #include <bit>
 #include <cstring>
@@ -18,7 +19,7 @@ namespace optrt::cuda {
 struct Products::Plan {
   explicit Plan(const CublasLtApi &api) : api(api) {}
   ~Plan() {
-    for (LtLayout layout : {b, a, addend, c})
+    for (LtLayout layout : {b, a, added, c})
       if (layout)
         api.layoutDestroy(layout);
     if (operation)
@@ -28,15 +29,9 @@ struct Products::Plan {
 
   const CublasLtApi &api;
   LtOperation operation = nullptr;
-  LtLayout a = nullptr, b = nullptr, c = nullptr, addend = nullptr;
+  LtLayout a = nullptr, b = nullptr, c = nullptr, added = nullptr;
   LtHeuristic found = {};
 };
-
-static std::string describe(const optrt_gemm_desc &d) {
-  return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
-                d.trans_a ? ", A transposed" : "",
-                d.trans_b ? ", B transposed" : "");
-}
 
 static StatusOr<LtType> typeOf(int32_t type) {
   switch (type) {
@@ -52,27 +47,7 @@ static StatusOr<LtType> typeOf(int32_t type) {
   }
 }
 
-static Status checkShape(const optrt_gemm_desc &d) {
-  auto matrix = [&](const char *name, int64_t cols, int64_t ld) {
-    return ld >= std::max<int64_t>(cols, 1)
-               ? okStatus()
-               : invalidArgument(
-                     concat(describe(d), ": the leading dimension of ", name,
-                            " must be at least ", cols, ", found ", ld));
-  };
-  if (d.m < 0 || d.n < 0 || d.k < 1)
-    return invalidArgument(concat(
-        describe(d), ": expected m and n of at least 0 and k of at least 1"));
-  OPTRT_RETURN_IF_ERROR(matrix("A", d.trans_a ? d.m : d.k, d.lda));
-  OPTRT_RETURN_IF_ERROR(matrix("B", d.trans_b ? d.k : d.n, d.ldb));
-  OPTRT_RETURN_IF_ERROR(matrix("C", d.n, d.ldc));
-  return d.epilogue == OPTRT_EPILOGUE_ADD
-             ? matrix("the extra operand", d.n, d.ld_extra)
-             : okStatus();
-}
-
 Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
-  OPTRT_RETURN_IF_ERROR(checkShape(d));
   auto refuse = [&](const char *what) {
     return unavailable(concat(describe(d), ": ", what));
   };
@@ -90,12 +65,11 @@ Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
     return refuse("cuBLASLt adds a bias of the result's type only");
   if (d.factor_type == OPTRT_F32 && d.result_type != OPTRT_F32)
     return refuse("cuBLASLt multiplies f32 to f32 only");
-  if (d.m > 0 && d.n > 0 &&
-      (!operands.a || !operands.b || !operands.c ||
-       (d.has_bias && !operands.bias) ||
-       (d.epilogue == OPTRT_EPILOGUE_ADD && !operands.extra)))
-    return invalidArgument(concat(describe(d), ": an operand is null"));
-  return okStatus();
+  if (d.k < 1)
+    return invalidArgument(
+        concat(describe(d), ": cuBLASLt sums over at least one element"));
+  return optrt::check(d, operands.a, operands.b, operands.c, operands.bias,
+                      operands.extra);
 }
 
 StatusOr<std::unique_ptr<Products>> Products::open() {
@@ -143,14 +117,14 @@ static uint32_t alignmentOf(const void *address) {
 }
 
 /// What is added to the product: C itself, another matrix, or nothing.
-static const void *addendOf(const optrt_gemm_desc &d,
-                            const ProductOperands &operands) {
+static const void *addedOf(const optrt_gemm_desc &d,
+                           const ProductOperands &operands) {
   if (d.accumulate)
     return operands.c;
   return d.epilogue == OPTRT_EPILOGUE_ADD ? operands.extra : nullptr;
 }
 
-Status Products::choose(const ProductOperands &operands, const void *addend,
+Status Products::choose(const ProductOperands &operands, const void *added,
                         Plan &plan) const {
   LtPreference preference = nullptr;
   OPTRT_RETURN_IF_ERROR(check(api.preferenceCreate(&preference),
@@ -167,13 +141,13 @@ Status Products::choose(const ProductOperands &operands, const void *addend,
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentA, alignmentOf(operands.b)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentB, alignmentOf(operands.a)));
   OPTRT_RETURN_IF_ERROR(
-      set(kLtMinAlignmentC, alignmentOf(addend ? addend : operands.c)));
+      set(kLtMinAlignmentC, alignmentOf(added ? added : operands.c)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
   int returned = 0;
-  OPTRT_RETURN_IF_ERROR(check(
-      api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.addend,
-                       plan.c, preference, 1, &plan.found, &returned),
-      "cublasLtMatmulAlgoGetHeuristic"));
+  OPTRT_RETURN_IF_ERROR(
+      check(api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.added,
+                             plan.c, preference, 1, &plan.found, &returned),
+            "cublasLtMatmulAlgoGetHeuristic"));
   if (returned == 0 || plan.found.state != kLtSuccess)
     return unavailable("cuBLASLt knows no algorithm for it");
   return okStatus();
@@ -181,7 +155,7 @@ Status Products::choose(const ProductOperands &operands, const void *addend,
 
 StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                                           const ProductOperands &operands) {
-  const void *addend = addendOf(d, operands);
+  const void *added = addedOf(d, operands);
   const Key key = {d.m,
                    d.n,
                    d.k,
@@ -199,7 +173,7 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                    alignmentOf(operands.a),
                    alignmentOf(operands.b),
                    alignmentOf(operands.c),
-                   alignmentOf(addend),
+                   alignmentOf(added),
                    alignmentOf(operands.bias)};
   std::unique_ptr<Plan> &known = plans[key];
   if (known)
@@ -235,9 +209,9 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                                d.trans_b ? d.k : d.n, d.ldb));
   OPTRT_RETURN_IF_ERROR(create(&made->c, result, d.m, d.n, d.ldc));
   OPTRT_RETURN_IF_ERROR(
-      create(&made->addend, result, d.m, d.n,
+      create(&made->added, result, d.m, d.n,
              d.epilogue == OPTRT_EPILOGUE_ADD ? d.ld_extra : d.ldc));
-  OPTRT_RETURN_IF_ERROR(choose(operands, addend, *made));
+  OPTRT_RETURN_IF_ERROR(choose(operands, added, *made));
   known = std::move(made);
   return known.get();
 }
@@ -256,13 +230,12 @@ Status Products::run(Stream stream, const optrt_gemm_desc &desc,
         check(api.operationSet(plan.operation, kLtBiasPointer, &operands.bias,
                                sizeof(operands.bias)),
               "cublasLtMatmulDescSetAttribute"));
-  const void *addend = addendOf(desc, operands);
-  const float alpha = 1, beta = addend ? 1 : 0;
+  const void *added = addedOf(desc, operands);
+  const float alpha = 1, beta = added ? 1 : 0;
   return check(api.matmul(handle, plan.operation, &alpha, operands.b, plan.b,
-                          operands.a, plan.a, &beta,
-                          addend ? addend : operands.c, plan.addend, operands.c,
-                          plan.c, &plan.found.algorithm, workspace,
-                          plan.found.workspaceBytes, stream),
+                          operands.a, plan.a, &beta, added ? added : operands.c,
+                          plan.added, operands.c, plan.c, &plan.found.algorithm,
+                          workspace, plan.found.workspaceBytes, stream),
                "cublasLtMatmul")
       .withContext(describe(desc));
 }

@@ -63,7 +63,7 @@ private:
   Status check(LtResult result, const char *call) const;
   StatusOr<Plan *> plan(const optrt_gemm_desc &desc,
                         const ProductOperands &operands);
-  Status choose(const ProductOperands &operands, const void *addend,
+  Status choose(const ProductOperands &operands, const void *added,
                 Plan &plan) const;
 
   CublasLtApi api = {};

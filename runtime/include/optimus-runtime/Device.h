@@ -257,7 +257,8 @@ public:
 
   /// C = op(A) op(B) with the descriptor's bias, accumulation and epilogue.
   /// `bias` and `extra` are read only where the descriptor asks for them.
-  /// C overlaps no operand, except that the extra addend may be C itself.
+  /// C overlaps no operand, except that the matrix that the epilogue adds may
+  /// be C itself.
   virtual Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
                       const void *b, void *c, const void *bias,
                       const void *extra) = 0;

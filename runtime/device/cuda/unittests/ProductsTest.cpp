@@ -98,18 +98,18 @@ TEST_F(ProductsTest, EveryFormIsRight) {
   for (int transA : {0, 1})
     for (int transB : {0, 1})
       for (int bias : {0, 1})
-        for (int addend : {0, 1, 2})
+        for (int added : {0, 1, 2})
           for (int types : {0, 1, 2}) {
             optrt_gemm_desc d = shape(5, 7, 3);
             d.trans_a = transA;
             d.trans_b = transB;
             d.has_bias = bias;
-            d.accumulate = addend == 1;
-            d.epilogue = addend == 2 ? OPTRT_EPILOGUE_ADD : OPTRT_EPILOGUE_NONE;
+            d.accumulate = added == 1;
+            d.epilogue = added == 2 ? OPTRT_EPILOGUE_ADD : OPTRT_EPILOGUE_NONE;
             d.factor_type = types ? OPTRT_BF16 : OPTRT_F32;
             d.result_type = d.bias_type = d.extra_type =
                 types == 1 ? OPTRT_BF16 : OPTRT_F32;
-            SCOPED_TRACE(concat(transA, transB, bias, addend, types));
+            SCOPED_TRACE(concat(transA, transB, bias, added, types));
             check(d);
           }
 }

@@ -1,4 +1,4 @@
-//===- Descriptors.h - What products are told ------------------*- C++ -*-===//
+//===- Descriptors.h - What commands are told ------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H
-#define OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H
+#ifndef OPTIMUS_RUNTIME_DEVICE_DESCRIPTORS_H
+#define OPTIMUS_RUNTIME_DEVICE_DESCRIPTORS_H
 
 #include "optimus-runtime/Status.h"
 #include "optimus-support/model_abi.h"
@@ -24,7 +24,9 @@ std::string describe(const optrt_pack_desc &d);
 Status check(const optrt_gemm_desc &d, const void *a, const void *b,
              const void *c, const void *bias, const void *extra);
 Status check(const optrt_pack_desc &d, const float *src, const float *dst);
+/// Nothing is written where there are no rows or no columns.
+Status check(const optrt_copy_desc &d, const void *src, const void *dst);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_DEVICE_CPU_DESCRIPTORS_H
+#endif // OPTIMUS_RUNTIME_DEVICE_DESCRIPTORS_H

@@ -1,4 +1,4 @@
-//===- Descriptors.cpp - What products are told ---------------------------===//
+//===- Descriptors.cpp - What commands are told ---------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -36,14 +36,13 @@ Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
                    int64_t ld) {
   if (ld < cols)
     return invalidArgument(concat(describe(d), ": the leading dimension of ",
-                                  name, " must be at least ", cols,
-                                  ", found ", ld));
+                                  name, " must be at least ", cols, ", found ",
+                                  ld));
   const CheckedSize extent = optimus_support::matrixExtent(rows, cols, ld);
   if (rows > 0 && !extent.isAtMost(kMaxElements))
-    return invalidArgument(concat(describe(d), ": ", name, " ends ",
-                                  extent.toString(),
-                                  " elements after it begins; expected at most ",
-                                  kMaxElements));
+    return invalidArgument(
+        concat(describe(d), ": ", name, " ends ", extent.toString(),
+               " elements after it begins; expected at most ", kMaxElements));
   return okStatus();
 }
 
@@ -61,7 +60,8 @@ Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
 
 } // namespace
 
-Status optrt::check(const optrt_pack_desc &d, const float *src, const float *dst) {
+Status optrt::check(const optrt_pack_desc &d, const float *src,
+                    const float *dst) {
   if (d.rows < 1 || d.cols < 1)
     return invalidArgument(
         concat(describe(d), ": expected sizes of at least 1"));
@@ -73,19 +73,19 @@ Status optrt::check(const optrt_pack_desc &d, const float *src, const float *dst
 }
 
 Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
-             const void *c, const void *bias, const void *extra) {
+                    const void *c, const void *bias, const void *extra) {
   if (d.m < 0 || d.n < 0 || d.k < 0)
     return invalidArgument(
         concat(describe(d), ": expected sizes of at least 0"));
-  OPTRT_RETURN_IF_ERROR(checkMatrix(d, "A", d.trans_a ? d.k : d.m,
-                                    d.trans_a ? d.m : d.k, d.lda));
+  OPTRT_RETURN_IF_ERROR(
+      checkMatrix(d, "A", d.trans_a ? d.k : d.m, d.trans_a ? d.m : d.k, d.lda));
   if (d.packed_b && (d.trans_b || d.k < 1))
-    return invalidArgument(concat(
-        describe(d), ": a packed B is not transposed and has at least one row"));
-  OPTRT_RETURN_IF_ERROR(d.packed_b
-                            ? checkPacked(d, d.k, d.n, d.ldb)
-                            : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
-                                          d.trans_b ? d.k : d.n, d.ldb));
+    return invalidArgument(
+        concat(describe(d),
+               ": a packed B is not transposed and has at least one row"));
+  OPTRT_RETURN_IF_ERROR(d.packed_b ? checkPacked(d, d.k, d.n, d.ldb)
+                                   : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
+                                                 d.trans_b ? d.k : d.n, d.ldb));
   OPTRT_RETURN_IF_ERROR(checkMatrix(d, "C", d.m, d.n, d.ldc));
   if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
     return invalidArgument(
@@ -100,7 +100,31 @@ Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
     return invalidArgument(concat(describe(d), ": an operand is null"));
   if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
       (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
-    return invalidArgument(
-        concat(describe(d), ": only a plain extra addend may be C itself"));
+    return invalidArgument(concat(
+        describe(d), ": only a matrix that is plainly added may be C itself"));
   return okStatus();
+}
+
+Status optrt::check(const optrt_copy_desc &d, const void *src,
+                    const void *dst) {
+  const int64_t rows = d.rows, cols = d.cols, srcLd = src ? d.src_ld : cols;
+  if (rows < 0 || cols < 0 || d.element_bytes < 1 ||
+      (rows > 1 && (srcLd < cols || d.dst_ld < cols)))
+    return invalidArgument(concat(
+        "copy expects sizes >= 0, elements of bytes and leading dimensions of "
+        "at least one row; found ",
+        rows, " x ", cols, " of ", d.element_bytes,
+        " bytes with leading dimensions ", d.src_ld, " and ", d.dst_ld));
+  if (rows == 0 || cols == 0)
+    return okStatus();
+  for (int64_t ld : {srcLd, d.dst_ld})
+    if (CheckedSize extent =
+            optimus_support::matrixExtent(rows, cols, rows > 1 ? ld : cols);
+        !extent.isAtMost(kMaxElements))
+      return invalidArgument(concat("copy expects matrices of at most ",
+                                    kMaxElements, " elements; found ", rows,
+                                    " x ", cols, ", which ends after ",
+                                    extent.toString()));
+  return dst ? okStatus()
+             : invalidArgument("copy expects a destination; found null");
 }
