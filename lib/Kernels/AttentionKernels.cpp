@@ -11,9 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Kernels/AttentionKernels.h"
-
-#include "optimus/Kernels/KernelBuilder.h"
+#include "optimus/Kernels/AttentionPlaces.h"
 
 #include "optimus-support/Sizes.h"
 
@@ -132,54 +130,53 @@ void AttentionKeyGrad::describe(KernelDescription &description) const {
 // Rows
 //===----------------------------------------------------------------------===//
 
+Value AttentionPlaces::divide(Value value, int64_t divisor) {
+  return arith::DivUIOp::create(k.getBuilder(), value, k.index(divisor));
+}
+
+Value AttentionPlaces::remainder(Value value, int64_t divisor) {
+  return arith::RemUIOp::create(k.getBuilder(), value, k.index(divisor));
+}
+
+Value AttentionPlaces::at(const Row &row, int64_t stride) {
+  Value token =
+      k.addIndex(k.mulIndex(row.batch, k.index(extents.seq)), row.token);
+  return k.addIndex(k.mulIndex(token, k.index(stride)),
+                    k.mulIndex(row.head, k.index(extents.headDim)));
+}
+
+Value AttentionPlaces::atRow(const Row &row) {
+  Value head =
+      k.addIndex(k.mulIndex(row.batch, k.index(extents.heads)), row.head);
+  return k.addIndex(k.mulIndex(head, k.index(extents.seq)), row.token);
+}
+
+Value AttentionPlaces::getLength(Value batch) {
+  if (!extents.hasLengths)
+    return k.index(extents.seq);
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value length = arith::IndexCastOp::create(b, b.getIndexType(),
+                                            k["lengths"].loadElement(batch));
+  return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
+}
+
 namespace {
-/// What all bodies share.
-class Body {
+/// What all bodies of the plain form share.
+class Body : public AttentionPlaces {
 public:
-  Body(KernelBuilder &k, const AttentionExtents &extents)
-      : k(k), extents(extents) {}
+  using AttentionPlaces::AttentionPlaces;
 
   /// A row [batch, heads, seq] of queries or of keys.
-  struct Row {
-    Value batch, head, token;
-  };
   Row split(Value row, int64_t heads) {
     Value inBatch = divide(row, extents.seq);
     return {divide(inBatch, heads), remainder(inBatch, heads),
             remainder(row, extents.seq)};
   }
 
-  /// Where the elements of a token's head begin.
-  Value atQuery(const Row &row) { return at(row, extents.qStride); }
-  Value atKey(const Row &row) { return at(row, extents.kvStride); }
-  Value atOut(const Row &row) {
-    return at(row, extents.heads * extents.headDim);
-  }
-  /// Of lse and delta.
-  Value atRow(const Row &row) {
-    Value head =
-        k.addIndex(k.mulIndex(row.batch, k.index(extents.heads)), row.head);
-    return k.addIndex(k.mulIndex(head, k.index(extents.seq)), row.token);
-  }
-
-  /// The head of keys that one of queries meets.
-  Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
-
-  /// How many tokens of a sequence are seen at all, at least one.
-  Value getLength(Value batch) {
-    if (!extents.hasLengths)
-      return k.index(extents.seq);
-    Value length = arith::IndexCastOp::create(k.getBuilder(),
-                                              k.getBuilder().getIndexType(),
-                                              k["lengths"].loadElement(batch));
-    return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
-  }
   /// How many keys a row of queries sees.
   Value getNumKeys(const Row &row) {
-    Value length = getLength(row.batch);
-    return extents.causal
-               ? k.minIndex(k.addIndex(row.token, k.index(1)), length)
-               : length;
+    return AttentionPlaces::getNumKeys(k.addIndex(row.token, k.index(1)),
+                                       getLength(row.batch));
   }
 
   /// Sums of products of heads that begin there.
@@ -222,23 +219,6 @@ public:
                k.addIndex(from, at));
     });
   }
-
-private:
-  Value divide(Value value, int64_t divisor) {
-    return arith::DivUIOp::create(k.getBuilder(), value, k.index(divisor));
-  }
-  Value remainder(Value value, int64_t divisor) {
-    return arith::RemUIOp::create(k.getBuilder(), value, k.index(divisor));
-  }
-  Value at(const Row &row, int64_t stride) {
-    Value token =
-        k.addIndex(k.mulIndex(row.batch, k.index(extents.seq)), row.token);
-    return k.addIndex(k.mulIndex(token, k.index(stride)),
-                      k.mulIndex(row.head, k.index(extents.headDim)));
-  }
-
-  KernelBuilder &k;
-  const AttentionExtents &extents;
 };
 } // namespace
 

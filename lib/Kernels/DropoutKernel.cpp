@@ -151,9 +151,11 @@ void Dropout::describe(KernelDescription &description) const {
   int64_t n = getProduct(local), cols = local.back();
   description.overRows(n / cols, cols, kGroupBlocks);
   description.read("x", n)
+      .ofRows()
       .read("random", optimus_support::kNumRandomWords, description.i32())
       .write("result", n)
       .inPlaceOf({"x"})
+      .ofRows()
       .scalar("stream");
   for (int64_t i = 0; i < addends; ++i)
     description.scalar(getAddend(i));

@@ -106,7 +106,7 @@ void SumLeading::visit(KernelParameters &parameters) {
 void SumLeading::describe(KernelDescription &description) const {
   description.size(rows, cols);
   description.overColumns(cols, rows);
-  description.read("x", rows * cols).write("result", cols);
+  description.read("x", rows * cols).ofRows().write("result", cols);
 }
 
 void SumLeading::build(KernelBuilder &k) const {

@@ -58,6 +58,17 @@ void KernelDescription::share(StringRef name, const KernelOperand &operand) {
     shared.access = KernelAccess::Update;
 }
 
+void KernelDescription::overPieces(const IterationSpace &space,
+                                   ArrayRef<int64_t> counts) {
+  this->space = space;
+  this->space.pieces.assign(counts.begin(), counts.end());
+  int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+  if (space.kind == IterationSpace::Elements)
+    this->space.cols = all;
+  else
+    this->space.rows = all;
+}
+
 KernelDescription &KernelDescription::inPlaceOf(ArrayRef<StringRef> names) {
   for (StringRef name : names)
     if (findOperand(name))

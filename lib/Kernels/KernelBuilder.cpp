@@ -42,6 +42,13 @@ KernelBuilder::KernelBuilder(KernelBuilder &whole,
     this->scalars.push_back(whole.getScalar(name));
 }
 
+KernelBuilder::KernelBuilder(KernelBuilder &whole,
+                             const KernelDescription &description,
+                             const KernelSchedule &schedule,
+                             ArrayRef<Value> buffers)
+    : function(whole.function), description(description), schedule(schedule),
+      space(whole.space), b(whole.b), buffers(buffers) {}
+
 void KernelBuilder::getDependentDialects(DialectRegistry &registry) {
   registry
       .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,

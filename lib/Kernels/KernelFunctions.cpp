@@ -59,6 +59,12 @@ readKernel(func::FuncOp function) {
   if (failed(kernel))
     return failure();
   KernelDescription description = kernel->describe(function.getContext());
+  if (!description.getSpace().pieces.empty() && !schedule.getPieces())
+    return emitError() << "does several pieces, which the launches of this "
+                          "target do not; launch each of them";
+  if (description.getSpace().together > 0 && !schedule.getRowGroups())
+    return emitError() << "sums columns of rows that it makes, which the "
+                          "launches of this target do not; launch each kernel";
   FunctionType plain = description.getFunctionType();
   if (failed(description.setElementTypes(getElementTypes(function))) ||
       description.getFunctionType() != function.getFunctionType())

@@ -9,11 +9,13 @@
 #include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
+#include "optimus/Kernels/Grouped.h"
 #include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/RowChain.h"
+#include "optimus/Kernels/RowSums.h"
 #include "optimus/Kernels/TokenKernels.h"
 
 #include "optimus-support/Sizes.h"
@@ -33,14 +35,19 @@ namespace {
 /// Makes attributes of parameters.
 class ParameterWriter final : public KernelParameters {
 public:
-  explicit ParameterWriter(MLIRContext *context) : builder(context) {}
+  explicit ParameterWriter(MLIRContext *context, bool withExtents = true)
+      : builder(context), withExtents(withExtents) {}
 
-  void extent(StringRef name, int64_t &value) override { integer(name, value); }
+  void extent(StringRef name, int64_t &value) override {
+    if (withExtents)
+      integer(name, value);
+  }
   void extents(StringRef name, SmallVectorImpl<int64_t> &values) override {
-    set(name, builder.getDenseI64ArrayAttr(values));
+    if (withExtents)
+      counts(name, values);
   }
   void counts(StringRef name, SmallVectorImpl<int64_t> &values) override {
-    extents(name, values);
+    set(name, builder.getDenseI64ArrayAttr(values));
   }
   void integer(StringRef name, int64_t &value) override {
     set(name, builder.getI64IntegerAttr(value));
@@ -76,6 +83,16 @@ public:
     }
     set(name, builder.getArrayAttr(stages));
   }
+  void kernels(StringRef name, SmallVectorImpl<Kernel> &value) override {
+    SmallVector<Attribute> kernels;
+    for (const Kernel &kernel : value)
+      kernels.push_back(kernel.getParameters(getContext()));
+    set(name, builder.getArrayAttr(kernels));
+  }
+  void names(StringRef name, SmallVectorImpl<std::string> &value) override {
+    set(name, getNames(value));
+  }
+  MLIRContext *getContext() const override { return builder.getContext(); }
   void require(bool, StringRef) override {}
 
   void set(StringRef name, Attribute value) { list.set(name, value); }
@@ -90,6 +107,7 @@ private:
   }
 
   Builder builder;
+  bool withExtents;
   NamedAttrList list;
 };
 
@@ -156,6 +174,24 @@ public:
       if (!hasFailed)
         readStage(each, value);
   }
+  void kernels(StringRef name, SmallVectorImpl<Kernel> &value) override {
+    auto attr = get<ArrayAttr>(name, "an array of kernels");
+    if (!attr || !llvm::all_of(attr, llvm::IsaPred<DictionaryAttr>))
+      return fail("parameter '" + name + "' must be an array of kernels");
+    for (auto parameters : attr.getAsRange<DictionaryAttr>()) {
+      FailureOr<Kernel> kernel = Kernel::read(parameters, emitError);
+      hasFailed |= failed(kernel);
+      if (hasFailed)
+        return;
+      value.push_back(std::move(*kernel));
+    }
+  }
+  void names(StringRef name, SmallVectorImpl<std::string> &value) override {
+    ++numRead;
+    if (!readNames(source, name, value))
+      fail("parameter '" + name + "' must be an array of names");
+  }
+  MLIRContext *getContext() const override { return source.getContext(); }
   void require(bool holds, StringRef otherwise) override {
     if (!holds)
       fail(otherwise);
@@ -217,8 +253,8 @@ private:
     }
     KernelDescription description = kernel->describe(source.getContext());
     const IterationSpace &space = description.getSpace();
-    bool hasRows = space.kind == IterationSpace::Rows ||
-                   space.kind == IterationSpace::Elements;
+    // Columns are those of as many rows.
+    bool hasRows = space.kind != IterationSpace::Items && space.rows > 0;
     if (!hasRows || space.rows != stageRows.value_or(space.rows))
       return fail("a stage does not go over the rows of the first");
     stageRows = space.rows;
@@ -281,16 +317,23 @@ static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
       AdamW, Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal,
-      Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, LambDirection,
-      LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad, MergeMoments,
-      NormGradApply, NormGradSums, NormParamGrad, Normalize, RmsNorm,
-      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-      RowMax, RowMoments, Sgd, SoftmaxSums, SumLeading, SumPartials, SumSquares,
-      SumTokens, TokenLoss>();
+      Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped,
+      LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad,
+      MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
+      RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain,
+      RowDot, RowMax, RowMoments, RowSums, Sgd, SoftmaxSums, SumLeading,
+      SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {
   ParameterWriter writer(context);
+  writer.set(kKindName, StringAttr::get(context, self->getKind()));
+  self->visit(writer);
+  return writer.getAttributes();
+}
+
+DictionaryAttr Kernel::getForm(MLIRContext *context) const {
+  ParameterWriter writer(context, /*withExtents=*/false);
   writer.set(kKindName, StringAttr::get(context, self->getKind()));
   self->visit(writer);
   return writer.getAttributes();

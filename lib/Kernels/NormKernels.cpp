@@ -69,10 +69,10 @@ struct NormRow {
 /// The operands that a gradient of rows begins with.
 static void readGradient(KernelDescription &description, int64_t rows,
                          int64_t n) {
-  description.read("dy", rows * n)
-      .read("x", rows * n)
-      .read("mean", rows)
-      .read("rstd", rows);
+  for (StringRef name : {"dy", "x"})
+    description.read(name, rows * n).ofRows();
+  for (StringRef name : {"mean", "rstd"})
+    description.read(name, rows).ofRows();
 }
 
 void LayerNorm::visit(KernelParameters &parameters) {
@@ -85,9 +85,10 @@ void LayerNorm::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.number(epsilon);
   description.overRows(rows, n);
-  description.read("x", rows * n).read("gamma", n).read("beta", n);
-  description.write("y", rows * n).inPlaceOf({"x"});
-  description.write("mean", rows).write("rstd", rows);
+  description.read("x", rows * n).ofRows().read("gamma", n).read("beta", n);
+  description.write("y", rows * n).inPlaceOf({"x"}).ofRows();
+  for (StringRef name : {"mean", "rstd"})
+    description.write(name, rows).ofRows();
 }
 
 void LayerNorm::build(KernelBuilder &k) const {
@@ -123,8 +124,8 @@ void LayerNormGrad::describe(KernelDescription &description) const {
   readGradient(description, rows, n);
   description.read("gamma", n);
   if (hasResidual)
-    description.read("residual", rows * n);
-  description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"});
+    description.read("residual", rows * n).ofRows();
+  description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"}).ofRows();
 }
 
 void LayerNormGrad::build(KernelBuilder &k) const {

@@ -51,8 +51,9 @@ void RmsNorm::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.number(epsilon);
   description.overRows(rows, n);
-  description.read("x", rows * n).read("gamma", n);
-  description.write("y", rows * n).inPlaceOf({"x"}).write("rstd", rows);
+  description.read("x", rows * n).ofRows().read("gamma", n);
+  description.write("y", rows * n).inPlaceOf({"x"}).ofRows();
+  description.write("rstd", rows).ofRows();
 }
 
 void RmsNorm::build(KernelBuilder &k) const {
@@ -79,13 +80,14 @@ void RmsNormGrad::describe(KernelDescription &description) const {
   description.size(size);
   description.size(rows, n);
   description.overRows(rows, n);
-  description.read("dy", rows * n).read("x", rows * n).read("rstd", rows);
-  description.read("gamma", n);
+  for (StringRef name : {"dy", "x"})
+    description.read(name, rows * n).ofRows();
+  description.read("rstd", rows).ofRows().read("gamma", n);
   if (hasSums)
-    description.read("sums", rows);
+    description.read("sums", rows).ofRows();
   if (hasResidual)
-    description.read("residual", rows * n);
-  description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"});
+    description.read("residual", rows * n).ofRows();
+  description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"}).ofRows();
 }
 
 void RmsNormGrad::build(KernelBuilder &k) const {
@@ -117,8 +119,9 @@ void RmsParamGrad::visit(KernelParameters &parameters) {
 void RmsParamGrad::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.overColumns(n, rows);
-  description.read("dy", rows * n).read("x", rows * n).read("rstd", rows);
-  description.write("dgamma", n);
+  for (StringRef name : {"dy", "x"})
+    description.read(name, rows * n).ofRows();
+  description.read("rstd", rows).ofRows().write("dgamma", n);
 }
 
 void RmsParamGrad::build(KernelBuilder &k) const {

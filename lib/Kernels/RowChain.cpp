@@ -8,7 +8,7 @@
 
 #include "optimus/Kernels/RowChain.h"
 
-#include "optimus/Kernels/KernelBuilder.h"
+#include "WithinIteration.h"
 
 #include "llvm/Support/xxhash.h"
 
@@ -16,75 +16,22 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-namespace {
-/// What a stage makes of a schedule: its iteration is the chain's, and
-/// everything in it is as it would be in a kernel of its own.
-class WithinRow final : public KernelSchedule {
-public:
-  WithinRow(const KernelSchedule &base, Value row) : base(base), row(row) {}
-
-  KernelExtent getExtent(const IterationSpace &space) const override {
-    return base.getExtent(space);
-  }
-  void forElements(KernelBuilder &k, int64_t, int64_t cols,
-                   ElementsFn body) const override {
-    Value first = k.mulIndex(row, k.index(cols));
-    base.lanes(k, cols, [&](Value at, Type type) {
-      body(k.addIndex(first, at), at, type);
-    });
-  }
-  void forRows(KernelBuilder &, IndexFn body) const override { body(row); }
-  void forColumns(KernelBuilder &, int64_t, LanesFn) const override {
-    llvm_unreachable("a stage's space is of rows or elements");
-  }
-  void lanes(KernelBuilder &k, int64_t n, LanesFn body) const override {
-    base.lanes(k, n, body);
-  }
-  void lanes(KernelBuilder &k, Value n, LanesFn body) const override {
-    base.lanes(k, n, body);
-  }
-  void each(KernelBuilder &k, Value from, Value to,
-            IndexFn body) const override {
-    base.each(k, from, to, body);
-  }
-  Terms sums(KernelBuilder &k, int64_t n, int64_t count, TermsFn terms,
-             bool wide) const override {
-    return base.sums(k, n, count, terms, wide);
-  }
-  Terms sums(KernelBuilder &k, Value n, int64_t count,
-             TermsFn terms) const override {
-    return base.sums(k, n, count, terms);
-  }
-  Num maximum(KernelBuilder &k, Value n,
-              function_ref<Num(Value, Type)> term) const override {
-    return base.maximum(k, n, term);
-  }
-  void once(KernelBuilder &k, function_ref<void()> body) const override {
-    base.once(k, body);
-  }
-  void separate(KernelBuilder &k) const override { base.separate(k); }
-  Value allocateShared(KernelBuilder &k, int64_t extent) const override {
-    return base.allocateShared(k, extent);
-  }
-  Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
-                   TermsFn terms) const override {
-    return base.columnSums(k, rows, count, type, terms);
-  }
-
-private:
-  const KernelSchedule &base;
-  Value row;
-};
-} // namespace
-
 /// Whether the iterations of a space can be those of rows.
-[[maybe_unused]] static bool hasRows(const IterationSpace &space) {
+static bool hasRows(const IterationSpace &space) {
   return space.kind == IterationSpace::Rows ||
          space.kind == IterationSpace::Elements;
 }
 
 void RowChain::visit(KernelParameters &parameters) {
   parameters.stages("stages", stages);
+  parameters.require(
+      llvm::all_of(
+          stages,
+          [&](const RowStage &stage) {
+            return hasRows(
+                stage.kernel.describe(parameters.getContext()).getSpace());
+          }),
+      "has a stage that does not go over rows");
 }
 
 void RowChain::describe(KernelDescription &description) const {

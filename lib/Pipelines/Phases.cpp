@@ -107,6 +107,8 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   exec.cpu = options.cpu;
   exec.target = options.target;
   passes.addPass(createToExecPass(exec));
+  passes.addPass(createChainLaunchesPass({options.target}));
+  passes.addPass(createGroupLaunchesPass({options.target}));
   passes.addPass(createBuildKernelsPass({options.target}));
 }
 

@@ -9,6 +9,7 @@
 #include "Compilation.h"
 
 #include "GpuKernels.h"
+#include "LaunchReport.h"
 #include "Record.h"
 #include "Report.h"
 
@@ -136,12 +137,16 @@ int Compilation::runPhase(const Phase &phase) {
 
 /// What is done once a phase is over. Nothing if there is more to do.
 std::optional<int> Compilation::finishPhase(StringRef phase) {
-  if (phase == "place" && options.report)
-    printReport(module, options,
-                !options.compileTo.empty() &&
-                        optimus_support::isStandardOutput(options.output)
-                    ? llvm::errs()
-                    : llvm::outs());
+  if (phase == "place" && options.report) {
+    llvm::raw_ostream &out =
+        !options.compileTo.empty() &&
+                optimus_support::isStandardOutput(options.output)
+            ? llvm::errs()
+            : llvm::outs();
+    printReport(module, options, out);
+    if (options.isForGpu())
+      printLaunches(module, out);
+  }
   // Where compilation goes on, the dump is what was read.
   if (!options.dumpFolder.empty() && phase != options.compileFrom)
     if (Status dumped = print(getDumpPath(options, phase), phase); !dumped.ok())

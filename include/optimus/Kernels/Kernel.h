@@ -46,6 +46,7 @@
 
 namespace mlir::optimus {
 
+class Kernel;
 class KernelBuilder;
 
 namespace kernels {
@@ -67,6 +68,9 @@ struct KernelOperand {
   /// What is given begins at a multiple of so many elements of a tensor; 0
   /// where it begins with one.
   int64_t unit = 0;
+  /// Of kernels of rows: whether each row has a part of it, as many elements as
+  /// all others, that no other row touches.
+  bool isOfRows = false;
 
   /// The bytes that its address is a multiple of where those of tensors are one
   /// of `ofTensors`.
@@ -96,6 +100,12 @@ struct IterationSpace {
   /// Of rows, how many follow each other that read the same, so that a target
   /// may do some of them together; 0 where none do.
   int64_t group = 0;
+  /// Of rows that are summed in columns too, how many are done together before
+  /// that; 0 elsewhere.
+  int64_t together = 0;
+  /// Of a launch that does several pieces, the elements, rows or items of each;
+  /// empty elsewhere.
+  SmallVector<int64_t> pieces = {};
 
   /// The elements of the longest row.
   int64_t getLength() const { return longest > 0 ? longest : cols; }
@@ -144,6 +154,11 @@ public:
     operands.back().unit = elements;
     return *this;
   }
+  /// Each row has its part of the last operand.
+  KernelDescription &ofRows() {
+    operands.back().isOfRows = true;
+    return *this;
+  }
   /// An i64.
   KernelDescription &scalar(StringRef name) {
     scalars.push_back(name.str());
@@ -158,6 +173,8 @@ public:
   }
   /// The rows read the same in groups of so many.
   void inGroups(int64_t rows) { space.group = rows; }
+  /// So many rows are done together, and then summed in columns.
+  void doTogether(int64_t rows) { space.together = rows; }
   /// For several kernels one after the other on each row.
   void overChain(int64_t rows, int64_t work, int64_t longest) {
     space = {IterationSpace::Rows, rows, work, 0, longest};
@@ -165,6 +182,9 @@ public:
   void overItems(int64_t rows, int64_t work) {
     space = {IterationSpace::Items, rows, work};
   }
+  /// For pieces with iterations like those of `space`, of which each has so
+  /// many.
+  void overPieces(const IterationSpace &space, ArrayRef<int64_t> counts);
   void overColumns(int64_t cols, int64_t summedRows = 1) {
     space = {IterationSpace::Columns, summedRows, cols};
   }
@@ -226,6 +246,9 @@ public:
   virtual void attributes(StringRef name, DictionaryAttr &value) = 0;
   virtual void stages(StringRef name,
                       SmallVectorImpl<kernels::RowStage> &value) = 0;
+  virtual void kernels(StringRef name, SmallVectorImpl<Kernel> &value) = 0;
+  virtual void names(StringRef name, SmallVectorImpl<std::string> &value) = 0;
+  virtual MLIRContext *getContext() const = 0;
   /// What else must hold of those before: "has …".
   virtual void require(bool holds, StringRef otherwise) = 0;
 };
@@ -249,6 +272,8 @@ public:
   }
   /// Its kind and parameters: what `exec.computes` of its function is.
   DictionaryAttr getParameters(MLIRContext *context) const;
+  /// Those that are no extents.
+  DictionaryAttr getForm(MLIRContext *context) const;
   /// The kernel of these parameters; says what is wrong with them if there is
   /// none.
   static FailureOr<Kernel> read(DictionaryAttr parameters,

@@ -52,6 +52,8 @@ public:
   void storeElement(Value element, Value offset) const;
   void storeElements(Value elements, Value offset) const;
 
+  Value getMemory() const { return memory; }
+
 private:
   Type getElementType() const;
 
@@ -70,6 +72,9 @@ public:
   KernelBuilder(KernelBuilder &whole, const KernelDescription &description,
                 const KernelSchedule &schedule, ArrayRef<std::string> buffers,
                 ArrayRef<std::string> scalars);
+  /// The same, where its operands are these buffers.
+  KernelBuilder(KernelBuilder &whole, const KernelDescription &description,
+                const KernelSchedule &schedule, ArrayRef<Value> buffers);
 
   /// Adds the dialects of what it writes.
   static void getDependentDialects(DialectRegistry &registry);

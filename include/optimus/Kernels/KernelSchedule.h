@@ -24,6 +24,9 @@
 
 namespace mlir::optimus {
 
+class PieceSchedule;
+class RowGroups;
+
 namespace kernels {
 struct AttentionExtents;
 enum class AttentionPart;
@@ -100,6 +103,17 @@ public:
                               kernels::AttentionPart part) const {
     return false;
   }
+
+  /// Whether kernels that pass rows on are worth a launch together: whether
+  /// such a row is in a cache then.
+  virtual bool takesChains(const IterationSpace &space) const { return false; }
+
+  /// How rows are summed in columns as soon as a few are made; null where a
+  /// target does not.
+  virtual const RowGroups *getRowGroups() const { return nullptr; }
+
+  /// How a launch does several pieces; null where a target launches each.
+  virtual const PieceSchedule *getPieces() const { return nullptr; }
 };
 
 } // namespace mlir::optimus

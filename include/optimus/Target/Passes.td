@@ -11,6 +11,74 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ChainLaunchesPass : Pass<"optimus-chain-launches", "::mlir::ModuleOp"> {
+  let summary = "Lets one launch do what launches after each other do to the same rows";
+  let description = [{
+    Runs after `--optimus-to-exec`, where the target has a row in a cache while a launch does
+    it. Launches that follow each other become one where each reads rows that one before it wrote,
+    row by row: dropout, the residual's sum and the norm of a transformer. A launch of elements does
+    them as rows then. What is passed on is stored as before; who reads it has it from the
+    cache. What is computed has the same bits.
+
+    A sum of columns joins launches whose rows it reads, if the target does a few rows by turns as rows and as
+    columns: the launch stores the sums of each few rows, and another one adds these, in another order than before.
+
+    ```mlir
+    exec.launch @add_64(read %x : memref<64xf32>, read %r : memref<64xf32>, write %s : memref<64xf32>)
+    exec.launch @rms_norm_8x8_3ee4f8b588e368f1(read %s : memref<64xf32>, read %g : memref<8xf32>,
+      write %y : memref<64xf32>, write %rstd : memref<8xf32>)
+    // becomes
+    exec.launch @chain_add_8x8_rms_norm_8x8_3ee4f8b588e368f1_0123456789ABCDEF(read %x : memref<64xf32>,
+      read %r : memref<64xf32>, write %s : memref<64xf32>, read %g : memref<8xf32>,
+      write %y : memref<64xf32>, write %rstd : memref<8xf32>)
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::exec::ExecDialect", "::mlir::func::FuncDialect", "::mlir::optimus::OptimusDialect"
+  ];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu or cuda">
+  ];
+  let statistics = [
+    Statistic<"numChained", "chained", "Number of launches that became part of another">,
+    Statistic<"numChains", "chains", "Number of launches of several kernels">,
+    Statistic<"savedBytes", "saved-bytes", "Bytes that a cache has instead of memory">
+  ];
+}
+
+def GroupLaunchesPass : Pass<"optimus-group-launches", "::mlir::ModuleOp"> {
+  let summary = "Lets one launch do what many launches do to a tensor each";
+  let description = [{
+    Runs after `--optimus-to-exec`, where the target's launches take several pieces: launches
+    of kernels that differ in their extents alone, and touch nothing that another
+    of them writes, become one. Each piece keeps its buffers, those that all read are handed over once,
+    and so are those that a kernel updates in place. What is computed has the same bits.
+
+    Launches that are not next to each other are moved together where no command in between
+    minds, and where no more than 64 KiB are in use for longer.
+
+    ```mlir
+    exec.launch @sgd_64(read %p : memref<64xf32>, read %g : memref<64xf32>, …)
+    exec.launch @sgd_16(read %q : memref<16xf32>, read %h : memref<16xf32>, …)
+    // becomes
+    exec.launch @grouped_2_sgd_64_0123456789ABCDEF(read %scale : memref<1xf32>, …,
+      update %p : memref<64xf32>, read %g : memref<64xf32>, …, update %q : memref<16xf32>, …)
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::exec::ExecDialect", "::mlir::func::FuncDialect", "::mlir::optimus::OptimusDialect"
+  ];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu or cuda">
+  ];
+  let statistics = [
+    Statistic<"numGrouped", "grouped", "Number of launches that became part of another">,
+    Statistic<"numGroups", "groups", "Number of launches of several pieces">
+  ];
+}
+
 def BuildKernelsPass : Pass<"optimus-build-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes the kernels that launches name";
   let description = [{

@@ -16,6 +16,8 @@
 
 #include "CudaTiles.h"
 
+#include "optimus/Kernels/AttentionPlaces.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -23,11 +25,11 @@ using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
 namespace {
-class TiledAttention {
+class TiledAttention : AttentionPlaces {
 public:
   TiledAttention(KernelBuilder &k, const AttentionExtents &extents,
                  Type element)
-      : k(k), b(k.getBuilder()), extents(extents), threads(k),
+      : AttentionPlaces(k, extents), b(k.getBuilder()), threads(k),
         tiles(k, element, extents.headDim) {}
 
   void writeForward();
@@ -44,45 +46,28 @@ private:
     Value tokens[2];
     /// Those that exist.
     Value clamped[2];
+
+    Row getRow(Value token) const { return {batch, head, token}; }
+    Value getEnd(KernelBuilder &k) const {
+      return k.addIndex(begin, k.index(kGroupRows));
+    }
   };
   Place getPlace(Value number, int64_t heads);
 
-  Value divide(Value value, int64_t divisor) {
-    return arith::DivUIOp::create(b, value, k.index(divisor));
-  }
-  Value remainder(Value value, int64_t divisor) {
-    return arith::RemUIOp::create(b, value, k.index(divisor));
-  }
-  /// Where a token's head begins.
-  Value at(const Place &place, Value head, Value token, int64_t stride) {
-    Value row =
-        k.addIndex(k.mulIndex(place.batch, k.index(extents.seq)), token);
-    return k.addIndex(k.mulIndex(row, k.index(stride)),
-                      k.mulIndex(head, k.index(extents.headDim)));
-  }
-  int64_t getOutStride() const { return extents.heads * extents.headDim; }
-  /// Of lse and delta.
-  Value atRow(const Place &place, Value head, Value token) {
-    Value row =
-        k.addIndex(k.mulIndex(place.batch, k.index(extents.heads)), head);
-    return k.addIndex(k.mulIndex(row, k.index(extents.seq)), token);
-  }
-  Value getLength(Value batch);
-  /// How many keys the block's rows of queries see.
-  Value getNumKeys(const Place &place, Value length);
-
   CudaTiles::Own getOwn(StringRef name, const Place &place, int64_t stride,
                         bool hold) {
-    return tiles.getOwn(k[name],
-                        at(place, place.head, place.clamped[0], stride),
-                        at(place, place.head, place.clamped[1], stride), hold);
+    return tiles.getOwn(k[name], at(place.getRow(place.clamped[0]), stride),
+                        at(place.getRow(place.clamped[1]), stride), hold);
   }
   /// Copies the rows of a head from `first` on.
   void share(StringRef name, const Place &place, Value head, int64_t stride,
              Value first, Value limit, const Shared &to) {
     tiles.copy(
         k[name], first, limit,
-        [&](Value token) { return at(place, head, token, stride); }, to);
+        [&](Value token) {
+          return at({place.batch, head, token}, stride);
+        },
+        to);
   }
   /// Goes through the rows [from, to) that the block shares, 32 at a time.
   Sums forShared(Value from, Value to, const Sums &init,
@@ -101,9 +86,7 @@ private:
   void store(ArrayRef<Value> sums, const Place &place, StringRef name,
              int64_t stride, ArrayRef<Num> factors);
 
-  KernelBuilder &k;
   ImplicitLocOpBuilder &b;
-  const AttentionExtents &extents;
   CudaThreads threads;
   CudaTiles tiles;
 };
@@ -131,20 +114,6 @@ TiledAttention::Place TiledAttention::getPlace(Value number, int64_t heads) {
   return place;
 }
 
-Value TiledAttention::getLength(Value batch) {
-  if (!extents.hasLengths)
-    return k.index(extents.seq);
-  Value length = arith::IndexCastOp::create(b, b.getIndexType(),
-                                            k["lengths"].loadElement(batch));
-  return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
-}
-
-Value TiledAttention::getNumKeys(const Place &place, Value length) {
-  return extents.causal
-             ? k.minIndex(k.addIndex(place.begin, k.index(kGroupRows)), length)
-             : length;
-}
-
 CudaTiles::Sums
 TiledAttention::forShared(Value from, Value to, const Sums &init,
                           function_ref<void(Value)> load,
@@ -165,7 +134,7 @@ void TiledAttention::store(ArrayRef<Value> sums, const Place &place,
   for (int64_t half : {0, 1})
     k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
       tiles.store(Sums(sums.begin(), sums.end()), half, factors[half], k[name],
-                  at(place, place.head, place.tokens[half], stride));
+                  at(place.getRow(place.tokens[half]), stride));
     });
 }
 
@@ -180,7 +149,7 @@ void TiledAttention::writeForward() {
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.heads);
     CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
-    Value keyHead = divide(place.head, extents.getNumShared());
+    Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
     Num lowest = k.constant(std::numeric_limits<float>::lowest(), k.f32());
     Sums init = {lowest.value, lowest.value, getZero().value, getZero().value};
@@ -223,8 +192,8 @@ void TiledAttention::writeForward() {
       next.append(tiles.accumulate(sums, weights, values));
       return next;
     };
-    Sums ends =
-        forShared(k.index(0), getNumKeys(place, length), init, load, body);
+    Sums ends = forShared(k.index(0), getNumKeys(place.getEnd(k), length), init,
+                          load, body);
     SmallVector<Num, 2> inverses;
     for (int64_t half : {0, 1}) {
       Num total = tiles.combineRow(k.num(ends[2 + half]), add);
@@ -233,7 +202,7 @@ void TiledAttention::writeForward() {
         tiles.oncePerRow([&] {
           Num lse =
               k.narrow(k.widen(k.num(ends[half])) + k.log(k.widen(total)));
-          k["lse"].store(lse, atRow(place, place.head, place.tokens[half]));
+          k["lse"].store(lse, atRow(place.getRow(place.tokens[half])));
         });
       });
     }
@@ -251,11 +220,11 @@ void TiledAttention::writeQueryGrad() {
     Place place = getPlace(number, extents.heads);
     CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
     CudaTiles::Own douts = getOwn("dout", place, getOutStride(), /*hold=*/true);
-    Value keyHead = divide(place.head, extents.getNumShared());
+    Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
     Num lse[2], delta[2];
     for (int64_t half : {0, 1}) {
-      Value row = atRow(place, place.head, place.clamped[half]);
+      Value row = atRow(place.getRow(place.clamped[half]));
       lse[half] = k["lse"].load(row);
       delta[half] = tiles.dotRow(k["dout"], k["out"], douts.begins[half]);
       k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
@@ -279,7 +248,7 @@ void TiledAttention::writeQueryGrad() {
       });
       return tiles.accumulate(sums, gradients, keys);
     };
-    Sums sums = forShared(k.index(0), getNumKeys(place, length),
+    Sums sums = forShared(k.index(0), getNumKeys(place.getEnd(k), length),
                           tiles.getZeros(extents.headDim), load, body);
     Num one = k.constant(1, k.f32());
     store(sums, place, "dq", extents.qStride, {one, one});
@@ -313,8 +282,8 @@ void TiledAttention::writeKeyGrad() {
         auto gradient = gradients.begin();
         tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
           Value token = k.addIndex(first, column);
-          Value row =
-              atRow(place, head, k.minIndex(token, k.index(extents.seq - 1)));
+          Value row = atRow(
+              {place.batch, head, k.minIndex(token, k.index(extents.seq - 1))});
           Value isVisible = k.both(k.less(token, seq),
                                    isSeen(place.tokens[half], token, length));
           Num weight = k.exp(score * extents.getScale() - k["lse"].load(row));

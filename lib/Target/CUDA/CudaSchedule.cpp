@@ -9,6 +9,8 @@
 #include "optimus/Target/CUDA/CudaSchedule.h"
 
 #include "CudaAttention.h"
+#include "CudaPieces.h"
+#include "CudaRowGroups.h"
 #include "CudaTiles.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -49,6 +51,8 @@ CudaBlock mlir::optimus::getCudaBlock(const IterationSpace &space) {
   case IterationSpace::Rows:
     if (space.group > 0)
       return {kGroupThreads, kGroupThreads};
+    if (space.together > 0)
+      return {256, kWarpThreads};
     if (space.lanes > 0)
       return {256, std::min(space.lanes, kWarpThreads)};
     if (space.rows == 1 || space.getLength() > kMostOfWarp)
@@ -72,6 +76,8 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
   CudaBlock block = getCudaBlock(space);
   switch (space.kind) {
   case IterationSpace::Elements:
+    if (!space.pieces.empty())
+      return {CudaPieces::getNumChunks(space), 1};
     return {space.rows * space.cols,
             block.threads * kLoadBytes / int64_t(sizeof(float))};
   case IterationSpace::Rows:
@@ -79,6 +85,8 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
       return {space.rows / space.group *
                   int64_t(llvm::divideCeil(space.group, kGroupRows)),
               1};
+    if (space.together > 0)
+      return {int64_t(llvm::divideCeil(space.rows, space.together)), 1};
     return {space.rows, block.getTeams()};
   case IterationSpace::Items:
     return {space.rows, block.getTeams()};
@@ -86,37 +94,6 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
     return {space.cols, block.getTeams()};
   }
   llvm_unreachable("all kinds are covered");
-}
-
-/// How many elements of the narrowest buffer a thread loads at a time.
-static int64_t getMostLanes(KernelBuilder &k) {
-  unsigned bits = 32;
-  for (Type type : k.getFunction().getArgumentTypes())
-    if (auto buffer = dyn_cast<MemRefType>(type))
-      bits = std::min(bits, buffer.getElementTypeBitWidth());
-  return kLoadBytes * 8 / bits;
-}
-
-static Type getPiece(KernelBuilder &k, int64_t lanes) {
-  return lanes == 1 ? k.f32() : k.vectorOf(lanes, k.f32());
-}
-
-/// A loop whose step is known at run time only.
-static void stride(KernelBuilder &k, Value from, Value to, Value step,
-                   IndexFn body) {
-  ImplicitLocOpBuilder &b = k.getBuilder();
-  auto loop = scf::ForOp::create(b, from, to, step);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  body(loop.getInductionVar());
-}
-
-/// The pieces of so many lanes in [0, n), as loop bound.
-static Value getWhole(KernelBuilder &k, Value n, int64_t lanes) {
-  return lanes == 1 ? n
-                    : k.mulIndex(arith::DivUIOp::create(k.getBuilder(), n,
-                                                        k.index(lanes)),
-                                 k.index(lanes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -131,19 +108,19 @@ void CudaSchedule::forElements(KernelBuilder &k, int64_t rows, int64_t cols,
                             threads.getThread());
   Value all = k.mulIndex(threads.getNumBlocks(), perBlock);
   Value n = k.getEnd();
-  int64_t lanes = getMostLanes(k);
+  int64_t lanes = threads.getMostLanes();
   if (rows > 1)
     lanes = getPowerOfTwo(cols, lanes);
   auto cover = [&](Value first, Value end, int64_t count) {
     Value start = k.addIndex(first, k.mulIndex(thread, k.index(count)));
-    stride(k, start, end, k.mulIndex(all, k.index(count)), [&](Value at) {
+    threads.stride(start, end, k.mulIndex(all, k.index(count)), [&](Value at) {
       Value column = rows == 1 ? at
                                : Value(arith::RemUIOp::create(
                                      k.getBuilder(), at, k.index(cols)));
-      body(at, column, getPiece(k, count));
+      body(at, column, threads.getLanes(count));
     });
   };
-  Value whole = getWhole(k, n, lanes);
+  Value whole = threads.getWhole(n, lanes);
   cover(k.index(0), whole, lanes);
   // The code does not know n, so that it serves every n.
   if (rows == 1)
@@ -155,7 +132,8 @@ void CudaSchedule::forRows(KernelBuilder &k, IndexFn body) const {
   Value teams = k.index(threads.getBlock().getTeams());
   Value first =
       k.addIndex(k.mulIndex(threads.getBlockIndex(), teams), threads.getTeam());
-  stride(k, first, k.getEnd(), k.mulIndex(threads.getNumBlocks(), teams), body);
+  threads.stride(first, k.getEnd(), k.mulIndex(threads.getNumBlocks(), teams),
+                 body);
 }
 
 // The columns of a block divide their number: all threads go through the loop
@@ -177,9 +155,14 @@ static SmallVector<Value> coverRow(KernelBuilder &k, int64_t n, int64_t lanes,
   CudaThreads threads(k);
   int64_t width = threads.getBlock().team * lanes, turns = n / width;
   int64_t operands = 0;
-  for (Type type : k.getFunction().getArgumentTypes())
-    if (auto buffer = dyn_cast<MemRefType>(type))
-      operands += buffer.getNumElements() >= n;
+  if (k.getSpace().pieces.empty()) {
+    for (Type type : k.getFunction().getArgumentTypes())
+      if (auto buffer = dyn_cast<MemRefType>(type))
+        operands += buffer.getNumElements() >= n;
+  } else {
+    for (const KernelOperand &operand : k.getDescription().getOperands())
+      operands += operand.extent >= n;
+  }
   Value first = k.mulIndex(threads.getRank(), k.index(lanes));
   SmallVector<Value> carried(init);
   if (turns * lanes * operands <= kHeldElements)
@@ -208,7 +191,7 @@ static int64_t chooseLanes(KernelBuilder &k, int64_t n) {
 void CudaSchedule::lanes(KernelBuilder &k, int64_t n, LanesFn body) const {
   int64_t count = chooseLanes(k, n);
   coverRow(k, n, count, {}, [&](Value at, ValueRange) {
-    body(at, getPiece(k, count));
+    body(at, CudaThreads(k).getLanes(count));
     return SmallVector<Value>();
   });
 }
@@ -219,9 +202,9 @@ static void coverRow(KernelBuilder &k, Value n,
   CudaThreads threads(k);
   int64_t lanes = chooseLanes(k, k.getDescription().getSpace().cols);
   int64_t team = threads.getBlock().team;
-  Value rank = threads.getRank(), whole = getWhole(k, n, lanes);
+  Value rank = threads.getRank(), whole = threads.getWhole(n, lanes);
   body(k.mulIndex(rank, k.index(lanes)), whole, team * lanes,
-       getPiece(k, lanes));
+       threads.getLanes(lanes));
   if (lanes > 1)
     body(k.addIndex(whole, rank), n, team, k.f32());
 }
@@ -250,7 +233,7 @@ static Terms combineSums(KernelBuilder &k, const Terms &sums) {
 Terms CudaSchedule::sums(KernelBuilder &k, int64_t n, int64_t count,
                          TermsFn terms, bool wide) const {
   int64_t lanes = chooseLanes(k, n);
-  Type type = getPiece(k, lanes);
+  Type type = CudaThreads(k).getLanes(lanes);
   Type element = wide ? k.f64() : k.f32();
   SmallVector<Value> zeros(count,
                            k.constant(0, k.withElement(type, element)).value);
@@ -384,4 +367,19 @@ bool CudaSchedule::writeAttention(KernelBuilder &k,
     return false;
   writeTiledAttention(k, extents, part);
   return true;
+}
+
+// Longer rows are a block's, which shares nothing as close as a warp does.
+bool CudaSchedule::takesChains(const IterationSpace &space) const {
+  return space.getLength() <= kMostOfWarp;
+}
+
+const RowGroups *CudaSchedule::getRowGroups() const {
+  static const CudaRowGroups groups;
+  return &groups;
+}
+
+const PieceSchedule *CudaSchedule::getPieces() const {
+  static const CudaPieces pieces;
+  return &pieces;
 }

@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -46,6 +47,30 @@ Value CudaThreads::getRank() {
   return space.kind == IterationSpace::Columns
              ? divide(getThread(), block.getTeams())
              : remainder(getThread(), block.team);
+}
+
+int64_t CudaThreads::getMostLanes() {
+  unsigned bits = 32;
+  for (Type type : k.getFunction().getArgumentTypes())
+    if (auto buffer = dyn_cast<MemRefType>(type))
+      bits = std::min(bits, buffer.getElementTypeBitWidth());
+  return kLoadBytes * 8 / bits;
+}
+
+Type CudaThreads::getLanes(int64_t count) {
+  return count == 1 ? k.f32() : k.vectorOf(count, k.f32());
+}
+
+Value CudaThreads::getWhole(Value n, int64_t lanes) {
+  return lanes == 1 ? n : k.mulIndex(divide(n, lanes), k.index(lanes));
+}
+
+void CudaThreads::stride(Value from, Value to, Value step, IndexFn body) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  auto loop = scf::ForOp::create(b, from, to, step);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
 }
 
 //===----------------------------------------------------------------------===//

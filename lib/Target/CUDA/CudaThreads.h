@@ -22,6 +22,8 @@ namespace mlir::optimus {
 inline constexpr int64_t kWarpThreads = 32;
 /// The number of the memory that the threads of a block share.
 inline constexpr int64_t kSharedMemory = 3;
+/// That of small tables which all threads of a warp read at one place.
+inline constexpr int64_t kConstantMemory = 4;
 
 /// What a thread loads at a time where it can.
 inline constexpr int64_t kLoadBytes = 16;
@@ -42,6 +44,15 @@ public:
   /// team.
   Value getTeam();
   Value getRank();
+
+  /// How many elements of the narrowest buffer a thread loads at a time.
+  int64_t getMostLanes();
+  /// The type of so many.
+  Type getLanes(int64_t count);
+  /// The greatest multiple of so many in [0, n].
+  Value getWhole(Value n, int64_t lanes);
+  /// A loop whose step is known at run time only.
+  void stride(Value from, Value to, Value step, IndexFn body);
 
   /// All threads of the team have come here, and see what the others wrote.
   void synchronize();

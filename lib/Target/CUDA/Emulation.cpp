@@ -10,6 +10,7 @@
 
 #include "optimus-support/emulator_abi.h"
 
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -73,7 +74,8 @@ static std::string toHostText(StringRef ir, std::vector<std::string> &shared) {
     text += line.str() + "\n";
   }
   replaceEach(text, "addrspacecast", "bitcast");
-  replaceEach(text, " addrspace(3)", "");
+  for (StringRef space : {" addrspace(1)", " addrspace(3)", " addrspace(4)"})
+    replaceEach(text, space, "");
   // What is called so is no intrinsic.
   replaceEach(text, "@llvm.nvvm.", ("@" + kIntrinsic).str());
   replaceEach(text, " immarg", "");
@@ -185,6 +187,26 @@ Status HostModule::emulateIntrinsics() {
   return optimus_support::okStatus();
 }
 
+/// Whether it reads an array among the parameters, which is no memory of the
+/// device.
+static bool isOfParameters(const llvm::Instruction &instruction) {
+  auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction);
+  auto *argument =
+      load ? llvm::dyn_cast<llvm::Argument>(
+                 llvm::getUnderlyingObject(load->getPointerOperand()))
+           : nullptr;
+  return argument && argument->hasByValAttr();
+}
+
+/// The words of eight bytes that a parameter has.
+static uint32_t getNumWords(const llvm::Argument &parameter) {
+  auto *array =
+      parameter.hasByValAttr()
+          ? llvm::dyn_cast<llvm::ArrayType>(parameter.getParamByValType())
+          : nullptr;
+  return array ? uint32_t(array->getNumElements()) : 1;
+}
+
 void HostModule::announceAccesses(llvm::Function &function) {
   const llvm::DataLayout &layout = module.getDataLayout();
   llvm::FunctionCallee access = module.getOrInsertFunction(
@@ -201,6 +223,8 @@ void HostModule::announceAccesses(llvm::Function &function) {
   };
   for (llvm::Instruction &instruction :
        llvm::make_early_inc_range(llvm::instructions(function))) {
+    if (isOfParameters(instruction))
+      continue;
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction))
       insert(load, load->getPointerOperand(), size(load->getType()), false,
              load->getAlign().value());
@@ -252,7 +276,10 @@ StatusOr<llvm::Function *> HostModule::addEntry(llvm::Function &kernel) {
     llvm::Value *address = b.CreateLoad(
         b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), entry->getArg(0),
                                            argument.getArgNo()));
-    args.push_back(b.CreateLoad(type, address));
+    // What is given by value has its words one after the other.
+    args.push_back(argument.hasByValAttr() ? address
+                                           : b.CreateLoad(type, address));
+    argument.removeAttr(llvm::Attribute::ByVal);
   }
   b.CreateCall(&kernel, args);
   b.CreateRetVoid();
@@ -277,10 +304,13 @@ Status HostModule::addTable() {
             .getAsInteger(10, threads))
       return internal(kernel->getName().str() + " has no '" + kBlockThreads +
                       "'");
+    uint32_t words = 0;
+    for (const llvm::Argument &parameter : kernel->args())
+      words += getNumWords(parameter);
     OPTRT_ASSIGN_OR_RETURN(llvm::Function * entry, addEntry(*kernel));
     kernelList.push_back(llvm::ConstantStruct::getAnon(
-        {getName(kernel->getName()), entry,
-         b.getInt32(uint32_t(kernel->arg_size())), b.getInt32(threads)}));
+        {getName(kernel->getName()), entry, b.getInt32(words),
+         b.getInt32(threads)}));
     kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
   }
   for (llvm::GlobalVariable *global : globals) {

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CudaPieces.h"
+
 #include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Target/CUDA/CudaSchedule.h"
 #include "optimus/Target/CUDA/Passes.h"
@@ -20,6 +22,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
@@ -85,12 +88,17 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     kernel.setName(getCudaName(kernel.getSymName()));
     kernel.setVisibility(SymbolTable::Visibility::Public);
     dropBegin(kernel);
+    if (!description.getSpace().pieces.empty())
+      takeBuffersByTable(kernel, description.getOperands());
     entries.push_back({kernel.getSymName().str(), std::move(description)});
   }
   for (NamedAttribute attribute : llvm::to_vector(module->getAttrs()))
     module->removeAttr(attribute.getName());
   if (failed(lowerKernelsToLLVM(module)))
     return failure();
+  SmallVector<UnrealizedConversionCastOp> casts;
+  module.walk([&](UnrealizedConversionCastOp cast) { casts.push_back(cast); });
+  reconcileUnrealizedCasts(casts);
   Builder b(module.getContext());
   for (const auto &[name, description] : entries) {
     CudaBlock block = getCudaBlock(description.getSpace());
@@ -104,6 +112,15 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
     kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     b.getI32IntegerAttr(1));
     // The number of iterations comes first.
+    if (!description.getSpace().pieces.empty()) {
+      Type table = LLVM::LLVMArrayType::get(b.getI64Type(),
+                                            description.getOperands().size());
+      kernel.setArgAttr(1, LLVM::LLVMDialect::getByValAttrName(),
+                        TypeAttr::get(table));
+      kernel.setArgAttr(1, LLVM::LLVMDialect::getAlignAttrName(),
+                        b.getI64IntegerAttr(alignof(int64_t)));
+      continue;
+    }
     for (auto [number, operand] : llvm::enumerate(description.getOperands()))
       kernel.setArgAttr(number + 1, LLVM::LLVMDialect::getAlignAttrName(),
                         b.getI64IntegerAttr(operand.getAlignment(

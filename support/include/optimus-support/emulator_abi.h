@@ -63,8 +63,9 @@ void optimus_emulated_access(const void *address, int64_t bytes,
 
 typedef struct optimus_emulated_kernel {
   const char *name;
-  /// One thread. As the driver does, it takes the address of each parameter;
-  /// all have eight bytes: numbers of 64 bits and pointers.
+  /// One thread. As the driver does, it takes the address of each parameter.
+  /// All have eight bytes, numbers of 64 bits and pointers, and lie one after
+  /// the other: an array that a kernel takes by value counts as its elements.
   void (*run)(void *const *parameters);
   uint32_t num_parameters;
   uint32_t block_threads; ///< that it is compiled for

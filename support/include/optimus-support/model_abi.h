@@ -219,7 +219,8 @@ OPTRT_SIZE(optrt_attention_desc, 64);
 /// Code that a table launches by its name: for processors a function here, for
 /// GPUs one of the images', which takes its iterations (i64), then a pointer
 /// for each buffer, then each scalar, and may be launched in any number of
-/// blocks.
+/// blocks. One without scalars may take all pointers as one array, by value: a
+/// driver is given them one after the other.
 typedef struct optimus_kernel {
   const char *name;
   optrt_kernel run; ///< null for GPUs

@@ -8,6 +8,8 @@
 
 #include "EmulatedKernels.h"
 
+#include "optimus/Kernels/Grouped.h"
+#include "optimus/Kernels/RowSums.h"
 #include "optimus/Target/CUDA/Assembler.h"
 
 #include "gtest/gtest.h"
@@ -90,6 +92,31 @@ void addKernels(CompiledKernels &kernels) {
     add(EmbeddingGrad{rows, 1000, n, true, 7, /*byRows=*/true});
     add(Dropout{{rows, n}, {2 * rows, n}, 2, 0.1});
     add(kernels.elementwise<AddOp>({rows * n, n}));
+    // What --optimus-chain-launches makes of a block of a transformer.
+    Elementwise sum =
+        elementwise<AddOp>(&kernels.getContext(), {rows * n, rows * n});
+    sum.rows = rows;
+    sum.cols = n;
+    RowStage dropped{Dropout{{rows, n}, {rows, n}, 0, 0.1},
+                     {"x", "random", "x"},
+                     {"stream"}};
+    RowStage added{sum, {"residual", "x", "x"}, {}};
+    add(RowChain{{dropped,
+                  added,
+                  {LayerNorm{rows, n, 1e-5},
+                   {"x", "gamma", "beta", "y", "mean", "rstd"},
+                   {}}}});
+    add(RowChain{{dropped,
+                  added,
+                  {RmsNorm{rows, n, 1e-6}, {"x", "gamma", "y", "rstd"}, {}}}});
+    add(RowSums{{{NormParamGrad{rows, n},
+                  {"dy", "x", "mean", "rstd", "gains", "shifts"},
+                  {}},
+                 {LayerNormGrad{rows, n, true},
+                  {"dy", "x", "mean", "rstd", "gamma", "residual", "dy"},
+                  {}},
+                 {SumLeading{rows, n}, {"dy", "biases"}, {}}},
+                32});
   }
   const int64_t n = rows * 3072;
   for (bool exact : {false, true}) {
@@ -135,6 +162,20 @@ void addKernels(CompiledKernels &kernels) {
   add(SumTokens{rows});
   add(CountReal{rows});
   add(SumSquares{n});
+  // All tensors of a model, in one launch.
+  Grouped updates{{},
+                  {"param", "grad", "exp_avg", "exp_avg_sq", "scale", "lr",
+                   "weight_decay", "beta1", "beta2", "epsilon", "beta1_power",
+                   "beta2_power", "param", "exp_avg", "exp_avg_sq"},
+                  {"scale", "lr", "weight_decay", "beta1", "beta2", "epsilon",
+                   "beta1_power", "beta2_power"}};
+  Grouped squares{{}, {"x", "partials"}, {}};
+  for (int64_t number = 0; number < 100; ++number) {
+    updates.pieces.push_back(AdamW{768 * (1 + number), true});
+    squares.pieces.push_back(SumSquares{768 * (1 + number / 10)});
+  }
+  kernels.add(updates);
+  kernels.add(squares);
   add(SumPartials{96});
   add(Clip{});
 }

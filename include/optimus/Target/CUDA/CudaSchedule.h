@@ -61,6 +61,9 @@ public:
   bool writeAttention(KernelBuilder &k,
                       const kernels::AttentionExtents &extents,
                       kernels::AttentionPart part) const override;
+  bool takesChains(const IterationSpace &space) const override;
+  const PieceSchedule *getPieces() const override;
+  const RowGroups *getRowGroups() const override;
 };
 
 } // namespace mlir::optimus

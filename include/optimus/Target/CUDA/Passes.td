@@ -16,7 +16,8 @@ def KernelsToNVVMPass : Pass<"optimus-kernels-to-nvvm", "::mlir::ModuleOp"> {
   let description = [{
     Runs after `--optimus-build-kernels=target=cuda`, and leaves nothing but the
     kernels and their tables. A kernel takes the number of its iterations, then
-    pointers to its buffers, which begin at multiples of 16 bytes, and its scalars.
+    pointers to its buffers, which begin at multiples of 16 bytes, and its scalars. One of
+    several pieces takes these pointers as one array, by value.
 
     ```mlir
     func.func private @gelu_4096(index, index, memref<4096xf32>, memref<4096xf32>)

@@ -8,7 +8,7 @@
 
 #include "Dependences.h"
 
-#include "Regions.h"
+#include "optimus/Dialect/Exec/Transforms/Regions.h"
 
 using namespace mlir;
 using namespace mlir::exec;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Regions.h"
+#include "optimus/Dialect/Exec/Transforms/Regions.h"
 
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"

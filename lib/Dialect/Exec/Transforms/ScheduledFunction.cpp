@@ -10,10 +10,10 @@
 #include "ScheduledFunction.h"
 
 #include "MemoryOrder.h"
-#include "Regions.h"
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Exec/Transforms/Regions.h"
 
 using namespace mlir;
 using namespace mlir::exec;

@@ -6,13 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Regions.h"
-
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/Regions.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"

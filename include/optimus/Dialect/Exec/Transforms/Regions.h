@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H
-#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H
+#ifndef OPTIMUS_DIALECT_EXEC_TRANSFORMS_REGIONS_H
+#define OPTIMUS_DIALECT_EXEC_TRANSFORMS_REGIONS_H
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
@@ -51,4 +51,4 @@ bool mayOverlap(ArrayRef<MemoryRegion> a, ArrayRef<MemoryRegion> b);
 
 } // namespace mlir::exec
 
-#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_REGIONS_H
+#endif // OPTIMUS_DIALECT_EXEC_TRANSFORMS_REGIONS_H

@@ -1,0 +1,57 @@
+//===- AttentionPlaces.h - Where attention finds its rows -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_KERNELS_ATTENTIONPLACES_H
+#define OPTIMUS_KERNELS_ATTENTIONPLACES_H
+
+#include "optimus/Kernels/AttentionKernels.h"
+#include "optimus/Kernels/KernelBuilder.h"
+
+namespace mlir::optimus::kernels {
+
+/// Writes where rows of attention's operands begin, and which of them meet;
+/// what all forms of its kernels share.
+class AttentionPlaces {
+public:
+  AttentionPlaces(KernelBuilder &k, const AttentionExtents &extents)
+      : k(k), extents(extents) {}
+
+  /// A token of a head of queries or of keys.
+  struct Row {
+    Value batch, head, token;
+  };
+
+  Value divide(Value value, int64_t divisor);
+  Value remainder(Value value, int64_t divisor);
+
+  /// The first element of a row, where tokens are `stride` elements apart.
+  Value at(const Row &row, int64_t stride);
+  Value atQuery(const Row &row) { return at(row, extents.qStride); }
+  Value atKey(const Row &row) { return at(row, extents.kvStride); }
+  Value atOut(const Row &row) { return at(row, getOutStride()); }
+  int64_t getOutStride() const { return extents.heads * extents.headDim; }
+  /// The element of lse and delta.
+  Value atRow(const Row &row);
+
+  /// The head of keys that one of queries meets.
+  Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
+  /// How many tokens of a sequence are seen at all, at least one.
+  Value getLength(Value batch);
+  /// How many keys are seen by queries that come before token `end`.
+  Value getNumKeys(Value end, Value length) {
+    return extents.causal ? k.minIndex(end, length) : length;
+  }
+
+protected:
+  KernelBuilder &k;
+  const AttentionExtents &extents;
+};
+
+} // namespace mlir::optimus::kernels
+
+#endif // OPTIMUS_KERNELS_ATTENTIONPLACES_H

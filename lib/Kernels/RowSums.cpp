@@ -1,0 +1,141 @@
+//===- RowSums.cpp - Sums of columns of rows that are made ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Kernels/RowSums.h"
+
+#include "WithinIteration.h"
+
+#include "optimus/Kernels/RowGroups.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+static bool sumsColumns(const KernelDescription &description) {
+  return description.getSpace().kind == IterationSpace::Columns;
+}
+
+namespace {
+/// The columns of a group of rows.
+class WithinGroup final : public WithinIteration {
+public:
+  WithinGroup(const KernelSchedule &base, const RowGroup &group)
+      : WithinIteration(base, group.number), group(group) {}
+
+  void forElements(KernelBuilder &, int64_t, int64_t,
+                   ElementsFn) const override {
+    llvm_unreachable("a sum's space is of columns");
+  }
+  void forColumns(KernelBuilder &k, int64_t cols, LanesFn body) const override {
+    base.getRowGroups()->forColumns(k, cols, body);
+  }
+  /// A lane has its columns to itself.
+  void once(KernelBuilder &, function_ref<void()> body) const override {
+    body();
+  }
+  Terms columnSums(KernelBuilder &k, int64_t, int64_t count, Type type,
+                   TermsFn terms) const override {
+    SmallVector<Value> zeros(count, k.constant(0, type).value);
+    Terms sums;
+    for (Value sum : k.loop(group.begin, group.end, 1, zeros,
+                            [&](Value row, ValueRange carried) {
+                              return k.addTerms(carried, terms(row, type));
+                            }))
+      sums.push_back(k.num(sum));
+    return sums;
+  }
+
+private:
+  const RowGroup &group;
+};
+} // namespace
+
+void RowSums::visit(KernelParameters &parameters) {
+  parameters.stages("stages", stages);
+  parameters.extent("together", together);
+}
+
+void RowSums::describe(KernelDescription &description) const {
+  MLIRContext *context = description.getContext();
+  std::string name = "sums", wires;
+  int64_t rows = 0, work = 0, longest = 0;
+  for (const RowStage &stage : stages) {
+    KernelDescription part = stage.kernel.describe(context);
+    name += "_" + part.getName();
+    const IterationSpace &space = part.getSpace();
+    rows = space.rows;
+    work += space.cols;
+    longest = std::max(longest, space.cols);
+    for (auto [operand, buffer] :
+         llvm::zip_equal(part.getOperands(), stage.buffers)) {
+      wires += buffer + ",";
+      KernelOperand shared = operand;
+      if (sumsColumns(part) && operand.access != KernelAccess::Read)
+        shared.extent *= llvm::divideCeil(rows, together);
+      description.share(buffer, shared);
+    }
+    for (const std::string &scalar : stage.scalars) {
+      wires += scalar + ";";
+      if (!description.findScalar(scalar))
+        description.scalar(scalar);
+    }
+  }
+  description.setStem(name);
+  description.text(llvm::utohexstr(llvm::xxh3_64bits(wires)));
+  description.size(together);
+  description.overChain(rows, work, longest);
+  description.doTogether(together);
+}
+
+/// The part of a sum's operand that is a group's.
+static Value getPart(KernelBuilder &k, const KernelOperand &operand,
+                     Value memory, Value group) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  auto type = MemRefType::get(
+      {operand.extent}, cast<MemRefType>(memory.getType()).getElementType(),
+      StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, {1}));
+  return memref::ReinterpretCastOp::create(
+      b, type, memory, OpFoldResult(k.mulIndex(group, k.index(operand.extent))),
+      ArrayRef<OpFoldResult>{b.getIndexAttr(operand.extent)},
+      ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
+}
+
+void RowSums::build(KernelBuilder &k) const {
+  const RowGroups &groups = *k.getSchedule().getRowGroups();
+  MLIRContext *context = k.getBuilder().getContext();
+  groups.forGroups(k, k.getSpace().rows, together, [&](const RowGroup &group) {
+    for (const RowStage &stage : stages) {
+      KernelDescription description = stage.kernel.describe(context);
+      groups.separate(k);
+      if (!sumsColumns(description)) {
+        groups.forRows(k, group, [&](Value row) {
+          WithinRow schedule(k.getSchedule(), row);
+          KernelBuilder part(k, description, schedule, stage.buffers,
+                             stage.scalars);
+          stage.kernel.build(part);
+        });
+        continue;
+      }
+      SmallVector<Value> buffers;
+      for (auto [operand, name] :
+           llvm::zip_equal(description.getOperands(), stage.buffers)) {
+        Value memory = k[name].getMemory();
+        buffers.push_back(operand.access == KernelAccess::Read
+                              ? memory
+                              : getPart(k, operand, memory, group.number));
+      }
+      WithinGroup schedule(k.getSchedule(), group);
+      KernelBuilder part(k, description, schedule, buffers);
+      stage.kernel.build(part);
+    }
+  });
+}

@@ -1,0 +1,23 @@
+//===- LaunchReport.h - What launches of a GPU move -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_LAUNCHREPORT_H
+#define OPTIMUS_TOOLS_OPTIMUS_COMPILE_LAUNCHREPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::optimus {
+
+/// Says of each function how many launches a call has, and of each kernel what
+/// its launches move against the least that they can.
+void printLaunches(ModuleOp module, llvm::raw_ostream &out);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_COMPILE_LAUNCHREPORT_H
