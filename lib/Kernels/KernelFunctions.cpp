@@ -59,12 +59,6 @@ readKernel(func::FuncOp function) {
   if (failed(kernel))
     return failure();
   KernelDescription description = kernel->describe(function.getContext());
-  if (!description.getSpace().pieces.empty() && !schedule.getPieces())
-    return emitError() << "does several pieces, which the launches of this "
-                          "target do not; launch each of them";
-  if (description.getSpace().together > 0 && !schedule.getRowGroups())
-    return emitError() << "sums columns of rows that it makes, which the "
-                          "launches of this target do not; launch each kernel";
   FunctionType plain = description.getFunctionType();
   if (failed(description.setElementTypes(getElementTypes(function))) ||
       description.getFunctionType() != function.getFunctionType())
@@ -89,12 +83,21 @@ mlir::optimus::buildKernel(func::FuncOp function,
   if (failed(read))
     return failure();
   auto &[kernel, description] = *read;
+  const IterationSpace &space = description.getSpace();
+  if (!space.pieces.empty() && !schedule.getPieces())
+    return function.emitOpError()
+           << "does several pieces, which the launches of this target do not; "
+              "launch each of them";
+  if (space.together > 0 && !schedule.getRowGroups())
+    return function.emitOpError()
+           << "sums columns of rows that it makes, which the launches of this "
+              "target do not; launch each kernel";
   if (function.isExternal()) {
     OpBuilder b = OpBuilder::atBlockEnd(function.addEntryBlock());
     func::ReturnOp::create(b, function.getLoc());
     KernelBuilder builder(function, description, schedule);
     kernel.build(builder);
   }
-  KernelExtent extent = schedule.getExtent(description.getSpace());
+  KernelExtent extent = schedule.getExtent(space);
   return ScheduledKernel{std::move(description), extent};
 }
