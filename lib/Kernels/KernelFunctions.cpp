@@ -8,8 +8,9 @@
 
 #include "optimus/Kernels/KernelFunctions.h"
 
-#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Kernels/KernelBuilder.h"
+
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -37,6 +38,37 @@ func::FuncOp KernelDeclarations::declare(const Kernel &kernel,
   return function;
 }
 
+exec::LaunchOp KernelDeclarations::launch(OpBuilder &b, Location location,
+                                          const Kernel &kernel,
+                                          KernelDescription description,
+                                          ValueRange buffers,
+                                          ValueRange scalars) {
+  SmallVector<Type> types;
+  for (Value buffer : buffers)
+    types.push_back(cast<MemRefType>(buffer.getType()).getElementType());
+  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
+  assert(succeeded(isSet) && "no kernel for buffers of these types");
+  SmallVector<int32_t> access;
+  for (const KernelOperand &operand : description.getOperands())
+    access.push_back(static_cast<int32_t>(operand.access));
+  return exec::LaunchOp::create(
+      b, location, declare(kernel, description).getSymName(),
+      /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(), buffers, scalars,
+      b.getDenseI32ArrayAttr(access), /*id=*/IntegerAttr(),
+      /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
+}
+
+void KernelDeclarations::eraseUnused() {
+  llvm::StringSet<> launched;
+  module.walk(
+      [&](exec::LaunchOp launch) { launched.insert(launch.getKernel()); });
+  for (auto &[name, function] : llvm::make_early_inc_range(known))
+    if (!launched.contains(name)) {
+      function.erase();
+      known.erase(name);
+    }
+}
+
 /// The element types of the buffers among a kernel's arguments.
 static SmallVector<Type> getElementTypes(func::FuncOp function) {
   SmallVector<Type> types;
@@ -46,9 +78,7 @@ static SmallVector<Type> getElementTypes(func::FuncOp function) {
   return types;
 }
 
-/// The kernel that a function is to compute, and what it takes.
-static FailureOr<std::pair<Kernel, KernelDescription>>
-readKernel(func::FuncOp function) {
+FailureOr<DeclaredKernel> mlir::optimus::readKernel(func::FuncOp function) {
   auto emitError = [&] { return function.emitOpError(); };
   auto parameters =
       function->getAttrOfType<DictionaryAttr>(ExecDialect::kComputes);
@@ -65,24 +95,16 @@ readKernel(func::FuncOp function) {
     return emitError() << "computes what needs the type " << plain
                        << ", where floats may be narrower, but has the type "
                        << function.getFunctionType();
-  return std::pair(std::move(*kernel), std::move(description));
-}
-
-FailureOr<KernelDescription>
-mlir::optimus::describeKernel(func::FuncOp function) {
-  auto read = readKernel(function);
-  if (failed(read))
-    return failure();
-  return std::move(read->second);
+  return DeclaredKernel{std::move(*kernel), std::move(description)};
 }
 
 FailureOr<ScheduledKernel>
 mlir::optimus::buildKernel(func::FuncOp function,
                            const KernelSchedule &schedule) {
-  auto read = readKernel(function);
-  if (failed(read))
+  FailureOr<DeclaredKernel> declared = readKernel(function);
+  if (failed(declared))
     return failure();
-  auto &[kernel, description] = *read;
+  auto &[kernel, description] = *declared;
   const IterationSpace &space = description.getSpace();
   if (!space.pieces.empty() && !schedule.getPieces())
     return function.emitOpError()

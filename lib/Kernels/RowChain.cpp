@@ -8,9 +8,7 @@
 
 #include "optimus/Kernels/RowChain.h"
 
-#include "WithinIteration.h"
-
-#include "llvm/Support/xxhash.h"
+#include "RowStages.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -35,43 +33,14 @@ void RowChain::visit(KernelParameters &parameters) {
 }
 
 void RowChain::describe(KernelDescription &description) const {
-  MLIRContext *context = description.getContext();
-  std::string name = "chain", wires;
-  int64_t rows = 0, work = 0, longest = 0;
-  for (const RowStage &stage : stages) {
-    KernelDescription part = stage.kernel.describe(context);
-    name += "_" + part.getName();
-    const IterationSpace &space = part.getSpace();
-    assert(hasRows(space) && (rows == 0 || space.rows == rows));
-    rows = space.rows;
-    work += space.cols;
-    longest = std::max(longest, space.cols);
-    for (auto [operand, buffer] :
-         llvm::zip_equal(part.getOperands(), stage.buffers)) {
-      wires += buffer + ",";
-      description.share(buffer, operand);
-    }
-    for (const std::string &scalar : stage.scalars) {
-      wires += scalar + ";";
-      if (!description.findScalar(scalar))
-        description.scalar(scalar);
-    }
-  }
-  description.setStem(name);
-  description.text(llvm::utohexstr(llvm::xxh3_64bits(wires)));
-  description.overChain(rows, work, longest);
+  describeStages(description, "chain", stages);
 }
 
 void RowChain::build(KernelBuilder &k) const {
   k.forRows([&](Value row) {
     for (const RowStage &stage : stages) {
       k.separate();
-      WithinRow schedule(k.getSchedule(), row);
-      KernelDescription description =
-          stage.kernel.describe(k.getBuilder().getContext());
-      KernelBuilder part(k, description, schedule, stage.buffers,
-                         stage.scalars);
-      stage.kernel.build(part);
+      buildRow(k, stage, row);
     }
   });
 }

@@ -8,21 +8,16 @@
 
 #include "optimus/Kernels/RowSums.h"
 
+#include "RowStages.h"
 #include "WithinIteration.h"
 
 #include "optimus/Kernels/RowGroups.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
-
-static bool sumsColumns(const KernelDescription &description) {
-  return description.getSpace().kind == IterationSpace::Columns;
-}
 
 namespace {
 /// The columns of a group of rows.
@@ -65,34 +60,8 @@ void RowSums::visit(KernelParameters &parameters) {
 }
 
 void RowSums::describe(KernelDescription &description) const {
-  MLIRContext *context = description.getContext();
-  std::string name = "sums", wires;
-  int64_t rows = 0, work = 0, longest = 0;
-  for (const RowStage &stage : stages) {
-    KernelDescription part = stage.kernel.describe(context);
-    name += "_" + part.getName();
-    const IterationSpace &space = part.getSpace();
-    rows = space.rows;
-    work += space.cols;
-    longest = std::max(longest, space.cols);
-    for (auto [operand, buffer] :
-         llvm::zip_equal(part.getOperands(), stage.buffers)) {
-      wires += buffer + ",";
-      KernelOperand shared = operand;
-      if (sumsColumns(part) && operand.access != KernelAccess::Read)
-        shared.extent *= llvm::divideCeil(rows, together);
-      description.share(buffer, shared);
-    }
-    for (const std::string &scalar : stage.scalars) {
-      wires += scalar + ";";
-      if (!description.findScalar(scalar))
-        description.scalar(scalar);
-    }
-  }
-  description.setStem(name);
-  description.text(llvm::utohexstr(llvm::xxh3_64bits(wires)));
+  describeStages(description, "sums", stages, together);
   description.size(together);
-  description.overChain(rows, work, longest);
   description.doTogether(together);
 }
 
@@ -117,12 +86,7 @@ void RowSums::build(KernelBuilder &k) const {
       KernelDescription description = stage.kernel.describe(context);
       groups.separate(k);
       if (!sumsColumns(description)) {
-        groups.forRows(k, group, [&](Value row) {
-          WithinRow schedule(k.getSchedule(), row);
-          KernelBuilder part(k, description, schedule, stage.buffers,
-                             stage.scalars);
-          stage.kernel.build(part);
-        });
+        groups.forRows(k, group, [&](Value row) { buildRow(k, stage, row); });
         continue;
       }
       SmallVector<Value> buffers;

@@ -18,7 +18,6 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_BUILDKERNELSPASS
@@ -84,11 +83,7 @@ public:
   using BuildKernelsPassBase::BuildKernelsPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (findTarget(target))
-      return success();
-    return emitError(UnknownLoc::get(context))
-           << "unknown target '" << target << "'; known are "
-           << llvm::join(getTargetNames(), ", ");
+    return checkTarget(context, target);
   }
 
   void runOnOperation() override {

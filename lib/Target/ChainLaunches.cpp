@@ -20,8 +20,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVectorExtras.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_CHAINLAUNCHESPASS
@@ -35,10 +33,8 @@ using exec::LaunchOp;
 
 namespace {
 /// A launch that may be a stage of a chain.
-struct Link {
+struct Link : DeclaredKernel {
   LaunchOp launch;
-  Kernel kernel;
-  KernelDescription description;
 
   bool isFlat() const {
     const IterationSpace &space = description.getSpace();
@@ -219,26 +215,6 @@ SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
   return partials;
 }
 
-static LaunchOp createLaunch(OpBuilder &b, Location location,
-                             const Kernel &kernel, KernelDeclarations &kernels,
-                             ValueRange buffers, ValueRange scalars) {
-  KernelDescription description = kernel.describe(b.getContext());
-  SmallVector<Type> types;
-  for (Value buffer : buffers)
-    types.push_back(cast<MemRefType>(buffer.getType()).getElementType());
-  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
-  assert(succeeded(isSet) && "the kernel takes these buffers");
-  SmallVector<int32_t> access;
-  for (const KernelOperand &operand : description.getOperands())
-    access.push_back(static_cast<int32_t>(operand.access));
-  return LaunchOp::create(b, location,
-                          kernels.declare(kernel, description).getSymName(),
-                          /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(),
-                          buffers, scalars, b.getDenseI32ArrayAttr(access),
-                          /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
-                          /*after=*/DenseI32ArrayAttr());
-}
-
 bool Chain::write(KernelDeclarations &kernels) {
   if (links.size() < 2 || rows == 0)
     return false;
@@ -283,13 +259,17 @@ bool Chain::write(KernelDeclarations &kernels) {
   };
   Kernel kernel = together == 0 ? Kernel(kernels::RowChain{stages})
                                 : Kernel(kernels::RowSums{stages, together});
-  createLaunch(b, last.getLoc(), kernel, kernels, getKeys(buffers),
-               getKeys(scalars));
+  auto launch = [&](const Kernel &kernel, ValueRange buffers,
+                    ValueRange scalars) {
+    kernels.launch(b, last.getLoc(), kernel, kernel.describe(b.getContext()),
+                   buffers, scalars);
+  };
+  launch(kernel, getKeys(buffers), getKeys(scalars));
   for (const Partial &partial : partials) {
     int64_t columns =
         cast<MemRefType>(partial.result.getType()).getNumElements();
-    createLaunch(b, last.getLoc(), kernels::SumLeading{groups, columns},
-                 kernels, {partial.partial, partial.result}, {});
+    launch(kernels::SumLeading{groups, columns},
+           {partial.partial, partial.result}, {});
   }
   for (const Link &link : links)
     LaunchOp(link.launch).erase();
@@ -303,11 +283,7 @@ public:
   using ChainLaunchesPassBase::ChainLaunchesPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (findTarget(target))
-      return success();
-    return emitError(UnknownLoc::get(context))
-           << "unknown target '" << target << "'; known are "
-           << llvm::join(getTargetNames(), ", ");
+    return checkTarget(context, target);
   }
 
   void runOnOperation() override {
@@ -322,11 +298,7 @@ public:
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
           failed(run(function, schedule, kernels)))
         return signalPassFailure();
-    for (auto function :
-         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (replaced.contains(function.getSymName()) &&
-          SymbolTable::symbolKnownUseEmpty(function, module))
-        function.erase();
+    kernels.eraseUnused();
   }
 
 private:
@@ -352,7 +324,6 @@ private:
       FailureOr<Link> link = read(launch);
       if (failed(link))
         return failure();
-      replaced.insert(launch.getKernel());
       if (!chain.add(*link)) {
         finish();
         // It may begin one of its own.
@@ -367,19 +338,10 @@ private:
   FailureOr<Link> read(LaunchOp launch) {
     auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
         launch, launch.getKernelAttr());
-    auto emitError = [&] { return kernel.emitOpError(); };
-    auto parameters =
-        kernel->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
-    if (!parameters)
-      return emitError() << "is a kernel without '"
-                         << exec::ExecDialect::kComputes
-                         << "', which says what it computes";
-    FailureOr<Kernel> computed = Kernel::read(parameters, emitError);
-    if (failed(computed))
+    FailureOr<DeclaredKernel> declared = readKernel(kernel);
+    if (failed(declared))
       return failure();
-    return Link{launch, *computed, computed->describe(&getContext())};
+    return Link{std::move(*declared), launch};
   }
-
-  llvm::StringSet<> replaced;
 };
 } // namespace

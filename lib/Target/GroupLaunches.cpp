@@ -18,7 +18,6 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_GROUPLAUNCHESPASS
@@ -31,12 +30,6 @@ using exec::CommandOpInterface;
 using exec::LaunchOp;
 
 namespace {
-/// A kernel that launches name.
-struct KnownKernel {
-  Kernel kernel;
-  KernelDescription description;
-};
-
 /// Launches that are to be one, next to each other.
 class Group {
 public:
@@ -68,6 +61,7 @@ public:
   }
   void add(LaunchOp launch) { members.push_back(launch); }
 
+private:
   SmallVector<LaunchOp> members;
 };
 
@@ -76,7 +70,7 @@ class Grouper {
 public:
   Grouper(func::FuncOp function, const PieceSchedule &schedule,
           KernelDeclarations &kernels,
-          const llvm::StringMap<KnownKernel> &known)
+          const llvm::StringMap<DeclaredKernel> &known)
       : function(function), schedule(schedule), kernels(kernels), known(known) {
   }
 
@@ -98,7 +92,7 @@ private:
   func::FuncOp function;
   const PieceSchedule &schedule;
   KernelDeclarations &kernels;
-  const llvm::StringMap<KnownKernel> &known;
+  const llvm::StringMap<DeclaredKernel> &known;
 };
 } // namespace
 
@@ -224,7 +218,7 @@ bool Grouper::moveBefore(ArrayRef<LaunchOp> members, LaunchOp launch) {
 }
 
 bool Grouper::join(Group &group, LaunchOp launch) {
-  const KnownKernel &kernel = known.find(launch.getKernel())->second;
+  const DeclaredKernel &kernel = known.find(launch.getKernel())->second;
   bool hasBodies =
       kernel.description.getSpace().kind != IterationSpace::Elements;
   if (group.getNumBuffers(launch, getPattern(launch)) >
@@ -251,7 +245,7 @@ void Grouper::write(Group &group) {
     return a.getKernel() < b.getKernel();
   });
   LaunchOp first = members.front();
-  const KnownKernel &model = known.find(first.getKernel())->second;
+  const DeclaredKernel &model = known.find(first.getKernel())->second;
   kernels::Grouped grouped;
   for (LaunchOp member : members)
     grouped.pieces.push_back(known.find(member.getKernel())->second.kernel);
@@ -275,19 +269,11 @@ void Grouper::write(Group &group) {
   Kernel kernel(grouped);
   KernelDescription description = kernel.describe(function.getContext());
   SmallVector<Value> operands;
-  SmallVector<int32_t> access;
-  for (const KernelOperand &operand : description.getOperands()) {
+  for (const KernelOperand &operand : description.getOperands())
     operands.push_back(buffers[operand.name]);
-    access.push_back(static_cast<int32_t>(operand.access));
-  }
   OpBuilder b(function.getContext());
   b.setInsertionPointAfter(group.getLast());
-  LaunchOp::create(b, first.getLoc(),
-                   kernels.declare(kernel, description).getSymName(),
-                   /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(), operands,
-                   /*scalars=*/ValueRange(), b.getDenseI32ArrayAttr(access),
-                   /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
-                   /*after=*/DenseI32ArrayAttr());
+  kernels.launch(b, first.getLoc(), kernel, std::move(description), operands);
   for (LaunchOp member : members)
     member.erase();
   ++numGroups;
@@ -322,11 +308,7 @@ public:
   using GroupLaunchesPassBase::GroupLaunchesPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (findTarget(target))
-      return success();
-    return emitError(UnknownLoc::get(context))
-           << "unknown target '" << target << "'; known are "
-           << llvm::join(getTargetNames(), ", ");
+    return checkTarget(context, target);
   }
 
   void runOnOperation() override {
@@ -346,12 +328,7 @@ public:
       numGroups += grouper.numGroups;
       numGrouped += grouper.numGrouped;
     }
-    // Nobody launches the pieces any more.
-    for (auto function :
-         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (known.contains(function.getSymName()) &&
-          SymbolTable::symbolKnownUseEmpty(function, module))
-        function.erase();
+    kernels.eraseUnused();
   }
 
 private:
@@ -360,25 +337,23 @@ private:
   LogicalResult readKernels(const PieceSchedule &schedule) {
     known.clear();
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      auto parameters =
-          function->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
-      if (!parameters || !function.isExternal())
+      if (!function->hasAttr(exec::ExecDialect::kComputes) ||
+          !function.isExternal())
         continue;
-      FailureOr<Kernel> kernel =
-          Kernel::read(parameters, [&] { return function.emitOpError(); });
-      if (failed(kernel))
+      FailureOr<DeclaredKernel> declared = readKernel(function);
+      if (failed(declared))
         return failure();
-      KernelDescription description = kernel->describe(&getContext());
+      const auto &[kernel, description] = *declared;
       const IterationSpace &space = description.getSpace();
+      bool isNarrow = kernel.describe(&getContext()).getFunctionType() !=
+                      function.getFunctionType();
       if (space.pieces.empty() && schedule.takes(space) &&
-          description.getScalars().empty() &&
-          description.getFunctionType() == function.getFunctionType())
-        known.try_emplace(function.getSymName(),
-                          KnownKernel{*kernel, std::move(description)});
+          description.getScalars().empty() && !isNarrow)
+        known.try_emplace(function.getSymName(), std::move(*declared));
     }
     return success();
   }
 
-  llvm::StringMap<KnownKernel> known;
+  llvm::StringMap<DeclaredKernel> known;
 };
 } // namespace

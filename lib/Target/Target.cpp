@@ -8,6 +8,8 @@
 
 #include "optimus/Target/Target.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <map>
 
 using namespace mlir;
@@ -36,4 +38,12 @@ SmallVector<StringRef> mlir::optimus::getTargetNames() {
   for (const auto &[name, target] : getTargets())
     names.push_back(name);
   return names;
+}
+
+LogicalResult mlir::optimus::checkTarget(MLIRContext *context, StringRef name) {
+  if (findTarget(name))
+    return success();
+  return emitError(UnknownLoc::get(context))
+         << "unknown target '" << name << "'; known are "
+         << llvm::join(getTargetNames(), ", ");
 }

@@ -18,6 +18,21 @@
 using namespace optrt;
 
 namespace optimus_run {
+
+optrt_gemm_desc GemmPoint::command() const {
+  optrt_gemm_desc desc{};
+  desc.m = m;
+  desc.n = n;
+  desc.k = k;
+  desc.trans_a = transA;
+  desc.trans_b = transB;
+  desc.has_bias = bias;
+  desc.lda = transA ? m : k;
+  desc.ldb = transB ? k : n;
+  desc.ldc = n;
+  return desc;
+}
+
 namespace {
 
 double takeMedian(std::vector<double> values) {
@@ -190,22 +205,12 @@ Status ComputeTimer::run() {
 }
 
 Status ComputeTimer::gemm(const GemmPoint &point, bool rotates) {
-  optrt_gemm_desc desc{};
-  desc.m = point.m;
-  desc.n = point.n;
-  desc.k = point.k;
-  desc.trans_a = point.transA;
-  desc.trans_b = point.transB;
-  desc.has_bias = point.bias;
-  desc.lda = point.transA ? point.m : point.k;
-  desc.ldb = point.transB ? point.k : point.n;
-  desc.ldc = point.n;
   operands.begin(rotates);
   float *a = operands.take(point.m * point.k);
   float *b = operands.take(point.k * point.n);
   float *c = operands.take(point.m * point.n);
   float *bias = operands.take(point.n);
-  return device.gemm(kCompute, desc, a, b, c, bias, nullptr);
+  return device.gemm(kCompute, point.command(), a, b, c, bias, nullptr);
 }
 
 /// Heads of one sequence, as many as keep a team busy.

@@ -28,6 +28,8 @@ struct GemmPoint {
   double bytes() const {
     return 4.0 * static_cast<double>(m * k + k * n + m * n);
   }
+  /// As a command on matrices without gaps, of f32.
+  optrt_gemm_desc command() const;
 };
 
 /// One head of one sequence.

@@ -126,15 +126,7 @@ StatusOr<double> GpuTimer::time(const std::function<Status()> &command) {
 
 StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
                                        const ElementKind &kind) {
-  optrt_gemm_desc desc{};
-  desc.m = point.m;
-  desc.n = point.n;
-  desc.k = point.k;
-  desc.trans_a = point.transA;
-  desc.trans_b = point.transB;
-  desc.lda = point.transA ? point.m : point.k;
-  desc.ldb = point.transB ? point.k : point.n;
-  desc.ldc = point.n;
+  optrt_gemm_desc desc = point.command();
   desc.factor_type = desc.result_type = desc.bias_type = desc.extra_type =
       kind.type;
   Workload workload;

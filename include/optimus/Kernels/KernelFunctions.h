@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_KERNELS_KERNELFUNCTIONS_H
 #define OPTIMUS_KERNELS_KERNELFUNCTIONS_H
 
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Kernels/KernelSchedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -27,9 +28,25 @@ public:
   func::FuncOp declare(const Kernel &kernel,
                        const KernelDescription &description);
 
+  /// A launch of a kernel on buffers of such elements as it has a form for.
+  /// `description` is the kernel's.
+  exec::LaunchOp launch(OpBuilder &b, Location location, const Kernel &kernel,
+                        KernelDescription description, ValueRange buffers,
+                        ValueRange scalars = {});
+
+  /// Erases the kernels that nobody launches any more.
+  void eraseUnused();
+
 private:
   ModuleOp module;
   llvm::StringMap<func::FuncOp> known;
+};
+
+/// A kernel that a function is to compute, and what it takes, with the elements
+/// of the function.
+struct DeclaredKernel {
+  Kernel kernel;
+  KernelDescription description;
 };
 
 /// A kernel as a schedule divides it.
@@ -38,12 +55,11 @@ struct ScheduledKernel {
   KernelExtent extent;
 };
 
-/// What a declared kernel computes, with the elements of its function. Fails
-/// with an error on the function where that does not say so, or has other
-/// operands.
-FailureOr<KernelDescription> describeKernel(func::FuncOp function);
+/// What a kernel's function is to compute. Fails with an error on the function
+/// where that does not say so, or has other operands.
+FailureOr<DeclaredKernel> readKernel(func::FuncOp function);
 
-/// Writes the body that a declared kernel lacks. Fails as describeKernel().
+/// Writes the body that a declared kernel lacks. Fails as readKernel().
 FailureOr<ScheduledKernel> buildKernel(func::FuncOp function,
                                        const KernelSchedule &schedule);
 

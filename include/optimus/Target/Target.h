@@ -117,6 +117,10 @@ const Target *findTarget(StringRef name);
 /// The names of all targets, sorted.
 SmallVector<StringRef> getTargetNames();
 
+/// What a pass answers that was given the name of its target: an error that
+/// lists those there are where there is none of that name.
+LogicalResult checkTarget(MLIRContext *context, StringRef name);
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_TARGET_TARGET_H

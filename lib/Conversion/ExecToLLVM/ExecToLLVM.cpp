@@ -15,7 +15,6 @@
 #include "optimus/Kernels/KernelFunctions.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_EXECTOLLVMPASS
@@ -37,11 +36,11 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
     // Who calls kernels does not depend on what they do.
     if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
       return DeviceKernels();
-    FailureOr<KernelDescription> kernel = describeKernel(function);
+    FailureOr<DeclaredKernel> kernel = readKernel(function);
     if (failed(kernel))
       return failure();
-    kernels.try_emplace(name,
-                        *target.getDeviceKernel(name, kernel->getSpace()));
+    kernels.try_emplace(
+        name, *target.getDeviceKernel(name, kernel->description.getSpace()));
   }
   return kernels;
 }
@@ -55,11 +54,7 @@ public:
       : ExecToLLVMPassBase(options), images(std::move(images)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (findTarget(target))
-      return success();
-    return emitError(UnknownLoc::get(context))
-           << "unknown target '" << target << "'; known are "
-           << llvm::join(getTargetNames(), ", ");
+    return checkTarget(context, target);
   }
 
   void runOnOperation() override {

@@ -175,24 +175,6 @@ void Lowering::moveStrided(const Collective &collective) {
                        /*after=*/DenseI32ArrayAttr());
 }
 
-void Lowering::launchOn(const Kernel &kernel, KernelDescription &description,
-                        ArrayRef<Value> buffers, ArrayRef<Value> scalars) {
-  SmallVector<Type> types;
-  for (Value buffer : buffers)
-    types.push_back(cast<MemRefType>(buffer.getType()).getElementType());
-  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
-  assert(succeeded(isSet) && "no kernel for buffers of these types");
-  SmallVector<int32_t> access;
-  for (const KernelOperand &operand : description.getOperands())
-    access.push_back(static_cast<int32_t>(operand.access));
-  func::FuncOp function = declarations.declare(kernel, description);
-  exec::LaunchOp::create(builder, location, function.getSymName(),
-                         /*extent=*/IntegerAttr(), /*grain=*/IntegerAttr(),
-                         buffers, scalars, builder.getDenseI32ArrayAttr(access),
-                         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
-                         /*after=*/DenseI32ArrayAttr());
-}
-
 void Lowering::launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
                       ArrayRef<Value> scalars) {
   KernelDescription description = kernel.describe(getContext());
@@ -202,7 +184,8 @@ void Lowering::launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
     assert(position && !values[*position] && "no such operand, or given twice");
     values[*position] = buffer.buffer;
   }
-  launchOn(kernel, description, values, scalars);
+  declarations.launch(builder, location, kernel, std::move(description), values,
+                      scalars);
 }
 
 void Lowering::launch(const Kernel &kernel, Operation *op,
@@ -214,7 +197,8 @@ void Lowering::launch(const Kernel &kernel, Operation *op,
   for (Value result : op->getResults())
     if (buffers.size() < description.getOperands().size())
       buffers.push_back(getBuffer(result));
-  launchOn(kernel, description, buffers, scalars);
+  declarations.launch(builder, location, kernel, std::move(description),
+                      buffers, scalars);
 }
 
 Value Lowering::createConstant(int64_t value) {

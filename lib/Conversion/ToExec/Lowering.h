@@ -137,8 +137,6 @@ private:
   void createGemm(const Gemm &gemm);
   /// B in the target's layout, or null where it is to be read as it lies.
   Value getPacked(const Gemm &gemm);
-  void launchOn(const Kernel &kernel, KernelDescription &description,
-                ArrayRef<Value> buffers, ArrayRef<Value> scalars);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);
   /// Moves matrices as they lie.

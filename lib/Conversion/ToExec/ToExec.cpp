@@ -17,7 +17,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_TOEXECPASS
@@ -202,12 +201,9 @@ public:
   using ToExecPassBase::ToExecPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {
-    const Target *known = findTarget(target);
-    if (!known)
-      return emitError(UnknownLoc::get(context))
-             << "unknown target '" << target << "'; known are "
-             << llvm::join(getTargetNames(), ", ");
-    llvm::Expected<Processor> found = known->getProcessor(cpu);
+    if (failed(checkTarget(context, target)))
+      return failure();
+    llvm::Expected<Processor> found = findTarget(target)->getProcessor(cpu);
     if (!found)
       return emitError(UnknownLoc::get(context))
              << "mcpu: " << llvm::toString(found.takeError());
