@@ -48,10 +48,11 @@ llvm::Expected<std::unique_ptr<EmulatedDevice>>
 EmulatedDevice::create(const std::string &ir) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
-  if (!builder)
-    return builder.takeError();
-  auto machine = builder->createTargetMachine();
+  // For any processor, as the images of libraries are: conversions to bf16 that
+  // some have make small numbers zero, and GPUs' do not.
+  llvm::orc::JITTargetMachineBuilder builder(
+      llvm::Triple(llvm::sys::getProcessTriple()));
+  auto machine = builder.createTargetMachine();
   if (!machine)
     return machine.takeError();
   auto context = std::make_unique<llvm::LLVMContext>();
@@ -60,7 +61,9 @@ EmulatedDevice::create(const std::string &ir) {
     return llvm::createStringError(module.status().message());
 
   std::unique_ptr<EmulatedDevice> device(new EmulatedDevice());
-  auto jit = llvm::orc::LLJITBuilder().create();
+  auto jit = llvm::orc::LLJITBuilder()
+                 .setJITTargetMachineBuilder(std::move(builder))
+                 .create();
   if (!jit)
     return jit.takeError();
   device->jit = std::move(*jit);
