@@ -6,7 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times training steps of GPT-2 in PyTorch on the CPU, in f32.
+"""Times training steps of GPT-2 in PyTorch on the CPU, in f32 or, with
+--precision bf16, under autocast.
 
 The model is that of `optimus.models gpt2`: tied head, tanh GELU, no dropout,
 AdamW with decay on matrices only, gradients clipped to norm 1. The first steps
@@ -47,6 +48,7 @@ def parse():
         parser.add_argument(
             flag, type=int, default=default, help="default: %(default)s"
         )
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument(
         "--serve", action="store_true", help="take numbers of steps from stdin"
@@ -140,7 +142,10 @@ class Trainer:
         tokens, targets = self.batch()
         begin = time.perf_counter()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(tokens, targets)
+        with self._torch.autocast(
+            "cpu", self._torch.bfloat16, enabled=self._options.precision == "bf16"
+        ):
+            loss = self._loss(tokens, targets)
         loss.backward()
         self._torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()

@@ -225,6 +225,11 @@ std::string Session::oversubscription() const {
                 some(cores, "core"));
 }
 
+std::string Session::slowPrecision() const {
+  return ranks.front()->context.device->slowPrecision(
+      static_cast<int32_t>(manifest().precision));
+}
+
 Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
   const bool isPlanned = options.placement == Placement::Planned;

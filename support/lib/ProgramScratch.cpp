@@ -15,29 +15,28 @@
 namespace optimus_support::program {
 
 DeviceScratch scratchOf(const FunctionT &function) {
-  DeviceScratch products, attention;
-  auto include = [&](const AttentionShapeT &shape, bool isGradient) {
-    // Operands are as large, and were checked.
-    attention.include({attentionScratchBytes(shape.seq, shape.head_dim,
-                                             isGradient)
-                           .get()
-                           .value_or(0),
-                       0});
-  };
+  ScratchBound bound;
   for (const std::unique_ptr<CommandT> &command : function.commands) {
+    auto isNarrow = [&](size_t operand) {
+      return command->operands[operand]->type != ElementType::F32;
+    };
+    auto attention = [&](const AttentionShapeT &shape, bool isGradient) {
+      bound.attention(shape.seq, shape.head_dim, isGradient, isNarrow(0));
+    };
     if (const GemmT *gemm = command->action.AsGemm()) {
       const bool hasBias =
           command->operands.size() > 3 && command->operands[3]->address != kNone;
-      products.include(productScratch({gemm->m, gemm->n, gemm->k, gemm->trans_a,
-                                       hasBias && gemm->accumulate}));
+      bound.product({gemm->m, gemm->n, gemm->k, gemm->trans_a,
+                     hasBias && gemm->accumulate},
+                    isNarrow(0), isNarrow(2));
     } else if (const AttentionT *forward = command->action.AsAttention()) {
-      include(*forward->shape, /*isGradient=*/false);
+      attention(*forward->shape, /*isGradient=*/false);
     } else if (const AttentionGradT *backward =
                    command->action.AsAttentionGrad()) {
-      include(*backward->shape, /*isGradient=*/true);
+      attention(*backward->shape, /*isGradient=*/true);
     }
   }
-  return {products.perThread + attention.perThread, products.shared};
+  return bound.get();
 }
 
 DeviceScratch scratchOf(const TargetT &target, const FunctionT &function) {

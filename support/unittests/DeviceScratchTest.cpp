@@ -39,13 +39,39 @@ TEST(DeviceScratch, HasRoomForWhatIsAddedToABiasAndC) {
 
 TEST(DeviceScratch, OfAttentionCountsWholeBlocksAndVectors) {
   // One block of 64 tokens, a vector of 16 elements.
-  EXPECT_EQ(attentionScratchBytes(3, 5, false).get(),
+  EXPECT_EQ(attentionScratchBytes(3, 5, false, false).get(),
             4 * (64 * 16 + 3 * 16 + 64 * 64 + 64 * 16 + 3 * 64));
-  EXPECT_EQ(attentionScratchBytes(3, 5, true).get(),
+  EXPECT_EQ(attentionScratchBytes(3, 5, true, false).get(),
             4 * (4 * 3 * 16 + 2 * 64 * 64 + 4 * 64 * 16 + 2 * 64));
-  EXPECT_EQ(attentionScratchBytes(INT64_MAX, 1, false).get(), std::nullopt);
-  EXPECT_EQ(attentionScratchBytes(int64_t(1) << 40, int64_t(1) << 40, true).get(),
+  EXPECT_EQ(attentionScratchBytes(INT64_MAX, 1, false, true).get(),
             std::nullopt);
+  EXPECT_EQ(
+      attentionScratchBytes(int64_t(1) << 40, int64_t(1) << 40, true, true)
+          .get(),
+      std::nullopt);
+}
+
+TEST(DeviceScratch, HasRoomForNarrowOperandsInF32) {
+  // Blocks of A and B, and one of a narrow result.
+  EXPECT_EQ(narrowProductScratchBytes({3, 5, 7}, false), 4 * (3 * 7 + 7 * 5));
+  EXPECT_EQ(narrowProductScratchBytes({3, 5, 7}, true),
+            4 * (3 * 7 + 7 * 5 + 3 * 5));
+  EXPECT_EQ(narrowProductScratchBytes({3, 5, 7}, true, /*widens=*/false),
+            4 * 3 * 5);
+  EXPECT_EQ(narrowProductScratchBytes({5000, 6000, 7000}, true),
+            4 * (1024 * 2048 + 2048 * 2048 + 1024 * 2048));
+  // 3 x 5 elements are a vector of 16.
+  EXPECT_EQ(*attentionScratchBytes(3, 5, false, true).get() -
+                *attentionScratchBytes(3, 5, false, false).get(),
+            4 * (16 + 4 * 16));
+  EXPECT_EQ(*attentionScratchBytes(3, 5, true, true).get() -
+                *attentionScratchBytes(3, 5, true, false).get(),
+            4 * (16 + 8 * 16));
+  ScratchBound bound;
+  bound.product({3, 5, 7}, true, true);
+  bound.product({1, 2, 3}, false, false);
+  EXPECT_EQ(bound.get().shared, 4 * (3 * 7 + 7 * 5 + 3 * 5));
+  EXPECT_EQ(bound.get().perThread, productScratch({3, 5, 7}).perThread);
 }
 
 TEST(DeviceScratch, OfAFunctionIsThatOfWhatNeedsMost) {
@@ -79,6 +105,6 @@ TEST(DeviceScratch, OfAFunctionIsThatOfWhatNeedsMost) {
                           .dv = arena});
   EXPECT_EQ(scratchOf(f.table()).perThread,
             products +
-                std::max(*attentionScratchBytes(8, 8, false).get(),
-                         *attentionScratchBytes(8, 8, true).get()));
+                std::max(*attentionScratchBytes(8, 8, false, false).get(),
+                         *attentionScratchBytes(8, 8, true, false).get()));
 }

@@ -47,25 +47,24 @@ static int64_t RankMemory::*getCategory(func::FuncOp function,
 
 /// For the commands of a function, with one thread.
 static int64_t getScratch(func::FuncOp function) {
-  using namespace optimus_support;
-  DeviceScratch products, attention;
-  auto include = [&](auto op, bool isGradient) {
-    auto bytes =
-        attentionScratchBytes(op.getSeq(), op.getHeadDim(), isGradient);
-    // Operands are as large, and were verified.
-    attention.include({bytes.get().value_or(0), 0});
+  optimus_support::ScratchBound bound;
+  auto isNarrow = [](Value buffer) {
+    return !cast<MemRefType>(buffer.getType()).getElementType().isF32();
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
-      products.include(productScratch(
-          {int64_t(gemm.getM()), int64_t(gemm.getN()), int64_t(gemm.getK()),
-           gemm.getTransA(), gemm.getBias() && gemm.getAccumulate()}));
+      bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
+                     int64_t(gemm.getK()), gemm.getTransA(),
+                     gemm.getBias() && gemm.getAccumulate()},
+                    isNarrow(gemm.getA()), isNarrow(gemm.getC()));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
-      include(forward, /*isGradient=*/false);
+      bound.attention(forward.getSeq(), forward.getHeadDim(),
+                      /*isGradient=*/false, isNarrow(forward.getQ()));
     else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
-      include(backward, /*isGradient=*/true);
+      bound.attention(backward.getSeq(), backward.getHeadDim(),
+                      /*isGradient=*/true, isNarrow(backward.getQ()));
   });
-  return products.bytes(1) + attention.bytes(1);
+  return bound.get().bytes(1);
 }
 
 /// A descriptor as far as the room for a collective depends on it.

@@ -141,16 +141,11 @@ std::string optimus_run::describeRanks(const World &world,
 void optimus_run::warnOfSlowSteps(const World &world, const Session &session) {
   if (!world.control->isRoot())
     return;
-  std::string sentence = session.oversubscription();
-  if (!sentence.empty())
-    std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
-                 sentence.c_str());
-  if (session.manifest().precision != optimus_support::ElementType::F32)
-    std::fprintf(
-        stderr,
-        "optimus-run: warning: processors widen the factors of products from "
-        "%s to f32: steps take longer than with --precision f32\n",
-        std::string(toString(session.manifest().precision)).c_str());
+  for (const std::string &sentence :
+       {session.oversubscription(), session.slowPrecision()})
+    if (!sentence.empty())
+      std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
+                   sentence.c_str());
   std::string notice = world.collectives->overlapNotice();
   if (world.control->size() > 1 && !notice.empty())
     std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());

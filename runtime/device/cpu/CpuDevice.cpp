@@ -8,10 +8,10 @@
 
 #include "optimus-runtime/CpuDevice.h"
 
-#include "AttentionKernels.h"
+#include "AttentionHeads.h"
 #include "Buffer.h"
 #include "Gemm.h"
-#include "NarrowCompute.h"
+#include "NarrowProducts.h"
 #include "Paging.h"
 #include "Team.h"
 #include "device/Descriptors.h"
@@ -99,24 +99,31 @@ public:
 
   /// Room for each thread's share, `elements` f32.
   Status reserve(int64_t elements) {
-    return attentionScratch.reserve(CheckedSize(elements) * team.size() *
-                                    int64_t(sizeof(float)));
+    return room.reserve(CheckedSize(elements) * team.size() *
+                        int64_t(sizeof(float)));
   }
 
-  /// In f32.
-  Status attend(const optrt_attention_desc &desc, const float *q,
-                const float *k, const float *v, const int32_t *lengths,
-                float *out, float *lse);
-  Status attendGrad(const optrt_attention_desc &desc, const float *dout,
-                    const float *q, const float *k, const float *v,
-                    const int32_t *lengths, const float *out, const float *lse,
-                    float *dq, float *dk, float *dv);
+  /// Whether a product is one for oneDNN, or made of blocks.
+  StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
+    if (desc.factor_type == OPTRT_F32)
+      return true;
+    return GemmEngine::takesNarrow() ? gemm.isWhole(desc) : false;
+  }
+
+  /// Of f32 or bf16.
+  template <typename T>
+  Status attend(const optrt_attention_desc &desc, const T *q, const T *k,
+                const T *v, const int32_t *lengths, T *out, float *lse);
+  template <typename T>
+  Status attendGrad(const optrt_attention_desc &desc, const T *dout, const T *q,
+                    const T *k, const T *v, const int32_t *lengths,
+                    const T *out, const float *lse, T *dq, T *dk, T *dv);
 
   Team team;
   GemmEngine gemm;
-  NarrowCompute narrow{team};
+  NarrowProducts narrow{team, !GemmEngine::takesNarrow()};
   const AttentionKernels &attention;
-  Buffer attentionScratch;
+  Buffer room; ///< attention's
   Paging paging;
 };
 
@@ -206,16 +213,30 @@ Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
 }
 
 Status CpuDevice::prepare(const Workload &workload) {
-  OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(workload));
-  impl->attentionScratch.seal(false);
+  Workload products;
+  products.packs = workload.packs;
+  impl->narrow.seal(false);
+  for (const optrt_gemm_desc &desc : workload.products) {
+    OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(desc));
+    if (isWhole) {
+      products.products.push_back(desc);
+      continue;
+    }
+    OPTRT_RETURN_IF_ERROR(impl->narrow.prepare(desc));
+    for (const optrt_gemm_desc &part : impl->narrow.productsOf(desc))
+      products.products.push_back(part);
+  }
+  impl->narrow.seal(true);
+  OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(products));
+  impl->room.seal(false);
   auto reserve = [&](const optrt_attention_desc &desc,
                      bool isGradient) -> Status {
     OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
-    const AttentionHead head = headOf(desc, desc.seq);
-    const int64_t share = isGradient ? impl->attention.backwardScratch(head)
-                                     : impl->attention.forwardScratch(head);
+    const bool isNarrow = desc.type != OPTRT_F32;
+    const int64_t share = attentionScratch(
+        impl->attention, headOf(desc, desc.seq), isGradient, isNarrow);
     const CheckedSize bound = optimus_support::attentionScratchBytes(
-        desc.seq, desc.head_dim, isGradient);
+        desc.seq, desc.head_dim, isGradient, isNarrow);
     const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
     if (!bound.get() || !needed.isAtMost(*bound.get()))
       return internal(concat("attention of seq ", desc.seq, " and head_dim ",
@@ -228,7 +249,7 @@ Status CpuDevice::prepare(const Workload &workload) {
     OPTRT_RETURN_IF_ERROR(reserve(desc, false));
   for (const optrt_attention_desc &desc : workload.attentionGrads)
     OPTRT_RETURN_IF_ERROR(reserve(desc, true));
-  impl->attentionScratch.seal(true);
+  impl->room.seal(true);
   return okStatus();
 }
 
@@ -275,12 +296,16 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
   OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
   if (desc.packed_b)
     return invalidArgument("gemm of bf16 expects a B that is not packed");
+  OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(desc));
+  if (isWhole)
+    return impl->gemm.run(desc, a, b, c, bias, extra);
   return impl->narrow.gemm(
       desc, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
       {extra, desc.ld_extra, ofExtra},
-      [this](const optrt_gemm_desc &block, const float *wideA,
-             const float *wideB, float *product) {
-        return impl->gemm.run(block, wideA, wideB, product, nullptr, nullptr);
+      [this](const optrt_gemm_desc &block, const void *factorA,
+             const void *factorB, float *product) {
+        return impl->gemm.run(block, factorA, factorB, product, nullptr,
+                              nullptr);
       });
 }
 
@@ -348,28 +373,27 @@ Status CpuDevice::attention(Queue, const optrt_attention_desc &desc,
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
   if (type == ElementType::BF16)
-    return impl->narrow.attention(
-        desc, asBF16(q), asBF16(k), asBF16(v), lengths, asBF16(out), lse,
-        [this](optrt_attention_desc wide, auto... operands) {
-          wide.type = int32_t(ElementType::F32);
-          return impl->attend(wide, operands...);
-        });
+    return impl->attend(desc, asBF16(q), asBF16(k), asBF16(v), lengths,
+                        asBF16(out), lse);
   return impl->attend(desc, asF32(q), asF32(k), asF32(v), lengths, asF32(out),
                       lse);
 }
 
-Status CpuDevice::Impl::attend(const optrt_attention_desc &desc, const float *q,
-                               const float *k, const float *v,
-                               const int32_t *lengths, float *out, float *lse) {
-  int64_t share = attention.forwardScratch(headOf(desc, desc.seq));
+template <typename T>
+Status CpuDevice::Impl::attend(const optrt_attention_desc &desc, const T *q,
+                               const T *k, const T *v, const int32_t *lengths,
+                               T *out, float *lse) {
+  const int64_t share =
+      attentionScratch(attention, headOf(desc, desc.seq),
+                       /*isGradient=*/false, desc.type != OPTRT_F32);
   OPTRT_RETURN_IF_ERROR(reserve(share));
-  float *scratch = attentionScratch.as<float>();
+  float *scratch = room.as<float>();
   team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.heads;
     AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
     HeadOffsets at(desc, sequence, task % desc.heads);
-    attention.forward(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                      lse + at.lse, scratch + thread * share);
+    optrt::attend(attention, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
+                  lse + at.lse, scratch + thread * share);
   });
   return okStatus();
 }
@@ -383,45 +407,47 @@ Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
                                                  lse && dq && dk && dv));
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
   if (type == ElementType::BF16)
-    return impl->narrow.attentionGrad(
-        desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v), lengths,
-        asBF16(out), lse, asBF16(dq), asBF16(dk), asBF16(dv),
-        [this](optrt_attention_desc wide, auto... operands) {
-          wide.type = int32_t(ElementType::F32);
-          return impl->attendGrad(wide, operands...);
-        });
+    return impl->attendGrad(desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v),
+                            lengths, asBF16(out), lse, asBF16(dq), asBF16(dk),
+                            asBF16(dv));
   return impl->attendGrad(desc, asF32(dout), asF32(q), asF32(k), asF32(v),
                           lengths, asF32(out), lse, asF32(dq), asF32(dk),
                           asF32(dv));
 }
 
+template <typename T>
 Status CpuDevice::Impl::attendGrad(const optrt_attention_desc &desc,
-                                   const float *dout, const float *q,
-                                   const float *k, const float *v,
-                                   const int32_t *lengths, const float *out,
-                                   const float *lse, float *dq, float *dk,
-                                   float *dv) {
-  int64_t share = attention.backwardScratch(headOf(desc, desc.seq));
+                                   const T *dout, const T *q, const T *k,
+                                   const T *v, const int32_t *lengths,
+                                   const T *out, const float *lse, T *dq, T *dk,
+                                   T *dv) {
+  const int64_t share =
+      attentionScratch(attention, headOf(desc, desc.seq),
+                       /*isGradient=*/true, desc.type != OPTRT_F32);
   OPTRT_RETURN_IF_ERROR(reserve(share));
-  float *scratch = attentionScratch.as<float>();
+  float *scratch = room.as<float>();
   // A task has all heads that add to one head of dk and dv, in order.
   int64_t sharing = desc.heads / desc.kv_heads;
   team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.kv_heads;
     AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
-    int64_t first = task % desc.kv_heads * sharing;
-    for (int64_t i = 0; i < sharing; ++i) {
-      HeadOffsets at(desc, sequence, first + i);
-      attention.backward(head, dout + at.out, q + at.q, k + at.kv, v + at.kv,
-                         out + at.out, lse + at.lse, dq + at.q, dk + at.kv,
-                         dv + at.kv,
-                         /*addToKv=*/i > 0, scratch + thread * share);
-    }
+    HeadOffsets at(desc, sequence, task % desc.kv_heads * sharing);
+    optrt::attendGrad(attention, head, sharing, dout + at.out, q + at.q,
+                      k + at.kv, v + at.kv, out + at.out, lse + at.lse,
+                      dq + at.q, dk + at.kv, dv + at.kv,
+                      scratch + thread * share);
   });
   return okStatus();
 }
 
+std::string CpuDevice::slowPrecision(int32_t type) const {
+  if (type == OPTRT_F32 || GemmEngine::takesNarrow())
+    return "";
+  return concat("this processor has no instructions for products of ",
+                toString(ElementType(type)), ", which are widened to f32");
+}
+
 size_t CpuDevice::scratchBytes() const {
-  return impl->attentionScratch.size() + impl->gemm.scratchBytes() +
+  return impl->room.size() + impl->gemm.scratchBytes() +
          impl->narrow.scratchBytes();
 }

@@ -13,6 +13,9 @@
 // * sgemm for everything else, which has no set-up and accumulates with
 //   beta = 1, followed where needed by one pass for bias and epilogue.
 //
+// Factors of bf16 are multiplied by a matmul primitive alone, if it can do all
+// that the descriptor asks for.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Gemm.h"
@@ -42,12 +45,21 @@ constexpr int64_t smallElements = 1 << 18;
 /// How products with one descriptor are done.
 struct Plan {
   bool primitive = false;
+  /// Of factors of bf16: whether the primitive does it all, and fast.
+  bool isWhole = false;
   /// What the pass after the product still has to do.
   bool passBias = false, passEpilogue = false;
 
   dnnl::matmul matmul;
   MemoryDesc a, b, c, bias, extra, scratchpad;
 };
+
+bool isNarrow(const optrt_gemm_desc &d) { return d.factor_type != OPTRT_F32; }
+
+/// Types were checked: oneDNN is not asked for others.
+MemoryType typeOf(int32_t type) {
+  return type == OPTRT_F32 ? kF32 : MemoryType::bf16;
+}
 
 ProductShape shapeOf(const optrt_gemm_desc &d) {
   return {d.m, d.n, d.k, d.trans_a != 0, d.has_bias && d.accumulate};
@@ -106,8 +118,9 @@ public:
 
   Status prepare(const Workload &workload);
   Status pack(const optrt_pack_desc &d, const float *src, float *dst);
-  Status run(optrt_gemm_desc d, const float *a, const float *b, float *c,
-             const float *bias, const float *extra);
+  Status run(optrt_gemm_desc d, const void *a, const void *b, void *c,
+             const void *bias, const void *extra);
+  StatusOr<bool> isWhole(optrt_gemm_desc d);
   size_t scratchBytes() const { return oneDnn.scratchpad.size(); }
 
   const Team &team;
@@ -118,11 +131,11 @@ private:
   Status reserve(const MemoryDesc &desc, const ProductShape &product);
   Plan makePlan(const optrt_gemm_desc &d);
   void makePrimitive(const optrt_gemm_desc &d, Plan &plan);
-  Status execute(optrt_gemm_desc d, const float *a, const float *b, float *c,
-                 const float *bias, const float *extra);
-  Status runPrimitive(const optrt_gemm_desc &d, const Plan &plan,
-                      const float *a, const float *b, float *c,
-                      const float *bias, const float *extra);
+  Status execute(optrt_gemm_desc d, const void *a, const void *b, void *c,
+                 const void *bias, const void *extra);
+  Status runPrimitive(const optrt_gemm_desc &d, const Plan &plan, const void *a,
+                      const void *b, void *c, const void *bias,
+                      const void *extra);
   void finish(const optrt_gemm_desc &d, const Plan &plan, float *c,
               const float *bias, const float *extra);
 
@@ -133,17 +146,19 @@ private:
 
 /// Every operand stays as it is.
 void GemmEngine::Impl::makePrimitive(const optrt_gemm_desc &d, Plan &plan) {
-  plan.a = matrixOf(d.m, d.k, d.lda, d.trans_a);
+  const MemoryType factors = typeOf(d.factor_type);
+  plan.a = matrixOf(d.m, d.k, d.lda, d.trans_a, factors);
   plan.b = d.packed_b ? packing.layoutOf(d.k, d.n).desc
-                      : matrixOf(d.k, d.n, d.ldb, d.trans_b);
-  plan.c = matrixOf(d.m, d.n, d.ldc, false);
+                      : matrixOf(d.k, d.n, d.ldb, d.trans_b, factors);
+  plan.c = matrixOf(d.m, d.n, d.ldc, false, typeOf(d.result_type));
   // An addend is fused in the one layout that every implementation of oneDNN's
-  // is made for; otherwise the pass afterwards does it. A factor never is:
-  // oneDNN's binary_mul costs more than that pass (6.2 against 5.5 ms for
-  // 2048 x 1536 x 384).
+  // is made for; otherwise the pass afterwards does it. A factor is only in
+  // bf16, where that would round twice: in f32 oneDNN's binary_mul costs more
+  // than the pass (6.2 against 5.5 ms for 2048 x 1536 x 384).
   bool dense = d.ldc == d.n && d.ld_extra == d.n;
   bool epilogue = d.epilogue != OPTRT_EPILOGUE_NONE;
-  bool fuses = d.epilogue == OPTRT_EPILOGUE_ADD && dense;
+  bool adds = d.epilogue == OPTRT_EPILOGUE_ADD;
+  bool fuses = epilogue && dense && (adds || isNarrow(d));
   plan.passEpilogue = epilogue && !fuses;
 
   dnnl::primitive_attr attributes;
@@ -152,13 +167,15 @@ void GemmEngine::Impl::makePrimitive(const optrt_gemm_desc &d, Plan &plan) {
   if (d.accumulate)
     postOps.append_sum(1.f);
   if (fuses) {
-    plan.extra = matrixOf(d.m, d.n, d.ld_extra, false);
-    postOps.append_binary(dnnl::algorithm::binary_add, plan.extra);
+    plan.extra = matrixOf(d.m, d.n, d.ld_extra, false, typeOf(d.extra_type));
+    postOps.append_binary(adds ? dnnl::algorithm::binary_add
+                               : dnnl::algorithm::binary_mul,
+                          plan.extra);
   }
   attributes.set_post_ops(postOps);
 
   if (d.has_bias)
-    plan.bias = MemoryDesc({1, d.n}, kF32, Tag::ab);
+    plan.bias = MemoryDesc({1, d.n}, typeOf(d.bias_type), Tag::ab);
   dnnl::matmul::desc operation =
       d.has_bias ? dnnl::matmul::desc(plan.a, plan.b, plan.bias, plan.c)
                  : dnnl::matmul::desc(plan.a, plan.b, plan.c);
@@ -166,6 +183,11 @@ void GemmEngine::Impl::makePrimitive(const optrt_gemm_desc &d, Plan &plan) {
   plan.matmul = dnnl::matmul(chosen);
   plan.scratchpad = chosen.scratchpad_desc();
   plan.primitive = true;
+  // Its reference takes everything, a thousand times as long.
+  const std::string_view how = chosen.impl_info_str();
+  plan.isWhole = !plan.passEpilogue && !how.starts_with("ref") &&
+                 static_cast<int64_t>(plan.scratchpad.get_size()) <=
+                     productScratch(shapeOf(d)).bytes(team.size());
 }
 
 Plan GemmEngine::Impl::makePlan(const optrt_gemm_desc &d) {
@@ -174,7 +196,7 @@ Plan GemmEngine::Impl::makePlan(const optrt_gemm_desc &d) {
   // With a small B transposed, sgemm reaches 90 % of what matmul does.
   bool smallTransposed =
       d.trans_b && !d.trans_a && !d.accumulate && d.n * d.k <= smallElements;
-  if (d.k > 0 && (d.packed_b || fused || smallTransposed)) {
+  if (d.k > 0 && (isNarrow(d) || d.packed_b || fused || smallTransposed)) {
     makePrimitive(d, plan);
     return plan;
   }
@@ -203,9 +225,9 @@ Status GemmEngine::Impl::reserve(const MemoryDesc &desc,
 }
 
 Status GemmEngine::Impl::runPrimitive(const optrt_gemm_desc &d,
-                                      const Plan &plan, const float *a,
-                                      const float *b, float *c,
-                                      const float *bias, const float *extra) {
+                                      const Plan &plan, const void *a,
+                                      const void *b, void *c, const void *bias,
+                                      const void *extra) {
   OPTRT_RETURN_IF_ERROR(reserve(plan.scratchpad, shapeOf(d)));
   std::unordered_map<int, dnnl::memory> args = {
       {DNNL_ARG_SRC, oneDnn.view(plan.a, a)},
@@ -254,12 +276,16 @@ static void normalise(optrt_gemm_desc &d) {
   d.accumulate = d.accumulate != 0;
   d.has_bias = d.has_bias != 0;
   d.packed_b = d.packed_b != 0;
-  if (d.epilogue == OPTRT_EPILOGUE_NONE)
+  if (!d.has_bias)
+    d.bias_type = d.factor_type;
+  if (d.epilogue == OPTRT_EPILOGUE_NONE) {
     d.ld_extra = 0;
+    d.extra_type = d.factor_type;
+  }
 }
 
-Status GemmEngine::Impl::run(optrt_gemm_desc d, const float *a, const float *b,
-                             float *c, const float *bias, const float *extra) {
+Status GemmEngine::Impl::run(optrt_gemm_desc d, const void *a, const void *b,
+                             void *c, const void *bias, const void *extra) {
   OPTRT_RETURN_IF_ERROR(check(d, a, b, c, bias, extra));
   if (d.m == 0 || d.n == 0)
     return okStatus();
@@ -284,26 +310,43 @@ Status GemmEngine::Impl::resolvePacked(optrt_gemm_desc &d) {
   return okStatus();
 }
 
-Status GemmEngine::Impl::execute(optrt_gemm_desc d, const float *a,
-                                 const float *b, float *c, const float *bias,
-                                 const float *extra) {
+StatusOr<bool> GemmEngine::Impl::isWhole(optrt_gemm_desc d) {
+  if (d.m == 0 || d.n == 0 || d.k == 0)
+    return false;
+  normalise(d);
+  Team::Scope scope(team);
+  bool result = false;
+  OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(const Plan *plan, getPlan(d));
+    result = plan->isWhole;
+    return okStatus();
+  }));
+  return result;
+}
+
+Status GemmEngine::Impl::execute(optrt_gemm_desc d, const void *a,
+                                 const void *b, void *c, const void *bias,
+                                 const void *extra) {
   if (d.packed_b)
     OPTRT_RETURN_IF_ERROR(resolvePacked(d));
   OPTRT_ASSIGN_OR_RETURN(Plan * plan, getPlan(d));
   if (plan->primitive) {
     OPTRT_RETURN_IF_ERROR(runPrimitive(d, *plan, a, b, c, bias, extra));
   } else if (d.k > 0) {
-    dnnl_status_t status =
-        dnnl_sgemm(d.trans_a ? 'T' : 'N', d.trans_b ? 'T' : 'N', d.m, d.n, d.k,
-                   1.f, a, d.lda, b, d.ldb, d.accumulate ? 1.f : 0.f, c, d.ldc);
+    dnnl_status_t status = dnnl_sgemm(
+        d.trans_a ? 'T' : 'N', d.trans_b ? 'T' : 'N', d.m, d.n, d.k, 1.f,
+        static_cast<const float *>(a), d.lda, static_cast<const float *>(b),
+        d.ldb, d.accumulate ? 1.f : 0.f, static_cast<float *>(c), d.ldc);
     if (status != dnnl_success)
       return failureOf(d, "oneDNN's sgemm", status);
   } else if (!d.accumulate) {
     for (int64_t row = 0; row < d.m; ++row)
-      std::memset(c + row * d.ldc, 0, d.n * sizeof(float));
+      std::memset(static_cast<float *>(c) + row * d.ldc, 0,
+                  d.n * sizeof(float));
   }
   if (plan->passBias || plan->passEpilogue)
-    finish(d, *plan, c, bias, extra);
+    finish(d, *plan, static_cast<float *>(c), static_cast<const float *>(bias),
+           static_cast<const float *>(extra));
   return okStatus();
 }
 
@@ -382,10 +425,21 @@ Status GemmEngine::pack(const optrt_pack_desc &desc, const float *src,
   return impl->pack(desc, src, dst);
 }
 
-Status GemmEngine::run(const optrt_gemm_desc &desc, const float *a,
-                       const float *b, float *c, const float *bias,
-                       const float *extra) {
+Status GemmEngine::run(const optrt_gemm_desc &desc, const void *a,
+                       const void *b, void *c, const void *bias,
+                       const void *extra) {
   return impl->run(desc, a, b, c, bias, extra);
+}
+
+bool GemmEngine::takesNarrow() {
+  constexpr auto wanted =
+      static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) ==
+         wanted;
+}
+
+StatusOr<bool> GemmEngine::isWhole(const optrt_gemm_desc &desc) {
+  return impl->isWhole(desc);
 }
 
 size_t GemmEngine::scratchBytes() const { return impl->scratchBytes(); }

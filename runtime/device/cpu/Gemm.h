@@ -30,8 +30,18 @@ public:
   Status start();
   Status prepare(const Workload &workload);
   Status pack(const optrt_pack_desc &desc, const float *src, float *dst);
-  Status run(const optrt_gemm_desc &desc, const float *a, const float *b,
-             float *c, const float *bias, const float *extra);
+  /// Elements are as the descriptor says: all of f32, or factors of bf16 where
+  /// takesNarrow() and isWhole().
+  Status run(const optrt_gemm_desc &desc, const void *a, const void *b, void *c,
+             const void *bias, const void *extra);
+
+  /// Whether the processor multiplies bf16, as far as oneDNN may use that
+  /// (ONEDNN_MAX_CPU_ISA).
+  static bool takesNarrow();
+  /// Whether oneDNN does all of a product of bf16 factors at full speed and
+  /// rounds what it stores once. A product in f32 without bias and epilogue is.
+  StatusOr<bool> isWhole(const optrt_gemm_desc &desc);
+
   size_t scratchBytes() const;
 
 private:

@@ -19,12 +19,13 @@
 namespace optrt {
 
 using MemoryDesc = dnnl::memory::desc;
-inline constexpr auto kF32 = dnnl::memory::data_type::f32;
+using MemoryType = dnnl::memory::data_type;
+inline constexpr auto kF32 = MemoryType::f32;
 
 /// A matrix in memory; with `transposed` it is stored as [cols, rows].
 inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
-                           bool transposed) {
-  return MemoryDesc({rows, cols}, kF32,
+                           bool transposed, MemoryType type = kF32) {
+  return MemoryDesc({rows, cols}, type,
                     transposed ? dnnl::memory::dims{1, ld}
                                : dnnl::memory::dims{ld, 1});
 }
@@ -33,8 +34,8 @@ inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
 struct OneDnn {
   OneDnn(dnnl::engine made) : engine(std::move(made)), stream(engine) {}
 
-  dnnl::memory view(const MemoryDesc &desc, const float *data) {
-    return dnnl::memory(desc, engine, const_cast<float *>(data));
+  dnnl::memory view(const MemoryDesc &desc, const void *data) {
+    return dnnl::memory(desc, engine, const_cast<void *>(data));
   }
 
   dnnl::engine engine;

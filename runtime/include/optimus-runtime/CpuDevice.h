@@ -107,6 +107,7 @@ public:
   /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it
   /// grows as calls need it. Not counted are the few panels that oneDNN's sgemm
   /// allocates in a call and gives back.
+  std::string slowPrecision(int32_t type) const override;
   size_t scratchBytes() const override;
 
 protected:

@@ -289,6 +289,10 @@ public:
                                const void *out, const float *lse, void *dq,
                                void *dk, void *dv) = 0;
 
+  /// A sentence where programs of a precision, OPTRT_BF16 for instance, take
+  /// longer than in f32; otherwise empty.
+  virtual std::string slowPrecision(int32_t /*type*/) const { return ""; }
+
   /// Bytes of scratch that the device holds now, besides what was allocated.
   virtual size_t scratchBytes() const = 0;
 

@@ -197,6 +197,9 @@ public:
   /// A sentence when this machine's ranks have more threads than cores;
   /// otherwise empty.
   std::string oversubscription() const;
+  /// A sentence where this process's devices compute slower in the program's
+  /// precision than in f32; otherwise empty.
+  std::string slowPrecision() const;
 
   /// Sets all buffers to their initial values, if they have any.
   Status initialize(uint64_t seed);

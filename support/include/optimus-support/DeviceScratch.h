@@ -70,10 +70,32 @@ inline DeviceScratch productScratch(const ProductShape &d) {
   return scratch;
 }
 
+/// The rows, columns and depth of the blocks that a product of narrow factors
+/// is made of; of any depth where factors are not widened.
+inline constexpr int64_t kNarrowRows = 1024, kNarrowCols = 2048,
+                         kNarrowDepth = 2048;
+
+/// Bytes that all threads hold for a product of narrow factors besides: blocks
+/// of both in f32, on processors that multiply only f32, and one of a narrow
+/// result before it is rounded.
+inline int64_t narrowProductScratchBytes(const ProductShape &d,
+                                         bool isNarrowResult,
+                                         bool widens = true) {
+  const int64_t rows = std::min(d.m, kNarrowRows),
+                cols = std::min(d.n, kNarrowCols),
+                depth = widens ? std::min(d.k, kNarrowDepth) : 0;
+  return int64_t(sizeof(float)) *
+         (rows * depth + depth * cols + (isNarrowResult ? rows * cols : 0));
+}
+
+/// The operands of a head of attention, and of its gradient, that are in f32
+/// while the head is computed if they are narrow.
+inline constexpr int64_t kWideAttentionOperands = 4, kWideGradientOperands = 8;
+
 /// Bytes that a thread holds for attention at most: copies of a head, some of
-/// them transposed, blocks of scores, and sums of rows.
+/// them transposed, blocks of scores, sums of rows, and narrow operands in f32.
 inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
-                                         bool isGradient) {
+                                         bool isGradient, bool isNarrow) {
   constexpr int64_t block = kAttentionBlock;
   const CheckedSize rows = roundUp(seq, block);
   const CheckedSize width = roundUp(headDim, kMostLanes);
@@ -83,8 +105,41 @@ inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
                        CheckedSize(4 * block) * width + CheckedSize(2) * rows
                  : rows * width + copy + scores + CheckedSize(block) * width +
                        3 * block;
-  return elements * int64_t(sizeof(float));
+  const int64_t operands = !isNarrow    ? 0
+                           : isGradient ? kWideGradientOperands
+                                        : kWideAttentionOperands;
+  return (elements + (isNarrow ? kMostLanes : 0) +
+          CheckedSize(operands) *
+              roundUp(CheckedSize(seq) * headDim, kMostLanes)) *
+         int64_t(sizeof(float));
 }
+
+/// Bounds what a device holds to run commands, each for itself, whose sizes
+/// fit.
+class ScratchBound {
+public:
+  void product(const ProductShape &shape, bool hasNarrowFactors,
+               bool hasNarrowResult) {
+    products.include(productScratch(shape));
+    if (hasNarrowFactors)
+      blocks =
+          std::max(blocks, narrowProductScratchBytes(shape, hasNarrowResult));
+  }
+  void attention(int64_t seq, int64_t headDim, bool isGradient, bool isNarrow) {
+    // Operands are as large.
+    heads = std::max(heads,
+                     attentionScratchBytes(seq, headDim, isGradient, isNarrow)
+                         .get()
+                         .value_or(0));
+  }
+  DeviceScratch get() const {
+    return {products.perThread + heads, products.shared + blocks};
+  }
+
+private:
+  DeviceScratch products;
+  int64_t blocks = 0, heads = 0;
+};
 
 } // namespace optimus_support
 

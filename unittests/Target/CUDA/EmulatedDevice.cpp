@@ -16,6 +16,7 @@
 #include "llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace mlir::optimus::emulator;
 using llvm::ArrayRef;
@@ -50,8 +51,8 @@ EmulatedDevice::create(const std::string &ir) {
   llvm::InitializeNativeTargetAsmPrinter();
   // For any processor, as the images of libraries are: conversions to bf16 that
   // some have make small numbers zero, and GPUs' do not.
-  llvm::orc::JITTargetMachineBuilder builder(
-      llvm::Triple(llvm::sys::getProcessTriple()));
+  llvm::orc::JITTargetMachineBuilder builder{
+      llvm::Triple(llvm::sys::getProcessTriple())};
   auto machine = builder.createTargetMachine();
   if (!machine)
     return machine.takeError();

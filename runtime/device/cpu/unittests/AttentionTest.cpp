@@ -150,7 +150,8 @@ TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   int64_t bound = 0;
   for (bool isGradient : {false, true})
     bound = std::max(bound, *optimus_support::attentionScratchBytes(
-                                 x.desc.seq, x.desc.head_dim, isGradient)
+                                 x.desc.seq, x.desc.head_dim, isGradient,
+                                 /*isNarrow=*/false)
                                  .get());
   EXPECT_LE(int64_t(reserved), maxThreads * bound);
   runDevice(device, x);
@@ -184,9 +185,10 @@ TEST(Attention, ScratchIsWithinItsBound) {
       for (int64_t headDim : {1, 7, 64, 80}) {
         AttentionHead head{seq, headDim, headDim, headDim, headDim, true, seq};
         for (bool isGradient : {false, true}) {
-          const int64_t bound = *optimus_support::attentionScratchBytes(
-                                     seq, headDim, isGradient)
-                                     .get();
+          const int64_t bound =
+              *optimus_support::attentionScratchBytes(seq, headDim, isGradient,
+                                                      /*isNarrow=*/false)
+                   .get();
           const int64_t bytes = 4 * (isGradient ? sets[i]->backwardScratch(head)
                                                 : sets[i]->forwardScratch(head));
           EXPECT_LE(bytes, bound) << sets[i]->name << " " << seq << " " << headDim;

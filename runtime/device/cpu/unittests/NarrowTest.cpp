@@ -1,4 +1,4 @@
-//===- NarrowComputeTest.cpp - bf16 by products in f32 --------------------===//
+//===- NarrowTest.cpp - bf16 by products in f32 --------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../NarrowCompute.h"
+#include "../Gemm.h"
+#include "../NarrowProducts.h"
 #include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
 #include "optimus-support/BFloat16.h"
+#include "optimus-support/DeviceScratch.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -19,13 +21,16 @@
 using namespace optrt;
 using optimus_support::ElementType;
 using optimus_support::fromBFloat16;
+using optimus_support::kNarrowCols;
+using optimus_support::kNarrowDepth;
+using optimus_support::kNarrowRows;
 using optimus_support::toBFloat16;
 
 namespace {
 
 constexpr double kUnit = 0x1p-24, kNarrowUnit = 0x1p-8;
 
-class NarrowComputeTest : public ::testing::Test {
+class NarrowTest : public ::testing::Test {
 protected:
   std::vector<uint16_t> drawNarrow(int64_t count) {
     std::vector<uint16_t> values(count);
@@ -40,35 +45,43 @@ protected:
     return values;
   }
 
-  NarrowCompute::Gemm multiply() {
-    return [this](const optrt_gemm_desc &desc, const float *a, const float *b,
+  NarrowProducts::Gemm multiply() {
+    return [this](const optrt_gemm_desc &desc, const void *a, const void *b,
                   float *c) {
       return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr);
     };
   }
 
-  /// Multiplies with C of f32 or bf16, and holds it against loops in f64.
+  /// Multiplies with C of f32 or bf16 in all ways that there are, and holds it
+  /// against loops in f64.
   void check(optrt_gemm_desc d, bool isNarrow) {
+    for (int64_t gap : {0, 1})
+      checkWithGaps(d, isNarrow, gap);
+  }
+  void checkWithGaps(optrt_gemm_desc d, bool isNarrow, int64_t gap) {
     SCOPED_TRACE(::testing::Message()
                  << d.m << " x " << d.n << " x " << d.k << " trans "
                  << d.trans_a << d.trans_b << " accumulate " << d.accumulate
-                 << " epilogue " << d.epilogue << " narrow " << isNarrow);
-    d.lda = (d.trans_a ? d.m : d.k) + 3;
-    d.ldb = (d.trans_b ? d.k : d.n) + 1;
-    d.ldc = d.n + 2;
+                 << " epilogue " << d.epilogue << " narrow " << isNarrow
+                 << " gap " << gap);
+    d.lda = (d.trans_a ? d.m : d.k) + 3 * gap;
+    d.ldb = (d.trans_b ? d.k : d.n) + gap;
+    d.ldc = d.n + 2 * gap;
     d.ld_extra = d.n;
+    d.factor_type = d.extra_type = OPTRT_BF16;
+    d.result_type = isNarrow ? OPTRT_BF16 : OPTRT_F32;
     auto a = drawNarrow((d.trans_a ? d.k : d.m) * d.lda);
     auto b = drawNarrow((d.trans_b ? d.n : d.k) * d.ldb);
     auto bias = draw(d.n);
     auto extra = drawNarrow(d.m * d.n);
     auto wide = draw(d.m * d.ldc);
     auto narrow = drawNarrow(d.m * d.ldc);
-    auto before = [&](int64_t i) {
+    auto valueOf = [&](int64_t i) {
       return isNarrow ? fromBFloat16(narrow[i]) : wide[i];
     };
     std::vector<double> expected(d.m * d.ldc), magnitudes(d.m * d.ldc);
     for (int64_t i = 0; i != d.m * d.ldc; ++i)
-      expected[i] = before(i);
+      expected[i] = valueOf(i);
     for (int64_t i = 0; i != d.m; ++i)
       for (int64_t j = 0; j != d.n; ++j) {
         double sum = d.accumulate ? expected[i * d.ldc + j] : 0;
@@ -95,17 +108,40 @@ protected:
             (d.k + 4) * kUnit * magnitude +
             (isNarrow ? kNarrowUnit * std::abs(sum) * 1.01 : 0);
       }
-    NarrowCompute narrows(team);
-    NarrowMatrix c{isNarrow ? static_cast<void *>(narrow.data()) : wide.data(),
-                   d.ldc, isNarrow ? ElementType::BF16 : ElementType::F32};
-    ASSERT_TRUE(narrows
-                    .gemm(d, a.data(), b.data(), c, {bias.data(), d.n},
-                          {extra.data(), d.n, ElementType::BF16}, multiply())
-                    .ok());
-    for (int64_t i = 0; i != d.m * d.ldc; ++i)
-      ASSERT_LE(std::abs(before(i) - expected[i]), magnitudes[i] + 1e-30)
-          << "element " << i;
-    EXPECT_LE(narrows.scratchBytes(), size_t(NarrowCompute::kProductScratch));
+    const std::vector<uint16_t> narrowBefore = narrow;
+    const std::vector<float> wideBefore = wide;
+    auto holds = [&](const char *how, auto compute) {
+      SCOPED_TRACE(how);
+      narrow = narrowBefore;
+      wide = wideBefore;
+      const Status status =
+          compute(isNarrow ? static_cast<void *>(narrow.data()) : wide.data());
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (int64_t i = 0; i != d.m * d.ldc; ++i)
+        ASSERT_LE(std::abs(valueOf(i) - expected[i]), magnitudes[i] + 1e-30)
+            << "element " << i;
+    };
+    holds("the device", [&](void *c) {
+      return device.gemm(kCompute, d, a.data(), b.data(), c, bias.data(),
+                         extra.data());
+    });
+    for (bool widens : {true, false}) {
+      if (!widens && !GemmEngine::takesNarrow())
+        continue;
+      NarrowProducts narrows(team, widens);
+      holds(widens ? "blocks, widened" : "blocks", [&](void *c) {
+        return narrows.gemm(
+            d, a.data(), b.data(),
+            {c, d.ldc, isNarrow ? ElementType::BF16 : ElementType::F32},
+            {bias.data(), d.n}, {extra.data(), d.n, ElementType::BF16},
+            multiply());
+      });
+      EXPECT_LE(int64_t(narrows.scratchBytes()),
+                (optimus_support::narrowProductScratchBytes({d.m, d.n, d.k},
+                                                            isNarrow, widens) +
+                 63) /
+                    64 * 64);
+    }
   }
 
   std::mt19937 random{7};
@@ -114,7 +150,7 @@ protected:
   CpuDevice device{maxThreads};
 };
 
-TEST_F(NarrowComputeTest, ProductsAreThoseOfWidenedOperands) {
+TEST_F(NarrowTest, ProductsAreThoseOfWidenedOperands) {
   for (bool isNarrow : {false, true})
     for (int transposed = 0; transposed != 4; ++transposed)
       for (int32_t epilogue :
@@ -133,13 +169,13 @@ TEST_F(NarrowComputeTest, ProductsAreThoseOfWidenedOperands) {
         }
 }
 
-TEST_F(NarrowComputeTest, BlocksMakeUpTheProduct) {
+TEST_F(NarrowTest, BlocksMakeUpTheProduct) {
   // More than a block of rows, of columns and of depth.
-  for (auto [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{
-                             NarrowCompute::kRows + 5, 3, 4},
-                         {3, NarrowCompute::kCols + 5, 4},
-                         {3, 4, 2 * NarrowCompute::kDepth + 5},
-                         {NarrowCompute::kRows + 1, NarrowCompute::kCols + 1, 2}})
+  for (auto [m, n, k] :
+       {std::tuple<int64_t, int64_t, int64_t>{kNarrowRows + 5, 3, 4},
+        {3, kNarrowCols + 5, 4},
+        {3, 4, 2 * kNarrowDepth + 5},
+        {kNarrowRows + 1, kNarrowCols + 1, 2}})
     for (bool isNarrow : {false, true})
       for (int transposed = 0; transposed != 4; ++transposed) {
         optrt_gemm_desc d = {};
@@ -154,7 +190,7 @@ TEST_F(NarrowComputeTest, BlocksMakeUpTheProduct) {
       }
 }
 
-TEST_F(NarrowComputeTest, TheDeviceTakesTypesThatItKnows) {
+TEST_F(NarrowTest, TheDeviceTakesTypesThatItKnows) {
   optrt_gemm_desc d = {};
   d.m = d.n = d.k = d.lda = d.ldb = d.ldc = 2;
   d.factor_type = static_cast<int32_t>(ElementType::BF16);
@@ -195,7 +231,7 @@ TEST_F(NarrowComputeTest, TheDeviceTakesTypesThatItKnows) {
 
 /// What attention in f32 makes of the widened operands, sequence by sequence
 /// and with heads that share keys.
-TEST_F(NarrowComputeTest, AttentionIsThatOfWidenedOperands) {
+TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   optrt_attention_desc d = {};
   d.batch = 3;
   d.seq = 10;
@@ -227,17 +263,14 @@ TEST_F(NarrowComputeTest, AttentionIsThatOfWidenedOperands) {
                              widened(v).data(), lengths.data(), expected.data(),
                              expectedLse.data())
                   .ok());
-  NarrowCompute narrows(team);
+  optrt_attention_desc narrow = d;
+  narrow.type = OPTRT_BF16;
   std::vector<uint16_t> out(tokens * queries);
   std::vector<float> lse(expectedLse.size());
-  ASSERT_TRUE(
-      narrows
-          .attention(d, q.data(), k.data(), v.data(), lengths.data(),
-                     out.data(), lse.data(),
-                     [this](auto &&...args) {
-                       return device.attention(kCompute, args...);
-                     })
-          .ok());
+  ASSERT_TRUE(device
+                  .attention(kCompute, narrow, q.data(), k.data(), v.data(),
+                             lengths.data(), out.data(), lse.data())
+                  .ok());
   EXPECT_EQ(out, narrowed(expected));
   EXPECT_EQ(lse, expectedLse);
 
@@ -252,18 +285,73 @@ TEST_F(NarrowComputeTest, AttentionIsThatOfWidenedOperands) {
                   .ok());
   std::vector<uint16_t> foundDq(dq.size()), foundDk(dk.size()),
       foundDv(dv.size());
-  ASSERT_TRUE(narrows
-                  .attentionGrad(d, dout.data(), q.data(), k.data(), v.data(),
-                                 lengths.data(), out.data(), lse.data(),
-                                 foundDq.data(), foundDk.data(), foundDv.data(),
-                                 [this](auto &&...args) {
-                                   return device.attentionGrad(kCompute,
-                                                               args...);
-                                 })
+  ASSERT_TRUE(device
+                  .attentionGrad(kCompute, narrow, dout.data(), q.data(),
+                                 k.data(), v.data(), lengths.data(), out.data(),
+                                 lse.data(), foundDq.data(), foundDk.data(),
+                                 foundDv.data())
                   .ok());
   EXPECT_EQ(foundDq, narrowed(dq));
   EXPECT_EQ(foundDk, narrowed(dk));
   EXPECT_EQ(foundDv, narrowed(dv));
+}
+
+/// What a program of bf16 says it needs is enough, and is bounded.
+TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
+  Workload workload;
+  optimus_support::ScratchBound bound;
+  for (int flags = 0; flags != 64; ++flags) {
+    optrt_gemm_desc d = {};
+    d.m = 300;
+    d.n = 70;
+    d.k = 90;
+    d.trans_a = flags & 1;
+    d.trans_b = flags >> 1 & 1;
+    d.has_bias = flags >> 2 & 1;
+    d.epilogue = flags >> 3 & 1 ? OPTRT_EPILOGUE_MUL : OPTRT_EPILOGUE_NONE;
+    d.lda = (d.trans_a ? d.m : d.k) + 2;
+    d.ldb = d.trans_b ? d.k : d.n;
+    d.ldc = d.ld_extra = d.n + 5 * (flags >> 4 & 1);
+    d.factor_type = d.extra_type = OPTRT_BF16;
+    d.result_type = flags >> 5 & 1 ? OPTRT_BF16 : OPTRT_F32;
+    bound.product({d.m, d.n, d.k, d.trans_a != 0}, true,
+                  d.result_type == OPTRT_BF16);
+    workload.products.push_back(d);
+  }
+  optrt_attention_desc attention = {};
+  attention.batch = attention.heads = 2;
+  attention.kv_heads = 1;
+  attention.seq = 70;
+  attention.head_dim = 9;
+  attention.q_ld = 18;
+  attention.kv_ld = 9;
+  attention.type = OPTRT_BF16;
+  workload.attentions = workload.attentionGrads = {attention};
+  for (bool isGradient : {false, true})
+    bound.attention(attention.seq, attention.head_dim, isGradient, true);
+  ASSERT_TRUE(device.prepare(workload).ok());
+  const size_t prepared = device.scratchBytes();
+  EXPECT_GT(prepared, 0u);
+  EXPECT_LE(int64_t(prepared), bound.get().bytes(maxThreads));
+  const auto values = drawNarrow(400 * 100);
+  std::vector<float> c(400 * 100), lse(400);
+  std::vector<uint16_t> dq(1 << 13), dk(1 << 13), dv(1 << 13);
+  for (const optrt_gemm_desc &d : workload.products) {
+    const Status status = device.gemm(kCompute, d, values.data(), values.data(),
+                                      c.data(), lse.data(), values.data());
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  ASSERT_TRUE(device
+                  .attention(kCompute, attention, values.data(), values.data(),
+                             values.data(), nullptr, dq.data(), lse.data())
+                  .ok());
+  ASSERT_TRUE(device
+                  .attentionGrad(kCompute, attention, values.data(),
+                                 values.data(), values.data(), values.data(),
+                                 nullptr, values.data(), lse.data(), dq.data(),
+                                 dk.data(), dv.data())
+                  .ok());
+  EXPECT_EQ(device.scratchBytes(), prepared);
 }
 
 } // namespace

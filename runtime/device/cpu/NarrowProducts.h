@@ -1,0 +1,85 @@
+//===- NarrowProducts.h - Products of bf16, block by block -------*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Products of bf16 by others that leave f32: results are narrowed from memory
+// of bounded size, into which factors are widened where the processor
+// multiplies only f32. That is exact but for the sums in f32 and the one
+// rounding of what is stored; with wide factors it is slower than f32.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_NARROWPRODUCTS_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_NARROWPRODUCTS_H
+
+#include "Buffer.h"
+#include "Team.h"
+
+#include "optimus-support/ElementType.h"
+#include "optimus-support/model_abi.h"
+
+#include <functional>
+#include <vector>
+
+namespace optrt {
+
+/// A matrix in memory, of f32 or bf16.
+struct NarrowMatrix {
+  const void *start = nullptr;
+  int64_t ld = 0;
+  optimus_support::ElementType type = optimus_support::ElementType::F32;
+};
+
+class NarrowProducts {
+public:
+  /// A and B have the type that the descriptor gives factors, C is f32.
+  using Gemm = std::function<Status(const optrt_gemm_desc &, const void *a,
+                                    const void *b, float *c)>;
+
+  /// With `widens` factors of products become f32 before they are multiplied,
+  /// because the processor does not multiply bf16.
+  NarrowProducts(const Team &team, bool widens) : team(team), widens(widens) {}
+
+  /// Makes room for such a product, which gemm() needs.
+  Status prepare(const optrt_gemm_desc &desc);
+  /// From now on there is as much room as there is, or may be more again.
+  void seal(bool sealed) { scratch.seal(sealed); }
+
+  /// What gemm() will ask of `multiply` for such a product.
+  std::vector<optrt_gemm_desc> productsOf(const optrt_gemm_desc &desc) const;
+
+  /// Makes a product of bf16 factors of blocks that `multiply` leaves in f32. C
+  /// is bf16 or f32, bias and extra are of type f32 or bf16.
+  Status gemm(const optrt_gemm_desc &desc, const uint16_t *a, const uint16_t *b,
+              NarrowMatrix c, NarrowMatrix bias, NarrowMatrix extra,
+              const Gemm &multiply);
+
+  size_t scratchBytes() const { return scratch.size(); }
+
+private:
+  /// A part of a product, and where it begins: it adds so much of the depth to
+  /// a block of C.
+  struct Block {
+    optrt_gemm_desc desc;
+    int64_t row, col, depth;
+    bool isLast; ///< of those that add to its block of C
+  };
+  std::vector<Block> blocksOf(const optrt_gemm_desc &desc) const;
+  void widen(const uint16_t *from, int64_t fromLd, int64_t rows, int64_t cols,
+             float *to) const;
+  void finish(const optrt_gemm_desc &desc, float *product, int64_t productLd,
+              NarrowMatrix c, NarrowMatrix bias, NarrowMatrix extra) const;
+
+  const Team &team;
+  const bool widens;
+  Buffer scratch;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_NARROWPRODUCTS_H

@@ -1,0 +1,37 @@
+//===- NarrowRows.h - Rows of bf16 as f32, and back -------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_NARROWROWS_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_NARROWROWS_H
+
+#include <cstdint>
+
+// Conversions are loops over integers, which wider vectors do faster; the
+// program picks a version when it starts.
+#if defined(__x86_64__) && defined(__gnu_linux__) &&                           \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define OPTRT_VERSIONS                                                         \
+  __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define OPTRT_VERSIONS
+#endif
+
+namespace optrt {
+
+/// Rows of bf16 that begin `ld` elements apart, as f32 without gaps: exactly.
+void widenRows(const uint16_t *from, int64_t ld, int64_t rows, int64_t cols,
+               float *to);
+
+/// Rows of f32 without gaps as rows of bf16 that begin `ld` elements apart, each
+/// element rounded to the nearest, half-way to even.
+void narrowRows(const float *from, int64_t rows, int64_t cols, uint16_t *to,
+                int64_t ld);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_NARROWROWS_H
