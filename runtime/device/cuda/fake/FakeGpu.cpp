@@ -8,6 +8,8 @@
 
 #include "FakeGpu.h"
 
+#include "HostAccess.h"
+
 #include "optimus-runtime/Device.h"
 
 #include <algorithm>
@@ -23,7 +25,9 @@ static int64_t numberFrom(const char *variable, int64_t otherwise) {
 
 Gpu::Gpu()
     : totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
-      random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {}
+      random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {
+  tellOfHostAccesses();
+}
 
 Gpu &Gpu::get() {
   // Devices may outlive whatever a process ends in order.
@@ -49,6 +53,7 @@ void Gpu::reset(uint64_t seed) {
   counts = {};
   failed = kSuccess;
   problem.clear();
+  latest.clear();
   random.seed(seed);
 }
 
@@ -102,6 +107,7 @@ Result Gpu::put(Stream stream, Task task) {
         races.next(concat(task.name, " on stream ", stream->number),
                    stream->lane, stream->clock));
     stream->clock = task.operation->clock;
+    latest = task.operation->name;
   }
   stream->tasks.push_back(std::move(task));
   // Now and then something happens meanwhile, on whatever stream.

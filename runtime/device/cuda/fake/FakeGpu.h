@@ -132,6 +132,7 @@ public:
   /// What went wrong; from then on every call fails so.
   Result failed = kSuccess;
   std::string problem;
+  std::string latest; ///< of what was put on a stream, by name
   int64_t totalBytes;
 
   /// Puts work on a stream or, while that is captured, into the graph.

@@ -29,7 +29,9 @@ TEST_F(CudaDeviceTest, MemoryIsZeroedAndAligned) {
 using CudaDeviceDeathTest = CudaDeviceTest;
 TEST_F(CudaDeviceDeathTest, HostCodeCannotTouchTheDevicesMemory) {
   EXPECT_EQ(device->hostAddress(memory.data()), nullptr);
-  EXPECT_EXIT(memory.data()[0] = 1, testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(memory.data()[0] = 1, testing::KilledBySignal(SIGSEGV),
+              "host code touches the device's memory; the last that was put on "
+              "a stream is a memset on stream 0");
 }
 
 TEST_F(CudaDeviceTest, WhatIsMissingIsSaidWhereThereIsNotEnough) {
