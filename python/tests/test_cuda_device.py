@@ -193,3 +193,24 @@ def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_pa
     result = call(command, env=fake(tools, bytes=int(predicted) - 1))
     assert result.returncode == 1
     assert "cannot allocate" in result.stderr
+    # All but the workspace, to three digits.
+    (number, unit) = re.findall(r"a rank needs ([\d.]+) ([KM])iB: parameters ", result.stderr)[0]
+    planned = float(number) * {"K": 1 << 10, "M": 1 << 20}[unit]
+    np.testing.assert_allclose(planned, int(predicted) - (32 << 20), rtol=5e-3)
+
+
+def test_where_memory_runs_out_plans_and_holders_are_said(tools, text):
+    environment = fake(tools, bytes=1 << 16, processes="4711 /usr/bin/python3 4096")
+    libraries = tools.binaries.resolve().parent / "lib"
+    environment["OPTIMUS_NVML_LIBRARY"] = str(libraries / "libfake_nvml.so")
+    sharded = tools.library(GPT2, "row:1,col:2", "megatron", *FLAGS)
+    result = call(tools.train_command(sharded, text, 1), env=environment)
+    assert result.returncode == 1
+    assert re.search(
+        r"cannot allocate \d+ bytes for the (parameters|arena) of a rank on Optimus's fake GPU, "
+        r"where \d+ of 65536 bytes are free: CUDA_ERROR_OUT_OF_MEMORY .*; "
+        r"each of the 2 ranks of this process needs [\d.]+ KiB: parameters [\d.]+ KiB, "
+        r"moments [\d.]+ KiB, inputs \d+ B, arena [\d.]+ KiB, and 32 MiB where it multiplies "
+        r"matrices; of the GPU's memory python3 \(process 4711\) holds 4096 B; end what else ",
+        result.stderr,
+    ), result.stderr

@@ -187,9 +187,11 @@ StatusOr<uint32_t> CudaDevice::endRecording() {
   Graph graph = nullptr;
   OPTRT_CUDA(driver, streamEndCapture, streams[0], &graph);
   GraphExec exec = nullptr;
-  if (joined.ok())
-    joined = driver.check(driver.api().graphInstantiate(&exec, graph, 0),
-                          "graphInstantiate");
+  if (joined.ok()) {
+    const Result result = driver.api().graphInstantiate(&exec, graph, 0);
+    joined = result == kOutOfMemory ? outOfMemory("cannot make a graph")
+                                    : driver.check(result, "graphInstantiate");
+  }
   driver.api().graphDestroy(graph);
   OPTRT_RETURN_IF_ERROR(joined);
   recordings.push_back(exec);

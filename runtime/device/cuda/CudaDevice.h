@@ -118,6 +118,9 @@ private:
   /// Keeps what a function without a status has to say.
   void keep(Status status);
   bool isOnHost(const void *address) const;
+  /// That there was not enough of the GPU's memory for `what`: what is planned,
+  /// what is free, who holds the rest, and what to do.
+  Status outOfMemory(const std::string &what) const;
   Status copyPlain(Stream stream, void *to, const void *from, int64_t bytes);
   Status copyRows(Stream stream, const optrt_copy_desc &desc, const void *src,
                   void *dst);

@@ -30,14 +30,12 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   if (bytes == 0)
     return DeviceMemory();
   Address address = 0;
-  if (Result result = driver.api().memAlloc(&address, size_t(bytes));
-      result != kSuccess) {
-    size_t free = 0, total = 0;
-    (void)driver.api().memGetInfo(&free, &total);
-    return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
-                              " on ", gpu.name, ", where ", free, " of ", total,
-                              " are free: ", driver.describe(result)));
-  }
+  const std::string what =
+      concat("cannot allocate ", bytes, " bytes for ", purpose);
+  const Result result = driver.api().memAlloc(&address, size_t(bytes));
+  if (result == kOutOfMemory)
+    return outOfMemory(what);
+  OPTRT_RETURN_IF_ERROR(driver.check(result, "memAlloc").withContext(what));
   DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
   OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
              streamOf(kCompute));

@@ -100,6 +100,8 @@ struct Copy2D {
     (char *name, int length, DeviceNumber device))                             \
   X(deviceGetAttribute, cuDeviceGetAttribute,                                  \
     (int *value, int attribute, DeviceNumber device))                          \
+  X(deviceGetPciAddress, cuDeviceGetPCIBusId,                                  \
+    (char *address, int length, DeviceNumber device))                          \
   X(contextRetain, cuDevicePrimaryCtxRetain,                                   \
     (Context * context, DeviceNumber device))                                  \
   X(contextRelease, cuDevicePrimaryCtxRelease_v2, (DeviceNumber device))       \

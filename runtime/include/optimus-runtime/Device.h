@@ -136,6 +136,10 @@ public:
   /// What a GPU says of itself, as an object of JSON; empty of a processor.
   virtual std::string properties() const { return {}; }
 
+  /// Says what its rank is going to allocate, for the message where there is
+  /// not enough: "a rank needs 12 GiB: parameters 1 GiB, arena 11 GiB".
+  void plan(std::string memory) { planned = std::move(memory); }
+
   //===--------------------------------------------------------------------===//
   // Order
   //===--------------------------------------------------------------------===//
@@ -295,6 +299,7 @@ public:
 protected:
   friend class DeviceMemory;
   virtual void release(void *start) = 0;
+  const std::string &plannedMemory() const { return planned; }
 
   /// What allocate() refuses: beyond kMaxBytes sizes could not be rounded up.
   static Status checkSize(int64_t bytes, const char *purpose) {
@@ -305,6 +310,9 @@ protected:
                                         " bytes for ", purpose,
                                         ": expected 0 to ", kMaxBytes));
   }
+
+private:
+  std::string planned;
 };
 
 inline DeviceMemory::~DeviceMemory() {

@@ -11,6 +11,7 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -88,6 +89,10 @@ Result cuDeviceGet(DeviceNumber *device, int ordinal) {
 }
 Result cuDeviceGetName(char *name, int length, DeviceNumber) {
   std::strncpy(name, "Optimus's fake GPU", size_t(length));
+  return kSuccess;
+}
+Result cuDeviceGetPCIBusId(char *address, int length, DeviceNumber device) {
+  std::snprintf(address, size_t(length), "0000:%02x:00.0", device + 1);
   return kSuccess;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
