@@ -18,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ namespace optrt::cuda {
 /// The first GPU that the driver shows. A queue is a stream, an event one of
 /// the driver's; host memory is pinned. No host code can address its memory.
 ///
-/// What goes wrong on the GPU is told by the next synchronize(); CUDA's
-/// CUDA_LAUNCH_BLOCKING=1 lets the command tell that was at fault.
+/// What goes wrong on the GPU is told by whatever is called next, synchronize()
+/// at the latest, and all calls fail from then on. With CUDA_LAUNCH_BLOCKING=1
+/// each command is waited for and tells of itself, and nothing is recorded.
 class CudaDevice final : public Device {
 public:
   /// Unavailable where there is no driver or no GPU.
@@ -41,12 +43,13 @@ public:
   /// Internal for an event of before synchronize().
   Status await(Queue queue, Event event) override;
   Status synchronize() override;
+  std::string adviceOnLateFailure() const override;
   /// Waits until the queue gets there, and works on the caller's thread: what
   /// waits for another rank must not hold up the driver, which may have one
   /// thread for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
 
-  bool canRecord() const override { return true; }
+  bool canRecord() const override { return !isBlocking; }
   Status beginRecording() override;
   StatusOr<uint32_t> endRecording() override;
   Status replay(uint32_t recording) override;
@@ -103,7 +106,7 @@ private:
     EventHandle begin, end;
   };
 
-  explicit CudaDevice(const Driver &driver) : driver(driver) {}
+  explicit CudaDevice(const Driver &driver);
   Status start();
   Status describeGpu();
   /// The device's context becomes the thread's.
@@ -115,6 +118,14 @@ private:
   Status measureTimes();
   /// `to` goes on where `from` is.
   Status join(Stream to, Stream from);
+  /// Where each command is waited for: ranks that share a GPU take turns, so
+  /// that each sees what its own command met, and wait when it is put.
+  std::unique_lock<std::mutex> takeTurn() const;
+  Status settle(Queue queue);
+  /// What the GPU ended with, if anything did; no call succeeds after that.
+  Result lateFailure() const;
+  /// The last that a device does.
+  void leave();
   /// Keeps what a function without a status has to say.
   void keep(Status status);
   bool isOnHost(const void *address) const;
@@ -128,6 +139,7 @@ private:
               void *dst);
 
   const Driver &driver;
+  const bool isBlocking;
   DeviceNumber number = 0;
   Context context = nullptr;
   Gpu gpu;

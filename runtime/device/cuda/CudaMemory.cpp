@@ -35,7 +35,8 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   const Result result = driver.api().memAlloc(&address, size_t(bytes));
   if (result == kOutOfMemory)
     return outOfMemory(what);
-  OPTRT_RETURN_IF_ERROR(driver.check(result, "memAlloc").withContext(what));
+  OPTRT_RETURN_IF_ERROR(
+      driver.check(result, kDriverNames.memAlloc).withContext(what));
   DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
   OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
              streamOf(kCompute));
@@ -64,10 +65,11 @@ void CudaDevice::release(void *start) {
   keep(enter());
   auto onHost = hostMemory.find(static_cast<const char *>(start));
   if (onHost == hostMemory.end()) {
-    keep(driver.check(driver.api().memFree(toAddress(start)), "memFree"));
+    keep(driver.check(driver.api().memFree(toAddress(start)),
+                      kDriverNames.memFree));
     return;
   }
-  keep(driver.check(driver.api().memFreeHost(start), "memFreeHost"));
+  keep(driver.check(driver.api().memFreeHost(start), kDriverNames.memFreeHost));
   hostMemory.erase(onHost);
 }
 
@@ -80,10 +82,11 @@ bool CudaDevice::isOnHost(const void *address) const {
 
 Status CudaDevice::clear(Queue queue, void *to, int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
+  const auto turn = takeTurn();
   if (bytes > 0)
     OPTRT_CUDA(driver, memsetD8Async, toAddress(to), 0, size_t(bytes),
                streamOf(queue));
-  return okStatus();
+  return settle(queue);
 }
 
 Status CudaDevice::copyPlain(Stream stream, void *to, const void *from,
@@ -168,15 +171,19 @@ Status CudaDevice::copy(Queue queue, const optrt_copy_desc &desc,
     return okStatus();
   OPTRT_RETURN_IF_ERROR(
       checkPitch(desc, src ? desc.src_ld : desc.cols, gpu.maxPitch));
+  const auto turn = takeTurn();
   const bool comesIn = src && isOnHost(src), goesOut = isOnHost(dst);
-  if (comesIn == goesOut)
-    return move(streamOf(queue), desc, src, dst);
+  if (comesIn == goesOut) {
+    OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
+    return settle(queue);
+  }
   (comesIn ? transfers.bytesIn : transfers.bytesOut) +=
       desc.rows * desc.cols * desc.element_bytes;
   CommandTimes &times = transferTimes.emplace_back();
   OPTRT_RETURN_IF_ERROR(beginTiming(queue, times));
   OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
-  return endTiming(queue, times);
+  OPTRT_RETURN_IF_ERROR(endTiming(queue, times));
+  return settle(queue);
 }
 
 } // namespace optrt::cuda

@@ -154,6 +154,10 @@ public:
   /// Returns when all queues are empty, with the first failure of what was on
   /// them.
   virtual Status synchronize() = 0;
+  /// Where a failure may be that of anything that was put on a queue since the
+  /// host waited last, and not of the call that told it: what lets the device
+  /// tell at once. Empty where calls tell of themselves.
+  virtual std::string adviceOnLateFailure() const { return {}; }
   /// Runs host code in a queue's order: what moves tensors of devices whose
   /// memory it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;

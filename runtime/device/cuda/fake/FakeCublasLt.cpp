@@ -335,5 +335,5 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),
              [product] { return product.run(); }) == kSuccess
              ? kLtSuccess
-             : 13; // CUBLAS_STATUS_EXECUTION_FAILED
+             : kLtExecutionFailed;
 }

@@ -58,6 +58,7 @@ Result cuGetErrorName(Result result, const char **name) {
     FAKE_NAME(kNoDevice, "CUDA_ERROR_NO_DEVICE")
     FAKE_NAME(kInvalidImage, "CUDA_ERROR_INVALID_IMAGE")
     FAKE_NAME(kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT")
+    FAKE_NAME(kEccUncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE")
     FAKE_NAME(kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE")
     FAKE_NAME(kNotFound, "CUDA_ERROR_NOT_FOUND")
     FAKE_NAME(kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS")

@@ -26,7 +26,16 @@ static int64_t numberFrom(const char *variable, int64_t otherwise) {
 Gpu::Gpu()
     : totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
       random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {
+  readFault();
   tellOfHostAccesses();
+}
+
+void Gpu::readFault() {
+  const char *text = std::getenv("OPTIMUS_FAKE_GPU_FAULT");
+  char *end = nullptr;
+  fault = text ? Result(std::strtol(text, &end, 10)) : kSuccess;
+  faultyTurn = fault == kSuccess ? 0 : std::strtoll(end + 1, nullptr, 10);
+  turns = 0;
 }
 
 Gpu &Gpu::get() {
@@ -54,6 +63,7 @@ void Gpu::reset(uint64_t seed) {
   failed = kSuccess;
   problem.clear();
   latest.clear();
+  readFault();
   random.seed(seed);
 }
 
@@ -139,6 +149,8 @@ bool Gpu::takeTurn() {
 Result Gpu::perform(const OperationRef &operation,
                     const std::function<Result()> &work) {
   accesses.clear();
+  if (++turns == faultyTurn)
+    return fail(fault, operation->name + ", on purpose");
   if (Result result = work(); result != kSuccess)
     return result;
   std::string race = races.check(operation, accesses);

@@ -48,8 +48,16 @@ OPTRT_CUDA_FUNCTIONS(CHECK)
 OPTRT_CUBLASLT_FUNCTIONS(CHECK)
 #undef CHECK
 
+#define CHECK(value, name) static_assert(int(::name) == value, #name);
+OPTRT_CUBLAS_FAILURES(CHECK)
+#undef CHECK
+
 #define SAME(ours, theirs) static_assert(int(ours) == int(theirs), #theirs)
 SAME(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(kEccUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE);
+SAME(kNvlinkUncorrectable, CUDA_ERROR_NVLINK_UNCORRECTABLE);
+SAME(kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
+SAME(kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
 SAME(kMaxPitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
 SAME(kNumMultiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME(kThreadsPerMultiprocessor,

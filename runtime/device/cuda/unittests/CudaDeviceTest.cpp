@@ -188,7 +188,7 @@ TEST_F(CudaDeviceTest, AFunctionThatTheImageLacksIsNamed) {
   workload.images = {&image, 1};
   EXPECT_THAT(device->prepare(workload).message(),
               HasSubstr("the kernel norm, norm_4 of the image for emulated: "
-                        "CUDA's moduleGetFunction: CUDA_ERROR_NOT_FOUND"));
+                        "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND"));
 }
 
 TEST_F(CudaDeviceTest, AttentionIsCompiledIntoLaunches) {

@@ -88,7 +88,8 @@ TEST_F(HostBugsTest, AWorkspaceThatIsNotAligned) {
   Status status =
       (*products)->run(nullptr, desc, operands, workspace.data() + 128);
   EXPECT_THAT(status.message(),
-              HasSubstr("cublasLtMatmul ended with status 7, invalid value"));
+              HasSubstr("cublasLtMatmul: CUBLAS_STATUS_INVALID_VALUE; "
+                        "CUBLASLT_LOG_LEVEL=1"));
 }
 
 TEST_F(HostBugsTest, AProductOnAnotherQueue) {
