@@ -39,11 +39,13 @@ BUGS = {
     ),
     "wrong epilogue": (COMMAND + "cublasLtMatmulAlgoGetHeuristic", None),
     "misaligned workspace": (COMMAND + "cublasLtMatmul", None),
+    "any reduction": (COMMAND + "cublasLtMatmulAlgoGetHeuristic", None),
 }
 #: What cuBLASLt logs besides.
 LOGGED = {
     "wrong epilogue": "a bias is given, and the epilogue adds none",
     "misaligned workspace": "a workspace that is not aligned to 256",
+    "any reduction": "parts of a sum may be added to the result, or rounded",
 }
 
 

@@ -63,10 +63,19 @@ enum LtOperationAttribute : int {
 /// cublasLtMatmulPreferenceAttributes_t.
 enum LtPreferenceAttribute : int {
   kLtMaxWorkspaceBytes = 1,
+  kLtReductionSchemes = 3,
   kLtMinAlignmentA = 5,
   kLtMinAlignmentB = 6,
   kLtMinAlignmentC = 7,
   kLtMinAlignmentD = 8,
+};
+
+/// cublasLtReductionScheme_t, as a mask: how the parts of a sum that is split
+/// are added.
+enum LtReductionScheme : uint32_t {
+  kLtReduceInPlace = 1,     ///< one by one to the result, in its type
+  kLtReduceComputeType = 2, ///< kept in f32 and added in a step of its own
+  kLtReduceOutputType = 4,  ///< kept in the result's type
 };
 
 struct LtAlgorithm {

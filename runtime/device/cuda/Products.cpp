@@ -150,6 +150,9 @@ Status Products::choose(const ProductOperands &operands, const void *added,
   };
   OPTRT_RETURN_IF_ERROR(
       set(kLtMaxWorkspaceBytes, size_t(kProductWorkspaceBytes)));
+  // In which order parts are added to the result itself is not promised.
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtReductionSchemes, uint32_t(kLtReduceComputeType)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentA, alignmentOf(operands.b)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentB, alignmentOf(operands.a)));
   OPTRT_RETURN_IF_ERROR(

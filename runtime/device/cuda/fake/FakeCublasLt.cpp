@@ -47,6 +47,7 @@ struct optrt::cuda::LtOperationOpaque {
 };
 struct optrt::cuda::LtPreferenceOpaque {
   uint64_t workspaceBytes = 0;
+  uint32_t reductions = 7;                      ///< all
   uint32_t alignment[4] = {256, 256, 256, 256}; ///< of A, B, C and D
 };
 
@@ -261,6 +262,8 @@ LtResult cublasLtMatmulPreferenceSetAttribute(LtPreference preference,
                                               size_t bytes) {
   if (attribute == kLtMaxWorkspaceBytes)
     return assign(preference->workspaceBytes, value, bytes);
+  if (attribute == kLtReductionSchemes)
+    return assign(preference->reductions, value, bytes);
   if (attribute < kLtMinAlignmentA || attribute > kLtMinAlignmentD)
     return kLtInvalidValue;
   return assign(preference->alignment[attribute - kLtMinAlignmentA], value,
@@ -280,6 +283,9 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
     return refuse(kLtNotSupported, shape.wrong);
   if (preference->workspaceBytes < kWorkspaceBytes)
     return refuse(kLtNotSupported, "no algorithm with so small a workspace");
+  if (preference->reductions != kLtReduceComputeType)
+    return refuse(kLtNotSupported,
+                  "parts of a sum may be added to the result, or rounded");
   Chosen chosen{kMark, {}, kWorkspaceBytes, shape.m, shape.n, shape.k};
   std::memcpy(chosen.alignment, preference->alignment,
               sizeof(chosen.alignment));
