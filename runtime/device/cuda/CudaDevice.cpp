@@ -30,6 +30,7 @@ Status CudaDevice::start() {
   if (count == 0)
     return unavailable("CUDA's driver shows no GPU");
   OPTRT_CUDA(driver, deviceGet, &number, 0);
+  share();
   OPTRT_RETURN_IF_ERROR(describeGpu());
   OPTRT_CUDA(driver, contextRetain, &context, number);
   OPTRT_RETURN_IF_ERROR(enter());

@@ -118,14 +118,16 @@ private:
   Status measureTimes();
   /// `to` goes on where `from` is.
   Status join(Stream to, Stream from);
+  /// What devices of one GPU in this process share.
+  struct Shared;
+  void share();
+  void leave();
   /// Where each command is waited for: ranks that share a GPU take turns, so
   /// that each sees what its own command met, and wait when it is put.
   std::unique_lock<std::mutex> takeTurn() const;
   Status settle(Queue queue);
   /// What the GPU ended with, if anything did; no call succeeds after that.
   Result lateFailure() const;
-  /// The last that a device does.
-  void leave();
   /// Keeps what a function without a status has to say.
   void keep(Status status);
   bool isOnHost(const void *address) const;
@@ -140,6 +142,7 @@ private:
 
   const Driver &driver;
   const bool isBlocking;
+  Shared *shared = nullptr;
   DeviceNumber number = 0;
   Context context = nullptr;
   Gpu gpu;

@@ -10,13 +10,17 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 namespace optrt::cuda {
 
-static std::atomic<int> numDevices = 0;
-/// The device whose command was the first to fail when it was waited for.
-static std::atomic<const CudaDevice *> culprit = nullptr;
+struct CudaDevice::Shared {
+  std::mutex turns;
+  std::atomic<int> numDevices = 0;
+  /// Whose command was the first to fail when it was waited for.
+  std::atomic<const CudaDevice *> culprit = nullptr;
+};
 
 static bool isBlockingChosen() {
   const char *chosen = std::getenv("CUDA_LAUNCH_BLOCKING");
@@ -24,19 +28,27 @@ static bool isBlockingChosen() {
 }
 
 CudaDevice::CudaDevice(const Driver &driver)
-    : driver(driver), isBlocking(isBlockingChosen()) {
-  ++numDevices;
+    : driver(driver), isBlocking(isBlockingChosen()) {}
+
+void CudaDevice::share() {
+  static std::mutex mutex;
+  static std::map<DeviceNumber, Shared> all;
+  std::lock_guard lock(mutex);
+  shared = &all[number];
+  ++shared->numDevices;
 }
 
 void CudaDevice::leave() {
-  --numDevices;
+  if (!shared)
+    return;
+  --shared->numDevices;
   const CudaDevice *own = this;
-  culprit.compare_exchange_strong(own, nullptr);
+  shared->culprit.compare_exchange_strong(own, nullptr);
 }
 
 std::unique_lock<std::mutex> CudaDevice::takeTurn() const {
-  static std::mutex turns;
-  return isBlocking ? std::unique_lock(turns) : std::unique_lock<std::mutex>();
+  return isBlocking ? std::unique_lock(shared->turns)
+                    : std::unique_lock<std::mutex>();
 }
 
 // The driver's own way to honour the variable knows launches alone.
@@ -48,7 +60,7 @@ Status CudaDevice::settle(Queue queue) {
                    kDriverNames.streamSynchronize);
   const CudaDevice *none = nullptr;
   if (!status.ok())
-    culprit.compare_exchange_strong(none, this);
+    shared->culprit.compare_exchange_strong(none, this);
   return status;
 }
 
@@ -59,11 +71,12 @@ Result CudaDevice::lateFailure() const {
 }
 
 std::string CudaDevice::adviceOnLateFailure() const {
-  const CudaDevice *known = culprit;
+  const CudaDevice *known = shared->culprit;
   if (lateFailure() == kSuccess || (isBlocking && (!known || known == this)))
     return "";
-  return concat(numDevices == 1 ? ""
-                                : "or another rank's, which shares the GPU; ",
+  return concat(shared->numDevices == 1
+                    ? ""
+                    : "or another rank's, which shares the GPU; ",
                 "run again with CUDA_LAUNCH_BLOCKING=1, which names the "
                 "command");
 }
