@@ -90,6 +90,18 @@ def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
     assert found["allocations"] == 0, "everything is given back"
 
 
+@pytest.mark.parametrize("mesh", [None, "row:1,col:2"])
+def test_waiting_for_each_command_changes_no_bit(tools, text, tmp_path, mesh):
+    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *FLAGS)
+    counts = tmp_path / "counts.json"
+    blocking = dict(fake(tools, counts=counts), CUDA_LAUNCH_BLOCKING="1")
+    one = train(tools, library, text, tmp_path / "one", fake(tools))
+    other = train(tools, library, text, tmp_path / "other", blocking)
+    assert one[0] == other[0]
+    assert all((values == other[1][name]).all() for name, values in one[1].items())
+    assert json.loads(counts.read_text())["graph_launches"] == 0
+
+
 def test_a_profile_is_of_commands_that_are_not_repeated(tools, library, text, tmp_path):
     counts, profile = tmp_path / "counts.json", tmp_path / "profile.db"
     command = tools.train_command(library, text, 3, "--profile", profile)

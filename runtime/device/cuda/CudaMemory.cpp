@@ -100,13 +100,17 @@ Status CudaDevice::copyPlain(Stream stream, void *to, const void *from,
 Status CudaDevice::write(Queue queue, void *to, const void *from,
                          int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
-  return copyPlain(streamOf(queue), to, from, bytes);
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(copyPlain(streamOf(queue), to, from, bytes));
+  return settle(queue);
 }
 
 Status CudaDevice::read(Queue queue, void *to, const void *from,
                         int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
-  return copyPlain(streamOf(queue), to, from, bytes);
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(copyPlain(streamOf(queue), to, from, bytes));
+  return settle(queue);
 }
 
 Transfers CudaDevice::takeTransfers() {

@@ -55,16 +55,21 @@ TEST_F(LateFailuresTest, TheWaitTellsWithTheFunctionAndTheCode) {
 }
 
 TEST_F(LateFailuresTest, EachCommandTellsOfItselfWhereItIsWaitedFor) {
-  for (int number : {1, 2, 3, 4}) {
+  for (int number : {1, 2, 3, 4, 5, 6}) {
     SCOPED_TRACE(number);
     startBlocking(cuda::kLaunchFailed, number);
     EXPECT_FALSE(device->canRecord());
+    float here = 0;
     const std::pair<Status, const char *> outcomes[] = {
         {addTo(kCompute, memory.data(), 1), "add on stream 0"},
         {multiply(), "a product of 2 x 2 x 2 on stream 0"},
         {device->clear(kCompute, memory.data(), 4), "a memset on stream 0"},
         {device->copy(kCompute, {1, 1, 1, 1, 4}, memory.data(),
                       memory.data() + 4),
+         "a copy on stream 0"},
+        {device->write(kCompute, memory.data(), &here, 4),
+         "a copy on stream 0"},
+        {device->read(kCompute, &here, memory.data(), 4),
          "a copy on stream 0"}};
     for (int i = 0; i != number - 1; ++i)
       EXPECT_TRUE(outcomes[i].first.ok()) << outcomes[i].first.message();
