@@ -90,6 +90,18 @@ def test_steps_are_recorded_once_and_repeated(tools, library, text, tmp_path):
     assert found["allocations"] == 0, "everything is given back"
 
 
+@pytest.mark.parametrize("mesh", [None, "row:1,col:2"])
+def test_waiting_for_each_command_changes_no_bit(tools, text, tmp_path, mesh):
+    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *FLAGS)
+    counts = tmp_path / "counts.json"
+    blocking = dict(fake(tools, counts=counts), CUDA_LAUNCH_BLOCKING="1")
+    one = train(tools, library, text, tmp_path / "one", fake(tools))
+    other = train(tools, library, text, tmp_path / "other", blocking)
+    assert one[0] == other[0]
+    assert all((values == other[1][name]).all() for name, values in one[1].items())
+    assert json.loads(counts.read_text())["graph_launches"] == 0
+
+
 def test_a_profile_is_of_commands_that_are_not_repeated(tools, library, text, tmp_path):
     counts, profile = tmp_path / "counts.json", tmp_path / "profile.db"
     command = tools.train_command(library, text, 3, "--profile", profile)
@@ -193,3 +205,24 @@ def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_pa
     result = call(command, env=fake(tools, bytes=int(predicted) - 1))
     assert result.returncode == 1
     assert "cannot allocate" in result.stderr
+    # All but the workspace, to three digits.
+    (number, unit) = re.findall(r"a rank needs ([\d.]+) ([KM])iB: parameters ", result.stderr)[0]
+    planned = float(number) * {"K": 1 << 10, "M": 1 << 20}[unit]
+    np.testing.assert_allclose(planned, int(predicted) - (32 << 20), rtol=5e-3)
+
+
+def test_where_memory_runs_out_plans_and_holders_are_said(tools, text):
+    environment = fake(tools, bytes=1 << 16, processes="4711 /usr/bin/python3 4096")
+    libraries = tools.binaries.resolve().parent / "lib"
+    environment["OPTIMUS_NVML_LIBRARY"] = str(libraries / "libfake_nvml.so")
+    sharded = tools.library(GPT2, "row:1,col:2", "megatron", *FLAGS)
+    result = call(tools.train_command(sharded, text, 1), env=environment)
+    assert result.returncode == 1
+    assert re.search(
+        r"cannot allocate \d+ bytes for the (parameters|arena) of a rank on Optimus's fake GPU, "
+        r"where \d+ of 65536 bytes are free: CUDA_ERROR_OUT_OF_MEMORY .*; "
+        r"each of the 2 ranks of this process needs [\d.]+ KiB: parameters [\d.]+ KiB, "
+        r"moments [\d.]+ KiB, inputs \d+ B, arena [\d.]+ KiB, and 32 MiB where it multiplies "
+        r"matrices; of the GPU's memory python3 \(process 4711\) holds 4096 B; end what else ",
+        result.stderr,
+    ), result.stderr

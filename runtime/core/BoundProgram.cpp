@@ -76,6 +76,8 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
+  numSubmitted = 0;
+  done.clear();
   const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
   return usesHost || rank.observer || !rank.device->canRecord()
              ? submitAll(rank)
@@ -88,13 +90,16 @@ Status BoundProgram::submitOrReplay(Rank &rank) {
     return submitAll(rank);
   Device &device = *rank.device;
   if (!recording) {
-    OPTRT_RETURN_IF_ERROR(device.beginRecording());
+    OPTRT_RETURN_IF_ERROR(locate(rank, device.beginRecording()));
     Status status = submitAll(rank);
     StatusOr<uint32_t> ended = device.endRecording();
     OPTRT_RETURN_IF_ERROR(status);
-    OPTRT_ASSIGN_OR_RETURN(recording, std::move(ended));
+    if (!ended.ok())
+      return locate(rank, ended.status());
+    recording = *ended;
   }
-  return device.replay(*recording);
+  numSubmitted = uint32_t(commands.size());
+  return locate(rank, device.replay(*recording));
 }
 
 Status BoundProgram::submitAll(Rank &rank) {
@@ -133,9 +138,14 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
   for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
     OPTRT_RETURN_IF_ERROR(
         rank.device->await(command.queue, events[awaited[i]]));
+  numSubmitted = number + 1;
   const Site site(number, command.queue);
   Status status = rank.observer ? submitObserved(rank, site)
                                 : submit(rank, site);
+  const bool isHosts =
+      command.action == Action::Collective || command.action == Action::Wait;
+  if (isHosts && status.ok())
+    noteWait(number);
   if (command.isAwaited)
     events[number] = rank.device->record(command.queue);
   return status;

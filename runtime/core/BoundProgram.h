@@ -64,6 +64,10 @@ public:
       const std::function<void(uint32_t number)> &wait) const;
   /// "h.3.mlp.c_fc (gemm, gpt2.py:151)".
   std::string describe(uint32_t command) const;
+  /// A failure of the latest run that no single command is known for, with the
+  /// rank and the function; where the device tells late, with the commands that
+  /// may have met it, too.
+  Status locate(const Rank &rank, const Status &status) const;
 
 private:
   friend class ProgramBinder;
@@ -107,6 +111,11 @@ private:
   Status submit(Rank &rank, Site site);
   Status submitObserved(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
+  /// The host has waited for the queue of this command, and so for all that
+  /// comes before it there and on others.
+  void noteWait(uint32_t number);
+  /// "the command that met it is one of 3, from A to B".
+  std::string describeSuspects() const;
 
   const optimus_support::program::TargetT *target = nullptr;
   const optimus_support::program::ProgramTableT *table = nullptr;
@@ -114,6 +123,10 @@ private:
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
   bool hasRun = false;
   std::optional<uint32_t> recording; ///< of all commands
+  /// Of the latest run: how many commands were put on queues, and by queue the
+  /// number up to which the host knows that they are done.
+  uint32_t numSubmitted = 0;
+  std::vector<uint32_t> done;
   std::vector<Bound> commands;
   std::vector<void *> pointers;
   std::vector<Evaluation> evaluations;

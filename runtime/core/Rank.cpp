@@ -88,6 +88,9 @@ int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
 Status Rank::report(uint32_t command, const char *what, Status status) const {
   if (status.ok())
     return status;
+  // The command may be another one that was put on a queue before.
+  if (program && !device->adviceOnLateFailure().empty())
+    return program->locate(*this, status);
   StatusCode code = status.code() == StatusCode::InvalidArgument
                         ? StatusCode::Internal
                         : status.code();

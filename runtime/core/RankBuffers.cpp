@@ -81,19 +81,24 @@ Status RankBuffers::visit(int64_t index, Access access,
   if (void *direct = device->hostAddress(addresses[index]))
     return work(direct);
   // Words of eight bytes, so that they are aligned for any element.
-  const int64_t bytes = manifest->buffers[index].numBytes();
+  const Buffer &buffer = manifest->buffers[index];
+  const int64_t bytes = buffer.numBytes();
   std::vector<int64_t> copy((bytes + 7) / 8);
-  if (access != Access::Write) {
+  auto moved = [&](Status status) {
+    if (status.ok())
+      status = device->synchronize();
+    return status.ok()
+               ? status
+               : status.withContext(concat("rank ", rank, ", the buffer \"",
+                                           buffer.name, "\""));
+  };
+  if (access != Access::Write)
     OPTRT_RETURN_IF_ERROR(
-        device->read(kCompute, copy.data(), addresses[index], bytes));
-    OPTRT_RETURN_IF_ERROR(device->synchronize());
-  }
+        moved(device->read(kCompute, copy.data(), addresses[index], bytes)));
   OPTRT_RETURN_IF_ERROR(work(copy.data()));
   if (access == Access::Read)
     return okStatus();
-  OPTRT_RETURN_IF_ERROR(
-      device->write(kCompute, addresses[index], copy.data(), bytes));
-  return device->synchronize();
+  return moved(device->write(kCompute, addresses[index], copy.data(), bytes));
 }
 
 Status RankBuffers::initialize(int64_t index, uint64_t seed) {

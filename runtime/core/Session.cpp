@@ -11,6 +11,7 @@
 #include "CollectiveAgreement.h"
 #include "CollectiveBuffers.h"
 #include "LocalRank.h"
+#include "PlannedMemory.h"
 #include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
@@ -37,20 +38,6 @@ int ranksOnTheseCores(const ControlPlane &control) {
       usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
     return 1;
   return control.ranksOnThisHost();
-}
-
-/// Where a buffer counts.
-int64_t RankMemory::*categoryOf(const Buffer &buffer) {
-  switch (buffer.lifetime) {
-  case Lifetime::Parameter:
-    return &RankMemory::parameters;
-  case Lifetime::State:
-    return &RankMemory::moments;
-  case Lifetime::Sequence:
-  case Lifetime::Call:
-    break;
-  }
-  return buffer.of >= 0 ? &RankMemory::gradients : &RankMemory::inputs;
 }
 
 } // namespace
@@ -240,11 +227,13 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
                        "this device does not compute on, or the library has "
                        "buffers elsewhere; use planned placement");
   const ProgramTableT &table = tableOf(library.target(), rank.context.rank);
-  OPTRT_ASSIGN_OR_RETURN(rank.buffers,
-                         RankBuffers::create(manifest, rank.context.rank, held,
-                                             device, spacesOf(manifest, table),
-                                             options.scratchFolder));
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
   const std::array<int64_t, 3> bytes = arenaBytesOf(table);
+  device.plan(describePlan(memoryOnDevice(manifest, held, spaces, bytes[0]),
+                           control.numLocalRanks()));
+  OPTRT_ASSIGN_OR_RETURN(
+      rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
+                                        device, spaces, options.scratchFolder));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);

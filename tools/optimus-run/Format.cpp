@@ -28,19 +28,6 @@ std::string format(const char *pattern, ...) {
   return text;
 }
 
-std::string formatBytes(int64_t bytes) {
-  if (bytes < 10000)
-    return std::to_string(bytes) + " B";
-  double value = static_cast<double>(bytes);
-  const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-  int unit = -1;
-  do {
-    value /= 1024;
-    ++unit;
-  } while (value >= 1000 && unit < 3);
-  return format("%.3g %s", value, units[unit]);
-}
-
 std::string formatCount(int64_t count) {
   if (count < 100000)
     return std::to_string(count);

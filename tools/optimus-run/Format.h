@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_FORMAT_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_FORMAT_H
 
+#include "optimus-support/FormatBytes.h"
+
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -16,12 +18,11 @@
 
 namespace optimus_run {
 
+using optimus_support::formatBytes;
+
 /// printf into a string.
 std::string format(const char *pattern, ...)
     __attribute__((format(printf, 1, 2)));
-
-/// 1234 -> "1234 B", 12345678 -> "11.8 MiB".
-std::string formatBytes(int64_t bytes);
 
 /// 1234 -> "1234", 12345678 -> "12.3 M".
 std::string formatCount(int64_t count);

@@ -266,6 +266,55 @@ public:
   std::vector<std::string> seen;
 };
 
+TEST_F(BoundProgramTest, LateFailuresAreOfWhatTheHostHasNotWaitedFor) {
+  f.from("wte", "gpt2.py:1");
+  f.fill(f.at(memory, 0, 16)); // which the collective waits for
+  f.from("attn", "gpt2.py:2");
+  const uint32_t start = f.collective(CollectiveKind::AllReduce, {1},
+                                      f.at(memory, 0, 8), f.at(memory, 8, 8));
+  f.from("mlp", "gpt2.py:3");
+  f.fill(f.at(memory, 16, 8));
+  f.from("attn", "gpt2.py:4");
+  f.wait(start);
+  f.from("loss", "gpt2.py:5");
+  f.copy(f.at(memory, 8, 8), f.at(memory, 24, 8));
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  device->skipsHostCode = true;
+  device->advice = "run again";
+  device->failure = internal("an illegal address");
+  device->failsAt = "zeros 1x8";
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, f: an illegal address; the command that met it is one of "
+            "2, from attn (all_reduce, gpt2.py:2) to mlp (fill, gpt2.py:3); "
+            "run again");
+  device->failsAt = "copy";
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, f: an illegal address; the command that met it is one of "
+            "2, from attn (wait, gpt2.py:4) to loss (copy, gpt2.py:5); run "
+            "again");
+  // Where the device tells at once, it is the command.
+  device->advice.clear();
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, loss (copy, gpt2.py:5): an illegal address");
+}
+
+TEST_F(BoundProgramTest, AllOfARecordingMayHaveFailed) {
+  f.fill(memory);
+  f.fill(memory);
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  device->records = true;
+  ASSERT_TRUE(program->run(*context).ok());
+  device->failsAt = "replay";
+  device->failure = unavailable("out of memory");
+  EXPECT_EQ(program->run(*context).message(), "rank 0, f: out of memory");
+  device->advice = "run again";
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, f: out of memory; the command that met it is one of 2, "
+            "from command 0 (fill) to command 1 (fill); run again");
+}
+
 TEST_F(BoundProgramTest, AnObserverSeesEveryCommand) {
   f.fill(memory);
   f.from("h.0");

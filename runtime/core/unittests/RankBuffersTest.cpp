@@ -8,6 +8,7 @@
 
 #include "core/RankBuffers.h"
 
+#include "RecordingDevice.h"
 #include "optimus-runtime/Device.h"
 
 #include <gtest/gtest.h>
@@ -80,6 +81,20 @@ TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {
   const int32_t expected[] = {2, -1, 12, -1, 22, -1, 32, -1};
   EXPECT_EQ(std::memcmp(buffers.argument(kTokens), expected, sizeof(expected)),
             0);
+}
+
+TEST_F(RankBuffersTest, ACopyThatFailsIsOfABuffer) {
+  RecordingDevice hidden;
+  hidden.isHidden = true;
+  manifest.buffers[kScale].name = "lr";
+  auto made = RankBuffers::create(manifest, /*rank=*/1, held, hidden);
+  ASSERT_TRUE(made.ok());
+  hidden.failsAt = "write";
+  EXPECT_EQ(made->setNumber(kScale, 1).message(),
+            "rank 1, the buffer \"lr\": broken");
+  hidden.failsAt = "read";
+  EXPECT_EQ(made->number(kScale).status().message(),
+            "rank 1, the buffer \"lr\": broken");
 }
 
 TEST_F(RankBuffersTest, HoldsNothingElse) {

@@ -32,6 +32,10 @@ public:
   /// Whether the host cannot address its memory.
   bool isHidden = false;
   bool records = false;
+  /// Where the other ranks of a collective are not there.
+  bool skipsHostCode = false;
+  /// Of a device that tells late what goes wrong.
+  std::string advice;
 
   Queue queue(std::string_view name) override {
     for (uint32_t i = 0; i != queues.size(); ++i)
@@ -48,9 +52,10 @@ public:
     return note(optrt::concat("await ", event.number), queue);
   }
   Status synchronize() override { return optrt::okStatus(); }
+  std::string adviceOnLateFailure() const override { return advice; }
   Status call(Queue queue, std::function<Status()> work) override {
     OPTRT_RETURN_IF_ERROR(note("call", queue));
-    return work();
+    return skipsHostCode ? optrt::okStatus() : work();
   }
 
   bool canRecord() const override { return records; }

@@ -171,7 +171,8 @@ StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   if (!start)
     return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
                               ": use a mesh with more ranks or a smaller "
-                              "batch"));
+                              "batch"))
+        .withAdvice(plannedMemory());
   if (unit == hugePage)
     madvise(start, rounded, MADV_HUGEPAGE);
   std::memset(start, 0, rounded);

@@ -25,9 +25,22 @@ using LtLayout = struct LtLayoutOpaque *;       ///< cublasLtMatrixLayout_t
 using LtPreference =
     struct LtPreferenceOpaque *; ///< cublasLtMatmulPreference_t
 
+/// Value, name.
+#define OPTRT_CUBLAS_FAILURES(X)                                               \
+  X(1, CUBLAS_STATUS_NOT_INITIALIZED)                                          \
+  X(3, CUBLAS_STATUS_ALLOC_FAILED)                                             \
+  X(7, CUBLAS_STATUS_INVALID_VALUE)                                            \
+  X(8, CUBLAS_STATUS_ARCH_MISMATCH)                                            \
+  X(11, CUBLAS_STATUS_MAPPING_ERROR)                                           \
+  X(13, CUBLAS_STATUS_EXECUTION_FAILED)                                        \
+  X(14, CUBLAS_STATUS_INTERNAL_ERROR)                                          \
+  X(15, CUBLAS_STATUS_NOT_SUPPORTED)                                           \
+  X(16, CUBLAS_STATUS_LICENSE_ERROR)
 enum : LtResult {
   kLtSuccess = 0,
+  kLtAllocFailed = 3,
   kLtInvalidValue = 7,
+  kLtExecutionFailed = 13,
   kLtNotSupported = 15,
 };
 
@@ -50,10 +63,19 @@ enum LtOperationAttribute : int {
 /// cublasLtMatmulPreferenceAttributes_t.
 enum LtPreferenceAttribute : int {
   kLtMaxWorkspaceBytes = 1,
+  kLtReductionSchemes = 3,
   kLtMinAlignmentA = 5,
   kLtMinAlignmentB = 6,
   kLtMinAlignmentC = 7,
   kLtMinAlignmentD = 8,
+};
+
+/// cublasLtReductionScheme_t, as a mask: how the parts of a sum that is split
+/// are added.
+enum LtReductionScheme : uint32_t {
+  kLtReduceInPlace = 1,     ///< one by one to the result, in its type
+  kLtReduceComputeType = 2, ///< kept in f32 and added in a step of its own
+  kLtReduceOutputType = 4,  ///< kept in the result's type
 };
 
 struct LtAlgorithm {

@@ -30,6 +30,7 @@ Status CudaDevice::start() {
   if (count == 0)
     return unavailable("CUDA's driver shows no GPU");
   OPTRT_CUDA(driver, deviceGet, &number, 0);
+  share();
   OPTRT_RETURN_IF_ERROR(describeGpu());
   OPTRT_CUDA(driver, contextRetain, &context, number);
   OPTRT_RETURN_IF_ERROR(enter());
@@ -57,6 +58,7 @@ Status CudaDevice::describeGpu() {
 }
 
 CudaDevice::~CudaDevice() {
+  leave();
   if (!context)
     return;
   // Whatever is under way still uses what is given back here.
@@ -98,7 +100,7 @@ Queue CudaDevice::queue(std::string_view name) {
   Stream stream = nullptr;
   keep(enter());
   keep(driver.check(driver.api().streamCreate(&stream, kStreamNonBlocking),
-                    "streamCreate"));
+                    kDriverNames.streamCreate));
   names.emplace_back(name);
   streams.push_back(stream);
   return {place};
@@ -136,15 +138,19 @@ Status CudaDevice::await(Queue queue, Event event) {
 
 Status CudaDevice::call(Queue queue, std::function<Status()> work) {
   OPTRT_RETURN_IF_ERROR(enter());
-  OPTRT_CUDA(driver, streamSynchronize, streamOf(queue));
+  {
+    const auto turn = takeTurn();
+    OPTRT_CUDA(driver, streamSynchronize, streamOf(queue));
+  }
   return work();
 }
 
 Status CudaDevice::synchronize() {
+  const auto turn = takeTurn();
   Status status = enter();
   for (Stream stream : streams)
     if (Status one = driver.check(driver.api().streamSynchronize(stream),
-                                  "streamSynchronize");
+                                  kDriverNames.streamSynchronize);
         status.ok())
       status = std::move(one);
   if (status.ok())
@@ -187,9 +193,12 @@ StatusOr<uint32_t> CudaDevice::endRecording() {
   Graph graph = nullptr;
   OPTRT_CUDA(driver, streamEndCapture, streams[0], &graph);
   GraphExec exec = nullptr;
-  if (joined.ok())
-    joined = driver.check(driver.api().graphInstantiate(&exec, graph, 0),
-                          "graphInstantiate");
+  if (joined.ok()) {
+    const Result result = driver.api().graphInstantiate(&exec, graph, 0);
+    joined = result == kOutOfMemory
+                 ? outOfMemory("cannot make a graph")
+                 : driver.check(result, kDriverNames.graphInstantiate);
+  }
   driver.api().graphDestroy(graph);
   OPTRT_RETURN_IF_ERROR(joined);
   recordings.push_back(exec);
@@ -289,14 +298,22 @@ Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
   if (queue.number != kCompute.number)
     return internal(concat("products are for the queue 'compute'; found '",
                            names[queue.number], "'"));
-  return products->run(streamOf(queue), desc, {a, b, c, bias, extra},
-                       workspace.data());
+  const auto turn = takeTurn();
+  const Status status = products->run(streamOf(queue), desc,
+                                      {a, b, c, bias, extra}, workspace.data());
+  if (status.ok())
+    return settle(queue);
+  // cuBLASLt does not say what the driver told it.
+  const Result late = lateFailure();
+  return late == kSuccess ? status : status.withAdvice(driver.describe(late));
 }
 
 Status CudaDevice::launch(Queue queue, const optrt_launch_desc &desc,
                           const optimus_kernel &kernel, void *const *args) {
   OPTRT_RETURN_IF_ERROR(enter());
-  return kernels->launch(streamOf(queue), desc, kernel, args);
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(kernels->launch(streamOf(queue), desc, kernel, args));
+  return settle(queue);
 }
 
 Status CudaDevice::attention(Queue, const optrt_attention_desc &, const void *,

@@ -18,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ namespace optrt::cuda {
 /// The first GPU that the driver shows. A queue is a stream, an event one of
 /// the driver's; host memory is pinned. No host code can address its memory.
 ///
-/// What goes wrong on the GPU is told by the next synchronize(); CUDA's
-/// CUDA_LAUNCH_BLOCKING=1 lets the command tell that was at fault.
+/// What goes wrong on the GPU is told by whatever is called next, synchronize()
+/// at the latest, and all calls fail from then on. With CUDA_LAUNCH_BLOCKING=1
+/// each command is waited for and tells of itself, and nothing is recorded.
 class CudaDevice final : public Device {
 public:
   /// Unavailable where there is no driver or no GPU.
@@ -41,12 +43,13 @@ public:
   /// Internal for an event of before synchronize().
   Status await(Queue queue, Event event) override;
   Status synchronize() override;
+  std::string adviceOnLateFailure() const override;
   /// Waits until the queue gets there, and works on the caller's thread: what
   /// waits for another rank must not hold up the driver, which may have one
   /// thread for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
 
-  bool canRecord() const override { return true; }
+  bool canRecord() const override { return !isBlocking; }
   Status beginRecording() override;
   StatusOr<uint32_t> endRecording() override;
   Status replay(uint32_t recording) override;
@@ -103,7 +106,7 @@ private:
     EventHandle begin, end;
   };
 
-  explicit CudaDevice(const Driver &driver) : driver(driver) {}
+  explicit CudaDevice(const Driver &driver);
   Status start();
   Status describeGpu();
   /// The device's context becomes the thread's.
@@ -115,9 +118,22 @@ private:
   Status measureTimes();
   /// `to` goes on where `from` is.
   Status join(Stream to, Stream from);
+  /// What devices of one GPU in this process share.
+  struct Shared;
+  void share();
+  void leave();
+  /// Where each command is waited for: ranks that share a GPU take turns, so
+  /// that each sees what its own command met, and wait when it is put.
+  std::unique_lock<std::mutex> takeTurn() const;
+  Status settle(Queue queue);
+  /// What the GPU ended with, if anything did; no call succeeds after that.
+  Result lateFailure() const;
   /// Keeps what a function without a status has to say.
   void keep(Status status);
   bool isOnHost(const void *address) const;
+  /// That there was not enough of the GPU's memory for `what`: what is planned,
+  /// what is free, who holds the rest, and what to do.
+  Status outOfMemory(const std::string &what) const;
   Status copyPlain(Stream stream, void *to, const void *from, int64_t bytes);
   Status copyRows(Stream stream, const optrt_copy_desc &desc, const void *src,
                   void *dst);
@@ -125,6 +141,8 @@ private:
               void *dst);
 
   const Driver &driver;
+  const bool isBlocking;
+  Shared *shared = nullptr;
   DeviceNumber number = 0;
   Context context = nullptr;
   Gpu gpu;

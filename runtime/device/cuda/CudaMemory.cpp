@@ -30,14 +30,13 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   if (bytes == 0)
     return DeviceMemory();
   Address address = 0;
-  if (Result result = driver.api().memAlloc(&address, size_t(bytes));
-      result != kSuccess) {
-    size_t free = 0, total = 0;
-    (void)driver.api().memGetInfo(&free, &total);
-    return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
-                              " on ", gpu.name, ", where ", free, " of ", total,
-                              " are free: ", driver.describe(result)));
-  }
+  const std::string what =
+      concat("cannot allocate ", bytes, " bytes for ", purpose);
+  const Result result = driver.api().memAlloc(&address, size_t(bytes));
+  if (result == kOutOfMemory)
+    return outOfMemory(what);
+  OPTRT_RETURN_IF_ERROR(
+      driver.check(result, kDriverNames.memAlloc).withContext(what));
   DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
   OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
              streamOf(kCompute));
@@ -66,10 +65,11 @@ void CudaDevice::release(void *start) {
   keep(enter());
   auto onHost = hostMemory.find(static_cast<const char *>(start));
   if (onHost == hostMemory.end()) {
-    keep(driver.check(driver.api().memFree(toAddress(start)), "memFree"));
+    keep(driver.check(driver.api().memFree(toAddress(start)),
+                      kDriverNames.memFree));
     return;
   }
-  keep(driver.check(driver.api().memFreeHost(start), "memFreeHost"));
+  keep(driver.check(driver.api().memFreeHost(start), kDriverNames.memFreeHost));
   hostMemory.erase(onHost);
 }
 
@@ -82,10 +82,11 @@ bool CudaDevice::isOnHost(const void *address) const {
 
 Status CudaDevice::clear(Queue queue, void *to, int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
+  const auto turn = takeTurn();
   if (bytes > 0)
     OPTRT_CUDA(driver, memsetD8Async, toAddress(to), 0, size_t(bytes),
                streamOf(queue));
-  return okStatus();
+  return settle(queue);
 }
 
 Status CudaDevice::copyPlain(Stream stream, void *to, const void *from,
@@ -99,13 +100,17 @@ Status CudaDevice::copyPlain(Stream stream, void *to, const void *from,
 Status CudaDevice::write(Queue queue, void *to, const void *from,
                          int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
-  return copyPlain(streamOf(queue), to, from, bytes);
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(copyPlain(streamOf(queue), to, from, bytes));
+  return settle(queue);
 }
 
 Status CudaDevice::read(Queue queue, void *to, const void *from,
                         int64_t bytes) {
   OPTRT_RETURN_IF_ERROR(enter());
-  return copyPlain(streamOf(queue), to, from, bytes);
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(copyPlain(streamOf(queue), to, from, bytes));
+  return settle(queue);
 }
 
 Transfers CudaDevice::takeTransfers() {
@@ -170,15 +175,19 @@ Status CudaDevice::copy(Queue queue, const optrt_copy_desc &desc,
     return okStatus();
   OPTRT_RETURN_IF_ERROR(
       checkPitch(desc, src ? desc.src_ld : desc.cols, gpu.maxPitch));
+  const auto turn = takeTurn();
   const bool comesIn = src && isOnHost(src), goesOut = isOnHost(dst);
-  if (comesIn == goesOut)
-    return move(streamOf(queue), desc, src, dst);
+  if (comesIn == goesOut) {
+    OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
+    return settle(queue);
+  }
   (comesIn ? transfers.bytesIn : transfers.bytesOut) +=
       desc.rows * desc.cols * desc.element_bytes;
   CommandTimes &times = transferTimes.emplace_back();
   OPTRT_RETURN_IF_ERROR(beginTiming(queue, times));
   OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
-  return endTiming(queue, times);
+  OPTRT_RETURN_IF_ERROR(endTiming(queue, times));
+  return settle(queue);
 }
 
 } // namespace optrt::cuda

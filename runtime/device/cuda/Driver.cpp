@@ -76,9 +76,19 @@ std::string Driver::describe(Result result) const {
 Status Driver::check(Result result, const char *call) const {
   if (result == kSuccess)
     return okStatus();
-  std::string message = concat("CUDA's ", call, ": ", describe(result));
-  return result == kOutOfMemory ? unavailable(std::move(message))
-                                : internal(std::move(message));
+  std::string message = concat(call, ": ", describe(result));
+  switch (result) {
+  case kOutOfMemory:
+    return unavailable(std::move(message));
+  case kEccUncorrectable:
+  case kNvlinkUncorrectable:
+    return unavailable(std::move(message))
+        .withAdvice(
+            "the GPU is at fault, not the program: see `nvidia-smi -q`, "
+            "and use another one");
+  default:
+    return internal(std::move(message));
+  }
 }
 
 } // namespace optrt::cuda

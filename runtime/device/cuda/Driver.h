@@ -37,8 +37,9 @@ public:
 
   const DriverApi &api() const { return functions; }
 
-  /// Fine for success; else what the driver says went wrong in a call:
-  /// Unavailable where memory ran out, Internal else.
+  /// Fine for success; else what the driver says went wrong in a call, which
+  /// has the driver's name: Unavailable where memory ran out or the GPU itself
+  /// is broken, Internal else.
   Status check(Result result, const char *call) const;
   /// "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
   std::string describe(Result result) const;
@@ -52,7 +53,8 @@ private:
 /// Returns from the function unless a call of the driver succeeds:
 /// OPTRT_CUDA(driver, memFree, address).
 #define OPTRT_CUDA(driver, call, ...)                                          \
-  OPTRT_RETURN_IF_ERROR((driver).check((driver).api().call(__VA_ARGS__), #call))
+  OPTRT_RETURN_IF_ERROR(                                                       \
+      (driver).check((driver).api().call(__VA_ARGS__), kDriverNames.call))
 
 } // namespace optrt::cuda
 

@@ -40,6 +40,8 @@ enum : Result {
   kInvalidImage = 200,
   kInvalidContext = 201,
   kNoBinaryForGpu = 209,
+  kEccUncorrectable = 214,
+  kNvlinkUncorrectable = 220,
   kInvalidHandle = 400,
   kNotFound = 500,
   kIllegalAddress = 700,
@@ -100,6 +102,8 @@ struct Copy2D {
     (char *name, int length, DeviceNumber device))                             \
   X(deviceGetAttribute, cuDeviceGetAttribute,                                  \
     (int *value, int attribute, DeviceNumber device))                          \
+  X(deviceGetPciAddress, cuDeviceGetPCIBusId,                                  \
+    (char *address, int length, DeviceNumber device))                          \
   X(contextRetain, cuDevicePrimaryCtxRetain,                                   \
     (Context * context, DeviceNumber device))                                  \
   X(contextRelease, cuDevicePrimaryCtxRelease_v2, (DeviceNumber device))       \
@@ -152,6 +156,14 @@ struct DriverApi {
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_POINTER)
 #undef OPTRT_CUDA_POINTER
 };
+
+/// What the driver calls them.
+struct DriverNames {
+#define OPTRT_CUDA_NAME(name, symbol, parameters) const char *name = #symbol;
+  OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_NAME)
+#undef OPTRT_CUDA_NAME
+};
+inline constexpr DriverNames kDriverNames;
 
 } // namespace optrt::cuda
 

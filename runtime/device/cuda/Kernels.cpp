@@ -59,7 +59,7 @@ StatusOr<Module> Kernels::load(const optimus_image &image) const {
   Module module = nullptr;
   Status status = driver.check(
       driver.api().moduleLoadDataEx(&module, data, 2, options, values),
-      "moduleLoadData");
+      kDriverNames.moduleLoadDataEx);
   if (!status.ok())
     return status
         .withContext(concat("the image for ", image.architecture, " on ",
@@ -96,7 +96,7 @@ Status Kernels::load(std::span<const optimus_image> images,
       continue;
     Status status = driver.check(
         driver.api().moduleGetFunction(&function, module, kernel->device_name),
-        "moduleGetFunction");
+        kDriverNames.moduleGetFunction);
     if (!status.ok())
       return status.withContext(
           concat("the kernel ", kernel->name, ", ", kernel->device_name,
@@ -134,7 +134,7 @@ Status Kernels::launch(Stream stream, const optrt_launch_desc &desc,
       driver.api().launchKernel(function->second, unsigned(blocks), 1, 1,
                                 kernel.block_threads, 1, 1, /*sharedBytes=*/0,
                                 stream, params.data(), nullptr),
-      "launchKernel");
+      kDriverNames.launchKernel);
 }
 
 } // namespace optrt::cuda

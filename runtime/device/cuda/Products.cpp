@@ -101,13 +101,25 @@ Products::~Products() {
     api.destroy(handle);
 }
 
+static std::string nameOf(LtResult result) {
+  switch (result) {
+#define OPTRT_CUBLAS_NAME(value, name)                                         \
+  case value:                                                                  \
+    return #name;
+    OPTRT_CUBLAS_FAILURES(OPTRT_CUBLAS_NAME)
+#undef OPTRT_CUBLAS_NAME
+  default:
+    return concat("cublasStatus_t ", result);
+  }
+}
+
 Status Products::check(LtResult result, const char *call) const {
-  return result == kLtSuccess
-             ? okStatus()
-             : internal(concat(call, " ended with status ", result,
-                               result == kLtNotSupported   ? ", not supported"
-                               : result == kLtInvalidValue ? ", invalid value"
-                                                           : ""));
+  if (result == kLtSuccess)
+    return okStatus();
+  std::string message = concat(call, ": ", nameOf(result));
+  return (result == kLtAllocFailed ? unavailable(std::move(message))
+                                   : internal(std::move(message)))
+      .withAdvice("CUBLASLT_LOG_LEVEL=1 lets cuBLASLt say why");
 }
 
 /// The largest power of two, up to 256, that an address is a multiple of.
@@ -138,6 +150,9 @@ Status Products::choose(const ProductOperands &operands, const void *added,
   };
   OPTRT_RETURN_IF_ERROR(
       set(kLtMaxWorkspaceBytes, size_t(kProductWorkspaceBytes)));
+  // In which order parts are added to the result itself is not promised.
+  OPTRT_RETURN_IF_ERROR(
+      set(kLtReductionSchemes, uint32_t(kLtReduceComputeType)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentA, alignmentOf(operands.b)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentB, alignmentOf(operands.a)));
   OPTRT_RETURN_IF_ERROR(

@@ -136,6 +136,10 @@ public:
   /// What a GPU says of itself, as an object of JSON; empty of a processor.
   virtual std::string properties() const { return {}; }
 
+  /// Says what its rank is going to allocate, for the message where there is
+  /// not enough: "a rank needs 12 GiB: parameters 1 GiB, arena 11 GiB".
+  void plan(std::string memory) { planned = std::move(memory); }
+
   //===--------------------------------------------------------------------===//
   // Order
   //===--------------------------------------------------------------------===//
@@ -150,6 +154,10 @@ public:
   /// Returns when all queues are empty, with the first failure of what was on
   /// them.
   virtual Status synchronize() = 0;
+  /// Where a failure may be that of anything that was put on a queue since the
+  /// host waited last, and not of the call that told it: what lets the device
+  /// tell at once. Empty where calls tell of themselves.
+  virtual std::string adviceOnLateFailure() const { return {}; }
   /// Runs host code in a queue's order: what moves tensors of devices whose
   /// memory it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
@@ -299,6 +307,7 @@ public:
 protected:
   friend class DeviceMemory;
   virtual void release(void *start) = 0;
+  const std::string &plannedMemory() const { return planned; }
 
   /// What allocate() refuses: beyond kMaxBytes sizes could not be rounded up.
   static Status checkSize(int64_t bytes, const char *purpose) {
@@ -309,6 +318,9 @@ protected:
                                         " bytes for ", purpose,
                                         ": expected 0 to ", kMaxBytes));
   }
+
+private:
+  std::string planned;
 };
 
 inline DeviceMemory::~DeviceMemory() {

@@ -15,12 +15,6 @@ using namespace optimus_run;
 
 namespace {
 
-TEST(Format, BytesHaveBinaryUnits) {
-  EXPECT_EQ(formatBytes(9999), "9999 B");
-  EXPECT_EQ(formatBytes(10240), "10 KiB");
-  EXPECT_EQ(formatBytes(int64_t(3) << 30), "3 GiB");
-}
-
 TEST(Format, CountsHaveDecimalUnits) {
   EXPECT_EQ(formatCount(65536), "65536");
   EXPECT_EQ(formatCount(124000000), "124 M");

@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // For tests: checks what a product is given as cuBLASLt does, or more strictly,
-// and multiplies on the host, in f64, when its turn comes.
+// and multiplies on the host, in f64, when its turn comes. As cuBLASLt, it says
+// what it refuses where CUBLASLT_LOG_LEVEL is set.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,8 @@
 #include "optimus-support/Float16.h"
 #include "optimus-support/Status.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -44,6 +47,7 @@ struct optrt::cuda::LtOperationOpaque {
 };
 struct optrt::cuda::LtPreferenceOpaque {
   uint64_t workspaceBytes = 0;
+  uint32_t reductions = 7;                      ///< all
   uint32_t alignment[4] = {256, 256, 256, 256}; ///< of A, B, C and D
 };
 
@@ -64,10 +68,16 @@ bool isAligned(const void *address, uint32_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
 }
 
-/// The sizes of a product, or nothing where the layouts do not fit.
+LtResult refuse(LtResult result, const char *why) {
+  if (std::getenv("CUBLASLT_LOG_LEVEL"))
+    std::fprintf(stderr, "[cublasLt][Error] %s\n", why);
+  return result;
+}
+
+/// The sizes of a product.
 struct Shape {
   int64_t m = 0, n = 0, k = 0;
-  bool fits = false;
+  const char *wrong = nullptr; ///< with the layouts or the epilogue
 
   Shape(const LtOperationOpaque &operation, const LtLayoutOpaque &a,
         const LtLayoutOpaque &b, const LtLayoutOpaque &c,
@@ -77,13 +87,27 @@ struct Shape {
     m = d.rows;
     n = d.cols;
     k = ta ? a.rows : a.cols;
-    fits = (ta ? a.cols : a.rows) == m && (tb ? b.rows : b.cols) == n &&
-           (tb ? b.cols : b.rows) == k && c.rows == m && c.cols == n &&
-           a.type == b.type && c.type == d.type &&
-           (d.type == a.type || d.type == kLtF32) &&
-           (operation.epilogue == kLtNoEpilogue ||
-            (operation.epilogue == kLtBias && operation.bias &&
-             (operation.biasType == -1 || operation.biasType == d.type)));
+    const bool fits = (ta ? a.cols : a.rows) == m &&
+                      (tb ? b.rows : b.cols) == n &&
+                      (tb ? b.cols : b.rows) == k && c.rows == m &&
+                      c.cols == n && a.type == b.type && c.type == d.type &&
+                      (d.type == a.type || d.type == kLtF32);
+    wrong = fits ? wrongEpilogue(operation, d.type)
+                 : "layouts that do not fit each other";
+  }
+
+private:
+  static const char *wrongEpilogue(const LtOperationOpaque &operation,
+                                   LtType result) {
+    if (operation.epilogue != kLtNoEpilogue && operation.epilogue != kLtBias)
+      return "an epilogue that is not known";
+    const bool addsBias = operation.epilogue == kLtBias;
+    if (addsBias != (operation.bias != nullptr))
+      return addsBias ? "the epilogue adds a bias, and none is given"
+                      : "a bias is given, and the epilogue adds none";
+    return !addsBias || operation.biasType == -1 || operation.biasType == result
+               ? nullptr
+               : "a bias of another type than the result";
   }
 };
 
@@ -238,6 +262,8 @@ LtResult cublasLtMatmulPreferenceSetAttribute(LtPreference preference,
                                               size_t bytes) {
   if (attribute == kLtMaxWorkspaceBytes)
     return assign(preference->workspaceBytes, value, bytes);
+  if (attribute == kLtReductionSchemes)
+    return assign(preference->reductions, value, bytes);
   if (attribute < kLtMinAlignmentA || attribute > kLtMinAlignmentD)
     return kLtInvalidValue;
   return assign(preference->alignment[attribute - kLtMinAlignmentA], value,
@@ -253,8 +279,13 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   if (requested < 1)
     return kLtInvalidValue;
   const Shape shape(*operation, *a, *b, *c, *d);
-  if (!shape.fits || preference->workspaceBytes < kWorkspaceBytes)
-    return kLtNotSupported;
+  if (shape.wrong)
+    return refuse(kLtNotSupported, shape.wrong);
+  if (preference->workspaceBytes < kWorkspaceBytes)
+    return refuse(kLtNotSupported, "no algorithm with so small a workspace");
+  if (preference->reductions != kLtReduceComputeType)
+    return refuse(kLtNotSupported,
+                  "parts of a sum may be added to the result, or rounded");
   Chosen chosen{kMark, {}, kWorkspaceBytes, shape.m, shape.n, shape.k};
   std::memcpy(chosen.alignment, preference->alignment,
               sizeof(chosen.alignment));
@@ -275,15 +306,22 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
   std::memcpy(&chosen, algorithm, sizeof(chosen));
   const Shape shape(*operation, *layoutA, *layoutB, *layoutC, *layoutD);
   const bool isInPlace = c == d;
-  if (!shape.fits || chosen.mark != kMark || chosen.m != shape.m ||
-      chosen.n != shape.n || chosen.k != shape.k ||
-      workspaceBytes < chosen.workspaceBytes || !isAligned(workspace, 256) ||
-      (isInPlace && layoutC->ld != layoutD->ld))
-    return kLtInvalidValue;
+  if (shape.wrong)
+    return refuse(kLtInvalidValue, shape.wrong);
+  if (chosen.mark != kMark || chosen.m != shape.m || chosen.n != shape.n ||
+      chosen.k != shape.k)
+    return refuse(kLtInvalidValue, "an algorithm that is another product's");
+  if (workspaceBytes < chosen.workspaceBytes)
+    return refuse(kLtInvalidValue, "a workspace that is too small");
+  if (!isAligned(workspace, 256))
+    return refuse(kLtInvalidValue, "a workspace that is not aligned to 256");
+  if (isInPlace && layoutC->ld != layoutD->ld)
+    return refuse(kLtInvalidValue, "C and D are one, with rows elsewhere");
   const void *operands[] = {a, b, c, d};
   for (int i = 0; i != 4; ++i)
     if (!isAligned(operands[i], chosen.alignment[i]))
-      return kLtInvalidValue;
+      return refuse(kLtInvalidValue,
+                    "an operand that is less aligned than was said");
   Product product{*operation,
                   *layoutA,
                   *layoutB,
@@ -303,5 +341,5 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),
              [product] { return product.run(); }) == kSuccess
              ? kLtSuccess
-             : 13; // CUBLAS_STATUS_EXECUTION_FAILED
+             : kLtExecutionFailed;
 }

@@ -11,6 +11,7 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -57,6 +58,7 @@ Result cuGetErrorName(Result result, const char **name) {
     FAKE_NAME(kNoDevice, "CUDA_ERROR_NO_DEVICE")
     FAKE_NAME(kInvalidImage, "CUDA_ERROR_INVALID_IMAGE")
     FAKE_NAME(kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT")
+    FAKE_NAME(kEccUncorrectable, "CUDA_ERROR_ECC_UNCORRECTABLE")
     FAKE_NAME(kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE")
     FAKE_NAME(kNotFound, "CUDA_ERROR_NOT_FOUND")
     FAKE_NAME(kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS")
@@ -88,6 +90,10 @@ Result cuDeviceGet(DeviceNumber *device, int ordinal) {
 }
 Result cuDeviceGetName(char *name, int length, DeviceNumber) {
   std::strncpy(name, "Optimus's fake GPU", size_t(length));
+  return kSuccess;
+}
+Result cuDeviceGetPCIBusId(char *address, int length, DeviceNumber device) {
+  std::snprintf(address, size_t(length), "0000:%02x:00.0", device + 1);
   return kSuccess;
 }
 Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {

@@ -8,6 +8,8 @@
 
 #include "FakeGpu.h"
 
+#include "HostAccess.h"
+
 #include "optimus-runtime/Device.h"
 
 #include <algorithm>
@@ -23,7 +25,18 @@ static int64_t numberFrom(const char *variable, int64_t otherwise) {
 
 Gpu::Gpu()
     : totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
-      random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {}
+      random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {
+  readFault();
+  tellOfHostAccesses();
+}
+
+void Gpu::readFault() {
+  const char *text = std::getenv("OPTIMUS_FAKE_GPU_FAULT");
+  char *end = nullptr;
+  fault = text ? Result(std::strtol(text, &end, 10)) : kSuccess;
+  faultyTurn = fault == kSuccess ? 0 : std::strtoll(end + 1, nullptr, 10);
+  turns = 0;
+}
 
 Gpu &Gpu::get() {
   // Devices may outlive whatever a process ends in order.
@@ -49,6 +62,8 @@ void Gpu::reset(uint64_t seed) {
   counts = {};
   failed = kSuccess;
   problem.clear();
+  latest.clear();
+  readFault();
   random.seed(seed);
 }
 
@@ -102,6 +117,7 @@ Result Gpu::put(Stream stream, Task task) {
         races.next(concat(task.name, " on stream ", stream->number),
                    stream->lane, stream->clock));
     stream->clock = task.operation->clock;
+    latest = task.operation->name;
   }
   stream->tasks.push_back(std::move(task));
   // Now and then something happens meanwhile, on whatever stream.
@@ -133,6 +149,8 @@ bool Gpu::takeTurn() {
 Result Gpu::perform(const OperationRef &operation,
                     const std::function<Result()> &work) {
   accesses.clear();
+  if (++turns == faultyTurn)
+    return fail(fault, operation->name + ", on purpose");
   if (Result result = work(); result != kSuccess)
     return result;
   std::string race = races.check(operation, accesses);

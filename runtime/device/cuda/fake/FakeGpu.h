@@ -131,7 +131,12 @@ public:
   void reset(uint64_t seed);
   /// What went wrong; from then on every call fails so.
   Result failed = kSuccess;
+  /// The operation that fails, by the number of its turn, and how: "700:12" in
+  /// $OPTIMUS_FAKE_GPU_FAULT.
+  int64_t faultyTurn = 0, turns = 0;
+  Result fault = kSuccess;
   std::string problem;
+  std::string latest; ///< of what was put on a stream, by name
   int64_t totalBytes;
 
   /// Puts work on a stream or, while that is captured, into the graph.
@@ -166,6 +171,7 @@ private:
   Gpu();
   /// Takes one turn on a stream that can go on; false where none can.
   bool takeTurn();
+  void readFault();
   Result capture(Stream stream, Task task);
 
   std::mt19937_64 random;

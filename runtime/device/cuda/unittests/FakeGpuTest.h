@@ -20,6 +20,13 @@
 #include <string>
 #include <vector>
 
+/// While it lives, the device has this bug of fake/SeededBugs.cpp.
+struct SeededBug {
+  explicit SeededBug(const char *bug) { setenv("OPTIMUS_SEEDED_BUG", bug, 1); }
+  ~SeededBug() { unsetenv("OPTIMUS_SEEDED_BUG"); }
+  SeededBug(const SeededBug &) = delete;
+};
+
 /// A device on the fake driver, whose turns are those of a seed.
 class FakeGpuTest : public testing::Test {
 protected:
@@ -27,7 +34,7 @@ protected:
 
   FakeGpuTest() {
     setenv("OPTIMUS_CUDA_DRIVER_LIBRARY", OPTIMUS_FAKE_CUDA, 1);
-    setenv("OPTIMUS_CUBLASLT_LIBRARY", OPTIMUS_FAKE_CUBLASLT, 1);
+    setenv("OPTIMUS_CUBLASLT_LIBRARY", OPTIMUS_FAKE_CUDA, 1);
     std::ifstream file(OPTIMUS_EMULATED_TOY, std::ios::binary);
     code.assign(std::istreambuf_iterator<char>(file), {});
     image = {"emulated", code.data(), code.size()};

@@ -1,0 +1,84 @@
+//===- LateFailures.cpp - What a GPU tells after the fact -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDevice.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+namespace optrt::cuda {
+
+struct CudaDevice::Shared {
+  std::mutex turns;
+  std::atomic<int> numDevices = 0;
+  /// Whose command was the first to fail when it was waited for.
+  std::atomic<const CudaDevice *> culprit = nullptr;
+};
+
+static bool isBlockingChosen() {
+  const char *chosen = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return chosen && std::string_view(chosen) == "1";
+}
+
+CudaDevice::CudaDevice(const Driver &driver)
+    : driver(driver), isBlocking(isBlockingChosen()) {}
+
+void CudaDevice::share() {
+  static std::mutex mutex;
+  static std::map<DeviceNumber, Shared> all;
+  std::lock_guard lock(mutex);
+  shared = &all[number];
+  ++shared->numDevices;
+}
+
+void CudaDevice::leave() {
+  if (!shared)
+    return;
+  --shared->numDevices;
+  const CudaDevice *own = this;
+  shared->culprit.compare_exchange_strong(own, nullptr);
+}
+
+std::unique_lock<std::mutex> CudaDevice::takeTurn() const {
+  return isBlocking ? std::unique_lock(shared->turns)
+                    : std::unique_lock<std::mutex>();
+}
+
+// The driver's own way to honour the variable knows launches alone.
+Status CudaDevice::settle(Queue queue) {
+  if (!isBlocking)
+    return okStatus();
+  const Status status =
+      driver.check(driver.api().streamSynchronize(streamOf(queue)),
+                   kDriverNames.streamSynchronize);
+  const CudaDevice *none = nullptr;
+  if (!status.ok())
+    shared->culprit.compare_exchange_strong(none, this);
+  return status;
+}
+
+Result CudaDevice::lateFailure() const {
+  size_t free = 0, total = 0;
+  const Result entered = driver.api().contextSetCurrent(context);
+  return entered == kSuccess ? driver.api().memGetInfo(&free, &total) : entered;
+}
+
+std::string CudaDevice::adviceOnLateFailure() const {
+  const CudaDevice *known = shared->culprit;
+  if (lateFailure() == kSuccess || (isBlocking && (!known || known == this)))
+    return "";
+  return concat(shared->numDevices == 1
+                    ? ""
+                    : "or another rank's, which shares the GPU; ",
+                "run again with CUDA_LAUNCH_BLOCKING=1, which names the "
+                "command");
+}
+
+} // namespace optrt::cuda
