@@ -77,7 +77,7 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
   const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
-  return usesHost || rank.observer || !rank.device->canRecord()
+  return usesHost || rank.observer || rank.isEager || !rank.device->canRecord()
              ? submitAll(rank)
              : submitOrReplay(rank);
 }
@@ -136,6 +136,8 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Site site(number, command.queue);
   Status status = rank.observer ? submitObserved(rank, site)
                                 : submit(rank, site);
+  if (rank.isEager && status.ok()) [[unlikely]]
+    status = rank.finish(site);
   if (command.isAwaited)
     events[number] = rank.device->record(command.queue);
   return status;

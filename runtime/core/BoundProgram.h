@@ -48,7 +48,8 @@ public:
   /// Puts all commands on the device's queues, up to the first that fails. They
   /// are done when the device is synchronised. A device that records is given
   /// them twice, the first time as they are, then to be repeated: not where
-  /// anything happens on the host, and not while somebody observes.
+  /// anything happens on the host, not while somebody observes, and not on an
+  /// eager rank.
   Status run(Rank &rank);
 
   const optimus_support::program::FunctionT &function() const {

@@ -158,6 +158,7 @@ Status Session::build(const SessionOptions &options) {
                            devices.create(threads));
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
+    ranks[i]->context.isEager = options.eager;
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);
     return buildRank(*ranks[i], options);

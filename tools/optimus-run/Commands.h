@@ -27,6 +27,7 @@ struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device;     ///< empty for the library's
   optrt::Placement placement = optrt::Placement::Planned;
+  bool eager = false; ///< commands are waited for one by one
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };

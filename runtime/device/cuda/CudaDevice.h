@@ -26,8 +26,7 @@ namespace optrt::cuda {
 /// The first GPU that the driver shows. A queue is a stream, an event one of
 /// the driver's; host memory is pinned. No host code can address its memory.
 ///
-/// What goes wrong on the GPU is told by the next synchronize(); CUDA's
-/// CUDA_LAUNCH_BLOCKING=1 lets the command tell that was at fault.
+/// What goes wrong on the GPU is told by the next synchronize() or call().
 class CudaDevice final : public Device {
 public:
   /// Unavailable where there is no driver or no GPU.

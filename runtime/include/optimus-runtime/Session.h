@@ -49,6 +49,9 @@ struct SessionOptions {
   std::string scratchFolder = "/tmp";
   /// Dynamic where the host can address the device's memory.
   Placement placement = Placement::Planned;
+  /// Each command is waited for before the next one is put on a queue, and none
+  /// is recorded. A processor works so anyway.
+  bool eager = false;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
