@@ -9,7 +9,10 @@
 runtime/device/cuda/fake."""
 
 import json
+import socket
+import subprocess
 
+import numpy as np
 import pytest
 
 from test_cuda_device import GPT2, STEPS
@@ -75,6 +78,69 @@ def test_eager_is_for_all_that_runs_a_library(tools, library, text, tmp_path):
             run = tools.command("optimus-run", *command, *flags)
             succeed(call(run, env=tools.fake_gpu(counts=counts)))
             assert (json.loads(counts.read_text())["graph_launches"] > 0) == expected, run
+
+
+def gradients(tools, *arguments):
+    command = tools.command("optimus-run", "verify", *arguments, "--json")
+    result = call(command, env=tools.fake_gpu())
+    assert result.returncode in (0, 1) and result.stdout, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_tf32_rounds_as_much_as_its_bounds_say(tools, library, on_processor, text):
+    exact = gradients(tools, on_processor, library, "--data", text)
+    rounded = gradients(tools, on_processor, library, "--data", text, "--tf32")
+    assert exact["same"] and rounded["same"]
+    assert exact["loss_b"] != rounded["loss_b"]
+    of_bounds = []
+    for before, after in zip(exact["tensors"], rounded["tensors"]):
+        assert after["relative_difference"] > before["relative_difference"], after["name"]
+        # The loss is a mean, where rounding errors cancel.
+        if after["name"] != "loss":
+            assert after["relative_difference"] > before["bound"], after["name"]
+            of_bounds.append(after["of_bound"])
+    assert 0.001 < np.median(of_bounds) and max(of_bounds) < 0.5, of_bounds
+
+
+def test_tf32_trains_and_is_said(tools, library, text, tmp_path):
+    exact = train(tools, library, text, tmp_path / "f32")
+    rounded = train(tools, library, text, tmp_path / "tf32", "--tf32")
+    assert exact[0] != rounded[0]
+    for kind, bound in ((0, 1e-3), (1, 5e-2)):
+        expected, found = ([line[kind] for line in run[0]] for run in (exact, rounded))
+        np.testing.assert_allclose(found, expected, rtol=bound)
+    command = tools.train_command(library, text, 1, "--tf32")
+    assert "products of f32 are in TF32" in succeed(call(command, env=tools.fake_gpu()))
+
+
+def test_processors_have_no_tf32(tools, on_processor, text):
+    for command in (
+        ("train", on_processor, "--data", text, "--steps", 1),
+        ("eval", on_processor, "--data", text),
+        ("bench", on_processor, "--steps", 1),
+    ):
+        result = tools.call("optimus-run", *command, "--tf32")
+        assert result.returncode == 1
+        assert "products in TF32 (--tf32) are for GPUs" in result.stderr
+    result = tools.call("optimus-run", "verify", on_processor, on_processor, "--data", text, "--tf32")
+    assert result.returncode == 1 and "--tf32 is for libraries for GPUs" in result.stderr
+
+
+def test_ranks_agree_on_tf32(tools, text, tmp_path):
+    library = tools.library(GPT2, "row:1,col:2", "megatron", *EMULATED)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    ranks = []
+    for rank in (0, 1):
+        where = ("--rank", rank, "--ranks", 2, "--rendezvous", "localhost:%d" % port)
+        command = tools.train_command(library, text, 1, *where, *(["--tf32"] if rank else []))
+        ranks.append(
+            subprocess.Popen(command, env=tools.fake_gpu(), stderr=subprocess.PIPE, text=True)
+        )
+    said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [1, 1]
+    assert "rank 1 and rank 0 disagree on --tf32" in "".join(said)
 
 
 @pytest.mark.parametrize("what", ["--comm", "--gemm"])

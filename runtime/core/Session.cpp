@@ -127,6 +127,8 @@ Status Session::build(const SessionOptions &options) {
 
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
   OPTRT_RETURN_IF_ERROR(control.agree(checkDevice(options.device, library)));
+  const Setting computing[] = {{"--tf32", concat(options.computing.tf32)}};
+  OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;
   for (const Callable &callable : callables)
@@ -156,6 +158,8 @@ Status Session::build(const SessionOptions &options) {
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                            devices.create(threads));
+    OPTRT_RETURN_IF_ERROR(
+        device->configure(options.computing).withContext(library.path()));
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     ranks[i]->context.isEager = options.eager;

@@ -28,6 +28,7 @@ struct RankOptions {
   std::string device;     ///< empty for the library's
   optrt::Placement placement = optrt::Placement::Planned;
   bool eager = false; ///< commands are waited for one by one
+  optrt::DeviceOptions computing;
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };

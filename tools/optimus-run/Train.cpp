@@ -200,6 +200,8 @@ void Training::announce() const {
   long long done = plan().firstStep - 1;
   if (done > 0)
     std::printf("%s: going on after step %lld\n", options.load.c_str(), done);
+  if (options.ranks.computing.tf32)
+    std::printf("products of f32 are in TF32\n");
   for (const std::string &note : plan().notes)
     std::printf("%s\n", note.c_str());
   if (done >= lastStep() && lastStep() > 0)

@@ -33,8 +33,9 @@ enum : LtResult {
 
 /// cudaDataType_t.
 enum LtType : int { kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14 };
-/// cublasComputeType_t: sums and factors are f32, without TF32.
-enum LtCompute : int { kLtComputeF32 = 68 };
+/// cublasComputeType_t: sums are f32. Factors of f32 are that, too, or may be
+/// rounded to TF32.
+enum LtCompute : int { kLtComputeF32 = 68, kLtComputeTF32 = 77 };
 /// cublasOperation_t.
 enum LtTranspose : int32_t { kLtPlain = 0, kLtTransposed = 1 };
 /// cublasLtEpilogue_t.

@@ -68,6 +68,10 @@ public:
   void *hostAddress(void *) override { return nullptr; }
   void *addressInCall(void *) override { return nullptr; }
 
+  Status configure(const DeviceOptions &chosen) override {
+    options = chosen;
+    return okStatus();
+  }
   Status prepare(const Workload &workload) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;
@@ -124,6 +128,7 @@ private:
               void *dst);
 
   const Driver &driver;
+  DeviceOptions options;
   DeviceNumber number = 0;
   Context context = nullptr;
   Gpu gpu;

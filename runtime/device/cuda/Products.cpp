@@ -72,7 +72,7 @@ Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
                       operands.extra);
 }
 
-StatusOr<std::unique_ptr<Products>> Products::open() {
+StatusOr<std::unique_ptr<Products>> Products::open(bool tf32) {
   static constexpr const char *files[] = {"libcublasLt.so.13",
                                           "libcublasLt.so.12"};
   static constexpr const char *what = "cuBLASLt";
@@ -82,6 +82,7 @@ StatusOr<std::unique_ptr<Products>> Products::open() {
                   "it comes with CUDA's toolkit and with PyTorch (package "
                   "nvidia-cublas)"));
   std::unique_ptr<Products> products(new Products());
+  products->tf32 = tf32;
   CublasLtApi &api = products->api;
 #define OPTRT_CUBLASLT_LOAD(name, symbol, parameters)                          \
   {                                                                            \
@@ -181,8 +182,10 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
   OPTRT_ASSIGN_OR_RETURN(const LtType factors, typeOf(d.factor_type));
   OPTRT_ASSIGN_OR_RETURN(const LtType result, typeOf(d.result_type));
   auto made = std::make_unique<Plan>(api);
+  const LtCompute compute =
+      tf32 && factors == kLtF32 ? kLtComputeTF32 : kLtComputeF32;
   OPTRT_RETURN_IF_ERROR(
-      check(api.operationCreate(&made->operation, kLtComputeF32, kLtF32),
+      check(api.operationCreate(&made->operation, compute, kLtF32),
             "cublasLtMatmulDescCreate"));
   auto set = [&](LtOperationAttribute attribute, auto value) {
     return check(

@@ -46,8 +46,9 @@ Status checkProduct(const optrt_gemm_desc &desc,
 class Products {
 public:
   /// Opens cuBLASLt: libcublasLt.so.13 or .12, or the file in
-  /// $OPTIMUS_CUBLASLT_LIBRARY.
-  static StatusOr<std::unique_ptr<Products>> open();
+  /// $OPTIMUS_CUBLASLT_LIBRARY. With `tf32`, products of f32 may round their
+  /// factors to TF32.
+  static StatusOr<std::unique_ptr<Products>> open(bool tf32);
   ~Products();
 
   /// `workspace` has kProductWorkspaceBytes, aligned to 256.
@@ -67,6 +68,7 @@ private:
                 Plan &plan) const;
 
   CublasLtApi api = {};
+  bool tf32 = false;
   LtHandle handle = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans;
 };

@@ -76,6 +76,13 @@ struct Workload {
   std::span<const optimus_image> images;
 };
 
+/// What a user chose of how a device computes.
+struct DeviceOptions {
+  /// Factors of f32 products may be rounded to TF32, which has 11 bits of
+  /// precision, as GPUs' tensor cores do.
+  bool tf32 = false;
+};
+
 /// A function of this process as a processor's kernel.
 inline optimus_kernel hostKernel(const char *name, optrt_kernel run) {
   return {name, run, 0, nullptr, 0, 0};
@@ -245,6 +252,15 @@ public:
   //===--------------------------------------------------------------------===//
   // Computation
   //===--------------------------------------------------------------------===//
+
+  /// Before the first prepare(). InvalidArgument for what this device has not.
+  virtual Status configure(const DeviceOptions &options) {
+    return options.tf32
+               ? invalidArgument("products in TF32 (--tf32) are for GPUs; "
+                                 "leave it out, or compile the model with "
+                                 "--target cuda")
+               : okStatus();
+  }
 
   /// Makes what these commands need besides their operands, code and scratch,
   /// so that nothing is made while they run. Once this was called, a command

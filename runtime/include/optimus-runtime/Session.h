@@ -52,6 +52,8 @@ struct SessionOptions {
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded. A processor works so anyway.
   bool eager = false;
+  /// How devices compute; the same in all processes.
+  DeviceOptions computing;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
@@ -203,10 +205,11 @@ public:
 
   /// Sets all buffers to their initial values, if they have any.
   Status initialize(uint64_t seed);
-  /// Moves every element of the parameters that is not 0 to the next float
-  /// above or below it, at random but alike on every mesh. Returns how many
-  /// parameters this process's ranks have changed something of.
-  StatusOr<int64_t> perturb(uint64_t seed);
+  /// Moves every element of the parameters that is not 0 to the next number of
+  /// so many bits of precision above or below it, at random but alike on every
+  /// mesh. Returns how many parameters this process's ranks have changed
+  /// something of.
+  StatusOr<int64_t> perturb(uint64_t seed, int precision);
   /// Takes what is saved of the buffers that it holds from a checkpoint that
   /// was checked with checkModel(), and sets the others to their initial
   /// values. Each rank reads what its own shards consist of, in pieces, and

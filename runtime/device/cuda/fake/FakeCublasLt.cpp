@@ -18,6 +18,8 @@
 #include "optimus-support/Float16.h"
 #include "optimus-support/Status.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -37,6 +39,7 @@ struct optrt::cuda::LtLayoutOpaque {
   int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
 };
 struct optrt::cuda::LtOperationOpaque {
+  int compute = kLtComputeF32;
   int32_t transA = kLtPlain, transB = kLtPlain;
   uint32_t epilogue = kLtNoEpilogue;
   const void *bias = nullptr;
@@ -81,6 +84,7 @@ struct Shape {
            (tb ? b.cols : b.rows) == k && c.rows == m && c.cols == n &&
            a.type == b.type && c.type == d.type &&
            (d.type == a.type || d.type == kLtF32) &&
+           (operation.compute == kLtComputeF32 || a.type == kLtF32) &&
            (operation.epilogue == kLtNoEpilogue ||
             (operation.epilogue == kLtBias && operation.bias &&
              (operation.biasType == -1 || operation.biasType == d.type)));
@@ -93,6 +97,15 @@ double load(LtType type, const void *at, int64_t i) {
   const uint16_t bits = static_cast<const uint16_t *>(at)[i];
   return type == kLtBF16 ? optimus_support::fromBFloat16(bits)
                          : optimus_support::fromFloat16(bits);
+}
+/// The nearest number with 11 bits of precision, of two the even one.
+float toTF32(float value) {
+  constexpr uint32_t kDropped = 13;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t half = (1u << (kDropped - 1)) - 1, odd = bits >> kDropped & 1;
+  return std::isfinite(value)
+             ? std::bit_cast<float>((bits + half + odd) >> kDropped << kDropped)
+             : value;
 }
 void store(LtType type, void *at, int64_t i, double value) {
   const auto narrow = static_cast<float>(value);
@@ -145,14 +158,18 @@ Result Product::run() const {
   std::memset(scratch, 0xFF, size_t(workspaceBytes));
   const bool ta = operation.transA == kLtTransposed,
              tb = operation.transB == kLtTransposed;
+  auto factor = [&](LtType type, const void *at, int64_t i) {
+    const double exact = load(type, at, i);
+    return operation.compute == kLtComputeTF32 ? toTF32(float(exact)) : exact;
+  };
   for (int64_t j = 0; j != shape.n; ++j)
     for (int64_t i = 0; i != shape.m; ++i) {
       double sum = 0;
       for (int64_t l = 0; l != shape.k; ++l)
-        sum += load(layoutA.type, left,
-                    ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
-               load(layoutB.type, right,
-                    tb ? j + l * layoutB.ld : l + j * layoutB.ld);
+        sum += factor(layoutA.type, left,
+                      ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
+               factor(layoutB.type, right,
+                      tb ? j + l * layoutB.ld : l + j * layoutB.ld);
       sum *= alpha;
       if (added)
         sum += beta * load(layoutC.type, added, i + j * layoutC.ld);
@@ -178,9 +195,10 @@ LtResult cublasLtDestroy(LtHandle handle) {
 }
 LtResult cublasLtMatmulDescCreate(LtOperation *operation, int computeType,
                                   int scaleType) {
-  if (computeType != kLtComputeF32 || scaleType != kLtF32)
+  if ((computeType != kLtComputeF32 && computeType != kLtComputeTF32) ||
+      scaleType != kLtF32)
     return kLtNotSupported;
-  *operation = new LtOperationOpaque();
+  *operation = new LtOperationOpaque{computeType};
   return kLtSuccess;
 }
 LtResult cublasLtMatmulDescDestroy(LtOperation operation) {
