@@ -9,8 +9,9 @@
 runtime/device/cuda/fake."""
 
 import json
+import re
 import socket
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,6 +28,14 @@ def library(tools):
 @pytest.fixture(scope="module")
 def on_processor(tools):
     return tools.library(GPT2)
+
+
+@pytest.fixture(scope="module")
+def few(text, tmp_path_factory):
+    """Some windows of the text."""
+    path = tmp_path_factory.mktemp("few") / "few.txt"
+    path.write_bytes(text.read_bytes()[:50])
+    return path
 
 
 def train(tools, library, text, folder, *flags, **settings):
@@ -67,11 +76,11 @@ def test_eager_processors_compute_as_ever(tools, on_processor, text, tmp_path):
     assert_same(recorded, train(tools, on_processor, text, tmp_path / "eager", "--eager"))
 
 
-def test_eager_is_for_all_that_runs_a_library(tools, library, text, tmp_path):
+def test_eager_is_for_all_that_runs_a_library(tools, library, few, tmp_path):
     counts = tmp_path / "counts.json"
     for command in (
-        ("eval", library, "--data", text),
-        ("verify", library, library, "--data", text),
+        ("eval", library, "--data", few),
+        ("verify", library, library, "--data", few),
         ("bench", library, "--steps", 2, "--warmup", 1),
     ):
         for flags, expected in (((), True), (("--eager",), False)):
@@ -123,24 +132,159 @@ def test_processors_have_no_tf32(tools, on_processor, text):
         assert result.returncode == 1
         assert "products in TF32 (--tf32) are for GPUs" in result.stderr
     result = tools.call("optimus-run", "verify", on_processor, on_processor, "--data", text, "--tf32")
-    assert result.returncode == 1 and "--tf32 is for libraries for GPUs" in result.stderr
+    assert result.returncode == 1 and "--tf32 and --tune are for libraries for GPUs" in result.stderr
+
+
+def both_ranks(tools, command, last=(), **settings):
+    """Two processes over TCP, the last with more flags."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(rank):
+        where = ["--rank", rank, "--ranks", 2, "--rendezvous", "127.0.0.1:%d" % port]
+        flags = [*map(str, where), *(last if rank else [])]
+        return call([*command, *flags], env=tools.fake_gpu(**settings))
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, (0, 1)))
 
 
 def test_ranks_agree_on_tf32(tools, text, tmp_path):
     library = tools.library(GPT2, "row:1,col:2", "megatron", *EMULATED)
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    ranks = []
-    for rank in (0, 1):
-        where = ("--rank", rank, "--ranks", 2, "--rendezvous", "localhost:%d" % port)
-        command = tools.train_command(library, text, 1, *where, *(["--tf32"] if rank else []))
-        ranks.append(
-            subprocess.Popen(command, env=tools.fake_gpu(), stderr=subprocess.PIPE, text=True)
-        )
-    said = [rank.communicate(timeout=120)[1] for rank in ranks]
+    ranks = both_ranks(tools, tools.train_command(library, text, 1), ["--tf32"])
     assert [rank.returncode for rank in ranks] == [1, 1]
-    assert "rank 1 and rank 0 disagree on --tf32" in "".join(said)
+    assert "rank 1 and rank 0 disagree on --tf32" in "".join(rank.stderr for rank in ranks)
+
+
+# The second of four algorithms is the fastest, by seconds that pass on the fake
+# GPU's clock alone.
+TIMES = "3000,1000,5000,2000"
+
+
+def test_products_are_tuned_once_and_for_all_runs(tools, library, text, tmp_path):
+    file = tmp_path / "tuned.json"
+    plain = train(tools, library, text, tmp_path / "plain", product_ms=TIMES)
+    assert plain[2]["products"][0] > 0 and plain[2]["products"][1:] == [0, 0, 0]
+
+    first = train(tools, library, text, tmp_path / "first", "--tune", file, product_ms=TIMES)
+    assert_same(plain, first)
+    tried = first[2]["products"][0]
+    assert tried > 0 and first[2]["products"][2:] == [tried, tried]
+    assert first[2]["products"][1] == tried + plain[2]["products"][0]
+    assert first[2]["most_bytes"] == plain[2]["most_bytes"]
+
+    found = json.loads(file.read_text())
+    assert found["machine"].startswith("Optimus's fake GPU (emulated), CUDA 13.0, cuBLASLt 13.")
+    assert all(0.9 < product["seconds"] < 1.5 for product in found["products"])
+    before = file.stat()
+    # What is known holds, though another algorithm would be chosen now.
+    again = train(tools, library, text, tmp_path / "again", "--tune", file, product_ms="1,2,3,4")
+    assert_same(plain, again)
+    assert again[2]["products"] == [0, plain[2]["products"][0], 0, 0]
+    assert file.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_only_what_is_missing_is_tried(tools, library, few, tmp_path):
+    file = tmp_path / "tuned.json"
+    run = ("eval", library, "--data", few, "--tune", file)
+
+    def tune(*flags, **settings):
+        command = tools.command("optimus-run", *run, *flags)
+        result = call(command, env=tools.fake_gpu(product_ms=TIMES, **settings))
+        succeed(result)
+        (tried, known) = re.search(r"--tune: (\d+) products were tried, (\d+) were known", result.stderr).groups()
+        return int(tried), int(known), result.stderr
+
+    everything, known, _ = tune()
+    assert everything > 2 and known == 0
+    whole = json.loads(file.read_text())
+    assert len(whole["products"]) == everything
+    file.write_text(json.dumps({**whole, "products": whole["products"][2:]}))
+    assert tune()[:2] == (2, everything - 2)
+    merged = json.loads(file.read_text())
+    assert [p["product"] for p in merged["products"]] == [p["product"] for p in whole["products"]]
+    assert tune()[:2] == (0, everything)
+    # TF32 has products of its own.
+    assert tune("--tf32")[:2] == (everything, everything)
+
+
+def test_another_machine_is_tuned_anew(tools, library, few, tmp_path):
+    file = tmp_path / "tuned.json"
+    command = tools.command("optimus-run", "eval", library, "--data", few, "--tune", file)
+    succeed(call(command, env=tools.fake_gpu(product_ms=TIMES)))
+    environment = dict(tools.fake_gpu(product_ms="1000,2000,3000,4000"), OPTIMUS_FAKE_CUBLASLT_MAJOR="14")
+    result = call(command, env=environment)
+    succeed(result)
+    assert "cuBLASLt 13.0.0, and this is Optimus's fake GPU (emulated), CUDA 13.0, cuBLASLt 14.0.0" in result.stderr
+    assert "all products are tried anew" in result.stderr
+    found = json.loads(file.read_text())
+    assert found["machine"].endswith("cuBLASLt 14.0.0")
+    assert all(0.9 < product["seconds"] < 1.5 for product in found["products"])
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("", "expected a JSON object"),
+        ('{"version": 1, "gemm": []}', '"optimus_tuning": 1, found none'),
+        ('{"optimus_tuning": 1, "machine": "x", "products": [1]}', "product 0: expected"),
+        (None, "hexadecimal digits"),
+    ],
+)
+def test_a_file_that_is_something_else_stays(tools, library, few, tmp_path, content, message):
+    file = tmp_path / "tuned.json"
+    command = tools.command("optimus-run", "eval", library, "--data", few, "--tune", file)
+    if content is None:
+        succeed(call(command, env=tools.fake_gpu()))
+        content = re.sub(r'"algorithm": "\w{8}', '"algorithm": "nonsense', file.read_text())
+    file.write_text(content)
+    result = call(command, env=tools.fake_gpu())
+    assert result.returncode == 1
+    assert message in result.stderr and result.stderr.count("\n") == 1
+    assert file.read_text() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tuned.json"]
+
+
+def test_a_rank_that_is_tuned_takes_no_byte_more(tools, text, tmp_path):
+    library = tmp_path / "model.so"
+    flags = (*EMULATED, "--report", "-o", library)
+    report = tools.run("optimus-compile", tools.program(GPT2), *flags)
+    (predicted,) = re.findall(r"a rank needs .* \((\d+) bytes\) of its GPU", report)
+    command = tools.train_command(library, text, 2, "--tune", tmp_path / "tuned.json")
+    succeed(call(command, env=tools.fake_gpu(bytes=int(predicted))))
+
+
+def test_processes_try_each_product_once(tools, text, tmp_path):
+    library = tools.library(GPT2, "row:1,col:2", "megatron", *EMULATED)
+    file = tmp_path / "tuned.json"
+    plain = train(tools, library, text, tmp_path / "plain")
+    threads = train(tools, library, text, tmp_path / "threads", "--tune", file, product_ms=TIMES)
+    assert_same(plain, threads)
+    found = [product["product"] for product in json.loads(file.read_text())["products"]]
+    file.unlink()
+    command = tools.train_command(library, text, 1, "--tune", file)
+    ranks = both_ranks(tools, command, product_ms=TIMES)
+    assert [rank.returncode for rank in ranks] == [0, 0], ranks
+    written = json.loads(file.read_text())
+    assert [product["product"] for product in written["products"]] == found
+    said = "".join(rank.stderr for rank in ranks)
+    assert "--tune: %d products were tried, 0 were known" % len(found) in said
+
+
+def test_processors_are_not_tuned(tools, on_processor, text, tmp_path):
+    file = tmp_path / "tuned.json"
+    result = tools.call("optimus-run", "eval", on_processor, "--data", text, "--tune", file)
+    assert result.returncode == 1
+    assert "products are tuned (--tune) on GPUs" in result.stderr and not file.exists()
+    result = tools.call("optimus-run", "train", on_processor, "--data", text, "--tune", text)
+    assert result.returncode == 1 and "--tune" in result.stderr
+
+
+def test_verify_tunes_what_is_for_gpus(tools, library, on_processor, text, tmp_path):
+    file = tmp_path / "tuned.json"
+    assert gradients(tools, on_processor, library, "--data", text, "--tune", file)["same"]
+    assert json.loads(file.read_text())["products"]
 
 
 @pytest.mark.parametrize("what", ["--comm", "--gemm"])

@@ -34,6 +34,18 @@ Workload BoundProgram::workload() const {
   return result;
 }
 
+std::vector<ProductCall> BoundProgram::products() const {
+  std::vector<ProductCall> result;
+  for (const Bound &command : commands) {
+    if (command.action != Action::Gemm ||
+        command.firstEvaluation != command.lastEvaluation)
+      continue;
+    void *const *p = pointers.data() + command.pointers;
+    result.push_back({gemms[command.descriptor], p[0], p[1], p[2], p[3], p[4]});
+  }
+  return result;
+}
+
 void BoundProgram::visitCollectives(
     const std::function<void(uint32_t, const optrt_collective_desc &)> &start,
     const std::function<void(uint32_t)> &wait) const {

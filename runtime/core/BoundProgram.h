@@ -57,6 +57,9 @@ public:
   }
   /// What a device must be prepared for, but the images.
   Workload workload() const;
+  /// Its products, but for those whose operands are looked up when they are
+  /// executed.
+  std::vector<ProductCall> products() const;
   /// Visits collectives in the order of the commands: `start` with the number
   /// under which one is started, `wait` with the number that is waited for.
   void visitCollectives(

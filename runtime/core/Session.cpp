@@ -97,6 +97,8 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
                                                    SessionOptions options) {
   std::unique_ptr<Session> session(new Session(library, world));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->build(options)));
+  if (options.tuning)
+    OPTRT_RETURN_IF_ERROR(session->tune(*options.tuning));
   return session;
 }
 

@@ -29,6 +29,7 @@ struct RankOptions {
   optrt::Placement placement = optrt::Placement::Planned;
   bool eager = false; ///< commands are waited for one by one
   optrt::DeviceOptions computing;
+  std::string tune; ///< file of the fastest products; empty: none are tuned
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };

@@ -21,6 +21,10 @@ void addDeviceFlags(CLI::App *app, RankOptions &ranks) {
                 "On GPUs: let products of f32 round their factors to TF32, "
                 "for tensor cores")
       ->group(kGroup);
+  app->add_option("--tune", ranks.tune,
+                  "On GPUs: FILE of the fastest algorithms for products; what "
+                  "it does not know is found out before the first step")
+      ->group(kGroup);
 }
 
 void refuseDeviceFlags(const CLI::App &app, const char *what) {

@@ -16,6 +16,7 @@
 #include "TrainFiles.h"
 #include "TrainProfile.h"
 #include "TrainStep.h"
+#include "TuningFile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -149,8 +150,9 @@ Status Training::prepareSession() {
       (!options.save.empty() && manifest().findFunction("eval_step")))
     chosen.functions = {"eval_step"};
   profile.observe(chosen);
-  OPTRT_ASSIGN_OR_RETURN(
-      session, Session::create(*files.library, world, std::move(chosen)));
+  OPTRT_ASSIGN_OR_RETURN(session,
+                         createSession(*files.library, world, std::move(chosen),
+                                       options.ranks.tune));
   calls.emplace(files, *session, control,
                 /*timesCommunication=*/!options.logJson.empty());
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
@@ -177,6 +179,7 @@ std::vector<Setting> Training::settings() const {
         concat(files.evalData ? files.evalData->numTokens() : 0, " ",
                options.evalEvery)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
+       {"whether there is --tune", concat(!options.ranks.tune.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
        {"whether --placement is dynamic",
         concat(options.ranks.placement == Placement::Dynamic)},

@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Format.h"
 #include "GradientComparison.h"
+#include "TuningFile.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/ElementType.h"
@@ -107,8 +108,10 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   const Precision precision(library, options);
   SessionOptions chosen = sessionOptions({"grad_step"}, options.ranks);
   chosen.computing = precision.computing;
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         Session::create(library, world, std::move(chosen)));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      createSession(library, world, std::move(chosen),
+                    manifest.target == "cuda" ? options.ranks.tune : ""));
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));
   } else {
@@ -249,10 +252,10 @@ Status verify(const VerifyOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> second,
                          ModelLibrary::open(options.second));
   OPTRT_RETURN_IF_ERROR(checkComparable(*first, *second));
-  if (options.ranks.computing.tf32 && first->manifest().target != "cuda" &&
-      second->manifest().target != "cuda")
-    return invalidArgument(concat("--tf32 is for libraries for GPUs, and "
-                                  "neither `",
+  if ((options.ranks.computing.tf32 || !options.ranks.tune.empty()) &&
+      first->manifest().target != "cuda" && second->manifest().target != "cuda")
+    return invalidArgument(concat("--tf32 and --tune are for libraries for "
+                                  "GPUs, and neither `",
                                   first->path(), "` nor `", second->path(),
                                   "` is one"));
   StatusOr<Computed> a = computeGradients(*first, options);

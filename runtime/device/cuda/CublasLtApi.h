@@ -57,6 +57,11 @@ enum LtPreferenceAttribute : int {
   kLtMinAlignmentD = 8,
 };
 
+/// libraryPropertyType.
+enum LtProperty : int { kLtMajor = 0, kLtMinor = 1, kLtPatch = 2 };
+
+/// cublasLtMatmulAlgo_t, which may be written down and read by the same version
+/// of the library.
 struct LtAlgorithm {
   uint64_t data[8];
 };
@@ -73,6 +78,7 @@ struct LtHeuristic {
 #define OPTRT_CUBLASLT_FUNCTIONS(X)                                            \
   X(create, cublasLtCreate, (LtHandle * handle))                               \
   X(destroy, cublasLtDestroy, (LtHandle handle))                               \
+  X(getProperty, cublasLtGetProperty, (int property, int *value))              \
   X(operationCreate, cublasLtMatmulDescCreate,                                 \
     (LtOperation * operation, int computeType, int scaleType))                 \
   X(operationDestroy, cublasLtMatmulDescDestroy, (LtOperation operation))      \
@@ -91,6 +97,10 @@ struct LtHeuristic {
     (LtHandle handle, LtOperation operation, LtLayout a, LtLayout b,           \
      LtLayout c, LtLayout d, LtPreference preference, int requested,           \
      LtHeuristic *results, int *returned))                                     \
+  X(algorithmCheck, cublasLtMatmulAlgoCheck,                                   \
+    (LtHandle handle, LtOperation operation, LtLayout a, LtLayout b,           \
+     LtLayout c, LtLayout d, const LtAlgorithm *algorithm,                     \
+     LtHeuristic *result))                                                     \
   X(matmul, cublasLtMatmul,                                                    \
     (LtHandle handle, LtOperation operation, const void *alpha, const void *a, \
      LtLayout layoutA, const void *b, LtLayout layoutB, const void *beta,      \

@@ -73,6 +73,9 @@ public:
     return okStatus();
   }
   Status prepare(const Workload &workload) override;
+  StatusOr<std::string> tuningMachine() override;
+  Status tune(std::span<const ProductCall> calls,
+              TunedProducts &tuned) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,

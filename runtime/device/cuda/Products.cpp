@@ -12,26 +12,16 @@
 #include "device/Descriptors.h"
 
 #include <bit>
-#include <cstring>
 
 namespace optrt::cuda {
 
-struct Products::Plan {
-  explicit Plan(const CublasLtApi &api) : api(api) {}
-  ~Plan() {
-    for (LtLayout layout : {b, a, added, c})
-      if (layout)
-        api.layoutDestroy(layout);
-    if (operation)
-      api.operationDestroy(operation);
-  }
-  Plan(const Plan &) = delete;
-
-  const CublasLtApi &api;
-  LtOperation operation = nullptr;
-  LtLayout a = nullptr, b = nullptr, c = nullptr, added = nullptr;
-  LtHeuristic found = {};
-};
+Products::Plan::~Plan() {
+  for (LtLayout layout : {b, a, added, c})
+    if (layout)
+      api.layoutDestroy(layout);
+  if (operation)
+    api.operationDestroy(operation);
+}
 
 static StatusOr<LtType> typeOf(int32_t type) {
   switch (type) {
@@ -111,6 +101,14 @@ Status Products::check(LtResult result, const char *call) const {
                                                            : ""));
 }
 
+StatusOr<std::string> Products::version() const {
+  int numbers[] = {0, 0, 0};
+  for (LtProperty property : {kLtMajor, kLtMinor, kLtPatch})
+    OPTRT_RETURN_IF_ERROR(check(api.getProperty(property, &numbers[property]),
+                                "cublasLtGetProperty"));
+  return concat("cuBLASLt ", numbers[0], ".", numbers[1], ".", numbers[2]);
+}
+
 /// The largest power of two, up to 256, that an address is a multiple of.
 static uint32_t alignmentOf(const void *address) {
   const auto number = reinterpret_cast<uintptr_t>(address) | 256;
@@ -125,8 +123,10 @@ static const void *addedOf(const optrt_gemm_desc &d,
   return d.epilogue == OPTRT_EPILOGUE_ADD ? operands.extra : nullptr;
 }
 
-Status Products::choose(const ProductOperands &operands, const void *added,
-                        Plan &plan) const {
+StatusOr<std::vector<LtHeuristic>>
+Products::list(const optrt_gemm_desc &d, const ProductOperands &operands,
+               const Plan &plan, int most) const {
+  const void *added = addedOf(d, operands);
   LtPreference preference = nullptr;
   OPTRT_RETURN_IF_ERROR(check(api.preferenceCreate(&preference),
                               "cublasLtMatmulPreferenceCreate"));
@@ -144,19 +144,22 @@ Status Products::choose(const ProductOperands &operands, const void *added,
   OPTRT_RETURN_IF_ERROR(
       set(kLtMinAlignmentC, alignmentOf(added ? added : operands.c)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
+  std::vector<LtHeuristic> found(static_cast<std::size_t>(most));
   int returned = 0;
   OPTRT_RETURN_IF_ERROR(
       check(api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.added,
-                             plan.c, preference, 1, &plan.found, &returned),
+                             plan.c, preference, most, found.data(), &returned),
             "cublasLtMatmulAlgoGetHeuristic"));
-  if (returned == 0 || plan.found.state != kLtSuccess)
+  found.resize(static_cast<std::size_t>(returned));
+  std::erase_if(found,
+                [](const LtHeuristic &one) { return one.state != kLtSuccess; });
+  if (found.empty())
     return unavailable("cuBLASLt knows no algorithm for it");
-  return okStatus();
+  return found;
 }
 
 StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                                           const ProductOperands &operands) {
-  const void *added = addedOf(d, operands);
   const Key key = {d.m,
                    d.n,
                    d.k,
@@ -174,7 +177,7 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                    alignmentOf(operands.a),
                    alignmentOf(operands.b),
                    alignmentOf(operands.c),
-                   alignmentOf(added),
+                   alignmentOf(addedOf(d, operands)),
                    alignmentOf(operands.bias)};
   std::unique_ptr<Plan> &known = plans[key];
   if (known)
@@ -214,7 +217,10 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
   OPTRT_RETURN_IF_ERROR(
       create(&made->added, result, d.m, d.n,
              d.epilogue == OPTRT_EPILOGUE_ADD ? d.ld_extra : d.ldc));
-  OPTRT_RETURN_IF_ERROR(choose(operands, added, *made));
+  OPTRT_ASSIGN_OR_RETURN(std::vector<LtHeuristic> best,
+                         list(d, operands, *made, /*most=*/1));
+  made->found = best.front();
+  made->name = nameOf(key);
   known = std::move(made);
   return known.get();
 }

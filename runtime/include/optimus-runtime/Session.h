@@ -21,6 +21,7 @@
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Rank.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-runtime/Tuning.h"
 #include "optimus-runtime/World.h"
 
 #include <algorithm>
@@ -54,6 +55,10 @@ struct SessionOptions {
   bool eager = false;
   /// How devices compute; the same in all processes.
   DeviceOptions computing;
+  /// What is known of the fastest algorithms for products, of the root process.
+  /// Products go by it; what it lacks is tried before the session is made, and
+  /// added to it in all processes. Null: devices choose by rules.
+  Tuning *tuning = nullptr;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
@@ -310,6 +315,8 @@ private:
   std::size_t addCallable(Callable callable);
   /// Decides what ranks hold for what is called.
   void chooseBuffers(Placement placement);
+  Status tune(Tuning &tuning);
+  Status tuneOwn(TunedProducts &tuned);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
   std::array<int64_t, 3>
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;

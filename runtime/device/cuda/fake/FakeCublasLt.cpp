@@ -18,8 +18,10 @@
 #include "optimus-support/Float16.h"
 #include "optimus-support/Status.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -53,14 +55,15 @@ struct optrt::cuda::LtPreferenceOpaque {
 namespace {
 /// What an algorithm was chosen for, in its opaque words.
 struct Chosen {
-  uint64_t mark;
+  uint32_t mark, number;
   uint32_t alignment[4];
   uint64_t workspaceBytes;
   int64_t m, n, k;
 };
 static_assert(sizeof(Chosen) <= sizeof(LtAlgorithm));
-constexpr uint64_t kMark = 0x4f7074696d7573;
-/// So that whoever gives less is found out.
+constexpr uint32_t kMark = 0x4f70744c;
+/// The first algorithm's, and how much more each next one takes, so that
+/// whoever gives less is found out. They differ in nothing else.
 constexpr uint64_t kWorkspaceBytes = 4096;
 
 bool isAligned(const void *address, uint32_t alignment) {
@@ -126,6 +129,7 @@ struct Product {
   const void *a, *b, *c;
   void *d, *workspace;
   int64_t workspaceBytes;
+  uint32_t algorithm;
 
   Result run() const;
 };
@@ -177,6 +181,7 @@ Result Product::run() const {
         sum += load(layoutD.type, bias, i);
       store(layoutD.type, result, i + j * layoutD.ld, sum);
     }
+  optimus_fake_gpu_multiplied(algorithm);
   return kSuccess;
 }
 } // namespace
@@ -273,13 +278,47 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   const Shape shape(*operation, *a, *b, *c, *d);
   if (!shape.fits || preference->workspaceBytes < kWorkspaceBytes)
     return kLtNotSupported;
-  Chosen chosen{kMark, {}, kWorkspaceBytes, shape.m, shape.n, shape.k};
-  std::memcpy(chosen.alignment, preference->alignment,
-              sizeof(chosen.alignment));
-  *results = {};
-  std::memcpy(&results->algorithm, &chosen, sizeof(chosen));
-  results->workspaceBytes = kWorkspaceBytes;
-  *returned = 1;
+  const auto most =
+      std::min<uint32_t>(uint32_t(requested), fake::kFakeAlgorithms);
+  for (uint32_t number = 0; number != most; ++number) {
+    Chosen chosen{kMark,   number,  {},     kWorkspaceBytes * (number + 1),
+                  shape.m, shape.n, shape.k};
+    if (chosen.workspaceBytes > preference->workspaceBytes)
+      break;
+    std::memcpy(chosen.alignment, preference->alignment,
+                sizeof(chosen.alignment));
+    LtHeuristic &result = results[(*returned)++];
+    result = {};
+    std::memcpy(&result.algorithm, &chosen, sizeof(chosen));
+    result.workspaceBytes = chosen.workspaceBytes;
+  }
+  return kLtSuccess;
+}
+
+/// Whether an algorithm is one for this product.
+static bool isFor(const Chosen &chosen, const Shape &shape) {
+  return shape.fits && chosen.mark == kMark &&
+         chosen.number < fake::kFakeAlgorithms && chosen.m == shape.m &&
+         chosen.n == shape.n && chosen.k == shape.k;
+}
+
+LtResult cublasLtMatmulAlgoCheck(LtHandle, LtOperation operation, LtLayout a,
+                                 LtLayout b, LtLayout c, LtLayout d,
+                                 const LtAlgorithm *algorithm,
+                                 LtHeuristic *result) {
+  Chosen chosen;
+  std::memcpy(&chosen, algorithm, sizeof(chosen));
+  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d)))
+    return kLtInvalidValue;
+  result->workspaceBytes = chosen.workspaceBytes;
+  result->state = kLtSuccess;
+  return kLtSuccess;
+}
+
+LtResult cublasLtGetProperty(int property, int *value) {
+  // Tests take it for another version.
+  const char *major = std::getenv("OPTIMUS_FAKE_CUBLASLT_MAJOR");
+  *value = property == kLtMajor ? (major ? std::atoi(major) : 13) : 0;
   return kLtSuccess;
 }
 
@@ -293,10 +332,8 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
   std::memcpy(&chosen, algorithm, sizeof(chosen));
   const Shape shape(*operation, *layoutA, *layoutB, *layoutC, *layoutD);
   const bool isInPlace = c == d;
-  if (!shape.fits || chosen.mark != kMark || chosen.m != shape.m ||
-      chosen.n != shape.n || chosen.k != shape.k ||
-      workspaceBytes < chosen.workspaceBytes || !isAligned(workspace, 256) ||
-      (isInPlace && layoutC->ld != layoutD->ld))
+  if (!isFor(chosen, shape) || workspaceBytes < chosen.workspaceBytes ||
+      !isAligned(workspace, 256) || (isInPlace && layoutC->ld != layoutD->ld))
     return kLtInvalidValue;
   const void *operands[] = {a, b, c, d};
   for (int i = 0; i != 4; ++i)
@@ -315,7 +352,8 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
                   c,
                   d,
                   workspace,
-                  int64_t(workspaceBytes)};
+                  int64_t(workspaceBytes),
+                  chosen.number};
   return optimus_fake_gpu_put(
              stream,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),

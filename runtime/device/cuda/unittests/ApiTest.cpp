@@ -65,6 +65,8 @@ SAME(kLtF16, CUDA_R_16F);
 SAME(kLtBF16, CUDA_R_16BF);
 SAME(kLtComputeF32, CUBLAS_COMPUTE_32F);
 SAME(kLtComputeTF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(kLtMajor, MAJOR_VERSION);
+SAME(kLtPatch, PATCH_LEVEL);
 SAME(kLtTransposed, CUBLAS_OP_T);
 SAME(kLtNoEpilogue, CUBLASLT_EPILOGUE_DEFAULT);
 SAME(kLtBias, CUBLASLT_EPILOGUE_BIAS);
@@ -82,6 +84,7 @@ static_assert(sizeof(Copy2D) == sizeof(CUDA_MEMCPY2D) &&
               offsetof(Copy2D, dstDevice) ==
                   offsetof(CUDA_MEMCPY2D, dstDevice) &&
               offsetof(Copy2D, height) == offsetof(CUDA_MEMCPY2D, Height));
+static_assert(sizeof(LtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(LtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(LtHeuristic, state) ==
                   offsetof(cublasLtMatmulHeuristicResult_t, state));
