@@ -287,6 +287,75 @@ def test_verify_tunes_what_is_for_gpus(tools, library, on_processor, text, tmp_p
     assert json.loads(file.read_text())["products"]
 
 
+def ranges(tools, command, folder, **settings):
+    """The names of ranges, by depth, each thread's in order."""
+    record = folder / "ranges.txt"
+    recorder = tools.binaries.resolve().parent / "lib" / "liboptimus_nvtx_recorder.so"
+    environment = dict(
+        tools.fake_gpu(**settings),
+        NVTX_INJECTION64_PATH=str(recorder),
+        OPTIMUS_NVTX_RECORD=str(record),
+    )
+    succeed(call(command, env=environment))
+    found, depths = [], {}
+    for line in record.read_text().splitlines():
+        thread, what, rest = line.split(" ", 2)
+        depth = depths.get(thread, 0)
+        if what == "push":
+            domain, name = rest.split(": ", 1)
+            assert domain == "optimus"
+            found.append((depth, name))
+        depths[thread] = depth + (1 if what == "push" else -1)
+    assert set(depths.values()) == {0}, "all that begins ends"
+    return found
+
+
+def paths_of(tools, library):
+    """What the step's commands are called, in order."""
+    lines = tools.run("optimus-run", "inspect", library, "--json")
+    return next(f for f in json.loads(lines)["functions"] if f["name"] == "train_step")["commands"]
+
+
+def test_commands_are_ranges_where_they_are_put_on_queues(tools, library, text, tmp_path):
+    command = tools.train_command(library, text, 4, "--nvtx")
+    found = ranges(tools, command, tmp_path)
+    steps = [i for i, (depth, name) in enumerate(found) if depth == 0]
+    assert [found[i][1] for i in steps] == ["train_step"] * 4
+    one_by_one, recorded = (found[a + 1 : b] for a, b in zip(steps, steps[1:3]))
+    assert len(one_by_one) == paths_of(tools, library)
+    assert {depth for depth, _ in one_by_one} == {1}
+    assert (1, "h.0.mlp.up") in one_by_one
+    assert one_by_one == recorded
+    # What is repeated has no commands of its own.
+    assert steps[2:] == [len(found) - 2, len(found) - 1]
+
+    eager = ranges(tools, [*command, "--eager"], tmp_path)
+    assert eager == 4 * [(0, "train_step"), *one_by_one]
+
+
+def test_ranges_of_threads_and_of_processors(tools, on_processor, text, tmp_path):
+    found = ranges(tools, tools.train_command(on_processor, text, 1, "--nvtx"), tmp_path)
+    assert found[0] == (0, "train_step") and (1, "h.0.mlp.up") in found
+    sharded = tools.library(GPT2, "row:1,col:2", "megatron", *EMULATED)
+    found = ranges(tools, tools.train_command(sharded, text, 1, "--nvtx"), tmp_path)
+    assert found.count((0, "train_step")) == 2
+
+
+def test_without_a_tool_nobody_listens(tools, library, text, tmp_path):
+    command = tools.train_command(library, text, 1, "--nvtx")
+    environment = tools.fake_gpu()
+    environment.pop("NVTX_INJECTION64_PATH", None)
+    succeed(call(command, env=environment))
+    recorder = tools.binaries.resolve().parent / "lib" / "liboptimus_nvtx_recorder.so"
+    for path, message in (
+        ("/nowhere.so", "`/nowhere.so`, which NVTX_INJECTION64_PATH names, cannot be opened"),
+        (environment["OPTIMUS_CUDA_DRIVER_LIBRARY"], "has no function InitializeInjectionNvtx2"),
+        (str(recorder), "does not start"),
+    ):
+        result = call(command, env=dict(environment, NVTX_INJECTION64_PATH=path))
+        assert result.returncode == 1 and message in result.stderr
+
+
 @pytest.mark.parametrize("what", ["--comm", "--gemm"])
 def test_machines_are_measured_without_a_librarys_flags(tools, what):
     result = tools.call("optimus-run", "bench", what, "--eager")

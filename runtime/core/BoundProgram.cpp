@@ -8,6 +8,8 @@
 
 #include "BoundProgram.h"
 
+#include "Nvtx.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -86,8 +88,17 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
   return okStatus();
 }
 
+/// What tools call a command by: its path alone, so that they add up what has
+/// one in forward and backward.
+const char *BoundProgram::rangeOf(uint32_t command) const {
+  const CommandT &named = *described->commands[command];
+  return named.path == kNone ? actionName(named.action.type).data()
+                             : table->texts[named.path].c_str();
+}
+
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
+  const NvtxRange range(rank.ranges, described->name.c_str());
   const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
   return usesHost || rank.observer || rank.isEager || !rank.device->canRecord()
              ? submitAll(rank)
@@ -137,6 +148,7 @@ Status BoundProgram::submitObserved(Rank &rank, Site site) {
 
 Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Bound &command = commands[number];
+  const NvtxRange range(rank.ranges, rank.ranges ? rangeOf(number) : "");
   for (uint32_t i = command.firstEvaluation; i != command.lastEvaluation; ++i)
     if (Status status = evaluate(evaluations[i]); !status.ok())
       return Status(StatusCode::Internal,

@@ -106,6 +106,7 @@ private:
   Status submitAll(Rank &rank);
   /// The same, recorded the second time and repeated from then on.
   Status submitOrReplay(Rank &rank);
+  const char *rangeOf(uint32_t command) const;
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);

@@ -11,6 +11,7 @@
 #include "CollectiveAgreement.h"
 #include "CollectiveBuffers.h"
 #include "LocalRank.h"
+#include "core/Nvtx.h"
 #include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
@@ -153,6 +154,10 @@ Status Session::build(const SessionOptions &options) {
   world.collectives->expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(manifest.target));
+  const Nvtx *ranges = nullptr;
+  if (options.nvtx) {
+    OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
+  }
   OPTRT_ASSIGN_OR_RETURN(
       team, RankTeam::create(control.numLocalRanks(),
                              [this] { world.collectives->abort(); }));
@@ -165,6 +170,7 @@ Status Session::build(const SessionOptions &options) {
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     ranks[i]->context.isEager = options.eager;
+    ranks[i]->context.ranges = ranges;
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);
     return buildRank(*ranks[i], options);

@@ -17,6 +17,10 @@ void addDeviceFlags(CLI::App *app, RankOptions &ranks) {
                 "Wait for each command before the next one, and record no "
                 "step: what fails is named, and slower")
       ->group(kGroup);
+  app->add_flag("--nvtx", ranks.nvtx,
+                "Name functions and commands in ranges by NVTX, for Nsight "
+                "Systems")
+      ->group(kGroup);
   app->add_flag("--tf32", ranks.computing.tf32,
                 "On GPUs: let products of f32 round their factors to TF32, "
                 "for tensor cores")

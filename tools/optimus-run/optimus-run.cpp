@@ -108,6 +108,7 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.device = ranks.device;
   options.placement = ranks.placement;
   options.eager = ranks.eager;
+  options.nvtx = ranks.nvtx;
   options.computing = ranks.computing;
   options.scratchFolder = ranks.scratchFolder;
   options.timeoutSeconds = ranks.timeoutSeconds;

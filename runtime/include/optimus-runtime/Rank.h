@@ -21,6 +21,7 @@
 namespace optrt {
 
 class BoundProgram;
+class Nvtx;
 class CollectiveStaging;
 
 /// What one rank communicated on one mesh axis.
@@ -154,6 +155,9 @@ public:
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded.
   bool isEager = false;
+  /// Null where nobody listens: begins a range for each program that runs, and
+  /// for each command that is put on a queue.
+  const Nvtx *ranges = nullptr;
 
 private:
   class InCollective;

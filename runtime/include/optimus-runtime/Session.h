@@ -53,6 +53,8 @@ struct SessionOptions {
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded. A processor works so anyway.
   bool eager = false;
+  /// What is run is named for a tool that listens by NVTX, if one does.
+  bool nvtx = false;
   /// How devices compute; the same in all processes.
   DeviceOptions computing;
   /// What is known of the fastest algorithms for products, of the root process.
