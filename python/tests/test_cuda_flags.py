@@ -11,13 +11,18 @@ runtime/device/cuda/fake."""
 import json
 import re
 import socket
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from test_cuda_device import GPT2, STEPS
 from tools import EMULATED, Checkpoint, call, read_log, succeed
+
+
+SLACK_NS = 2000
 
 
 @pytest.fixture(scope="module")
@@ -354,6 +359,47 @@ def test_without_a_tool_nobody_listens(tools, library, text, tmp_path):
     ):
         result = call(command, env=dict(environment, NVTX_INJECTION64_PATH=path))
         assert result.returncode == 1 and message in result.stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--eager",)], ids=["overlapping", "eager"])
+@pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
+def test_a_profile_has_the_times_of_every_command(tools, text, tmp_path, mesh, strategy, flags):
+    library = tools.library(GPT2, mesh, strategy, *EMULATED)
+    profile = tmp_path / "run.profile"
+    command = tools.train_command(library, text, 2, "--profile", profile, *flags)
+    succeed(call(command, env=tools.fake_gpu()))
+    ranks = 4 if mesh else 1
+    with closing(sqlite3.connect(profile)) as database:
+        calls = database.execute("SELECT call, function, begin, end FROM calls").fetchall()
+        assert len(calls) == 2 * ranks
+        for number, function, begin, end in calls:
+            rows = database.execute(
+                "SELECT queue, times.begin, times.end FROM times JOIN commands"
+                " USING (command) WHERE call = ? AND function = ? ORDER BY command",
+                (number, function),
+            ).fetchall()
+            (commands,) = database.execute(
+                "SELECT count(*) FROM commands WHERE function = ?", (function,)
+            ).fetchone()
+            assert len(rows) == commands > 30
+            # Events know their times to about a microsecond.
+            last, everywhere = {}, begin - SLACK_NS
+            for queue, started, ended in rows:
+                assert begin - SLACK_NS <= started <= ended <= end + SLACK_NS
+                assert last.get(queue, started) <= started + SLACK_NS
+                last[queue] = ended
+                if flags:
+                    assert everywhere <= started + SLACK_NS, "one by one"
+                    everywhere = ended
+            assert len(last) == (1 if mesh is None else 3)
+
+
+def test_steps_that_are_not_profiled_are_recorded(tools, library, text, tmp_path):
+    plain = train(tools, library, text, tmp_path / "plain")
+    flags = ("--profile", tmp_path / "run.profile", "--profile-steps", "3:3")
+    profiled = train(tools, library, text, tmp_path / "profiled", *flags)
+    assert_same(plain, profiled)
+    assert profiled[2]["graph_launches"] == plain[2]["graph_launches"] - 1
 
 
 @pytest.mark.parametrize("what", ["--comm", "--gemm"])
