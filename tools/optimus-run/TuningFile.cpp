@@ -48,17 +48,29 @@ static StatusOr<Tuning> readFile(const std::string &path) {
   return tuning;
 }
 
-/// Adds what was found out to what the file has by now.
-static Status mergeIntoFile(const std::string &path, Tuning found) {
+/// Waits some seconds for whoever else writes the file.
+static StatusOr<FileLock> lockFile(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path target =
       fs::weakly_canonical(fs::absolute(path, error), error);
-  OPTRT_ASSIGN_OR_RETURN(
-      FileLock lock,
-      FileLock::acquire(optimus_support::hiddenSibling(target, "lock"),
-                        concat("the file of tuned products ", path),
-                        std::chrono::seconds(5)));
+  return FileLock::acquire(optimus_support::hiddenSibling(target, "lock"),
+                           concat("the file of tuned products ", path),
+                           std::chrono::seconds(5));
+}
+
+/// What the file knows before the run.
+static StatusOr<Tuning> openFile(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(Tuning known, readFile(path));
+  // Though nothing may have to be written: the lock that a killed run left goes
+  // with this one.
+  OPTRT_RETURN_IF_ERROR(lockFile(path).status());
+  return known;
+}
+
+/// Adds what was found out to what the file has by now.
+static Status mergeIntoFile(const std::string &path, Tuning found) {
+  OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockFile(path));
   OPTRT_ASSIGN_OR_RETURN(Tuning other, readFile(path));
   if (other.machine == found.machine)
     found.products.merge(other.products);
@@ -93,7 +105,7 @@ StatusOr<std::unique_ptr<Session>> createSession(const ModelLibrary &library,
   if (path.empty())
     return Session::create(library, world, std::move(options));
   ControlPlane &control = *world.control;
-  StatusOr<Tuning> known = control.isRoot() ? readFile(path) : Tuning();
+  StatusOr<Tuning> known = control.isRoot() ? openFile(path) : Tuning();
   OPTRT_RETURN_IF_ERROR(control.agree(known.status()).withContext("--tune"));
   Tuning tuning = *known;
   options.tuning = &tuning;
