@@ -155,11 +155,15 @@ def both_ranks(tools, command, last=(), **settings):
         return list(pool.map(run, (0, 1)))
 
 
-def test_ranks_agree_on_tf32(tools, text, tmp_path):
+@pytest.mark.parametrize(
+    "flags, what", [(["--tf32"], "--tf32"), (["--tune", "q.json"], "whether there is --tune")]
+)
+def test_ranks_agree_on_how_they_compute(tools, text, flags, what):
     library = tools.library(GPT2, "row:1,col:2", "megatron", *EMULATED)
-    ranks = both_ranks(tools, tools.train_command(library, text, 1), ["--tf32"])
+    ranks = both_ranks(tools, tools.train_command(library, text, 1), flags)
     assert [rank.returncode for rank in ranks] == [1, 1]
-    assert "rank 1 and rank 0 disagree on --tf32" in "".join(rank.stderr for rank in ranks)
+    said = "".join(rank.stderr for rank in ranks)
+    assert "rank 1 and rank 0 disagree on " + what in said
 
 
 # The second of four algorithms is the fastest, by seconds that pass on the fake

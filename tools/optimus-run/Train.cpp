@@ -179,7 +179,6 @@ std::vector<Setting> Training::settings() const {
         concat(files.evalData ? files.evalData->numTokens() : 0, " ",
                options.evalEvery)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
-       {"whether there is --tune", concat(!options.ranks.tune.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
        {"whether --placement is dynamic",
         concat(options.ranks.placement == Placement::Dynamic)},

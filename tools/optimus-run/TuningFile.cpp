@@ -102,9 +102,11 @@ StatusOr<std::unique_ptr<Session>> createSession(const ModelLibrary &library,
                                                  World &world,
                                                  SessionOptions options,
                                                  const std::string &path) {
+  ControlPlane &control = *world.control;
+  const Setting same[] = {{"whether there is --tune", concat(!path.empty())}};
+  OPTRT_RETURN_IF_ERROR(control.checkSame(same));
   if (path.empty())
     return Session::create(library, world, std::move(options));
-  ControlPlane &control = *world.control;
   StatusOr<Tuning> known = control.isRoot() ? openFile(path) : Tuning();
   OPTRT_RETURN_IF_ERROR(control.agree(known.status()).withContext("--tune"));
   Tuning tuning = *known;
