@@ -70,10 +70,11 @@ def copies(session):
 # ---- Right or wrong --------------------------------------------------------
 
 
-def gradients(library):
+def gradients(library, *flags):
     def run(session):
         reference = session.library(library.reference)
         command = ["verify", reference.file, library.file, "--data", session.data(library), "--json"]
+        command += flags
         report = json.loads(session.optimus_run(*command))
         worst = max(report["tensors"], key=lambda tensor: tensor["of_bound"])
         return dict(
@@ -97,8 +98,7 @@ def training(library):
 
     def run(session):
         expected = training_log(session, session.library(library.reference))
-        profile = session.scratch("eager.profile")
-        eager = training_log(session, library, "--profile", profile)
+        eager = training_log(session, library, "--eager")
         recorded = training_log(session, library)
         for one, other in zip(eager, recorded):
             if one["loss"] != other["loss"] or one["grad_norm"] != other["grad_norm"]:
@@ -145,6 +145,26 @@ def steps(library):
                 "tflops": rate * operations_a_token(library.sizes) / 1e12,
                 "bench": figures,
             },
+        )
+
+    return run
+
+
+def tuned(library):
+    """Steps whose products go by the fastest algorithm, beside the heuristic's."""
+
+    def run(session):
+        count, warmup = (2, 2) if session.fake else (20, 5)
+        command = ["bench", library.file, "--steps", count, "--warmup", warmup, "--json"]
+        file = session.results / "tuned.json"
+        heuristic, best = (
+            json.loads(session.optimus_run(*command, *flags))["ms"]["median"]
+            for flags in ([], ["--tune", file])
+        )
+        products = json.loads(file.read_text())["products"]
+        return dict(
+            summary=f"{best:.1f} ms, {heuristic:.1f} by the heuristic; {len(products)} products",
+            figures={"ms": best, "heuristic_ms": heuristic, "products": products},
         )
 
     return run
@@ -307,6 +327,12 @@ def all_checks(libraries):
         Check(2, "machine/gemm", 120, machine_rates("--gemm")),
         Check(2, "machine/comm", 120, machine_rates("--comm")),
     ]
+    checks += [
+        Check(2, f"tf32/{library.name}", 60, gradients(library, "--tf32"))
+        for library in checked
+        if library.precision == "f32" and not library.mesh
+    ]
+    checks += [Check(2, f"tuned/{library.name}", 120, tuned(library)) for library in first[:1]]
     checks += [Check(2, f"kernels/{library.name}", 60, kernels(library)) for library in first]
     checks += [Check(2, f"memory/{library.name}", 60, memory(library)) for library in first]
     # Of those that have one rank, since it slows a kernel a hundred times.

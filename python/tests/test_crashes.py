@@ -22,7 +22,7 @@ from typing import Callable, Dict, List, NamedTuple
 
 import pytest
 
-from tools import call, prose, succeed
+from tools import EMULATED, call, prose, succeed
 
 # What compiles fastest: a table of tokens, and products with it.
 PROGRAM = """\
@@ -261,6 +261,34 @@ def test_a_first_checkpoint_is_whole_or_not_there(tools, model, tmp_path, how):
 
     def check(files: Files, where: str) -> None:
         assert checkpoint_step(files, where) in (0, 1), where
+
+    crash_everywhere(scenario, how, check)
+
+
+@WAYS
+def test_tuned_products_are_the_old_ones_or_the_new_ones(tools, model, tmp_path, how, monkeypatch):
+    for name, value in tools.fake_gpu(product_ms="3000,1000,5000,2000").items():
+        monkeypatch.setenv(name, value)
+    scenario = Scenario(
+        *(tools, tmp_path, "optimus-run", "eval", "gpu.so", "--data", "few.txt"),
+        *("--tune", "tuned.json"),
+    )
+    start(scenario, model, "m.mlir")
+    source, library = (scenario.before / name for name in ("m.mlir", "gpu.so"))
+    tools.run("optimus-compile", source, *EMULATED, "-o", library)
+    (scenario.before / "few.txt").write_text("A few words.")
+    succeed(scenario.run())
+    # One is missing.
+    after = json.loads((scenario.work / "tuned.json").read_text())
+    before = {**after, "products": after["products"][1:]}
+    (scenario.before / "tuned.json").write_text(json.dumps(before))
+
+    def algorithms(tuned):
+        return {entry["product"]: entry["algorithm"] for entry in tuned["products"]}
+
+    def check(files: Files, where: str) -> None:
+        found = algorithms(json.loads(files["tuned.json"]))
+        assert found in (algorithms(before), algorithms(after)), where
 
     crash_everywhere(scenario, how, check)
 

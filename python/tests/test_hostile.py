@@ -36,6 +36,7 @@ MANY = Model(layers=1, hidden=64, heads=8, sequence=8, vocabulary=256, batch=64)
 OF_A_TOOL = re.compile(r"optimus[-.a-z]*: error: .*")
 
 TRAIN = "optimus-run train tiny.so --data text.txt "
+EVAL = "optimus-run eval tiny.so --data text.txt "
 COMPILE = "optimus-compile tiny.mlir "
 # A launcher's processes but the first keep quiet, so that it is said once.
 SLURM = dict(SLURM_PROCID="0", SLURM_NTASKS="4", SLURM_STEP_ID="0")
@@ -80,6 +81,12 @@ MISTAKES = {
     "ranges without end": ("optimus-plan /dev/zero", "not a regular file"),
     "profile too deep": (COMPILE + "--machine-profile deep.json -o q.so", "nested"),
     "profile of negative bytes": (COMPILE + "--machine-profile negative.json -o q.so", "bytes"),
+    "tuned products that are data": (TRAIN + "--steps 1 --tune text.txt", "same file"),
+    "tuned products of something else": (EVAL + "--tune negative.json", "optimus_tuning"),
+    "tuned products too deep": (EVAL + "--tune deep.json", "expected a JSON object"),
+    "tuned products without end": (EVAL + "--tune /dev/zero", "not a regular file"),
+    "tuned products on a stream": (EVAL + "--tune -", "name a file"),
+    "tuned products in no folder": (EVAL + "--tune nowhere/tuned.json", "nowhere"),
     "panels without measure": (
         COMPILE + "--mesh row:2,col:2 --strategy summa --panels 999999999999 -o q.so",
         "panels",

@@ -8,6 +8,8 @@
 
 #include "BoundProgram.h"
 
+#include "Nvtx.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -30,6 +32,18 @@ Workload BoundProgram::workload() const {
       result.attentions.push_back(attentions[command.descriptor]);
     if (command.action == Action::AttentionGrad)
       result.attentionGrads.push_back(attentions[command.descriptor]);
+  }
+  return result;
+}
+
+std::vector<ProductCall> BoundProgram::products() const {
+  std::vector<ProductCall> result;
+  for (const Bound &command : commands) {
+    if (command.action != Action::Gemm ||
+        command.firstEvaluation != command.lastEvaluation)
+      continue;
+    void *const *p = pointers.data() + command.pointers;
+    result.push_back({gemms[command.descriptor], p[0], p[1], p[2], p[3], p[4]});
   }
   return result;
 }
@@ -74,12 +88,21 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
   return okStatus();
 }
 
+/// What tools call a command by: its path alone, so that they add up what has
+/// one in forward and backward.
+const char *BoundProgram::rangeOf(uint32_t command) const {
+  const CommandT &named = *described->commands[command];
+  return named.path == kNone ? actionName(named.action.type).data()
+                             : table->texts[named.path].c_str();
+}
+
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
+  const NvtxRange range(rank.ranges, described->name.c_str());
   numSubmitted = 0;
   done.clear();
   const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
-  return usesHost || rank.observer || !rank.device->canRecord()
+  return usesHost || rank.observer || rank.isEager || !rank.device->canRecord()
              ? submitAll(rank)
              : submitOrReplay(rank);
 }
@@ -130,6 +153,7 @@ Status BoundProgram::submitObserved(Rank &rank, Site site) {
 
 Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Bound &command = commands[number];
+  const NvtxRange range(rank.ranges, rank.ranges ? rangeOf(number) : "");
   for (uint32_t i = command.firstEvaluation; i != command.lastEvaluation; ++i)
     if (Status status = evaluate(evaluations[i]); !status.ok())
       return Status(StatusCode::Internal,
@@ -142,6 +166,8 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Site site(number, command.queue);
   Status status = rank.observer ? submitObserved(rank, site)
                                 : submit(rank, site);
+  if (rank.isEager && status.ok()) [[unlikely]]
+    status = rank.finish(site);
   const bool isHosts =
       command.action == Action::Collective || command.action == Action::Wait;
   if (isHosts && status.ok())

@@ -48,7 +48,8 @@ public:
   /// Puts all commands on the device's queues, up to the first that fails. They
   /// are done when the device is synchronised. A device that records is given
   /// them twice, the first time as they are, then to be repeated: not where
-  /// anything happens on the host, and not while somebody observes.
+  /// anything happens on the host, not while somebody observes, and not on an
+  /// eager rank.
   Status run(Rank &rank);
 
   const optimus_support::program::FunctionT &function() const {
@@ -56,6 +57,9 @@ public:
   }
   /// What a device must be prepared for, but the images.
   Workload workload() const;
+  /// Its products, but for those whose operands are looked up when they are
+  /// executed.
+  std::vector<ProductCall> products() const;
   /// Visits collectives in the order of the commands: `start` with the number
   /// under which one is started, `wait` with the number that is waited for.
   void visitCollectives(
@@ -106,6 +110,7 @@ private:
   Status submitAll(Rank &rank);
   /// The same, recorded the second time and repeated from then on.
   Status submitOrReplay(Rank &rank);
+  const char *rangeOf(uint32_t command) const;
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);

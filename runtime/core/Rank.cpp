@@ -183,6 +183,11 @@ Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
                                       out, lse, dq, dk, dv));
 }
 
+Status Rank::finish(Site site) {
+  return report(site.number, "command",
+                device->call(site.queue, [] { return okStatus(); }));
+}
+
 Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
                              const void *dst) const {
   if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_REDUCE_SCATTER)

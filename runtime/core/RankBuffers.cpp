@@ -115,13 +115,12 @@ Status RankBuffers::initialize(int64_t index, uint64_t seed) {
 }
 
 StatusOr<bool> RankBuffers::perturb(int64_t index, uint64_t seed,
-                                    uint32_t stream) {
+                                    uint32_t stream, int precision) {
   bool moved = false;
   OPTRT_RETURN_IF_ERROR(visit(index, Access::Update, [&](void *elements) {
     moved = optimus_support::perturbShard(
         seed, stream, manifest->buffers[index].layout, manifest->mesh, rank,
-        optimus_support::precisionBits(manifest->precision),
-        static_cast<float *>(elements));
+        precision, static_cast<float *>(elements));
     return okStatus();
   }));
   return moved;

@@ -50,9 +50,10 @@ public:
 
   /// Sets a buffer to its initial value, which it has.
   Status initialize(int64_t buffer, uint64_t seed);
-  /// Moves the elements of an f32 buffer that are not 0 to a float beside them;
-  /// false if there is none.
-  StatusOr<bool> perturb(int64_t buffer, uint64_t seed, uint32_t stream);
+  /// Moves the elements of an f32 buffer that are not 0 to a number of so many
+  /// bits of precision beside them; false if there is none.
+  StatusOr<bool> perturb(int64_t buffer, uint64_t seed, uint32_t stream,
+                         int precision);
 
   Status setNumber(int64_t buffer, float value);
   StatusOr<float> number(int64_t buffer) const;

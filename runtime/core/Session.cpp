@@ -12,6 +12,7 @@
 #include "CollectiveBuffers.h"
 #include "LocalRank.h"
 #include "PlannedMemory.h"
+#include "core/Nvtx.h"
 #include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
@@ -84,6 +85,8 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
                                                    SessionOptions options) {
   std::unique_ptr<Session> session(new Session(library, world));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->build(options)));
+  if (options.tuning)
+    OPTRT_RETURN_IF_ERROR(session->tune(*options.tuning));
   return session;
 }
 
@@ -114,6 +117,8 @@ Status Session::build(const SessionOptions &options) {
 
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
   OPTRT_RETURN_IF_ERROR(control.agree(checkDevice(options.device, library)));
+  const Setting computing[] = {{"--tf32", concat(options.computing.tf32)}};
+  OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;
   for (const Callable &callable : callables)
@@ -136,6 +141,10 @@ Status Session::build(const SessionOptions &options) {
   world.collectives->expectThreads(threads);
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
                          DeviceFactory::open(manifest.target));
+  const Nvtx *ranges = nullptr;
+  if (options.nvtx) {
+    OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
+  }
   OPTRT_ASSIGN_OR_RETURN(
       team, RankTeam::create(control.numLocalRanks(),
                              [this] { world.collectives->abort(); }));
@@ -143,8 +152,12 @@ Status Session::build(const SessionOptions &options) {
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                            devices.create(threads));
+    OPTRT_RETURN_IF_ERROR(
+        device->configure(options.computing).withContext(library.path()));
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
+    ranks[i]->context.isEager = options.eager;
+    ranks[i]->context.ranges = ranges;
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);
     return buildRank(*ranks[i], options);

@@ -25,7 +25,7 @@ Status Session::initialize(uint64_t seed) {
   });
 }
 
-StatusOr<int64_t> Session::perturb(uint64_t seed) {
+StatusOr<int64_t> Session::perturb(uint64_t seed, int precision) {
   std::vector<int64_t> parameters =
       manifest().buffersOfLifetime(Lifetime::Parameter);
   std::vector<std::atomic<bool>> moved(parameters.size());
@@ -33,9 +33,10 @@ StatusOr<int64_t> Session::perturb(uint64_t seed) {
     for (std::size_t p = 0; p != parameters.size(); ++p) {
       if (!isHeld(parameters[p]))
         continue;
-      OPTRT_ASSIGN_OR_RETURN(
-          bool some, ranks[i]->buffers.perturb(parameters[p], seed,
-                                               static_cast<uint32_t>(p)));
+      OPTRT_ASSIGN_OR_RETURN(bool some,
+                             ranks[i]->buffers.perturb(parameters[p], seed,
+                                                       static_cast<uint32_t>(p),
+                                                       precision));
       if (some)
         moved[p] = true;
     }

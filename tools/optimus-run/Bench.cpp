@@ -10,6 +10,7 @@
 #include "Format.h"
 #include "Hyperparameters.h"
 #include "Report.h"
+#include "TuningFile.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/Philox.h"
 
@@ -203,8 +204,9 @@ Status bench(const BenchOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(world.control->agree(open()));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(*library, world,
-                      sessionOptions({"train_step"}, options.ranks)));
+      createSession(*library, world,
+                    sessionOptions({"train_step"}, options.ranks),
+                    options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
   warnOfSlowSteps(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,

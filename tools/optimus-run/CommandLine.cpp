@@ -9,6 +9,7 @@
 #include "CommandLine.h"
 
 #include "CommandLineErrors.h"
+#include "DeviceFlags.h"
 #include "Suggestion.h"
 #include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
@@ -135,6 +136,7 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
                   "waiting in a collective, before the job ends; 0: for ever")
       ->capture_default_str()
       ->check(kSeconds);
+  addDeviceFlags(app, ranks);
 }
 
 CLI::Option *addLibrary(CLI::App *app, const std::string &name,
@@ -345,7 +347,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
-  bench->parse_complete_callback([&options, &job] {
+  bench->parse_complete_callback([&options, &job, bench] {
     if (job.rank && options.numRanks == 0)
       throw CLI::RequiresError("--rank", "--ranks");
     if (options.numRanks != 0 && !options.comm && !options.gemm && !job.rank)
@@ -353,6 +355,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
     if (job.rank)
       job.ranks = static_cast<int>(std::exchange(options.numRanks, 0));
     bool timesMachine = options.comm || options.gemm;
+    if (timesMachine)
+      refuseDeviceFlags(*bench, options.comm ? "--comm" : "--gemm");
     if (options.library.empty() && !timesMachine)
       throw CLI::RequiredError("library");
     if (!options.profile.empty() && !timesMachine)

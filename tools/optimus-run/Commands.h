@@ -27,6 +27,10 @@ struct RankOptions {
   int threadsPerRank = 0; ///< 0: cores / ranks
   std::string device;     ///< empty for the library's
   optrt::Placement placement = optrt::Placement::Planned;
+  bool eager = false; ///< commands are waited for one by one
+  bool nvtx = false;  ///< ranges for NVIDIA's tools
+  optrt::DeviceOptions computing;
+  std::string tune; ///< file of the fastest products; empty: none are tuned
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };

@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "Evaluation.h"
+#include "TuningFile.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -61,8 +62,9 @@ Status eval(const EvalOptions &options, World &world) {
         /*states=*/{})));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(*library, world,
-                      sessionOptions({"eval_step"}, options.ranks)));
+      createSession(*library, world,
+                    sessionOptions({"eval_step"}, options.ranks),
+                    options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(control.agree(checkpoint
                                           ? session->load(*checkpoint)
                                           : session->initialize(options.seed)));

@@ -16,6 +16,7 @@
 #include "ComputeCosts.h"
 #include "Format.h"
 #include "MachineProfile.h"
+#include "optimus-runtime/Measure.h"
 
 #include <algorithm>
 #include <iostream>
@@ -71,8 +72,11 @@ public:
 
 private:
   Status allocate();
-  /// The median of what the GPU says that a command takes.
-  StatusOr<double> time(const std::function<Status()> &command);
+  StatusOr<double> time(const std::function<Status()> &command) {
+    constexpr int kCallsOfARound = 10;
+    return medianSeconds(device, static_cast<int>(kCallsOfARound * grid.rounds),
+                         command);
+  }
   StatusOr<double> timeProduct(const GemmPoint &point, const ElementKind &kind);
   StatusOr<double> timeRepeated();
   Status copy(int64_t bytes) {
@@ -93,35 +97,8 @@ Status GpuTimer::allocate() {
     bytes = std::max(bytes, static_cast<int64_t>(point.bytes()) + 3 * 256);
   OPTRT_ASSIGN_OR_RETURN(
       memory, device.allocate(bytes, "the operands of products"));
-  // Zeros need less power. These are numbers as f32 and as bf16.
-  std::vector<uint16_t> values(1 << 20);
-  for (std::size_t i = 0; i != values.size(); ++i)
-    values[i] = uint16_t(0x3e80 + i * 37 % 256);
-  const auto size = static_cast<int64_t>(values.size() * sizeof(uint16_t));
-  for (int64_t at = 0; at < memory.size(); at += size)
-    OPTRT_RETURN_IF_ERROR(device.write(kCompute, memory.data() + at,
-                                       values.data(),
-                                       std::min(size, memory.size() - at)));
+  OPTRT_RETURN_IF_ERROR(fillWithNumbers(device, memory.data(), memory.size()));
   return device.synchronize();
-}
-
-StatusOr<double> GpuTimer::time(const std::function<Status()> &command) {
-  constexpr int kCallsOfARound = 10;
-  // The first call looks for an algorithm.
-  OPTRT_RETURN_IF_ERROR(command());
-  std::vector<CommandTimes> times(
-      static_cast<std::size_t>(kCallsOfARound * grid.rounds));
-  for (CommandTimes &one : times) {
-    OPTRT_RETURN_IF_ERROR(device.beginTiming(kCompute, one));
-    OPTRT_RETURN_IF_ERROR(command());
-    OPTRT_RETURN_IF_ERROR(device.endTiming(kCompute, one));
-  }
-  OPTRT_RETURN_IF_ERROR(device.synchronize());
-  auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end(), [](auto &a, auto &b) {
-    return a.end - a.begin < b.end - b.begin;
-  });
-  return std::max(static_cast<double>(middle->end - middle->begin) / 1e9, 1e-9);
 }
 
 StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,

@@ -15,7 +15,6 @@ namespace optimus_run {
 
 namespace {
 
-constexpr double kUnitRoundoff = 0x1p-24;
 /// Each operation's error exceeds lambda times its expected one with a
 /// probability of 2 exp(-lambda^2 / 2), 0.07 %; all of them together never do.
 constexpr double kLambda = 4;

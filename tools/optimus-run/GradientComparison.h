@@ -15,6 +15,8 @@
 
 namespace optimus_run {
 
+inline constexpr double kUnitRoundoff = 0x1p-24; ///< of f32
+
 /// What one program computed of a tensor.
 struct ComputedTensor {
   std::span<const float> values;
@@ -27,7 +29,7 @@ struct ComputedTensor {
   /// How many parameters were moved.
   int64_t numPerturbed = 1;
   /// The unit roundoff of what was moved: 2^-24 in f32.
-  double unit = 0x1p-24;
+  double unit = kUnitRoundoff;
 };
 
 struct TensorPair {

@@ -16,6 +16,7 @@
 #include "TrainFiles.h"
 #include "TrainProfile.h"
 #include "TrainStep.h"
+#include "TuningFile.h"
 
 #include <algorithm>
 #include <chrono>
@@ -149,8 +150,9 @@ Status Training::prepareSession() {
       (!options.save.empty() && manifest().findFunction("eval_step")))
     chosen.functions = {"eval_step"};
   profile.observe(chosen);
-  OPTRT_ASSIGN_OR_RETURN(
-      session, Session::create(*files.library, world, std::move(chosen)));
+  OPTRT_ASSIGN_OR_RETURN(session,
+                         createSession(*files.library, world, std::move(chosen),
+                                       options.ranks.tune));
   calls.emplace(files, *session, control,
                 /*timesCommunication=*/!options.logJson.empty());
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
@@ -200,6 +202,8 @@ void Training::announce() const {
   long long done = plan().firstStep - 1;
   if (done > 0)
     std::printf("%s: going on after step %lld\n", options.load.c_str(), done);
+  if (options.ranks.computing.tf32)
+    std::printf("products of f32 are in TF32\n");
   for (const std::string &note : plan().notes)
     std::printf("%s\n", note.c_str());
   if (done >= lastStep() && lastStep() > 0)

@@ -28,6 +28,7 @@ static Status checkPaths(const TrainOptions &options,
   };
   const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
                              {"--log-json", options.logJson},
+                             {"--tune", options.ranks.tune},
                              {"--profile", profile}};
   return optimus_support::checkOutputsApart(inputs, outputs);
 }

@@ -86,6 +86,7 @@ Status TrainProfile::describe(const TrainOptions &options,
                   {"strategy", manifest.strategy},
                   {"mesh", manifest.mesh.toString()},
                   {"precision", std::string(toString(manifest.precision))},
+                  {"tf32", options.ranks.computing.tf32 ? "yes" : "no"},
                   {"device", manifest.target},
                   {"backend", std::string(world.collectives->name())},
                   {"placement", options.ranks.placement == Placement::Dynamic

@@ -9,10 +9,13 @@
 #include "Commands.h"
 #include "Format.h"
 #include "GradientComparison.h"
+#include "TuningFile.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/ElementType.h"
+#include "optimus-support/Program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -21,6 +24,25 @@ using namespace optrt;
 
 namespace optimus_run {
 namespace {
+
+/// With how many bits of precision a library's narrowest products compute. TF32
+/// is of GPUs' f32: a processor's library is what it is compared with.
+struct Precision {
+  Precision(const ModelLibrary &library, const VerifyOptions &options) {
+    const Manifest &manifest = library.manifest();
+    bits = optimus_support::precisionBits(manifest.precision);
+    computing = options.ranks.computing;
+    computing.tf32 &= manifest.target == "cuda";
+    isTF32 = computing.tf32 && manifest.precision == ElementType::F32;
+    if (isTF32)
+      bits = 11;
+  }
+  double unit() const { return std::ldexp(1.0, -bits); }
+
+  int bits;
+  DeviceOptions computing; ///< as far as it is for this library
+  bool isTF32;             ///< products of a program in f32
+};
 
 /// What one library makes of the batch.
 struct Gradients {
@@ -83,10 +105,13 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
                                        manifest.vocabulary, order, options.seed,
                                        manifest.masked));
   World world = createLocalWorld();
+  const Precision precision(library, options);
+  SessionOptions chosen = sessionOptions({"grad_step"}, options.ranks);
+  chosen.computing = precision.computing;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      Session::create(library, world,
-                      sessionOptions({"grad_step"}, options.ranks)));
+      createSession(library, world, std::move(chosen),
+                    manifest.target == "cuda" ? options.ranks.tune : ""));
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));
   } else {
@@ -104,19 +129,35 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   Computed result;
   OPTRT_ASSIGN_OR_RETURN(result.exact,
                          runGradStep(*session, *data, gradients, options));
-  OPTRT_ASSIGN_OR_RETURN(result.numPerturbed, session->perturb(options.seed));
+  OPTRT_ASSIGN_OR_RETURN(result.numPerturbed,
+                         session->perturb(options.seed, precision.bits));
   OPTRT_ASSIGN_OR_RETURN(result.perturbed,
                          runGradStep(*session, *data, gradients, options));
   return result;
 }
 
-/// What the compiler derived of an argument's rounding errors.
+int64_t numProducts(const ModelLibrary &library) {
+  using namespace optimus_support::program;
+  const auto &commands =
+      findFunction(tableOf(library.target(), /*rank=*/0), "grad_step")
+          ->commands;
+  return std::count_if(
+      commands.begin(), commands.end(),
+      [](const auto &command) { return command->action.AsGemm(); });
+}
+
+/// What the compiler derived of an argument's rounding errors. Of TF32 it knows
+/// nothing: that rounds both factors of each product to so many bits.
 StatusOr<double> roundingOf(const ModelLibrary &library,
-                            std::optional<int64_t> buffer) {
+                            std::optional<int64_t> buffer,
+                            const Precision &precision) {
   const Function &function = *library.manifest().findFunction("grad_step");
   const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
   if (arg && arg->rounding)
-    return *arg->rounding;
+    return precision.isTF32 ? std::hypot(*arg->rounding,
+                                         std::sqrt(2.0 * numProducts(library)) *
+                                             precision.unit() / kUnitRoundoff)
+                            : *arg->rounding;
   return invalidArgument(
       concat("`", library.path(),
              "` does not say how far its gradients may be "
@@ -126,13 +167,13 @@ StatusOr<double> roundingOf(const ModelLibrary &library,
 
 /// The loss, as a tensor of one element, and all gradients.
 StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
-                                                  const Computed &computed) {
+                                                  const Computed &computed,
+                                                  const Precision &precision) {
   std::vector<ComputedTensor> tensors;
-  const double unit =
-      std::ldexp(1.0, -optimus_support::precisionBits(library.manifest().precision));
+  const double unit = precision.unit();
   OPTRT_ASSIGN_OR_RETURN(
       double loss,
-      roundingOf(library, library.manifest().findRole("loss_sum")));
+      roundingOf(library, library.manifest().findRole("loss_sum"), precision));
   tensors.push_back({{&computed.exact.loss, 1},
                      {&computed.perturbed.loss, 1},
                      loss,
@@ -141,7 +182,8 @@ StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
   OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
                          findGradients(library));
   for (std::size_t p = 0; p != gradients.size(); ++p) {
-    OPTRT_ASSIGN_OR_RETURN(double rounding, roundingOf(library, gradients[p]));
+    OPTRT_ASSIGN_OR_RETURN(double rounding,
+                           roundingOf(library, gradients[p], precision));
     tensors.push_back({computed.exact.tensors[p], computed.perturbed.tensors[p],
                        rounding, computed.numPerturbed, unit});
   }
@@ -210,6 +252,12 @@ Status verify(const VerifyOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> second,
                          ModelLibrary::open(options.second));
   OPTRT_RETURN_IF_ERROR(checkComparable(*first, *second));
+  if ((options.ranks.computing.tf32 || !options.ranks.tune.empty()) &&
+      first->manifest().target != "cuda" && second->manifest().target != "cuda")
+    return invalidArgument(concat("--tf32 and --tune are for libraries for "
+                                  "GPUs, and neither `",
+                                  first->path(), "` nor `", second->path(),
+                                  "` is one"));
   StatusOr<Computed> a = computeGradients(*first, options);
   if (!a.ok())
     return a.status().withContext(options.first);
@@ -218,9 +266,9 @@ Status verify(const VerifyOptions &options) {
     return b.status().withContext(options.second);
 
   OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsA,
-                         listTensors(*first, *a));
+                         listTensors(*first, *a, Precision(*first, options)));
   OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsB,
-                         listTensors(*second, *b));
+                         listTensors(*second, *b, Precision(*second, options)));
   // Libraries of one model list its parameters in one order: the hash says.
   TensorPair loss{"loss", tensorsA[0], tensorsB[0]};
   std::vector<TensorPair> gradients;

@@ -107,6 +107,9 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.threadsPerRank = ranks.threadsPerRank;
   options.device = ranks.device;
   options.placement = ranks.placement;
+  options.eager = ranks.eager;
+  options.nvtx = ranks.nvtx;
+  options.computing = ranks.computing;
   options.scratchFolder = ranks.scratchFolder;
   options.timeoutSeconds = ranks.timeoutSeconds;
   // The rank to blame cannot be ended in an orderly way, nor those that wait.

@@ -124,6 +124,28 @@ TEST_F(BoundProgramTest, CommandsAreRecordedTheSecondTime) {
                           "replay 7 on 0", "replay 7 on 0"));
 }
 
+TEST_F(BoundProgramTest, EagerCommandsAreWaitedForAndNotRecorded) {
+  f.fill(memory);
+  f.from("h.0.attn", "gpt2.py:7");
+  f.launch("none", {}, {});
+  auto program = bind(0);
+  ASSERT_TRUE(program.ok());
+  device->records = true;
+  context->isEager = true;
+  for (int call = 0; call != 3; ++call) {
+    device->calls.clear();
+    ASSERT_TRUE(program->run(*context).ok());
+    EXPECT_THAT(device->calls, ElementsAre("zeros 1x64 on 0", "call on 0",
+                                           "none [0, 1) on 0", "call on 0"));
+  }
+  // What a queue says of a command is said with its name.
+  device->failsAt = "call";
+  device->calls.clear();
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, command 0 (fill): broken");
+  EXPECT_EQ(device->calls.size(), 2u);
+}
+
 TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
   f.launch("none", {}, {});
   auto program = bind(0);

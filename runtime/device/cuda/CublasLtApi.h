@@ -46,8 +46,9 @@ enum : LtResult {
 
 /// cudaDataType_t.
 enum LtType : int { kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14 };
-/// cublasComputeType_t: sums and factors are f32, without TF32.
-enum LtCompute : int { kLtComputeF32 = 68 };
+/// cublasComputeType_t: sums are f32. Factors of f32 are that, too, or may be
+/// rounded to TF32.
+enum LtCompute : int { kLtComputeF32 = 68, kLtComputeTF32 = 77 };
 /// cublasOperation_t.
 enum LtTranspose : int32_t { kLtPlain = 0, kLtTransposed = 1 };
 /// cublasLtEpilogue_t.
@@ -78,6 +79,11 @@ enum LtReductionScheme : uint32_t {
   kLtReduceOutputType = 4,  ///< kept in the result's type
 };
 
+/// libraryPropertyType.
+enum LtProperty : int { kLtMajor = 0, kLtMinor = 1, kLtPatch = 2 };
+
+/// cublasLtMatmulAlgo_t, which may be written down and read by the same version
+/// of the library.
 struct LtAlgorithm {
   uint64_t data[8];
 };
@@ -94,6 +100,7 @@ struct LtHeuristic {
 #define OPTRT_CUBLASLT_FUNCTIONS(X)                                            \
   X(create, cublasLtCreate, (LtHandle * handle))                               \
   X(destroy, cublasLtDestroy, (LtHandle handle))                               \
+  X(getProperty, cublasLtGetProperty, (int property, int *value))              \
   X(operationCreate, cublasLtMatmulDescCreate,                                 \
     (LtOperation * operation, int computeType, int scaleType))                 \
   X(operationDestroy, cublasLtMatmulDescDestroy, (LtOperation operation))      \
@@ -112,6 +119,10 @@ struct LtHeuristic {
     (LtHandle handle, LtOperation operation, LtLayout a, LtLayout b,           \
      LtLayout c, LtLayout d, LtPreference preference, int requested,           \
      LtHeuristic *results, int *returned))                                     \
+  X(algorithmCheck, cublasLtMatmulAlgoCheck,                                   \
+    (LtHandle handle, LtOperation operation, LtLayout a, LtLayout b,           \
+     LtLayout c, LtLayout d, const LtAlgorithm *algorithm,                     \
+     LtHeuristic *result))                                                     \
   X(matmul, cublasLtMatmul,                                                    \
     (LtHandle handle, LtOperation operation, const void *alpha, const void *a, \
      LtLayout layoutA, const void *b, LtLayout layoutB, const void *beta,      \

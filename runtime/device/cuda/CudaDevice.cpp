@@ -277,7 +277,7 @@ Status CudaDevice::prepare(const Workload &workload) {
                     "attention command");
   if (workload.products.empty() || products)
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(products, Products::open());
+  OPTRT_ASSIGN_OR_RETURN(products, Products::open(options.tf32));
   OPTRT_ASSIGN_OR_RETURN(
       workspace, allocate(kProductWorkspaceBytes, "the workspace of products"));
   return okStatus();

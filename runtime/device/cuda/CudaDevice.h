@@ -72,7 +72,14 @@ public:
   void *hostAddress(void *) override { return nullptr; }
   void *addressInCall(void *) override { return nullptr; }
 
+  Status configure(const DeviceOptions &chosen) override {
+    options = chosen;
+    return okStatus();
+  }
   Status prepare(const Workload &workload) override;
+  StatusOr<std::string> tuningMachine() override;
+  Status tune(std::span<const ProductCall> calls,
+              TunedProducts &tuned) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;
   Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
@@ -143,6 +150,7 @@ private:
   const Driver &driver;
   const bool isBlocking;
   Shared *shared = nullptr;
+  DeviceOptions options;
   DeviceNumber number = 0;
   Context context = nullptr;
   Gpu gpu;

@@ -12,26 +12,16 @@
 #include "device/Descriptors.h"
 
 #include <bit>
-#include <cstring>
 
 namespace optrt::cuda {
 
-struct Products::Plan {
-  explicit Plan(const CublasLtApi &api) : api(api) {}
-  ~Plan() {
-    for (LtLayout layout : {b, a, added, c})
-      if (layout)
-        api.layoutDestroy(layout);
-    if (operation)
-      api.operationDestroy(operation);
-  }
-  Plan(const Plan &) = delete;
-
-  const CublasLtApi &api;
-  LtOperation operation = nullptr;
-  LtLayout a = nullptr, b = nullptr, c = nullptr, added = nullptr;
-  LtHeuristic found = {};
-};
+Products::Plan::~Plan() {
+  for (LtLayout layout : {b, a, added, c})
+    if (layout)
+      api.layoutDestroy(layout);
+  if (operation)
+    api.operationDestroy(operation);
+}
 
 static StatusOr<LtType> typeOf(int32_t type) {
   switch (type) {
@@ -72,7 +62,7 @@ Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
                       operands.extra);
 }
 
-StatusOr<std::unique_ptr<Products>> Products::open() {
+StatusOr<std::unique_ptr<Products>> Products::open(bool tf32) {
   static constexpr const char *files[] = {"libcublasLt.so.13",
                                           "libcublasLt.so.12"};
   static constexpr const char *what = "cuBLASLt";
@@ -82,6 +72,7 @@ StatusOr<std::unique_ptr<Products>> Products::open() {
                   "it comes with CUDA's toolkit and with PyTorch (package "
                   "nvidia-cublas)"));
   std::unique_ptr<Products> products(new Products());
+  products->tf32 = tf32;
   CublasLtApi &api = products->api;
 #define OPTRT_CUBLASLT_LOAD(name, symbol, parameters)                          \
   {                                                                            \
@@ -101,7 +92,7 @@ Products::~Products() {
     api.destroy(handle);
 }
 
-static std::string nameOf(LtResult result) {
+static std::string codeOf(LtResult result) {
   switch (result) {
 #define OPTRT_CUBLAS_NAME(value, name)                                         \
   case value:                                                                  \
@@ -116,10 +107,18 @@ static std::string nameOf(LtResult result) {
 Status Products::check(LtResult result, const char *call) const {
   if (result == kLtSuccess)
     return okStatus();
-  std::string message = concat(call, ": ", nameOf(result));
+  std::string message = concat(call, ": ", codeOf(result));
   return (result == kLtAllocFailed ? unavailable(std::move(message))
                                    : internal(std::move(message)))
       .withAdvice("CUBLASLT_LOG_LEVEL=1 lets cuBLASLt say why");
+}
+
+StatusOr<std::string> Products::version() const {
+  int numbers[] = {0, 0, 0};
+  for (LtProperty property : {kLtMajor, kLtMinor, kLtPatch})
+    OPTRT_RETURN_IF_ERROR(check(api.getProperty(property, &numbers[property]),
+                                "cublasLtGetProperty"));
+  return concat("cuBLASLt ", numbers[0], ".", numbers[1], ".", numbers[2]);
 }
 
 /// The largest power of two, up to 256, that an address is a multiple of.
@@ -136,8 +135,10 @@ static const void *addedOf(const optrt_gemm_desc &d,
   return d.epilogue == OPTRT_EPILOGUE_ADD ? operands.extra : nullptr;
 }
 
-Status Products::choose(const ProductOperands &operands, const void *added,
-                        Plan &plan) const {
+StatusOr<std::vector<LtHeuristic>>
+Products::list(const optrt_gemm_desc &d, const ProductOperands &operands,
+               const Plan &plan, int most) const {
+  const void *added = addedOf(d, operands);
   LtPreference preference = nullptr;
   OPTRT_RETURN_IF_ERROR(check(api.preferenceCreate(&preference),
                               "cublasLtMatmulPreferenceCreate"));
@@ -158,19 +159,22 @@ Status Products::choose(const ProductOperands &operands, const void *added,
   OPTRT_RETURN_IF_ERROR(
       set(kLtMinAlignmentC, alignmentOf(added ? added : operands.c)));
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
+  std::vector<LtHeuristic> found(static_cast<std::size_t>(most));
   int returned = 0;
   OPTRT_RETURN_IF_ERROR(
       check(api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.added,
-                             plan.c, preference, 1, &plan.found, &returned),
+                             plan.c, preference, most, found.data(), &returned),
             "cublasLtMatmulAlgoGetHeuristic"));
-  if (returned == 0 || plan.found.state != kLtSuccess)
+  found.resize(static_cast<std::size_t>(returned));
+  std::erase_if(found,
+                [](const LtHeuristic &one) { return one.state != kLtSuccess; });
+  if (found.empty())
     return unavailable("cuBLASLt knows no algorithm for it");
-  return okStatus();
+  return found;
 }
 
 StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                                           const ProductOperands &operands) {
-  const void *added = addedOf(d, operands);
   const Key key = {d.m,
                    d.n,
                    d.k,
@@ -188,7 +192,7 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
                    alignmentOf(operands.a),
                    alignmentOf(operands.b),
                    alignmentOf(operands.c),
-                   alignmentOf(added),
+                   alignmentOf(addedOf(d, operands)),
                    alignmentOf(operands.bias)};
   std::unique_ptr<Plan> &known = plans[key];
   if (known)
@@ -196,8 +200,10 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
   OPTRT_ASSIGN_OR_RETURN(const LtType factors, typeOf(d.factor_type));
   OPTRT_ASSIGN_OR_RETURN(const LtType result, typeOf(d.result_type));
   auto made = std::make_unique<Plan>(api);
+  const LtCompute compute =
+      tf32 && factors == kLtF32 ? kLtComputeTF32 : kLtComputeF32;
   OPTRT_RETURN_IF_ERROR(
-      check(api.operationCreate(&made->operation, kLtComputeF32, kLtF32),
+      check(api.operationCreate(&made->operation, compute, kLtF32),
             "cublasLtMatmulDescCreate"));
   auto set = [&](LtOperationAttribute attribute, auto value) {
     return check(
@@ -226,7 +232,10 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
   OPTRT_RETURN_IF_ERROR(
       create(&made->added, result, d.m, d.n,
              d.epilogue == OPTRT_EPILOGUE_ADD ? d.ld_extra : d.ldc));
-  OPTRT_RETURN_IF_ERROR(choose(operands, added, *made));
+  OPTRT_ASSIGN_OR_RETURN(std::vector<LtHeuristic> best,
+                         list(d, operands, *made, /*most=*/1));
+  made->found = best.front();
+  made->name = nameOf(key);
   known = std::move(made);
   return known.get();
 }

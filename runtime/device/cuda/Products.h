@@ -19,13 +19,16 @@
 
 #include "CublasLtApi.h"
 
-#include "optimus-runtime/Status.h"
+#include "optimus-runtime/Device.h"
 #include "optimus-support/GpuScratch.h"
 #include "optimus-support/model_abi.h"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace optrt::cuda {
 
@@ -46,27 +49,58 @@ Status checkProduct(const optrt_gemm_desc &desc,
 class Products {
 public:
   /// Opens cuBLASLt: libcublasLt.so.13 or .12, or the file in
-  /// $OPTIMUS_CUBLASLT_LIBRARY.
-  static StatusOr<std::unique_ptr<Products>> open();
+  /// $OPTIMUS_CUBLASLT_LIBRARY. With `tf32`, products of f32 may round their
+  /// factors to TF32.
+  static StatusOr<std::unique_ptr<Products>> open(bool tf32);
   ~Products();
+
+  /// "cuBLASLt 13.0.2".
+  StatusOr<std::string> version() const;
 
   /// `workspace` has kProductWorkspaceBytes, aligned to 256.
   Status run(Stream stream, const optrt_gemm_desc &desc,
              const ProductOperands &operands, void *workspace);
 
+  // Tuning.cpp
+
+  /// Does a product as `tuned` says from now on, if it does; false where that
+  /// has to be found out. InvalidArgument where what it says is no algorithm.
+  StatusOr<bool> adopt(const ProductCall &product, const TunedProducts &tuned);
+  /// Runs a product by every algorithm that cuBLASLt names, keeps the fastest,
+  /// and adds it to `tuned`. `time` runs it by what run() uses, and says how
+  /// many seconds that took.
+  Status tryAll(const ProductCall &product, TunedProducts &tuned,
+                const std::function<StatusOr<double>()> &time);
+
 private:
   /// How a product is computed of operands so aligned, found out once.
-  struct Plan;
+  struct Plan {
+    explicit Plan(const CublasLtApi &api) : api(api) {}
+    ~Plan();
+    Plan(const Plan &) = delete;
+
+    const CublasLtApi &api;
+    LtOperation operation = nullptr;
+    LtLayout a = nullptr, b = nullptr, c = nullptr, added = nullptr;
+    LtHeuristic found = {};
+    std::string name; ///< "m=64 n=32 k=128 …"
+    bool isTuned = false;
+  };
   using Key = std::array<int64_t, 19>;
 
   Products() = default;
   Status check(LtResult result, const char *call) const;
   StatusOr<Plan *> plan(const optrt_gemm_desc &desc,
                         const ProductOperands &operands);
-  Status choose(const ProductOperands &operands, const void *added,
-                Plan &plan) const;
+  /// At most so many algorithms, at least one, the most promising first.
+  StatusOr<std::vector<LtHeuristic>> list(const optrt_gemm_desc &desc,
+                                          const ProductOperands &operands,
+                                          const Plan &plan, int most) const;
+  bool accepts(const Plan &plan, LtHeuristic &algorithm) const;
+  std::string nameOf(const Key &key) const;
 
   CublasLtApi api = {};
+  bool tf32 = false;
   LtHandle handle = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans;
 };

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,29 @@ struct Workload {
   /// Where a GPU's kernels are found.
   std::span<const optimus_image> images;
 };
+
+/// What a user chose of how a device computes.
+struct DeviceOptions {
+  /// Factors of f32 products may be rounded to TF32, which has 11 bits of
+  /// precision, as GPUs' tensor cores do.
+  bool tf32 = false;
+};
+
+/// A product and its operands, as Device::gemm() takes them.
+struct ProductCall {
+  optrt_gemm_desc desc;
+  const void *a, *b;
+  void *c;
+  const void *bias, *extra;
+};
+/// The algorithm that a device found to be the fastest for a product.
+struct TunedProduct {
+  std::string algorithm;
+  double seconds = 0;
+};
+/// By product: its shape, types, epilogue, and how operands are aligned. Both
+/// texts are the device's own.
+using TunedProducts = std::map<std::string, TunedProduct>;
 
 /// A function of this process as a processor's kernel.
 inline optimus_kernel hostKernel(const char *name, optrt_kernel run) {
@@ -254,10 +278,33 @@ public:
   // Computation
   //===--------------------------------------------------------------------===//
 
+  /// Before the first prepare(). InvalidArgument for what this device has not.
+  virtual Status configure(const DeviceOptions &options) {
+    return options.tf32
+               ? invalidArgument("products in TF32 (--tf32) are for GPUs; "
+                                 "leave it out, or compile the model with "
+                                 "--target cuda")
+               : okStatus();
+  }
+
   /// Makes what these commands need besides their operands, code and scratch,
   /// so that nothing is made while they run. Once this was called, a command
   /// that needs more scratch than all workloads together fails with Internal.
   virtual Status prepare(const Workload &workload) = 0;
+
+  /// What tuned products are good for: the GPU and the libraries underneath.
+  virtual StatusOr<std::string> tuningMachine() {
+    return invalidArgument("products are tuned (--tune) on GPUs; leave it out, "
+                           "or compile the model with --target cuda");
+  }
+  /// Does these products as `tuned` says from now on. Where it says nothing, or
+  /// what this device cannot do, every algorithm that the device knows is timed
+  /// and the fastest added to it. After prepare(), and before operands hold
+  /// anything: afterwards they are zero. Nothing is allocated.
+  virtual Status tune(std::span<const ProductCall> products,
+                      TunedProducts &tuned) {
+    return tuningMachine().status();
+  }
 
   /// Writes B of products in the device's own layout, for gemm() with packed_b.
   /// The layout follows from rows and cols; Unavailable where it takes more

@@ -21,6 +21,7 @@
 namespace optrt {
 
 class BoundProgram;
+class Nvtx;
 class CollectiveStaging;
 
 /// What one rank communicated on one mesh axis.
@@ -105,6 +106,8 @@ public:
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv);
+  /// Waits until a command is done: what fails of it later fails here.
+  Status finish(Site site);
   Status startCollective(Site site, const optrt_collective_desc &desc,
                          const void *src, void *dst);
   /// `started` is the command that started it.
@@ -149,6 +152,12 @@ public:
   uint32_t function = 0;
   /// Null for none, which costs a command one branch.
   CommandObserver *observer = nullptr;
+  /// Each command is waited for before the next one is put on a queue, and none
+  /// is recorded.
+  bool isEager = false;
+  /// Null where nobody listens: begins a range for each program that runs, and
+  /// for each command that is put on a queue.
+  const Nvtx *ranges = nullptr;
 
 private:
   class InCollective;

@@ -21,6 +21,7 @@
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Rank.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-runtime/Tuning.h"
 #include "optimus-runtime/World.h"
 
 #include <algorithm>
@@ -49,6 +50,17 @@ struct SessionOptions {
   std::string scratchFolder = "/tmp";
   /// Dynamic where the host can address the device's memory.
   Placement placement = Placement::Planned;
+  /// Each command is waited for before the next one is put on a queue, and none
+  /// is recorded. A processor works so anyway.
+  bool eager = false;
+  /// What is run is named for a tool that listens by NVTX, if one does.
+  bool nvtx = false;
+  /// How devices compute; the same in all processes.
+  DeviceOptions computing;
+  /// What is known of the fastest algorithms for products, of the root process.
+  /// Products go by it; what it lacks is tried before the session is made, and
+  /// added to it in all processes. Null: devices choose by rules.
+  Tuning *tuning = nullptr;
   /// As in WatchOptions; 0: nobody watches.
   double timeoutSeconds = 0;
   std::function<void(const Status &status, bool speaks)> onStall;
@@ -203,10 +215,11 @@ public:
 
   /// Sets all buffers to their initial values, if they have any.
   Status initialize(uint64_t seed);
-  /// Moves every element of the parameters that is not 0 to the next float
-  /// above or below it, at random but alike on every mesh. Returns how many
-  /// parameters this process's ranks have changed something of.
-  StatusOr<int64_t> perturb(uint64_t seed);
+  /// Moves every element of the parameters that is not 0 to the next number of
+  /// so many bits of precision above or below it, at random but alike on every
+  /// mesh. Returns how many parameters this process's ranks have changed
+  /// something of.
+  StatusOr<int64_t> perturb(uint64_t seed, int precision);
   /// Takes what is saved of the buffers that it holds from a checkpoint that
   /// was checked with checkModel(), and sets the others to their initial
   /// values. Each rank reads what its own shards consist of, in pieces, and
@@ -307,6 +320,8 @@ private:
   std::size_t addCallable(Callable callable);
   /// Decides what ranks hold for what is called.
   void chooseBuffers(Placement placement);
+  Status tune(Tuning &tuning);
+  Status tuneOwn(TunedProducts &tuned);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
   std::array<int64_t, 3>
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;

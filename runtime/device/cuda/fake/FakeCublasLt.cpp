@@ -19,6 +19,9 @@
 #include "optimus-support/Float16.h"
 #include "optimus-support/Status.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,6 +43,7 @@ struct optrt::cuda::LtLayoutOpaque {
   int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
 };
 struct optrt::cuda::LtOperationOpaque {
+  int compute = kLtComputeF32;
   int32_t transA = kLtPlain, transB = kLtPlain;
   uint32_t epilogue = kLtNoEpilogue;
   const void *bias = nullptr;
@@ -54,14 +58,15 @@ struct optrt::cuda::LtPreferenceOpaque {
 namespace {
 /// What an algorithm was chosen for, in its opaque words.
 struct Chosen {
-  uint64_t mark;
+  uint32_t mark, number;
   uint32_t alignment[4];
   uint64_t workspaceBytes;
   int64_t m, n, k;
 };
 static_assert(sizeof(Chosen) <= sizeof(LtAlgorithm));
-constexpr uint64_t kMark = 0x4f7074696d7573;
-/// So that whoever gives less is found out.
+constexpr uint32_t kMark = 0x4f70744c;
+/// The first algorithm's, and how much more each next one takes, so that
+/// whoever gives less is found out. They differ in nothing else.
 constexpr uint64_t kWorkspaceBytes = 4096;
 
 bool isAligned(const void *address, uint32_t alignment) {
@@ -91,7 +96,8 @@ struct Shape {
                       (tb ? b.rows : b.cols) == n &&
                       (tb ? b.cols : b.rows) == k && c.rows == m &&
                       c.cols == n && a.type == b.type && c.type == d.type &&
-                      (d.type == a.type || d.type == kLtF32);
+                      (d.type == a.type || d.type == kLtF32) &&
+                      (operation.compute == kLtComputeF32 || a.type == kLtF32);
     wrong = fits ? wrongEpilogue(operation, d.type)
                  : "layouts that do not fit each other";
   }
@@ -118,6 +124,15 @@ double load(LtType type, const void *at, int64_t i) {
   return type == kLtBF16 ? optimus_support::fromBFloat16(bits)
                          : optimus_support::fromFloat16(bits);
 }
+/// The nearest number with 11 bits of precision, of two the even one.
+float toTF32(float value) {
+  constexpr uint32_t kDropped = 13;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t half = (1u << (kDropped - 1)) - 1, odd = bits >> kDropped & 1;
+  return std::isfinite(value)
+             ? std::bit_cast<float>((bits + half + odd) >> kDropped << kDropped)
+             : value;
+}
 void store(LtType type, void *at, int64_t i, double value) {
   const auto narrow = static_cast<float>(value);
   if (type == kLtF32)
@@ -137,6 +152,7 @@ struct Product {
   const void *a, *b, *c;
   void *d, *workspace;
   int64_t workspaceBytes;
+  uint32_t algorithm;
 
   Result run() const;
 };
@@ -169,14 +185,18 @@ Result Product::run() const {
   std::memset(scratch, 0xFF, size_t(workspaceBytes));
   const bool ta = operation.transA == kLtTransposed,
              tb = operation.transB == kLtTransposed;
+  auto factor = [&](LtType type, const void *at, int64_t i) {
+    const double exact = load(type, at, i);
+    return operation.compute == kLtComputeTF32 ? toTF32(float(exact)) : exact;
+  };
   for (int64_t j = 0; j != shape.n; ++j)
     for (int64_t i = 0; i != shape.m; ++i) {
       double sum = 0;
       for (int64_t l = 0; l != shape.k; ++l)
-        sum += load(layoutA.type, left,
-                    ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
-               load(layoutB.type, right,
-                    tb ? j + l * layoutB.ld : l + j * layoutB.ld);
+        sum += factor(layoutA.type, left,
+                      ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
+               factor(layoutB.type, right,
+                      tb ? j + l * layoutB.ld : l + j * layoutB.ld);
       sum *= alpha;
       if (added)
         sum += beta * load(layoutC.type, added, i + j * layoutC.ld);
@@ -184,6 +204,7 @@ Result Product::run() const {
         sum += load(layoutD.type, bias, i);
       store(layoutD.type, result, i + j * layoutD.ld, sum);
     }
+  optimus_fake_gpu_multiplied(algorithm);
   return kSuccess;
 }
 } // namespace
@@ -202,9 +223,10 @@ LtResult cublasLtDestroy(LtHandle handle) {
 }
 LtResult cublasLtMatmulDescCreate(LtOperation *operation, int computeType,
                                   int scaleType) {
-  if (computeType != kLtComputeF32 || scaleType != kLtF32)
+  if ((computeType != kLtComputeF32 && computeType != kLtComputeTF32) ||
+      scaleType != kLtF32)
     return kLtNotSupported;
-  *operation = new LtOperationOpaque();
+  *operation = new LtOperationOpaque{computeType};
   return kLtSuccess;
 }
 LtResult cublasLtMatmulDescDestroy(LtOperation operation) {
@@ -286,13 +308,47 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   if (preference->reductions != kLtReduceComputeType)
     return refuse(kLtNotSupported,
                   "parts of a sum may be added to the result, or rounded");
-  Chosen chosen{kMark, {}, kWorkspaceBytes, shape.m, shape.n, shape.k};
-  std::memcpy(chosen.alignment, preference->alignment,
-              sizeof(chosen.alignment));
-  *results = {};
-  std::memcpy(&results->algorithm, &chosen, sizeof(chosen));
-  results->workspaceBytes = kWorkspaceBytes;
-  *returned = 1;
+  const auto most =
+      std::min<uint32_t>(uint32_t(requested), fake::kFakeAlgorithms);
+  for (uint32_t number = 0; number != most; ++number) {
+    Chosen chosen{kMark,   number,  {},     kWorkspaceBytes * (number + 1),
+                  shape.m, shape.n, shape.k};
+    if (chosen.workspaceBytes > preference->workspaceBytes)
+      break;
+    std::memcpy(chosen.alignment, preference->alignment,
+                sizeof(chosen.alignment));
+    LtHeuristic &result = results[(*returned)++];
+    result = {};
+    std::memcpy(&result.algorithm, &chosen, sizeof(chosen));
+    result.workspaceBytes = chosen.workspaceBytes;
+  }
+  return kLtSuccess;
+}
+
+/// Whether an algorithm is one for this product.
+static bool isFor(const Chosen &chosen, const Shape &shape) {
+  return !shape.wrong && chosen.mark == kMark &&
+         chosen.number < fake::kFakeAlgorithms && chosen.m == shape.m &&
+         chosen.n == shape.n && chosen.k == shape.k;
+}
+
+LtResult cublasLtMatmulAlgoCheck(LtHandle, LtOperation operation, LtLayout a,
+                                 LtLayout b, LtLayout c, LtLayout d,
+                                 const LtAlgorithm *algorithm,
+                                 LtHeuristic *result) {
+  Chosen chosen;
+  std::memcpy(&chosen, algorithm, sizeof(chosen));
+  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d)))
+    return kLtInvalidValue;
+  result->workspaceBytes = chosen.workspaceBytes;
+  result->state = kLtSuccess;
+  return kLtSuccess;
+}
+
+LtResult cublasLtGetProperty(int property, int *value) {
+  // Tests take it for another version.
+  const char *major = std::getenv("OPTIMUS_FAKE_CUBLASLT_MAJOR");
+  *value = property == kLtMajor ? (major ? std::atoi(major) : 13) : 0;
   return kLtSuccess;
 }
 
@@ -308,8 +364,7 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
   const bool isInPlace = c == d;
   if (shape.wrong)
     return refuse(kLtInvalidValue, shape.wrong);
-  if (chosen.mark != kMark || chosen.m != shape.m || chosen.n != shape.n ||
-      chosen.k != shape.k)
+  if (!isFor(chosen, shape))
     return refuse(kLtInvalidValue, "an algorithm that is another product's");
   if (workspaceBytes < chosen.workspaceBytes)
     return refuse(kLtInvalidValue, "a workspace that is too small");
@@ -335,7 +390,8 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
                   c,
                   d,
                   workspace,
-                  int64_t(workspaceBytes)};
+                  int64_t(workspaceBytes),
+                  chosen.number};
   return optimus_fake_gpu_put(
              stream,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),

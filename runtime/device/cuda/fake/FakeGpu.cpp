@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 namespace optrt::cuda::fake {
@@ -139,7 +140,7 @@ bool Gpu::takeTurn() {
   stream->tasks.pop_front();
   if (task.kind == Task::Reach) {
     task.marker->isReached = true;
-    task.marker->time = steadyNanoseconds();
+    task.marker->time = steadyNanoseconds() + passed;
   } else if (task.kind == Task::Work && failed == kSuccess) {
     task.operation ? perform(task.operation, task.work) : task.work();
   }
@@ -246,6 +247,17 @@ void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
   return nullptr;
 }
 
+void optimus_fake_gpu_multiplied(uint32_t algorithm) {
+  Gpu &gpu = Gpu::get();
+  ++gpu.counts.products[algorithm];
+  const char *times = std::getenv("OPTIMUS_FAKE_GPU_PRODUCT_MS");
+  for (uint32_t i = 0; times && i != algorithm; ++i)
+    if ((times = std::strchr(times, ',')))
+      ++times;
+  if (times)
+    gpu.passed += std::strtoll(times, nullptr, 10) * 1'000'000;
+}
+
 void optimus_fake_gpu_reset(uint64_t seed) {
   std::lock_guard lock(Gpu::get().mutex);
   Gpu::get().reset(seed);
@@ -264,7 +276,9 @@ __attribute__((destructor)) static void writeCounts() {
                       << ", \"most_pinned_bytes\": " << counts.mostPinnedBytes
                       << ", \"launches\": " << counts.launches
                       << ", \"graph_launches\": " << counts.graphLaunches
-                      << "}\n";
+                      << ", \"products\": [" << counts.products[0] << ", "
+                      << counts.products[1] << ", " << counts.products[2]
+                      << ", " << counts.products[3] << "]}\n";
 }
 
 optrt::cuda::fake::Counts optimus_fake_gpu_counts() {

@@ -103,6 +103,9 @@ struct Rows {
   bool isWrite = false;
 };
 
+/// How many algorithms the fake cuBLASLt knows for a product.
+inline constexpr uint32_t kFakeAlgorithms = 4;
+
 /// What tests ask of the GPU: `optimus_fake_gpu_counts`.
 struct Counts {
   int64_t allocations, bytes; ///< alive
@@ -110,6 +113,7 @@ struct Counts {
   /// So far; the most bytes that were alive at a time.
   int64_t everAllocated, mostBytes, everPinned, mostPinnedBytes;
   int64_t launches, graphLaunches;
+  int64_t products[kFakeAlgorithms]; ///< by algorithm
 };
 
 class Gpu {
@@ -138,6 +142,8 @@ public:
   std::string problem;
   std::string latest; ///< of what was put on a stream, by name
   int64_t totalBytes;
+  /// How far the GPU's clock is ahead of the host's.
+  int64_t passed = 0;
 
   /// Puts work on a stream or, while that is captured, into the graph.
   Result put(Stream stream, Task task);
@@ -191,6 +197,10 @@ optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
                      std::function<optrt::cuda::Result()> work);
 __attribute__((visibility("default"))) void *
 optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows, const char *what);
+/// Counts a product, in whose turn its thread is, and lets the time pass that
+/// $OPTIMUS_FAKE_GPU_PRODUCT_MS has for its algorithm: "30,10,50,10".
+__attribute__((visibility("default"))) void
+optimus_fake_gpu_multiplied(uint32_t algorithm);
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts
 optimus_fake_gpu_counts();
 extern "C" __attribute__((visibility("default"))) void

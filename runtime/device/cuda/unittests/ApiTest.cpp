@@ -17,6 +17,42 @@
 
 #include <type_traits>
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include "core/NvtxApi.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+namespace nvtx = optrt::nvtx;
+static_assert(sizeof(nvtx::Attributes) == NVTX_EVENT_ATTRIB_STRUCT_SIZE &&
+              offsetof(nvtx::Attributes, payload) ==
+                  offsetof(nvtxEventAttributes_t, payload) &&
+              offsetof(nvtx::Attributes, messageType) ==
+                  offsetof(nvtxEventAttributes_t, messageType) &&
+              offsetof(nvtx::Attributes, message) ==
+                  offsetof(nvtxEventAttributes_t, message));
+static_assert(sizeof(nvtx::Callbacks) == sizeof(NvtxExportTableCallbacks) &&
+              sizeof(nvtx::VersionInfo) == sizeof(NvtxExportTableVersionInfo) &&
+              offsetof(nvtx::VersionInfo, setInjectionVersion) ==
+                  offsetof(NvtxExportTableVersionInfo,
+                           SetInjectionNvtxVersion));
+static_assert(nvtx::Attributes().version == NVTX_VERSION &&
+              nvtx::Attributes().messageType == NVTX_MESSAGE_TYPE_ASCII);
+static_assert(
+    std::size(nvtx::kNumFunctions) == NVTX_CB_MODULE_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_CORE] == NVTX_CBID_CORE_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_CUDA] == NVTX_CBID_CUDA_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_OPENCL] == NVTX_CBID_OPENCL_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_CUDART] == NVTX_CBID_CUDART_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_CORE2] == NVTX_CBID_CORE2_SIZE &&
+    nvtx::kNumFunctions[NVTX_CB_MODULE_SYNC] == NVTX_CBID_SYNC_SIZE);
+static_assert(int(nvtx::kDomainRangePush) ==
+                  NVTX_CBID_CORE2_DomainRangePushEx &&
+              int(nvtx::kDomainRangePop) == NVTX_CBID_CORE2_DomainRangePop &&
+              int(nvtx::kDomainCreate) == NVTX_CBID_CORE2_DomainCreateA &&
+              int(nvtx::kCallbacks) == NVTX_ETID_CALLBACKS &&
+              int(nvtx::kVersionInfo) == NVTX_ETID_VERSIONINFO);
+#endif
+
 using namespace optrt::cuda;
 
 /// How a function hands over a value: numbers by their bytes, pointers alike.
@@ -72,6 +108,9 @@ SAME(kLtF32, CUDA_R_32F);
 SAME(kLtF16, CUDA_R_16F);
 SAME(kLtBF16, CUDA_R_16BF);
 SAME(kLtComputeF32, CUBLAS_COMPUTE_32F);
+SAME(kLtComputeTF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(kLtMajor, MAJOR_VERSION);
+SAME(kLtPatch, PATCH_LEVEL);
 SAME(kLtTransposed, CUBLAS_OP_T);
 SAME(kLtNoEpilogue, CUBLASLT_EPILOGUE_DEFAULT);
 SAME(kLtBias, CUBLASLT_EPILOGUE_BIAS);
@@ -93,6 +132,7 @@ static_assert(sizeof(Copy2D) == sizeof(CUDA_MEMCPY2D) &&
               offsetof(Copy2D, dstDevice) ==
                   offsetof(CUDA_MEMCPY2D, dstDevice) &&
               offsetof(Copy2D, height) == offsetof(CUDA_MEMCPY2D, Height));
+static_assert(sizeof(LtAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(LtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t) &&
               offsetof(LtHeuristic, state) ==
                   offsetof(cublasLtMatmulHeuristicResult_t, state));

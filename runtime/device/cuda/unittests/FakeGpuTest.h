@@ -42,13 +42,15 @@ protected:
   }
 
   /// Another device, with `floats` floats that are 0.
-  void start(uint64_t seed, int64_t floats = 16) {
+  void start(uint64_t seed, int64_t floats = 16,
+             optrt::DeviceOptions options = {}) {
     memory = {};
     device.reset();
     optimus_fake_gpu_reset(seed);
     auto made = CudaDevice::create();
     ASSERT_TRUE(made.ok()) << made.status().message();
     device = *std::move(made);
+    ASSERT_TRUE(device->configure(options).ok());
     memory = allocate(floats * 4);
     optrt::Workload workload;
     workload.kernels = {&add, &doubleIt};

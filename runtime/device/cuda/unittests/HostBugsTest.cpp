@@ -78,7 +78,7 @@ TEST_F(HostBugsTest, AFailureStays) {
 }
 
 TEST_F(HostBugsTest, AWorkspaceThatIsNotAligned) {
-  auto products = cuda::Products::open();
+  auto products = cuda::Products::open(/*tf32=*/false);
   ASSERT_TRUE(products.ok()) << products.status().message();
   DeviceMemory workspace = allocate(cuda::kProductWorkspaceBytes + 256);
   optrt_gemm_desc desc{};

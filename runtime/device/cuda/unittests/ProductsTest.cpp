@@ -150,6 +150,38 @@ TEST_F(ProductsTest, WhatCublasLtHasNotIsRefused) {
   EXPECT_EQ(refuse(d).code(), StatusCode::InvalidArgument);
 }
 
+TEST_F(ProductsTest, FactorsOfF32MayBeRoundedToTF32) {
+  optrt_gemm_desc d = shape(1, 2, 1);
+  d.lda = 1;
+  d.ldb = d.ldc = 2;
+  // 10 bits behind the point, of two that are as near the even one.
+  const float whole = 1 + 0x1p-10f, halfway = 1 + 0x1.8p-10f;
+  auto product = [&](float factor) {
+    DeviceMemory a = upload<float>({factor}), b = upload<float>({1, 3}),
+                 c = upload<float>({0, 0});
+    EXPECT_TRUE(
+        device
+            ->gemm(kCompute, d, a.data(), b.data(), c.data(), nullptr, nullptr)
+            .ok());
+    return read(c.data(), 2);
+  };
+  EXPECT_THAT(product(halfway), testing::ElementsAre(halfway, 3 * halfway));
+  start(0, 16, {.tf32 = true});
+  EXPECT_THAT(product(whole), testing::ElementsAre(whole, 3 * whole));
+  EXPECT_THAT(product(halfway),
+              testing::ElementsAre(1 + 0x1p-9f, 3 * (1 + 0x1p-9f)));
+}
+
+TEST_F(ProductsTest, NarrowFactorsAreNotOfTF32) {
+  start(0, 16, {.tf32 = true});
+  for (int32_t result : {OPTRT_BF16, OPTRT_F32}) {
+    optrt_gemm_desc d = shape(5, 7, 3);
+    d.factor_type = OPTRT_BF16;
+    d.result_type = d.bias_type = d.extra_type = result;
+    check(d);
+  }
+}
+
 TEST_F(ProductsTest, ScratchIsTheWorkspace) {
   EXPECT_EQ(device->scratchBytes(), size_t(cuda::kProductWorkspaceBytes));
 }
