@@ -76,7 +76,9 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
 
 Status BoundProgram::run(Rank &rank) {
   rank.program = this;
-  const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
+  rank.beginCall(planned);
+  const bool usesHost =
+      dynamic || !evaluations.empty() || (!collectives.empty() && !rank.queued);
   return usesHost || rank.observer || !rank.device->canRecord()
              ? submitAll(rank)
              : submitOrReplay(rank);

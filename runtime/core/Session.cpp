@@ -10,6 +10,7 @@
 
 #include "CollectiveAgreement.h"
 #include "CollectiveBuffers.h"
+#include "GpuChoice.h"
 #include "LocalRank.h"
 #include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
@@ -88,6 +89,12 @@ private:
 };
 
 Session::~Session() {
+  // Those that share communicators end together.
+  if (team && world.collectives->isQueued())
+    (void)team->run([this](int i) {
+      ranks[i].reset();
+      return okStatus();
+    });
   if (names)
     names->forget();
 }
@@ -101,8 +108,15 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
 }
 
 static Status checkDevice(const std::string &chosen,
-                          const ModelLibrary &library) {
+                          const ModelLibrary &library,
+                          const Collectives &collectives) {
   const std::string &target = library.manifest().target;
+  if (collectives.isQueued() && target != "cuda")
+    return invalidArgument(concat(
+        "expected a library for GPUs, between which --backend ",
+        collectives.name(), " moves tensors; found `", library.path(),
+        "`, which was compiled for ", target,
+        ". Compile the model with --target cuda, or use another --backend"));
   if (chosen.empty() || chosen == target)
     return okStatus();
   return invalidArgument(concat("expected the device ", target, ", which `",
@@ -125,8 +139,9 @@ Status Session::build(const SessionOptions &options) {
                  " with source hash ", hashes[r], ", and ", layouts[0],
                  " with ", hashes[0], "; copy the same file to every host"));
 
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(checkDevice(options.device, library, *world.collectives)));
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
-  OPTRT_RETURN_IF_ERROR(control.agree(checkDevice(options.device, library)));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;
   for (const Callable &callable : callables)
@@ -147,15 +162,19 @@ Status Session::build(const SessionOptions &options) {
                 ? options.threadsPerRank
                 : std::max(1, usableCores() / ranksOnTheseCores(control));
   world.collectives->expectThreads(threads);
-  OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
-                         DeviceFactory::open(manifest.target));
+  StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
+  OPTRT_RETURN_IF_ERROR(control.agree(devices.status()));
+  std::vector<int> gpus(control.numLocalRanks());
+  if (world.collectives->isQueued()) {
+    OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
+  }
   OPTRT_ASSIGN_OR_RETURN(
       team, RankTeam::create(control.numLocalRanks(),
                              [this] { world.collectives->abort(); }));
   ranks.resize(control.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                           devices.create(threads));
+                           devices->create(threads, gpus[i]));
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     if (options.observe)
@@ -229,6 +248,11 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
   const bool isPlanned = options.placement == Placement::Planned;
   Device &device = *rank.context.device;
+  if (world.collectives->isQueued()) {
+    OPTRT_ASSIGN_OR_RETURN(rank.context.queued,
+                           world.collectives->connect(rank.context.rank, device,
+                                                      options.timeoutSeconds));
+  }
   char probe;
   if (!isPlanned && (paging || device.hostAddress(&probe) != &probe))
     return unavailable("dynamic placement allocates memory of the host, which "
@@ -270,6 +294,8 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));
   }
+  if (rank.context.queued)
+    return okStatus();
   CollectiveBuffers buffers(rank.context.communicators);
   for (const BoundProgram &program : rank.programs)
     buffers.add(program);

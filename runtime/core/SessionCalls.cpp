@@ -100,7 +100,7 @@ Status Session::submit(const Callable &callable) {
   };
   auto finish = [this](int i) -> Status {
     Rank &context = ranks[i]->context;
-    OPTRT_RETURN_IF_ERROR(context.device->synchronize());
+    OPTRT_RETURN_IF_ERROR(context.endCall());
     ranks[i]->transfers = context.device->takeTransfers();
     if (context.observer)
       context.observer->endCall();

@@ -17,19 +17,22 @@ namespace optrt::cuda {
 // The GPU
 //===----------------------------------------------------------------------===//
 
-StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create() {
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create(int gpu) {
   OPTRT_ASSIGN_OR_RETURN(const Driver *driver, Driver::open());
   std::unique_ptr<CudaDevice> device(new CudaDevice(*driver));
-  OPTRT_RETURN_IF_ERROR(device->start());
+  OPTRT_RETURN_IF_ERROR(device->start(gpu));
   return device;
 }
 
-Status CudaDevice::start() {
+Status CudaDevice::start(int ordinal) {
   int count = 0;
   OPTRT_CUDA(driver, deviceGetCount, &count);
   if (count == 0)
     return unavailable("CUDA's driver shows no GPU");
-  OPTRT_CUDA(driver, deviceGet, &number, 0);
+  if (ordinal >= count)
+    return unavailable(concat("CUDA's driver shows ", count,
+                              " GPUs; expected one of number ", ordinal));
+  OPTRT_CUDA(driver, deviceGet, &number, ordinal);
   OPTRT_RETURN_IF_ERROR(describeGpu());
   OPTRT_CUDA(driver, contextRetain, &context, number);
   OPTRT_RETURN_IF_ERROR(enter());

@@ -23,18 +23,19 @@
 
 namespace optrt::cuda {
 
-/// The first GPU that the driver shows. A queue is a stream, an event one of
+/// One of the GPUs that the driver shows. A queue is a stream, an event one of
 /// the driver's; host memory is pinned. No host code can address its memory.
 ///
 /// What goes wrong on the GPU is told by the next synchronize(); CUDA's
 /// CUDA_LAUNCH_BLOCKING=1 lets the command tell that was at fault.
 class CudaDevice final : public Device {
 public:
-  /// Unavailable where there is no driver or no GPU.
-  static StatusOr<std::unique_ptr<CudaDevice>> create();
+  /// That of a number. Unavailable where there is no driver or no such GPU.
+  static StatusOr<std::unique_ptr<CudaDevice>> create(int gpu = 0);
   ~CudaDevice() override;
 
   std::string properties() const override;
+  StatusOr<std::vector<std::string>> gpus() const override;
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
@@ -45,6 +46,9 @@ public:
   /// waits for another rank must not hold up the driver, which may have one
   /// thread for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
+
+  void *nativeQueue(Queue queue) override;
+  Status post(Queue queue, uint32_t *word, uint32_t number) override;
 
   bool canRecord() const override { return true; }
   Status beginRecording() override;
@@ -104,7 +108,7 @@ private:
   };
 
   explicit CudaDevice(const Driver &driver) : driver(driver) {}
-  Status start();
+  Status start(int ordinal);
   Status describeGpu();
   /// The device's context becomes the thread's.
   Status enter() const;
