@@ -13,11 +13,13 @@ must give the same bits. Real NCCL adds in an order of its own."""
 import json
 import re
 import shutil
+import signal
+import time
 
 import pytest
 
 from test_launchers import by_hand, by_srun, by_torchrun, finish, start
-from tools import EMULATED, Checkpoint, Model, call, mpirun, read_log, succeed
+from tools import EMULATED, TIMEOUT_SECONDS, Checkpoint, Model, call, mpirun, read_log, succeed
 
 GPT2 = Model(layers=1, hidden=16, heads=4, sequence=8, vocabulary=256, batch=4)
 STEPS = 3
@@ -91,7 +93,7 @@ def test_threads_have_the_bits_of_local_and_replay(
     assert found["allocations"] == 0, "everything is given back"
     # Nothing goes by way of the host, but words that say how far GPUs are.
     assert found["most_pinned_bytes"] <= 8 * 2 * ranks_of(mesh)
-    # All have left their communicators.
+    # All have left their communicators in order, which recordings keep.
     assert not list(tmp_path.glob("fake-nccl-*"))
 
 
@@ -133,6 +135,13 @@ def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path):
     profile, flags = tmp_path / "profile.db", [*NCCL, "--profile", tmp_path / "profile.db"]
     succeed(call(tools.train_command(compiled(tools, "2x2"), text, 2, *flags)))
     assert profile.exists()
+
+
+def test_bench_does_not_claim_what_it_cannot_see(tools, gpus):
+    flags = [*NCCL, "--steps", 2, "--warmup", 1]
+    out = tools.run("optimus-run", "bench", compiled(tools, "data:2"), *flags)
+    assert re.search(r"^communication over data: .* messages a step$", out, re.M)
+    assert "communication: not measured, GPUs do it by themselves" in out
 
 
 def test_collectives_are_measured_and_checked(tools, gpus, tmp_path):
@@ -194,12 +203,34 @@ def test_a_fault_names_rank_command_and_collective(
     assert name.endswith(planned[(int(number) - 1) % len(planned)]), (name, planned)
 
 
+@pytest.mark.parametrize(
+    "sent, message",
+    [(signal.SIGKILL, "rank 1 died"), (signal.SIGSTOP, "rank 1 was not heard of for ")],
+    ids=["killed", "stopped"],
+)
+def test_a_process_that_is_no_more_is_named(tools, gpus, text, tmp_path, sent, message):
+    log = tmp_path / "log"
+    flags = ["--backend", "nccl", "--timeout", 3]
+    command = tools.train_command(compiled(tools, "data:2"), text, 100_000, *flags, log=log)
+    jobs = start(command, by_hand, ranks=2)
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.01)
+    jobs[1].send_signal(sent)
+    _, errors = jobs[0].communicate(timeout=TIMEOUT_SECONDS)
+    jobs[1].kill()
+    jobs[1].communicate()
+    assert jobs[0].returncode == 1
+    assert errors.count("error: ") == 1 and "error: " + message in errors
+
+
 def test_a_rank_that_does_not_join_is_not_waited_for(tools, gpus, text, monkeypatch):
     monkeypatch.setenv("OPTIMUS_FAKE_NCCL_ABSENT", "1")
     flags = ["--backend", "nccl", "--timeout", 2]
     result = call(tools.train_command(compiled(tools, "data:2"), text, 1, *flags))
     assert result.returncode == 1
-    assert "does not join mesh axis data: NCCL's ncclCommInitRankConfig" in result.stderr
+    expected = "does not join ranks 0, 1 on mesh axis data: NCCL's ncclCommInitRankConfig"
+    assert expected in result.stderr
     assert "for 2 s (--timeout)" in result.stderr
 
 
@@ -243,6 +274,18 @@ def test_what_is_missing_is_said_once(tools, gpus, text, monkeypatch, ranks_are,
         codes, errors = [code for code, _, _ in said], "".join(text for _, _, text in said)
     assert codes == [1] * len(codes)
     assert errors.count("error: ") == 1 and message in errors
+
+
+def test_ranks_with_other_back_ends_are_told(tools, gpus, text):
+    def mixed(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return [*flags, "--backend", "nccl" if rank else "tcp"], variables
+
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, "--timeout", 20)
+    said = finish(start(command, mixed, ranks=2))
+    assert [code for code, _, _ in said] == [1, 1]
+    (error,) = [text for _, _, text in said if text]
+    assert "rank 1 and rank 0 disagree on --backend: nccl on rank 1, tcp on rank 0" in error
 
 
 def test_processors_have_no_nccl(tools, gpus, text):

@@ -33,7 +33,11 @@ Rank::Rank(const Mesh &mesh, World &world, int rank,
     communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
-Rank::~Rank() = default;
+Rank::~Rank() {
+  // NCCL does not let go of communicators as long as recordings use them.
+  if (queued)
+    device->discardRecordings();
+}
 
 void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());

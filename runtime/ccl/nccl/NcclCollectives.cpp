@@ -40,6 +40,7 @@ public:
           continue;
         NcclGroup group;
         group.name = nameOf(mesh, axes[number]);
+        group.members = membersOf(mesh, axes[number], rank);
         group.membership.size = int(mesh.combinedSize(axes[number]));
         std::memcpy(&group.membership.id, all.data(), sizeof(UniqueId));
         all.erase(0, sizeof(UniqueId));
@@ -103,6 +104,16 @@ private:
     for (int axis : axes)
       name += (axis == axes.front() ? "" : "+") + mesh.axes()[axis].name;
     return name;
+  }
+
+  /// Of the group whose first member is a rank.
+  static std::string membersOf(const optimus_support::Mesh &mesh,
+                               const Axes &axes, int first) {
+    std::string members;
+    for (int rank = first; rank != mesh.numRanks(); ++rank)
+      if (mesh.firstOfGroup(rank, axes) == first)
+        members += concat(members.empty() ? "ranks " : ", ", rank);
+    return members;
   }
 
   ControlPlane *control = nullptr;

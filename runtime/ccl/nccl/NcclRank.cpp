@@ -42,8 +42,9 @@ Status NcclRank::joinAll(const NcclLibrary &library, std::vector<NcclGroup> all,
     if (Status status = group->communicator.join(group->group.membership);
         !status.ok()) {
       std::lock_guard lock(mutex);
-      failure = status.withContext(
-          concat("rank ", rank, " does not join ", group->group.name));
+      failure = status.withContext(concat("rank ", rank, " does not join ",
+                                          group->group.members, " on ",
+                                          group->group.name));
       return failure;
     }
   return okStatus();

@@ -26,7 +26,8 @@ namespace optrt::nccl {
 /// A rank's place in a group, and what people call that.
 struct NcclGroup {
   Membership membership;
-  std::string name; ///< "mesh axis row"
+  std::string name;    ///< "mesh axis row"
+  std::string members; ///< "ranks 0, 2"
 };
 
 /// One rank's groups. The GPU itself says how far it is, in words of host

@@ -68,8 +68,7 @@ CudaDevice::~CudaDevice() {
   products.reset();
   kernels.reset();
   const DriverApi &api = driver.api();
-  for (GraphExec recording : recordings)
-    api.graphExecDestroy(recording);
+  discardRecordings();
   for (EventPool *pool : {&events, &marks})
     for (EventHandle event : pool->made)
       api.eventDestroy(event);
@@ -205,6 +204,11 @@ Status CudaDevice::replay(uint32_t recording) {
     return internal(concat("recording ", recording, " was not made"));
   OPTRT_CUDA(driver, graphLaunch, recordings[recording], streams[0]);
   return okStatus();
+}
+
+void CudaDevice::discardRecordings() {
+  for (GraphExec recording : std::exchange(recordings, {}))
+    driver.api().graphExecDestroy(recording);
 }
 
 //===----------------------------------------------------------------------===//

@@ -54,6 +54,7 @@ public:
   Status beginRecording() override;
   StatusOr<uint32_t> endRecording() override;
   Status replay(uint32_t recording) override;
+  void discardRecordings() override;
 
   Status beginTiming(Queue queue, CommandTimes &times) override;
   Status endTiming(Queue queue, CommandTimes &times) override;

@@ -191,6 +191,9 @@ public:
   virtual Status replay(uint32_t recording) {
     return internal("this device does not record");
   }
+  /// Gives all recordings back, for which a library waits that has put
+  /// something into one.
+  virtual void discardRecordings() {}
 
   //===--------------------------------------------------------------------===//
   // Time

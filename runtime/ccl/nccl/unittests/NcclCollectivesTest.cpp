@@ -39,7 +39,13 @@ constexpr int kRanks = 3;
 
 /// A rank of a test, on its own thread.
 struct TestRank {
-  int index;
+  ~TestRank() {
+    // As a Rank does.
+    if (device)
+      device->discardRecordings();
+  }
+
+  int index = 0;
   std::unique_ptr<cuda::CudaDevice> device;
   std::unique_ptr<QueuedCollectives> collectives;
   Queue axis;
@@ -93,7 +99,8 @@ protected:
     std::mutex mutex;
     Status first;
     auto work = [&](int index) {
-      TestRank rank{index, nullptr, nullptr, {}};
+      TestRank rank;
+      rank.index = index;
       auto all = [&]() -> Status {
         OPTRT_ASSIGN_OR_RETURN(rank.device, cuda::CudaDevice::create(index));
         rank.axis = rank.device->queue("axis 0");
@@ -331,7 +338,7 @@ TEST_F(NcclCollectivesTest, WhoDoesNotJoinIsNotWaitedForForEver) {
   setenv("OPTIMUS_FAKE_NCCL_ABSENT", "1", 1);
   Status status = run(reduceTenTimes, /*timeoutSeconds=*/0.2);
   EXPECT_THAT(status.message(),
-              HasSubstr("does not join mesh axis ring: NCCL's "
+              HasSubstr("does not join ranks 0, 1, 2 on mesh axis ring: NCCL's "
                         "ncclCommInitRankConfig has not come to an end for "
                         "0.2 s (--timeout)"));
 }
