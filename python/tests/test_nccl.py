@@ -19,7 +19,18 @@ import time
 import pytest
 
 from test_launchers import by_hand, by_srun, by_torchrun, finish, start
-from tools import EMULATED, TIMEOUT_SECONDS, Checkpoint, Model, call, mpirun, read_log, succeed
+from tools import (
+    EMULATED,
+    TIMEOUT_SECONDS,
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    call,
+    mpirun,
+    read_log,
+    succeed,
+)
 
 GPT2 = Model(layers=1, hidden=16, heads=4, sequence=8, vocabulary=256, batch=4)
 STEPS = 3
@@ -95,6 +106,37 @@ def test_threads_have_the_bits_of_local_and_replay(
     assert found["most_pinned_bytes"] <= 8 * 2 * ranks_of(mesh)
     # All have left their communicators in order, which recordings keep.
     assert not list(tmp_path.glob("fake-nccl-*"))
+
+
+SHAPE = dict(layers=1, sequence=8, vocabulary=256, batch=4)
+MODELS = {
+    "llama, microbatches and evaluation": (
+        LlamaModel(hidden=16, heads=4, kv_heads=2, ffn=24, **SHAPE),
+        ("row:2,col:2", "summa", "--accumulate"),
+        ["--microbatches", 2, "--eval-every", 1, "--eval-data"],
+    ),
+    "bert, dropout and a data axis": (
+        BertModel(hidden=16, heads=4, ffn=16, **SHAPE)._replace(dropout=0.2),
+        ("data:2,row:1,col:2", "megatron"),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_models_have_the_bits_of_local(tools, gpus, text, tmp_path, name):
+    model, flags, options = MODELS[name]
+    heldout = tmp_path / "heldout.txt"
+    heldout.write_bytes(text.read_bytes()[:100])
+    options = [*options, heldout] if options else []
+    library, found = tools.library(model, *flags, *EMULATED), []
+    for backend in ("local", "nccl"):
+        folder = tmp_path / backend
+        backend = ["--backend", backend, *options]
+        out = succeed(call(train_command(tools, library, text, folder, *backend)))
+        losses = re.findall(r"^(?:eval|final).* loss (\S+)", out, re.M)
+        found.append((*results(folder), losses))
+    assert found[0] == found[1] and found[0][2]
 
 
 @pytest.mark.parametrize("launcher", [by_hand, by_torchrun, by_srun])

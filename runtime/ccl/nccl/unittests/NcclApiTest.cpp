@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Built where the headers of NCCL and CUDA are. There is nothing to run.
+// Built where the headers of NCCL and CUDA are, and run where NCCL is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +14,8 @@
 
 #include "device/cuda/unittests/FunctionShape.h"
 
+#include <dlfcn.h>
+#include <gtest/gtest.h>
 #include <nccl.h>
 
 using namespace optrt::nccl;
@@ -58,3 +60,14 @@ PLACE(minBlocks, minCTAs);
 PLACE(maxBlocks, maxCTAs);
 PLACE(network, netName);
 PLACE(sharesOnSplit, splitShare);
+
+TEST(NcclApi, TheLibraryHasAllFunctions) {
+  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    GTEST_SKIP() << dlerror();
+#define FIND(name, symbol, parameters)                                         \
+  EXPECT_NE(dlsym(library, #symbol), nullptr) << #symbol;
+  OPTRT_NCCL_FUNCTIONS(FIND)
+  OPTRT_NCCL_TEXTS(FIND)
+#undef FIND
+}
