@@ -211,6 +211,19 @@ def machine_rates(what):
     return run
 
 
+def nccl(session):
+    """Its collectives and their results with one rank, all that one GPU has."""
+    command = ["bench", "--comm", "--device", "cuda", "--backend", "nccl", "--ranks", 1]
+    try:
+        output = session.optimus_run(*command, "--max-bytes", 1 << (12 if session.fake else 24))
+    except Failed as failure:
+        if "cannot open NCCL" in str(failure):
+            raise Skipped(str(failure)) from failure
+        raise
+    session.write("bench--comm-nccl.txt", output)
+    return dict(summary="in bench--comm-nccl.txt", figures={"output": output})
+
+
 COMMANDS = """
 SELECT coalesce(commands.name, commands.kind) AS name, count(*) AS calls,
        sum(times.end - times.begin) AS ns, sum(commands.flops) AS flops,
@@ -341,4 +354,5 @@ def all_checks(libraries):
             if not library.mesh:
                 name = f"sanitizer/{tool}/{library.name}"
                 checks.append(Check(2, name, 120, sanitizer(library, tool)))
+    checks.append(Check(3, "nccl", 60, nccl))
     return checks

@@ -33,15 +33,22 @@ class TimedOut(Exception):
 
 
 CUBLASLT = "OPTIMUS_CUBLASLT_LIBRARY"
+NCCL = "OPTIMUS_NCCL_LIBRARY"
+
+# What optimus-run opens, newest first, and what a fake pack has in its place.
+OPENED = {
+    CUBLASLT: (("libcublasLt.so.13", "libcublasLt.so.12"), "libfake_cublaslt.so"),
+    NCCL: (("libnccl.so.2",), "libfake_nccl.so"),
+}
 
 
-def find_cublaslt():
-    """Where the toolkit's or PyTorch's lies, newest first; empty if neither does."""
+def find_library(names):
+    """Where the toolkit's or PyTorch's lies; empty if neither does."""
     folders = ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu"]
     folders += [f"{entry}/nvidia/*/lib" for entry in sys.path if entry]
-    for major in (13, 12):
+    for name in names:
         for folder in folders:
-            for path in sorted(glob.glob(f"{folder}/libcublasLt.so.{major}")):
+            for path in sorted(glob.glob(f"{folder}/{name}")):
                 return path
     return ""
 
@@ -68,9 +75,11 @@ class Session:
         environment["LD_LIBRARY_PATH"] = libraries
         if self.fake:
             environment["OPTIMUS_CUDA_DRIVER_LIBRARY"] = str(self.pack / "lib/libfake_cuda.so")
-            environment[CUBLASLT] = str(self.pack / "lib/libfake_cublaslt.so")
-        elif not environment.get(CUBLASLT) and find_cublaslt():
-            environment[CUBLASLT] = find_cublaslt()
+        for variable, (names, fake) in OPENED.items():
+            if self.fake:
+                environment[variable] = str(self.pack / "lib" / fake)
+            elif not environment.get(variable) and find_library(names):
+                environment[variable] = find_library(names)
         return environment
 
     def library(self, name):

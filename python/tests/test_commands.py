@@ -76,7 +76,7 @@ def test_page(tools, by_hand, tmp_path, page):
     shutil.copytree(by_hand / "build" / "by-hand", folder)
     root = tmp_path / "checkout"
     commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
-    gpu = tools.fake_gpu() if page.name in ("gpus.md", "machine-profiles.md") else {}
+    gpu = tools.fake_gpu(count=4) if page.name in ("gpus.md", "machine-profiles.md") else {}
     output = run_shell(commands, folder, **{**gpu, "PYTHONPATH": str(root / "python")})
     if page.name == "products.md":
         # What the page says about it.

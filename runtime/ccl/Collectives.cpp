@@ -9,6 +9,7 @@
 #include "optimus-runtime/Collectives.h"
 
 #include "Agreement.h"
+#include "optimus-runtime/QueuedCollectives.h"
 #include "optimus-support/ElementType.h"
 
 namespace optrt {
@@ -36,6 +37,12 @@ Status Communicator::tooManyInFlight() {
 
 Status Communicator::notStarted() {
   return internal("is waited for but was not started");
+}
+
+StatusOr<std::unique_ptr<QueuedCollectives>> Collectives::connect(int, Device &,
+                                                                  double) {
+  return internal(concat("the back-end ", name(),
+                         " moves memory that the host can address"));
 }
 
 Status checkAgreement(const ControlPlane &control, const StartedCollective &own,

@@ -101,7 +101,9 @@ Status BoundProgram::run(Rank &rank) {
   const NvtxRange range(rank.ranges, described->name.c_str());
   numSubmitted = 0;
   done.clear();
-  const bool usesHost = dynamic || !evaluations.empty() || !collectives.empty();
+  rank.beginCall(planned);
+  const bool usesHost =
+      dynamic || !evaluations.empty() || (!collectives.empty() && !rank.queued);
   return usesHost || rank.observer || rank.isEager || !rank.device->canRecord()
              ? submitAll(rank)
              : submitOrReplay(rank);

@@ -145,6 +145,8 @@ private:
   std::vector<optrt_copy_desc> copies;
   std::vector<optrt_attention_desc> attentions;
   std::vector<optrt_collective_desc> collectives;
+  /// In the order in which they are started.
+  std::vector<PlannedCollective> planned;
   /// Scalars of launches, which are handed over by address.
   std::vector<int64_t> integers;
   std::vector<float> reals;

@@ -45,13 +45,16 @@ StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {
   OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(isCpu ? kCpu : kCuda));
   DeviceFactory factory(reinterpret_cast<CreateDeviceFn>(entry));
   // The first one makes what all share, best while nothing else takes memory.
-  OPTRT_RETURN_IF_ERROR(factory.create(/*threads=*/1).status());
+  OPTRT_ASSIGN_OR_RETURN(const std::unique_ptr<Device> first,
+                         factory.create(/*threads=*/1));
+  OPTRT_ASSIGN_OR_RETURN(factory.visibleGpus, first->gpus());
   return factory;
 }
 
-StatusOr<std::unique_ptr<Device>> DeviceFactory::create(int threads) const {
+StatusOr<std::unique_ptr<Device>> DeviceFactory::create(int threads,
+                                                        int gpu) const {
   char error[512] = "";
-  Device *device = createDevice(threads, error, sizeof(error));
+  Device *device = createDevice(threads, gpu, error, sizeof(error));
   if (!device)
     return unavailable(concat("cannot make a rank's device: ", error));
   return std::unique_ptr<Device>(device);

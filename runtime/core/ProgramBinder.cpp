@@ -107,6 +107,11 @@ Status ProgramBinder::bind() {
     if (!status.ok())
       return status.withContext(result.describe(number));
   }
+  result.visitCollectives(
+      [&](uint32_t number, const optrt_collective_desc &desc) {
+        result.planned.push_back({number, &desc});
+      },
+      [](uint32_t) {});
   bindOrder();
   // What is not read when it is executed is known now.
   for (size_t i = 0; i != function.scalars.size(); ++i) {

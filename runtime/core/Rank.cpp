@@ -28,11 +28,16 @@ Rank::Rank(const Mesh &mesh, World &world, int rank,
     : mesh(mesh), rank(rank), device(std::move(device)),
       traffic(mesh.numAxes()), activity(world.control->activity(rank)),
       exposed(mesh.numAxes()) {
-  for (int axis = 0; axis != mesh.numAxes(); ++axis)
+  for (int axis = 0; axis != mesh.numAxes() && !world.collectives->isQueued();
+       ++axis)
     communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
-Rank::~Rank() = default;
+Rank::~Rank() {
+  // NCCL does not let go of communicators as long as recordings use them.
+  if (queued)
+    device->discardRecordings();
+}
 
 void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
@@ -40,6 +45,24 @@ void Rank::resetCounters() {
   intervals.clear();
   if (staging)
     staging->restart();
+}
+
+void Rank::beginCall(std::span<const PlannedCollective> planned) {
+  if (!queued)
+    return;
+  // What is replayed is not submitted.
+  for (const PlannedCollective &one : planned)
+    count(*one.desc);
+  queued->beginCall(function, planned);
+}
+
+Status Rank::endCall() {
+  Status status = device->synchronize();
+  // What queues say of a collective that failed is a consequence.
+  if (Status communicated = queued ? queued->endCall() : okStatus();
+      !communicated.ok())
+    return communicated;
+  return program ? program->locate(*this, status) : status;
 }
 
 std::vector<CommunicationTime> Rank::communicationTimes() const {
@@ -101,6 +124,9 @@ Status Rank::report(uint32_t command, const char *what, Status status) const {
 }
 
 void Rank::beginLocal(uint32_t command) {
+  // Queues are far behind: their collectives say where the rank is.
+  if (queued)
+    return;
   activity.command.store({command, function}, std::memory_order_relaxed);
   if (!startedCollectives.empty())
     communicators[startedCollectives[0].axis]->overlap();
@@ -255,17 +281,23 @@ Rank::addressesForCollective(Site site, const optrt_collective_desc &desc,
   return Moved{&staged->desc, staged->from, staged->to};
 }
 
+void Rank::count(const optrt_collective_desc &desc) {
+  Traffic &counted = traffic[desc.axis];
+  ++counted.messages;
+  if (mesh.coordinate(rank, desc.axis) == 0)
+    counted.bytes += collectiveBytes(desc, mesh.axisSize(desc.axis));
+}
+
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const void *src, void *dst) {
+  Status checked = checkCollective(desc, src, dst);
+  if (queued && checked.ok())
+    return queued->enqueue(site.queue, desc, src, dst);
   auto start = [&]() -> Status {
-    OPTRT_RETURN_IF_ERROR(checkCollective(desc, src, dst));
+    OPTRT_RETURN_IF_ERROR(checked);
     OPTRT_ASSIGN_OR_RETURN(const Moved moved,
                            addressesForCollective(site, desc, src, dst));
-    int64_t n = mesh.axisSize(desc.axis);
-    Traffic &counted = traffic[desc.axis];
-    ++counted.messages;
-    if (mesh.coordinate(rank, desc.axis) == 0)
-      counted.bytes += collectiveBytes(desc, n);
+    count(desc);
     uint64_t sequence =
         1 + activity.started[desc.axis].fetch_add(1, std::memory_order_relaxed);
     const CommandId id{site.number, function};
@@ -282,6 +314,9 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
 }
 
 Status Rank::waitForCollective(Site site, uint32_t started) {
+  // The edge to what started it is enough.
+  if (queued)
+    return okStatus();
   const CommandId id{started, function};
   Status status = device->call(site.queue, [this, id]() -> Status {
     // Few are in flight at a time.

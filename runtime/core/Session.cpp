@@ -10,6 +10,7 @@
 
 #include "CollectiveAgreement.h"
 #include "CollectiveBuffers.h"
+#include "GpuChoice.h"
 #include "LocalRank.h"
 #include "PlannedMemory.h"
 #include "core/Nvtx.h"
@@ -19,7 +20,6 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -76,6 +76,12 @@ private:
 };
 
 Session::~Session() {
+  // Those that share communicators end together.
+  if (team && world.collectives->isQueued())
+    (void)team->run([this](int i) {
+      ranks[i].reset();
+      return okStatus();
+    });
   if (names)
     names->forget();
 }
@@ -91,8 +97,15 @@ StatusOr<std::unique_ptr<Session>> Session::create(const ModelLibrary &library,
 }
 
 static Status checkDevice(const std::string &chosen,
-                          const ModelLibrary &library) {
+                          const ModelLibrary &library,
+                          const Collectives &collectives) {
   const std::string &target = library.manifest().target;
+  if (collectives.isQueued() && target != "cuda")
+    return invalidArgument(concat(
+        "expected a library for GPUs, between which --backend ",
+        collectives.name(), " moves tensors; found `", library.path(),
+        "`, which was compiled for ", target,
+        ". Compile the model with --target cuda, or use another --backend"));
   if (chosen.empty() || chosen == target)
     return okStatus();
   return invalidArgument(concat("expected the device ", target, ", which `",
@@ -114,9 +127,13 @@ Status Session::build(const SessionOptions &options) {
                  " has opened another model library than rank 0: ", layouts[r],
                  " with source hash ", hashes[r], ", and ", layouts[0],
                  " with ", hashes[0], "; copy the same file to every host"));
+  const Setting same[] = {
+      {"--backend", std::string(world.collectives->name())}};
+  OPTRT_RETURN_IF_ERROR(control.checkSame(same));
 
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(checkDevice(options.device, library, *world.collectives)));
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
-  OPTRT_RETURN_IF_ERROR(control.agree(checkDevice(options.device, library)));
   const Setting computing[] = {{"--tf32", concat(options.computing.tf32)}};
   OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
@@ -139,11 +156,15 @@ Status Session::build(const SessionOptions &options) {
                 ? options.threadsPerRank
                 : std::max(1, usableCores() / ranksOnTheseCores(control));
   world.collectives->expectThreads(threads);
-  OPTRT_ASSIGN_OR_RETURN(DeviceFactory devices,
-                         DeviceFactory::open(manifest.target));
   const Nvtx *ranges = nullptr;
   if (options.nvtx) {
     OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
+  }
+  StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
+  OPTRT_RETURN_IF_ERROR(control.agree(devices.status()));
+  std::vector<int> gpus(control.numLocalRanks());
+  if (world.collectives->isQueued()) {
+    OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
   }
   OPTRT_ASSIGN_OR_RETURN(
       team, RankTeam::create(control.numLocalRanks(),
@@ -151,7 +172,7 @@ Status Session::build(const SessionOptions &options) {
   ranks.resize(control.numLocalRanks());
   return team->run([&](int i) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                           devices.create(threads));
+                           devices->create(threads, gpus[i]));
     OPTRT_RETURN_IF_ERROR(
         device->configure(options.computing).withContext(library.path()));
     ranks[i] = std::make_unique<LocalRank>(
@@ -234,6 +255,11 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
   const bool isPlanned = options.placement == Placement::Planned;
   Device &device = *rank.context.device;
+  if (world.collectives->isQueued()) {
+    OPTRT_ASSIGN_OR_RETURN(rank.context.queued,
+                           world.collectives->connect(rank.context.rank, device,
+                                                      options.timeoutSeconds));
+  }
   char probe;
   if (!isPlanned && (paging || device.hostAddress(&probe) != &probe))
     return unavailable("dynamic placement allocates memory of the host, which "
@@ -277,152 +303,13 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));
   }
+  if (rank.context.queued)
+    return okStatus();
   CollectiveBuffers buffers(rank.context.communicators);
   for (const BoundProgram &program : rank.programs)
     buffers.add(program);
   rank.communicationBytes = buffers.bytes();
   return okStatus();
-}
-
-StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
-  const Mesh &mesh = library.manifest().mesh;
-  std::ostringstream own;
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    for (const Traffic &traffic : rank->context.traffic)
-      own << traffic.bytes << ' ' << traffic.messages << ' ';
-  std::string all;
-  for (const std::string &text : control.allGather(own.str()))
-    all += text;
-  std::istringstream numbers(all);
-  std::vector<Traffic> total(mesh.numAxes());
-  for (int rank = 0; rank != control.size(); ++rank)
-    for (int axis = 0; axis != mesh.numAxes(); ++axis) {
-      Traffic one;
-      numbers >> one.bytes >> one.messages;
-      total[axis].bytes += one.bytes;
-      if (rank == 0)
-        total[axis].messages = one.messages;
-      if (one.messages != total[axis].messages)
-        return internal(concat("rank ", rank, " started ", one.messages,
-                               " collectives on mesh axis ",
-                               mesh.axes()[axis].name, ", rank 0 started ",
-                               total[axis].messages));
-    }
-  return total;
-}
-
-SlowestRank Session::communicationTimeOfLastRun() {
-  const std::size_t entries = library.manifest().mesh.numAxes() + 1;
-  std::ostringstream own;
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    for (const CommunicationTime &time : rank->context.communicationTimes())
-      own << time.inFlight << ' ' << time.exposed << ' ';
-  std::string all;
-  for (const std::string &text : control.allGather(own.str()))
-    all += text;
-  std::istringstream numbers(all);
-  SlowestRank slowest;
-  for (int rank = 0; rank != control.size(); ++rank) {
-    std::vector<CommunicationTime> times(entries);
-    for (CommunicationTime &time : times)
-      numbers >> time.inFlight >> time.exposed;
-    if (rank != 0 && times.back().exposed <= slowest.total.exposed)
-      continue;
-    slowest.rank = rank;
-    slowest.total = times.back();
-    times.pop_back();
-    slowest.axes = std::move(times);
-  }
-  return slowest;
-}
-
-/// While any of these ran.
-static int64_t unionOf(std::vector<CommandTimes> times) {
-  std::sort(times.begin(), times.end(),
-            [](const auto &a, const auto &b) { return a.begin < b.begin; });
-  int64_t sum = 0, covered = 0;
-  for (const CommandTimes &one : times) {
-    sum += std::max<int64_t>(0, one.end - std::max(one.begin, covered));
-    covered = std::max(covered, one.end);
-  }
-  return sum;
-}
-
-PagingTime Session::pagingOfLastRun() {
-  std::ostringstream own;
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    const Transfers &all = rank->transfers;
-    own << all.bytesIn << ' ' << all.bytesOut << ' ' << unionOf(all.times)
-        << ' ' << all.waited << ' ';
-  }
-  std::string texts;
-  for (const std::string &text : control.allGather(own.str()))
-    texts += text;
-  std::istringstream numbers(texts);
-  PagingTime result;
-  for (int rank = 0; rank != control.size(); ++rank) {
-    int64_t in = 0, out = 0;
-    double copied = 0, waited = 0;
-    numbers >> in >> out >> copied >> waited;
-    result.bytesIn += in;
-    result.bytesOut += out;
-    if (rank != 0 && waited * 1e-9 <= result.exposed)
-      continue;
-    result.seconds = copied * 1e-9;
-    // Waiting takes a little where nothing is copied, too.
-    result.exposed = std::min(waited, copied) * 1e-9;
-  }
-  return result;
-}
-
-Status Session::checkTraffic(std::string_view name) {
-  const Mesh &mesh = library.manifest().mesh;
-  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
-  std::vector<Traffic> predicted(mesh.numAxes());
-  for (const AxisTraffic &axis :
-       library.manifest().findFunction(name)->communication)
-    predicted[axis.axis] = {axis.bytes, axis.messages};
-  for (int axis = 0; axis != mesh.numAxes(); ++axis) {
-    // The manifest lists axes with more than one rank only.
-    if (mesh.axisSize(axis) == 1)
-      continue;
-    if (counted[axis].bytes != predicted[axis].bytes ||
-        counted[axis].messages != predicted[axis].messages)
-      return internal(concat(
-          name, " communicated ", counted[axis].bytes, " bytes in ",
-          counted[axis].messages, " messages on mesh axis ",
-          mesh.axes()[axis].name, ", but the manifest predicts ",
-          predicted[axis].bytes, " bytes in ", predicted[axis].messages));
-  }
-  return okStatus();
-}
-
-RankMemory Session::largestRankMemory() {
-  RankMemory largest;
-  auto consider = [&](const RankMemory &memory) {
-    if (memory.total() > largest.total())
-      largest = memory;
-  };
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    RankMemory own = memory;
-    own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
-    own.communication = rank->communicationBytes;
-    consider(own);
-  }
-  std::ostringstream own;
-  own << largest.parameters << ' ' << largest.moments << ' '
-      << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
-      << ' ' << largest.device << ' ' << largest.communication << ' '
-      << largest.offloaded;
-  for (const std::string &text : control.allGather(own.str())) {
-    std::istringstream numbers(text);
-    RankMemory memory;
-    numbers >> memory.parameters >> memory.moments >> memory.gradients >>
-        memory.inputs >> memory.arena >> memory.device >>
-        memory.communication >> memory.offloaded;
-    consider(memory);
-  }
-  return largest;
 }
 
 } // namespace optrt

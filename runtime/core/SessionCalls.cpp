@@ -98,10 +98,9 @@ Status Session::submit(const Callable &callable) {
                                 : nullptr;
     return rank.programs[number].run(rank.context);
   };
-  auto finish = [this, number](int i) -> Status {
+  auto finish = [this](int i) -> Status {
     Rank &context = ranks[i]->context;
-    OPTRT_RETURN_IF_ERROR(ranks[i]->programs[number].locate(
-        context, context.device->synchronize()));
+    OPTRT_RETURN_IF_ERROR(context.endCall());
     ranks[i]->transfers = context.device->takeTransfers();
     if (context.observer)
       context.observer->endCall();

@@ -9,6 +9,8 @@
 #include "CollectiveMover.h"
 
 #include "core/CollectiveStaging.h"
+#include "core/GpuChoice.h"
+#include "optimus-runtime/QueuedCollectives.h"
 
 #include <chrono>
 
@@ -45,23 +47,18 @@ private:
   Communicator &comm;
 };
 
-/// Between GPUs by way of the host, as programs do where the back-end moves
-/// what the host can address.
-class StagedMover final : public CollectiveMover {
+/// Between memory of GPUs, as a back-end moves it.
+class DeviceMover : public CollectiveMover {
 public:
-  static StatusOr<std::unique_ptr<CollectiveMover>>
-  create(const DeviceFactory &factory, Communicator &comm, int64_t maxBytes) {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                           factory.create(/*threads=*/1));
-    std::unique_ptr<StagedMover> mover(
-        new StagedMover(std::move(device), comm));
+  /// For tensors of so many bytes among so many ranks.
+  Status allocate(int64_t maxBytes, int64_t ranks) {
     // A part of a tensor may be rounded up to an element for each rank.
-    const int64_t bytes = maxBytes + comm.size() * int64_t(sizeof(float));
-    for (DeviceMemory *memory : {&mover->source, &mover->destination}) {
+    const int64_t bytes = maxBytes + ranks * int64_t(sizeof(float));
+    for (DeviceMemory *memory : {&source, &destination}) {
       OPTRT_ASSIGN_OR_RETURN(
-          *memory, mover->device->allocate(bytes, "a collective's operands"));
+          *memory, device->allocate(bytes, "a collective's operands"));
     }
-    return std::unique_ptr<CollectiveMover>(std::move(mover));
+    return okStatus();
   }
 
   Status run(const optrt_collective_desc &desc, const float *src,
@@ -85,11 +82,24 @@ public:
     return secondsSince(begin);
   }
 
-private:
-  StagedMover(std::unique_ptr<Device> made, Communicator &comm)
-      : comm(comm), device(std::move(made)), staging(*device) {}
+protected:
+  explicit DeviceMover(std::unique_ptr<Device> made)
+      : device(std::move(made)) {}
+  /// From the source to the destination; returns when it is done.
+  virtual Status move(const optrt_collective_desc &desc) = 0;
 
-  Status move(const optrt_collective_desc &desc) {
+  std::unique_ptr<Device> device;
+  DeviceMemory source, destination;
+};
+
+/// By way of the host, where the back-end moves what that can address.
+class StagedMover final : public DeviceMover {
+public:
+  StagedMover(std::unique_ptr<Device> made, Communicator &comm)
+      : DeviceMover(std::move(made)), comm(comm), staging(*device) {}
+
+private:
+  Status move(const optrt_collective_desc &desc) override {
     const CommandId id{0};
     OPTRT_ASSIGN_OR_RETURN(
         const CollectiveStaging::Staged *staged,
@@ -108,9 +118,29 @@ private:
   }
 
   Communicator &comm;
-  std::unique_ptr<Device> device;
   CollectiveStaging staging;
-  DeviceMemory source, destination;
+};
+
+/// On a queue of the GPU.
+class QueuedMover final : public DeviceMover {
+public:
+  QueuedMover(std::unique_ptr<Device> made,
+              std::unique_ptr<QueuedCollectives> connected)
+      : DeviceMover(std::move(made)), collectives(std::move(connected)) {}
+
+private:
+  Status move(const optrt_collective_desc &desc) override {
+    const PlannedCollective planned[] = {{0, &desc}};
+    OPTRT_RETURN_IF_ERROR(device->synchronize());
+    collectives->beginCall(0, planned);
+    OPTRT_RETURN_IF_ERROR(collectives->enqueue(kCompute, desc, source.data(),
+                                               destination.data()));
+    Status status = device->synchronize();
+    OPTRT_RETURN_IF_ERROR(collectives->endCall());
+    return status;
+  }
+
+  std::unique_ptr<QueuedCollectives> collectives;
 };
 
 } // namespace
@@ -126,11 +156,40 @@ StatusOr<Movers> Movers::open(const std::string &device) {
   return movers;
 }
 
-StatusOr<std::unique_ptr<CollectiveMover>>
-Movers::create(Communicator &comm, int64_t maxBytes) const {
+Status Movers::chooseGpus(ControlPlane &control, bool hasEachItsOwn) {
+  gpus.assign(control.numLocalRanks(), 0);
+  if (!hasEachItsOwn)
+    return okStatus();
   if (!factory)
-    return std::unique_ptr<CollectiveMover>(std::make_unique<HostMover>(comm));
-  return StagedMover::create(*factory, comm, maxBytes);
+    return control.agree(invalidArgument(
+        "--backend nccl moves tensors between GPUs: add --device cuda to "
+        "measure that"));
+  OPTRT_ASSIGN_OR_RETURN(gpus, optrt::chooseGpus(control, factory->gpus()));
+  return okStatus();
+}
+
+StatusOr<std::unique_ptr<CollectiveMover>>
+Movers::create(World &world, int index, int64_t maxBytes,
+               double timeoutSeconds) const {
+  const int rank = world.control->firstRank() + index;
+  Collectives &collectives = *world.collectives;
+  if (!factory)
+    return std::unique_ptr<CollectiveMover>(
+        std::make_unique<HostMover>(collectives.communicator(rank, 0)));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                         factory->create(/*threads=*/1, gpus[index]));
+  std::unique_ptr<DeviceMover> mover;
+  if (collectives.isQueued()) {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<QueuedCollectives> connected,
+                           collectives.connect(rank, *device, timeoutSeconds));
+    mover =
+        std::make_unique<QueuedMover>(std::move(device), std::move(connected));
+  } else {
+    mover = std::make_unique<StagedMover>(std::move(device),
+                                          collectives.communicator(rank, 0));
+  }
+  OPTRT_RETURN_IF_ERROR(mover->allocate(maxBytes, world.control->size()));
+  return std::unique_ptr<CollectiveMover>(std::move(mover));
 }
 
 } // namespace optimus_run

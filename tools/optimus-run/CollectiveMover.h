@@ -9,12 +9,13 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
 
-#include "optimus-runtime/Collectives.h"
 #include "optimus-runtime/Device.h"
+#include "optimus-runtime/World.h"
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace optimus_run {
 
@@ -40,13 +41,19 @@ public:
 
   /// What the GPU says of itself; empty of a processor.
   const std::string &gpu() const { return properties; }
-  /// For tensors of up to so many bytes, on the rank's thread.
+  /// Before they are made: all ranks share a GPU, or each has its own.
+  /// Collective; the outcome is the same in every process.
+  optrt::Status chooseGpus(optrt::ControlPlane &control, bool hasEachItsOwn);
+  /// For tensors of up to so many bytes, on the thread of this process's
+  /// `index`th rank. All end at the same time.
   optrt::StatusOr<std::unique_ptr<CollectiveMover>>
-  create(optrt::Communicator &comm, int64_t maxBytes) const;
+  create(optrt::World &world, int index, int64_t maxBytes,
+         double timeoutSeconds) const;
 
 private:
   std::optional<optrt::DeviceFactory> factory;
   std::string properties;
+  std::vector<int> gpus; ///< of each rank of this process
 };
 
 } // namespace optimus_run

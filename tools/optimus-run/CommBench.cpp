@@ -229,6 +229,9 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   int64_t n = options.numRanks ? options.numRanks : control.size();
   OPTRT_RETURN_IF_ERROR(world.layOut(optimus_support::Mesh({{"ranks", n}})));
 
+  OPTRT_RETURN_IF_ERROR(
+      movers->chooseGpus(control, world.collectives->isQueued()));
+
   std::vector<Row> rows;
   for (const Collective &collective : kCollectives)
     for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
@@ -237,12 +240,13 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::create(
       control.numLocalRanks(), [&] { world.collectives->abort(); });
   OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
+  std::vector<std::unique_ptr<CollectiveMover>> made(control.numLocalRanks());
   Status status = (*team)->run([&](int i) -> Status {
-    Communicator &comm =
-        world.collectives->communicator(control.firstRank() + i, 0);
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<CollectiveMover> mover,
-                           movers->create(comm, options.maxBytes));
-    RankBench bench(*mover, comm.size(), comm.index(), options.maxBytes);
+    OPTRT_ASSIGN_OR_RETURN(made[i],
+                           movers->create(world, i, options.maxBytes,
+                                          options.ranks.timeoutSeconds));
+    RankBench bench(*made[i], static_cast<int>(n), control.firstRank() + i,
+                    options.maxBytes);
     std::size_t row = 0;
     for (const Collective &collective : kCollectives)
       for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
@@ -257,6 +261,10 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   });
   if (!status.ok())
     return failJob(control, status);
+  OPTRT_RETURN_IF_ERROR((*team)->run([&](int i) {
+    made[i].reset();
+    return okStatus();
+  }));
 
   nlohmann::ordered_json entries = toJson(rows, world, static_cast<int>(n));
   auto report = [&]() -> Status {

@@ -95,9 +95,10 @@ CLI::Option *addJob(CLI::App *app, JobOptions &job) {
   constexpr const char *kGroup =
       "Ranks (most launchers tell: docs/launchers.md)";
   app->add_option("--backend", job.backend,
-                  "How ranks communicate: local (threads of one process), mpi "
-                  "or tcp; by default what goes with who started them")
-      ->check(oneOf(Word{{"local", "mpi", "tcp"}}))
+                  "How ranks communicate: local (threads of one process), mpi, "
+                  "tcp or, between GPUs, nccl; by default what goes with who "
+                  "started them")
+      ->check(oneOf(Word{{"local", "mpi", "tcp", "nccl"}}))
       ->group(kGroup);
   app->add_option("--rendezvous", job.rendezvous,
                   "HOST:PORT where rank 0 waits for the others "

@@ -49,6 +49,15 @@ static Status checkSize(const World &world, const Launcher &launcher) {
 StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
                         double timeoutSeconds, bool &speaks) {
   speaks = launcher.isFirst();
+  if (options.backend == "nccl") {
+    // Who the ranks are and whether they live is not its business.
+    JobOptions found = options;
+    found.backend.clear();
+    OPTRT_ASSIGN_OR_RETURN(World world,
+                           joinJob(found, launcher, timeoutSeconds, speaks));
+    world.collectives = createNcclCollectives();
+    return world;
+  }
   OPTRT_ASSIGN_OR_RETURN(std::string backend,
                          chooseBackend(launcher, options.backend));
   if (backend == "local")

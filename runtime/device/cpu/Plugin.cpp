@@ -13,7 +13,7 @@
 #include <memory>
 
 extern "C" __attribute__((visibility("default"))) optrt::Device *
-optimus_device_create(int threads, char *error, std::size_t errorSize) {
+optimus_device_create(int threads, int, char *error, std::size_t errorSize) {
   // oneDNN reports by exceptions what it cannot set up.
   try {
     auto device = std::make_unique<optrt::CpuDevice>(threads);

@@ -17,19 +17,22 @@ namespace optrt::cuda {
 // The GPU
 //===----------------------------------------------------------------------===//
 
-StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create() {
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create(int gpu) {
   OPTRT_ASSIGN_OR_RETURN(const Driver *driver, Driver::open());
   std::unique_ptr<CudaDevice> device(new CudaDevice(*driver));
-  OPTRT_RETURN_IF_ERROR(device->start());
+  OPTRT_RETURN_IF_ERROR(device->start(gpu));
   return device;
 }
 
-Status CudaDevice::start() {
+Status CudaDevice::start(int ordinal) {
   int count = 0;
   OPTRT_CUDA(driver, deviceGetCount, &count);
   if (count == 0)
     return unavailable("CUDA's driver shows no GPU");
-  OPTRT_CUDA(driver, deviceGet, &number, 0);
+  if (ordinal >= count)
+    return unavailable(concat("CUDA's driver shows ", count,
+                              " GPUs; expected one of number ", ordinal));
+  OPTRT_CUDA(driver, deviceGet, &number, ordinal);
   share();
   OPTRT_RETURN_IF_ERROR(describeGpu());
   OPTRT_CUDA(driver, contextRetain, &context, number);
@@ -67,8 +70,7 @@ CudaDevice::~CudaDevice() {
   products.reset();
   kernels.reset();
   const DriverApi &api = driver.api();
-  for (GraphExec recording : recordings)
-    api.graphExecDestroy(recording);
+  discardRecordings();
   for (EventPool *pool : {&events, &marks})
     for (EventHandle event : pool->made)
       api.eventDestroy(event);
@@ -211,6 +213,11 @@ Status CudaDevice::replay(uint32_t recording) {
     return internal(concat("recording ", recording, " was not made"));
   OPTRT_CUDA(driver, graphLaunch, recordings[recording], streams[0]);
   return okStatus();
+}
+
+void CudaDevice::discardRecordings() {
+  for (GraphExec recording : std::exchange(recordings, {}))
+    driver.api().graphExecDestroy(recording);
 }
 
 //===----------------------------------------------------------------------===//

@@ -24,7 +24,7 @@
 
 namespace optrt::cuda {
 
-/// The first GPU that the driver shows. A queue is a stream, an event one of
+/// One of the GPUs that the driver shows. A queue is a stream, an event one of
 /// the driver's; host memory is pinned. No host code can address its memory.
 ///
 /// What goes wrong on the GPU is told by whatever is called next, synchronize()
@@ -32,11 +32,12 @@ namespace optrt::cuda {
 /// each command is waited for and tells of itself, and nothing is recorded.
 class CudaDevice final : public Device {
 public:
-  /// Unavailable where there is no driver or no GPU.
-  static StatusOr<std::unique_ptr<CudaDevice>> create();
+  /// That of a number. Unavailable where there is no driver or no such GPU.
+  static StatusOr<std::unique_ptr<CudaDevice>> create(int gpu = 0);
   ~CudaDevice() override;
 
   std::string properties() const override;
+  StatusOr<std::vector<std::string>> gpus() const override;
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
@@ -49,10 +50,14 @@ public:
   /// thread for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
 
+  void *nativeQueue(Queue queue) override;
+  Status post(Queue queue, uint32_t *word, uint32_t number) override;
+
   bool canRecord() const override { return !isBlocking; }
   Status beginRecording() override;
   StatusOr<uint32_t> endRecording() override;
   Status replay(uint32_t recording) override;
+  void discardRecordings() override;
 
   Status beginTiming(Queue queue, CommandTimes &times) override;
   Status endTiming(Queue queue, CommandTimes &times) override;
@@ -114,7 +119,7 @@ private:
   };
 
   explicit CudaDevice(const Driver &driver);
-  Status start();
+  Status start(int ordinal);
   Status describeGpu();
   /// The device's context becomes the thread's.
   Status enter() const;

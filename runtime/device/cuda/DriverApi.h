@@ -98,6 +98,7 @@ struct Copy2D {
   X(getErrorString, cuGetErrorString, (Result result, const char **text))      \
   X(deviceGetCount, cuDeviceGetCount, (int *count))                            \
   X(deviceGet, cuDeviceGet, (DeviceNumber * device, int ordinal))              \
+  X(deviceGetUuid, cuDeviceGetUuid_v2, (char *uuid, DeviceNumber device))      \
   X(deviceGetName, cuDeviceGetName,                                            \
     (char *name, int length, DeviceNumber device))                             \
   X(deviceGetAttribute, cuDeviceGetAttribute,                                  \
@@ -116,6 +117,8 @@ struct Copy2D {
   X(memFreeHost, cuMemFreeHost, (void *address))                               \
   X(memsetD8Async, cuMemsetD8Async,                                            \
     (Address to, unsigned char value, size_t bytes, Stream stream))            \
+  X(memsetD32Async, cuMemsetD32Async,                                          \
+    (Address to, unsigned value, size_t count, Stream stream))                 \
   X(memsetD2D8Async, cuMemsetD2D8Async,                                        \
     (Address to, size_t pitch, unsigned char value, size_t width,              \
      size_t height, Stream stream))                                            \

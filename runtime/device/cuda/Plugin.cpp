@@ -13,9 +13,9 @@
 
 /// A GPU's device has no threads of the host's.
 extern "C" __attribute__((visibility("default"))) optrt::Device *
-optimus_device_create(int, char *error, std::size_t errorSize) {
+optimus_device_create(int, int gpu, char *error, std::size_t errorSize) {
   try {
-    auto device = optrt::cuda::CudaDevice::create();
+    auto device = optrt::cuda::CudaDevice::create(gpu);
     if (device.ok())
       return std::move(device).value().release();
     std::snprintf(error, errorSize, "%s", device.status().message().c_str());

@@ -18,7 +18,7 @@
 /// OPTIMUS_HIDDEN_SEED decides which turns queues take; every device of a
 /// process takes others.
 extern "C" __attribute__((visibility("default"))) optrt::Device *
-optimus_device_create(int threads, char *error, std::size_t errorSize) {
+optimus_device_create(int threads, int, char *error, std::size_t errorSize) {
   try {
     static std::atomic<uint64_t> count{0};
     const char *chosen = std::getenv("OPTIMUS_HIDDEN_SEED");

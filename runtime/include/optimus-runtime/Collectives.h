@@ -24,6 +24,9 @@
 
 namespace optrt {
 
+class Device;
+class QueuedCollectives;
+
 /// One rank's end of the ranks that differ only on some mesh axes. Created
 /// once, used by one thread, in the order of the queue that its commands are on
 /// (Device::call). All members start the same collectives in the same order;
@@ -93,7 +96,7 @@ public:
 
   virtual ~Collectives() = default;
 
-  /// As on the command line: "local", "mpi".
+  /// As on the command line: "local", "nccl".
   virtual std::string_view name() const = 0;
 
   /// Makes a communicator for each of `axes` and each rank of this process;
@@ -105,6 +108,15 @@ public:
 
   /// That of a rank of this process for the `group`th of these.
   virtual Communicator &communicator(int rank, int group) = 0;
+
+  /// Whether it puts collectives on the queues of GPUs: then ranks have a GPU
+  /// each, and what connect() returns in place of communicator().
+  virtual bool isQueued() const { return false; }
+  /// Joins a rank of this process, whose device it is, with the others, on the
+  /// rank's thread and at the same time as all others: the others may take so
+  /// long to come, and 0: for ever. All are given back at the same time, too.
+  virtual StatusOr<std::unique_ptr<QueuedCollectives>>
+  connect(int rank, Device &device, double timeoutSeconds);
 
   /// Says how many threads a rank computes with, so that progress takes no core
   /// from them. After createGroups().

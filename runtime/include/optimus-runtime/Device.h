@@ -159,6 +159,11 @@ public:
 
   /// What a GPU says of itself, as an object of JSON; empty of a processor.
   virtual std::string properties() const { return {}; }
+  /// What tells the GPUs that this process sees from all others in the world,
+  /// by their numbers; empty of a processor.
+  virtual StatusOr<std::vector<std::string>> gpus() const {
+    return std::vector<std::string>();
+  }
 
   /// Says what its rank is going to allocate, for the message where there is
   /// not enough: "a rank needs 12 GiB: parameters 1 GiB, arena 11 GiB".
@@ -186,6 +191,16 @@ public:
   /// memory it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
 
+  /// The driver's name of a queue, for a library that puts work there itself: a
+  /// GPU's stream. What the library does next on this thread is for this
+  /// device. Null where there is no such thing.
+  virtual void *nativeQueue(Queue) { return nullptr; }
+  /// Writes a number to a word of allocateOnHost() in a queue's order, where
+  /// the host may read it at any time.
+  virtual Status post(Queue queue, uint32_t *word, uint32_t number) {
+    return internal("this device writes no words of the host's");
+  }
+
   //===--------------------------------------------------------------------===//
   // Repetition
   //===--------------------------------------------------------------------===//
@@ -208,6 +223,9 @@ public:
   virtual Status replay(uint32_t recording) {
     return internal("this device does not record");
   }
+  /// Gives all recordings back, for which a library waits that has put
+  /// something into one.
+  virtual void discardRecordings() {}
 
   //===--------------------------------------------------------------------===//
   // Time
@@ -376,9 +394,9 @@ inline DeviceMemory::~DeviceMemory() {
 }
 
 /// What a device plugin exports as `optimus_device_create`: makes the device
-/// of a rank with `threads` threads, or returns null and writes why into
-/// `error`.
-using CreateDeviceFn = Device *(*)(int threads, char *error,
+/// of a rank with `threads` threads, on the GPU of a number, or returns null
+/// and writes why into `error`.
+using CreateDeviceFn = Device *(*)(int threads, int gpu, char *error,
                                    std::size_t errorSize);
 
 /// Makes devices of one kind, called by each rank on its own thread.
@@ -391,12 +409,15 @@ public:
   /// for work, unless the environment says so already.
   static StatusOr<DeviceFactory> open(std::string_view name);
 
-  StatusOr<std::unique_ptr<Device>> create(int threads) const;
+  StatusOr<std::unique_ptr<Device>> create(int threads, int gpu = 0) const;
+  /// Device::gpus().
+  const std::vector<std::string> &gpus() const { return visibleGpus; }
 
 private:
   explicit DeviceFactory(CreateDeviceFn createDevice)
       : createDevice(createDevice) {}
   CreateDeviceFn createDevice;
+  std::vector<std::string> visibleGpus;
 };
 
 } // namespace optrt

@@ -11,11 +11,13 @@
 
 #include "optimus-runtime/Device.h"
 #include "optimus-runtime/Manifest.h"
+#include "optimus-runtime/QueuedCollectives.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace optrt {
@@ -91,6 +93,12 @@ public:
        std::unique_ptr<Device> device);
   ~Rank();
 
+  /// Before the commands of a call, which start these collectives in this
+  /// order.
+  void beginCall(std::span<const PlannedCollective> planned);
+  /// When all commands were put on queues: returns when they are done.
+  Status endCall();
+
   Status gemm(Site site, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias, const void *extra);
   Status pack(Site site, const optrt_pack_desc &desc, const float *src,
@@ -116,8 +124,10 @@ public:
   const Mesh &mesh;
   const int rank;
   const std::unique_ptr<Device> device;
-  /// One a mesh axis.
+  /// One a mesh axis; none where collectives are queued.
   std::vector<Communicator *> communicators;
+  /// Null where communicators move what the host can address.
+  std::unique_ptr<QueuedCollectives> queued;
   /// One a mesh axis. A collective's bytes are counted by the rank with index
   /// 0 on its axis, so that the sum over ranks is the manifest's number.
   std::vector<Traffic> traffic;
@@ -167,6 +177,7 @@ private:
   /// Before everything that is no collective: what was started must progress
   /// without this thread.
   void beginLocal(uint32_t command);
+  void count(const optrt_collective_desc &desc);
   /// What a collective moves, where host code can address it.
   struct Moved {
     const optrt_collective_desc *desc;

@@ -61,6 +61,10 @@ TcpJob tcpJobOf(const Launcher &launcher);
 /// and `isSaidElsewhere` becomes true where it is known to.
 StatusOr<World> createTcpWorld(TcpJob job, bool &isSaidElsewhere);
 
+/// Between GPUs, one a rank, over NCCL, which is opened when groups are made:
+/// the collectives of a world whose control plane is another's.
+std::unique_ptr<Collectives> createNcclCollectives();
+
 /// What a back-end plugin exports as `optimus_ccl_create`: makes the parts of a
 /// World that it has, or returns false and writes why into `error`.
 using CreateWorldFn = bool(World &world, char *error, std::size_t errorSize);

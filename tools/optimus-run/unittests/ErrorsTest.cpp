@@ -179,7 +179,7 @@ TEST_F(Errors, MisspeltWordsAreRecognised) {
   expect(1, train("toy1") + "--order shufled",
          {"--order: expected shuffled or sequential", "`shuffled`?"});
   expect(1, train("toy1") + "--backend mpl",
-         {"expected local, mpi or tcp", "`mpi`?"});
+         {"expected local, mpi, tcp or nccl", "`mpi`?"});
 }
 
 struct BadNumber {

@@ -26,7 +26,16 @@ using namespace optrt::cuda::fake;
 OPTRT_CUDA_FUNCTIONS(OPTRT_FAKE_DECLARE)
 
 static thread_local Context currentContext = nullptr;
-static char onlyContext;
+/// Of each GPU that is visible, one.
+static char contexts[1024];
+
+int optimus_fake_gpu_current() {
+  const std::vector<int> &visible = Gpu::get().visible;
+  return currentContext
+             ? visible[size_t(reinterpret_cast<char *>(currentContext) -
+                              contexts)]
+             : -1;
+}
 
 #define FAKE_ENTER                                                             \
   Gpu &gpu = Gpu::get();                                                       \
@@ -81,12 +90,19 @@ Result cuGetErrorString(Result, const char **text) {
   return kSuccess;
 }
 Result cuDeviceGetCount(int *count) {
-  *count = 1;
+  *count = int(Gpu::get().visible.size());
   return kSuccess;
 }
 Result cuDeviceGet(DeviceNumber *device, int ordinal) {
   *device = ordinal;
-  return ordinal == 0 ? kSuccess : kInvalidValue;
+  return ordinal >= 0 && size_t(ordinal) < Gpu::get().visible.size()
+             ? kSuccess
+             : kInvalidValue;
+}
+Result cuDeviceGetUuid_v2(char *uuid, DeviceNumber device) {
+  std::memset(uuid, 0, 16);
+  std::memcpy(uuid, &Gpu::get().visible[size_t(device)], sizeof(int));
+  return kSuccess;
 }
 Result cuDeviceGetName(char *name, int length, DeviceNumber) {
   std::strncpy(name, "Optimus's fake GPU", size_t(length));
@@ -117,8 +133,8 @@ Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
     return kInvalidValue;
   }
 }
-Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber) {
-  *context = reinterpret_cast<Context>(&onlyContext);
+Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
+  *context = reinterpret_cast<Context>(&contexts[device]);
   return kSuccess;
 }
 Result cuDevicePrimaryCtxRelease_v2(DeviceNumber) { return kSuccess; }
@@ -149,7 +165,7 @@ static Result checkRelease(Gpu &gpu, const void *visible, size_t bytes) {
 Result cuMemGetInfo_v2(size_t *free, size_t *total) {
   FAKE_ENTER;
   *total = size_t(gpu.totalBytes);
-  *free = size_t(gpu.totalBytes - gpu.counts.bytes);
+  *free = size_t(gpu.totalBytes - gpu.usedBytes[optimus_fake_gpu_current()]);
   return kSuccess;
 }
 
@@ -159,7 +175,8 @@ Result cuMemAlloc_v2(Address *address, size_t bytes) {
     return result;
   if (bytes == 0)
     return gpu.refuse(kInvalidValue, "0 bytes are allocated");
-  if (bytes > size_t(gpu.totalBytes - gpu.counts.bytes))
+  const int place = optimus_fake_gpu_current();
+  if (bytes > size_t(gpu.totalBytes - gpu.usedBytes[place]))
     return gpu.refuse(kOutOfMemory, "out of memory");
   const int64_t rounded =
       (int64_t(bytes) + kAlignment - 1) / kAlignment * kAlignment;
@@ -169,7 +186,8 @@ Result cuMemAlloc_v2(Address *address, size_t bytes) {
   // What nobody wrote is not 0.
   std::memset(*gpu.memory.find(start, rounded), 0xFF, size_t(rounded));
   *address = reinterpret_cast<Address>(start);
-  gpu.allocated[*address] = int64_t(bytes);
+  gpu.allocated[*address] = {int64_t(bytes), place};
+  gpu.usedBytes[place] += int64_t(bytes);
   ++gpu.counts.allocations;
   ++gpu.counts.everAllocated;
   gpu.counts.bytes += int64_t(bytes);
@@ -184,12 +202,14 @@ Result cuMemFree_v2(Address address) {
   if (known == gpu.allocated.end())
     return gpu.refuse(kInvalidValue, "memory that was not allocated");
   auto *start = reinterpret_cast<void *>(address);
-  if (Result result = checkRelease(gpu, *gpu.memory.find(start, known->second),
-                                   size_t(known->second)))
+  const auto [bytes, place] = known->second;
+  if (Result result =
+          checkRelease(gpu, *gpu.memory.find(start, bytes), size_t(bytes)))
     return result;
   gpu.memory.release(start);
   --gpu.counts.allocations;
-  gpu.counts.bytes -= known->second;
+  gpu.counts.bytes -= bytes;
+  gpu.usedBytes[place] -= bytes;
   gpu.allocated.erase(known);
   return kSuccess;
 }
@@ -239,6 +259,20 @@ Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes,
   return cuMemsetD2D8Async(to, bytes, value, bytes, 1, stream);
 }
 
+Result cuMemsetD32Async(Address to, unsigned value, size_t count,
+                        Stream stream) {
+  FAKE_ENTER;
+  const Rows row = rowsAt(to, count * sizeof(value), 1, 0, /*isWrite=*/true);
+  auto work = [=, &gpu]() -> Result {
+    auto *at = static_cast<uint32_t *>(gpu.touch(row, "a memset"));
+    // The host may look at it meanwhile.
+    for (size_t i = 0; at && i != count; ++i)
+      __atomic_store_n(at + i, value, __ATOMIC_RELEASE);
+    return gpu.failed;
+  };
+  return gpu.put(stream, "a memset", work);
+}
+
 static Result putCopy(Gpu &gpu, const Copy2D &c, Stream stream) {
   const Rows read = rowsAt(c.srcDevice, c.widthInBytes, c.height, c.srcPitch,
                            /*isWrite=*/false),
@@ -283,6 +317,7 @@ Result cuStreamCreate(Stream *stream, unsigned flags) {
     return gpu.refuse(kInvalidValue, "a stream that waits for the null stream");
   *stream = new StreamOpaque();
   (*stream)->number = gpu.numStreams++;
+  (*stream)->gpu = optimus_fake_gpu_current();
   (*stream)->lane = gpu.races.addLane();
   gpu.streams.insert(*stream);
   return kSuccess;
@@ -317,7 +352,7 @@ Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
   if (!event->marker)
     return kSuccess;
   stream->clock.join(event->clock);
-  return gpu.put(stream, {Task::Await, "", {}, event->marker, nullptr});
+  return gpu.put(stream, {Task::Await, {}, event->marker});
 }
 Result cuEventCreate(EventHandle *event, unsigned flags) {
   FAKE_ENTER;
@@ -345,7 +380,7 @@ Result cuEventRecord(EventHandle event, Stream stream) {
     return kSuccess;
   event->marker = std::make_shared<Marker>();
   event->clock = stream->clock;
-  return gpu.put(stream, {Task::Reach, "", {}, event->marker, nullptr});
+  return gpu.put(stream, {Task::Reach, {}, event->marker});
 }
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {

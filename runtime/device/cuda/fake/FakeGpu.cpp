@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 namespace optrt::cuda::fake {
 
@@ -24,8 +25,31 @@ static int64_t numberFrom(const char *variable, int64_t otherwise) {
   return text ? std::strtoll(text, nullptr, 10) : otherwise;
 }
 
+/// As the driver does: those of the machine that CUDA_VISIBLE_DEVICES lists, up
+/// to the first that is none.
+static std::vector<int> visibleGpus() {
+  const int64_t count = numberFrom("OPTIMUS_FAKE_GPU_COUNT", 1);
+  std::vector<int> visible;
+  const char *chosen = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!chosen) {
+    for (int gpu = 0; gpu != count; ++gpu)
+      visible.push_back(gpu);
+    return visible;
+  }
+  std::istringstream list(chosen);
+  for (std::string one; std::getline(list, one, ',');) {
+    char *end = nullptr;
+    const int64_t gpu = std::strtoll(one.c_str(), &end, 10);
+    if (end == one.c_str() || *end || gpu < 0 || gpu >= count)
+      break;
+    visible.push_back(int(gpu));
+  }
+  return visible;
+}
+
 Gpu::Gpu()
-    : totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
+    : visible(visibleGpus()),
+      totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
       random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {
   readFault();
   tellOfHostAccesses();
@@ -54,11 +78,12 @@ void Gpu::reset(uint64_t seed) {
     stream->clock = {};
     stream->lane = races.addLane();
   }
-  for (auto [address, bytes] : allocated)
+  for (auto [address, allocation] : allocated)
     memory.release(reinterpret_cast<void *>(address));
   for (auto [address, bytes] : pinned)
     std::free(address);
   allocated.clear();
+  usedBytes.clear();
   pinned.clear();
   counts = {};
   failed = kSuccess;
@@ -96,12 +121,11 @@ Result Gpu::checkCapture(const char *what) {
 // Streams
 //===----------------------------------------------------------------------===//
 
-Result Gpu::capture(Stream stream, Task task) {
+Result Gpu::capture(Stream stream, Work work) {
   GraphOpaque &graph = stream->capture->graph;
   std::vector<size_t> after(stream->frontier.begin(), stream->frontier.end());
-  graph.nodes.push_back(
-      {concat(task.name, " on stream ", stream->number, " of a graph"),
-       std::move(task.work), std::move(after)});
+  work.name = concat(work.name, " on stream ", stream->number, " of a graph");
+  graph.nodes.push_back({std::move(work), std::move(after)});
   stream->frontier = {graph.nodes.size() - 1};
   return kSuccess;
 }
@@ -111,11 +135,12 @@ Result Gpu::put(Stream stream, Task task) {
     return failed;
   if (!streams.count(stream))
     return refuse(kInvalidHandle, "a stream that was not created");
+  task.work.gpu = stream->gpu;
   if (stream->capture)
-    return capture(stream, std::move(task));
-  if (task.kind == Task::Work && !task.name.empty()) {
+    return capture(stream, std::move(task.work));
+  if (task.kind == Task::Run) {
     task.operation = std::make_shared<Operation>(
-        races.next(concat(task.name, " on stream ", stream->number),
+        races.next(concat(task.work.name, " on stream ", stream->number),
                    stream->lane, stream->clock));
     stream->clock = task.operation->clock;
     latest = task.operation->name;
@@ -127,32 +152,84 @@ Result Gpu::put(Stream stream, Task task) {
   return kSuccess;
 }
 
+bool Gpu::isReady(const Work &work) {
+  // What has failed is only taken off its stream.
+  if (failed != kSuccess || !work.isReady || work.isReady())
+    return true;
+  waitsForRanks = true;
+  return false;
+}
+
+bool Gpu::canGoOn(Stream stream) {
+  if (stream->tasks.empty())
+    return false;
+  const Task &task = stream->tasks.front();
+  switch (task.kind) {
+  case Task::Run:
+    return isReady(task.work);
+  case Task::Graph:
+    return task.graph->next.empty() ||
+           std::any_of(task.graph->next.begin(), task.graph->next.end(),
+                       [&](size_t node) {
+                         return isReady(
+                             task.graph->exec->graph.nodes[node].work);
+                       });
+  case Task::Reach:
+    return true;
+  case Task::Await:
+    return task.marker->isReached;
+  }
+  return false;
+}
+
 bool Gpu::takeTurn() {
+  waitsForRanks = false;
   std::vector<Stream> ready;
   for (Stream stream : streams)
-    if (!stream->tasks.empty() && (stream->tasks.front().kind != Task::Await ||
-                                   stream->tasks.front().marker->isReached))
+    if (canGoOn(stream))
       ready.push_back(stream);
   if (ready.empty())
     return false;
   Stream stream = ready[random() % ready.size()];
-  Task task = std::move(stream->tasks.front());
-  stream->tasks.pop_front();
+  Task &task = stream->tasks.front();
+  if (task.kind == Task::Graph && failed == kSuccess && !runNode(*task.graph))
+    return true;
   if (task.kind == Task::Reach) {
     task.marker->isReached = true;
     task.marker->time = steadyNanoseconds() + passed;
-  } else if (task.kind == Task::Work && failed == kSuccess) {
-    task.operation ? perform(task.operation, task.work) : task.work();
+  } else if (task.kind == Task::Run && failed == kSuccess) {
+    perform(task.operation, task.work);
   }
+  stream->tasks.pop_front();
   return true;
 }
 
-Result Gpu::perform(const OperationRef &operation,
-                    const std::function<Result()> &work) {
+bool Gpu::runNode(GraphRun &run) {
+  const std::vector<GraphOpaque::Node> &nodes = run.exec->graph.nodes;
+  std::vector<size_t> ready;
+  for (size_t i = 0; i != run.next.size(); ++i)
+    if (isReady(nodes[run.next[i]].work))
+      ready.push_back(i);
+  if (ready.empty())
+    return run.next.empty();
+  const size_t place = ready[random() % ready.size()], node = run.next[place];
+  run.next[place] = run.next.back();
+  run.next.pop_back();
+  perform(run.operations[node], nodes[node].work);
+  for (size_t follower : run.exec->followers[node])
+    if (--run.numBefore[follower] == 0)
+      run.next.push_back(follower);
+  return run.next.empty();
+}
+
+Result Gpu::perform(const OperationRef &operation, const Work &work) {
+  if (!work.run)
+    return kSuccess;
   accesses.clear();
   if (++turns == faultyTurn)
     return fail(fault, operation->name + ", on purpose");
-  if (Result result = work(); result != kSuccess)
+  working = work.gpu;
+  if (Result result = work.run(); result != kSuccess)
     return result;
   std::string race = races.check(operation, accesses);
   return race.empty() ? kSuccess : fail(kLaunchFailed, std::move(race));
@@ -161,9 +238,15 @@ Result Gpu::perform(const OperationRef &operation,
 Result Gpu::drain(Stream stream) {
   if (!streams.count(stream))
     return refuse(kInvalidHandle, "a stream that was not created");
-  while (!stream->tasks.empty())
-    if (!takeTurn())
+  while (!stream->tasks.empty()) {
+    if (takeTurn())
+      continue;
+    if (!waitsForRanks)
       return fail(kLaunchFailed, "streams wait for each other");
+    mutex.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    mutex.lock();
+  }
   races.wait(stream->clock);
   if (std::all_of(streams.begin(), streams.end(), [&](Stream other) {
         return races.hasWaitedFor(other->clock);
@@ -172,31 +255,22 @@ Result Gpu::drain(Stream stream) {
   return failed;
 }
 
-Result runGraph(const GraphOpaque &graph,
-                const std::vector<OperationRef> &operations, Gpu &gpu) {
-  std::vector<bool> isDone(graph.nodes.size());
-  for (size_t left = graph.nodes.size(); left != 0; --left) {
-    std::vector<size_t> ready;
-    for (size_t i = 0; i != graph.nodes.size(); ++i)
-      if (!isDone[i] &&
-          std::all_of(graph.nodes[i].after.begin(), graph.nodes[i].after.end(),
-                      [&](size_t before) { return isDone[before]; }))
-        ready.push_back(i);
-    const size_t next = ready[gpu.draw() % ready.size()];
-    isDone[next] = true;
-    if (const auto &work = graph.nodes[next].work)
-      if (Result result = gpu.perform(operations[next], work);
-          result != kSuccess)
-        return result;
-  }
-  return kSuccess;
-}
-
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
 
+Result Gpu::checkPlace(const void *address, const char *what) {
+  auto found = allocated.lower_bound(reinterpret_cast<Address>(address));
+  if (found == allocated.end() || found->second.gpu == working)
+    return kSuccess;
+  return fail(kIllegalAddress,
+              concat(what, " of GPU ", working, " touches memory of GPU ",
+                     found->second.gpu));
+}
+
 void *Gpu::resolve(Address address, const char *what) {
+  if (checkPlace(reinterpret_cast<const void *>(address), what) != kSuccess)
+    return nullptr;
   StatusOr<void *> found =
       memory.find(reinterpret_cast<void *>(address), /*bytes=*/1);
   if (found.ok())
@@ -211,6 +285,8 @@ void *Gpu::touch(const Rows &rows, const char *what) {
                              : (rows.count - 1) * rows.pitch + rows.bytes;
   auto *place = const_cast<char *>(static_cast<const char *>(rows.address));
   if (memory.isHidden(place)) {
+    if (checkPlace(place, what) != kSuccess)
+      return nullptr;
     StatusOr<void *> found = memory.find(place, extent);
     if (!found.ok()) {
       fail(kIllegalAddress, concat(what, " ", found.status().message()));
@@ -229,10 +305,14 @@ using optrt::cuda::fake::Gpu;
 
 optrt::cuda::Result
 optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
-                     std::function<optrt::cuda::Result()> work) {
+                     std::function<optrt::cuda::Result()> work,
+                     std::function<bool()> isReady) {
+  using optrt::cuda::Task;
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
-  return gpu.put(stream, std::move(name), std::move(work));
+  return gpu.put(
+      stream,
+      {Task::Run, {std::move(name), std::move(work), std::move(isReady)}});
 }
 
 void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
@@ -256,6 +336,10 @@ void optimus_fake_gpu_multiplied(uint32_t algorithm) {
       ++times;
   if (times)
     gpu.passed += std::strtoll(times, nullptr, 10) * 1'000'000;
+}
+
+optrt::cuda::Result optimus_fake_gpu_fail(std::string what) {
+  return Gpu::get().fail(optrt::cuda::kLaunchFailed, std::move(what));
 }
 
 void optimus_fake_gpu_reset(uint64_t seed) {

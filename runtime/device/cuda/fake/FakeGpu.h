@@ -42,17 +42,28 @@ struct Marker {
   int64_t time = 0; ///< nanoseconds, once it is reached
 };
 
+/// Something to do on a GPU.
+struct Work {
+  std::string name; ///< "a copy"
+  std::function<Result()> run;
+  /// Whether it can begin, where that is up to somebody else: the other ranks
+  /// of a collective.
+  std::function<bool()> isReady = nullptr;
+  int gpu = 0;
+};
+
 /// What was captured: work and what each comes after.
 struct GraphOpaque {
   struct Node {
-    std::string name;
-    std::function<Result()> work;
+    Work work;
     std::vector<size_t> after;
   };
   std::vector<Node> nodes;
 };
 struct GraphExecOpaque {
   GraphOpaque graph;
+  /// Of each node: those that come after it.
+  std::vector<std::vector<size_t>> followers;
   /// Of each node: nodes of one lane are a chain.
   std::vector<size_t> lanes;
   /// What has happened when its launches so far are done.
@@ -69,15 +80,25 @@ struct Capture {
   std::thread::id thread = std::this_thread::get_id();
 };
 
+/// A launch of a graph, some of whose nodes were run.
+struct GraphRun {
+  const GraphExecOpaque *exec;
+  std::vector<fake::OperationRef> operations;
+  /// Of each node: how many of those before it are left.
+  std::vector<size_t> numBefore;
+  std::vector<size_t> next; ///< nodes with none
+};
+
 struct Task {
-  enum Kind { Work, Reach, Await } kind = Work;
-  std::string name; ///< of work: "a copy"
-  std::function<Result()> work;
-  std::shared_ptr<Marker> marker;
-  fake::OperationRef operation; ///< null of a graph, whose nodes are some
+  enum Kind { Run, Graph, Reach, Await } kind = Run;
+  Work work;
+  std::shared_ptr<Marker> marker = nullptr;
+  std::shared_ptr<GraphRun> graph = nullptr;
+  fake::OperationRef operation = nullptr; ///< of work
 };
 struct StreamOpaque {
   int number = 0; ///< in the order of creation
+  int gpu = 0;
   size_t lane = 0;
   fake::Clock clock; ///< what has happened behind all that was put here
   std::deque<Task> tasks;
@@ -106,7 +127,7 @@ struct Rows {
 /// How many algorithms the fake cuBLASLt knows for a product.
 inline constexpr uint32_t kFakeAlgorithms = 4;
 
-/// What tests ask of the GPU: `optimus_fake_gpu_counts`.
+/// What tests ask of the GPUs together: `optimus_fake_gpu_counts`.
 struct Counts {
   int64_t allocations, bytes; ///< alive
   int64_t pinnedBytes;        ///< of the host's memory, alive
@@ -125,8 +146,14 @@ public:
   RaceCheck races;
   Accesses accesses; ///< of the operation that runs
   Counts counts = {};
-  /// By address, the bytes that were asked for.
-  std::map<Address, int64_t> allocated;
+  /// The numbers of the GPUs that the process sees.
+  std::vector<int> visible;
+  struct Allocation {
+    int64_t bytes; ///< that were asked for
+    int gpu;
+  };
+  std::map<Address, Allocation, std::greater<>> allocated; ///< by address
+  std::map<int, int64_t> usedBytes;                        ///< of each GPU
   std::map<void *, int64_t> pinned;
   std::set<Stream> streams;
   int numStreams = 0; ///< so far
@@ -141,22 +168,18 @@ public:
   Result fault = kSuccess;
   std::string problem;
   std::string latest; ///< of what was put on a stream, by name
-  int64_t totalBytes;
+  int64_t totalBytes; ///< of each GPU
   /// How far the GPU's clock is ahead of the host's.
   int64_t passed = 0;
 
-  /// Puts work on a stream or, while that is captured, into the graph.
+  /// Puts a task on a stream or, while that is captured, its work into the
+  /// graph.
   Result put(Stream stream, Task task);
-  /// The same for work, with the name that it has where it goes wrong.
-  Result put(Stream stream, std::string name, std::function<Result()> work) {
-    return put(stream, {Task::Work, std::move(name), std::move(work), nullptr,
-                        nullptr});
+  Result put(Stream stream, std::string name, std::function<Result()> run) {
+    return put(stream, {Task::Run, {std::move(name), std::move(run)}});
   }
-  /// Does what an operation has to do, and holds what it touched against all
-  /// others.
-  Result perform(const OperationRef &operation,
-                 const std::function<Result()> &work);
-  /// Returns when a stream is empty.
+  /// Returns when a stream is empty. Where it waits for another rank, the mutex
+  /// is let go meanwhile.
   Result drain(Stream stream);
   /// Ends with an error, now and ever after.
   Result fail(Result result, std::string what);
@@ -175,32 +198,47 @@ public:
 
 private:
   Gpu();
+  /// Whether work may begin; notes where it waits for another rank.
+  bool isReady(const Work &work);
+  /// Whether a stream has something that may begin.
+  bool canGoOn(Stream stream);
   /// Takes one turn on a stream that can go on; false where none can.
   bool takeTurn();
   void readFault();
-  Result capture(Stream stream, Task task);
+  /// Runs one node, whichever may begin; whether that was the last.
+  bool runNode(GraphRun &run);
+  /// Does what an operation has to do, and holds what it touched against all
+  /// others.
+  Result perform(const OperationRef &operation, const Work &work);
+  /// Refuses what lies on another GPU than the one that works.
+  Result checkPlace(const void *address, const char *what);
+  Result capture(Stream stream, Work work);
 
+  int working = 0; ///< the GPU of what runs
+  bool waitsForRanks = false;
   std::mt19937_64 random;
 };
-
-/// Runs a graph's nodes in an order that they permit.
-Result runGraph(const GraphOpaque &graph,
-                const std::vector<OperationRef> &operations, Gpu &gpu);
 
 } // namespace fake
 } // namespace optrt::cuda
 
-/// What the fake cuBLASLt and tests need of the fake driver: puts work on a
-/// stream, and finds memory when its turn has come.
+/// What the fake cuBLASLt, the fake NCCL and tests need of the fake driver:
+/// puts work on a stream, and finds memory when its turn has come.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
-                     std::function<optrt::cuda::Result()> work);
+                     std::function<optrt::cuda::Result()> work,
+                     std::function<bool()> isReady = nullptr);
 __attribute__((visibility("default"))) void *
 optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows, const char *what);
 /// Counts a product, in whose turn its thread is, and lets the time pass that
 /// $OPTIMUS_FAKE_GPU_PRODUCT_MS has for its algorithm: "30,10,50,10".
 __attribute__((visibility("default"))) void
 optimus_fake_gpu_multiplied(uint32_t algorithm);
+/// Ends what runs, and all that comes, with an error.
+__attribute__((visibility("default"))) optrt::cuda::Result
+optimus_fake_gpu_fail(std::string what);
+/// The number of the GPU whose context is the thread's; -1 for none.
+__attribute__((visibility("default"))) int optimus_fake_gpu_current();
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts
 optimus_fake_gpu_counts();
 extern "C" __attribute__((visibility("default"))) void

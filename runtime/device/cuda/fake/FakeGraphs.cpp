@@ -89,7 +89,12 @@ Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
                                    unsigned long long) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
-  *exec = new GraphExecOpaque{*graph, lanesOf(*graph, gpu.races), {}};
+  std::vector<std::vector<size_t>> followers(graph->nodes.size());
+  for (size_t i = 0; i != graph->nodes.size(); ++i)
+    for (size_t before : graph->nodes[i].after)
+      followers[before].push_back(i);
+  *exec = new GraphExecOpaque{
+      *graph, std::move(followers), lanesOf(*graph, gpu.races), {}};
   return kSuccess;
 }
 
@@ -106,7 +111,7 @@ static std::vector<OperationRef> operationsOf(GraphExecOpaque &exec,
     for (size_t other : node.after)
       before.join(operations[other]->clock);
     operations.push_back(std::make_shared<Operation>(
-        gpu.races.next(node.name, exec.lanes[i], before)));
+        gpu.races.next(node.work.name, exec.lanes[i], before)));
     stream.clock.join(operations.back()->clock);
   }
   exec.clock = stream.clock;
@@ -119,10 +124,15 @@ Result cuGraphLaunch(GraphExec exec, Stream stream) {
   if (!gpu.streams.count(stream) || stream->capture)
     return gpu.refuse(kInvalidValue, "a graph where none can be launched");
   ++gpu.counts.graphLaunches;
-  auto work = [exec, &gpu, operations = operationsOf(*exec, *stream, gpu)] {
-    return optrt::cuda::fake::runGraph(exec->graph, operations, gpu);
-  };
-  return gpu.put(stream, "", std::move(work));
+  auto run = std::make_shared<GraphRun>();
+  run->exec = exec;
+  run->operations = operationsOf(*exec, *stream, gpu);
+  for (const GraphOpaque::Node &node : exec->graph.nodes) {
+    if (node.after.empty())
+      run->next.push_back(run->numBefore.size());
+    run->numBefore.push_back(node.after.size());
+  }
+  return gpu.put(stream, {Task::Graph, {}, nullptr, std::move(run)});
 }
 
 Result cuGraphDestroy(Graph graph) {

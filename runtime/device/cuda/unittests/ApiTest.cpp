@@ -11,11 +11,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "CublasLtApi.h"
+#include "FunctionShape.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
-
-#include <type_traits>
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include "core/NvtxApi.h"
@@ -54,23 +53,6 @@ static_assert(int(nvtx::kDomainRangePush) ==
 #endif
 
 using namespace optrt::cuda;
-
-/// How a function hands over a value: numbers by their bytes, pointers alike.
-template <typename T>
-struct Passed {
-  using type = std::conditional_t<
-      std::is_pointer_v<T>, void *,
-      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
-};
-template <typename T>
-struct Shape;
-template <typename R, typename... Args>
-struct Shape<R (*)(Args...)> {
-  using type = typename Passed<R>::type(typename Passed<Args>::type...);
-};
-template <typename Ours, typename Theirs>
-constexpr bool isSame =
-    std::is_same_v<typename Shape<Ours>::type, typename Shape<Theirs>::type>;
 
 // Macros of the header stand for the newest version of a function.
 #define CHECK(name, symbol, parameters)                                        \

@@ -1,0 +1,341 @@
+# ===- test_nccl.py - Ranks with a GPU each, over NCCL, without either -----===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""optimus-run --backend nccl on the fake driver and the fake NCCL.
+
+The fake NCCL adds in rank order, as `local` does by way of the host, so that both
+must give the same bits. Real NCCL adds in an order of its own."""
+
+import json
+import re
+import shutil
+import signal
+import time
+
+import pytest
+
+from test_launchers import by_hand, by_srun, by_torchrun, finish, start
+from tools import (
+    EMULATED,
+    TIMEOUT_SECONDS,
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    call,
+    mpirun,
+    read_log,
+    succeed,
+)
+
+GPT2 = Model(layers=1, hidden=16, heads=4, sequence=8, vocabulary=256, batch=4)
+STEPS = 3
+MESHES = {
+    "data:2": ("data:2", "data"),
+    "2x2": ("row:2,col:2", "summa"),
+    "1x4": ("row:1,col:4", "megatron"),
+}
+FLAGS = ["--seed", 1, "--lr", 1e-2]
+NCCL = ["--backend", "nccl", "--timeout", 60]
+needs_mpirun = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
+
+
+def compiled(tools, mesh, precision="f32"):
+    return tools.library(GPT2, *MESHES[mesh], *EMULATED, "--precision", precision)
+
+
+def ranks_of(mesh):
+    return 2 if mesh == "data:2" else 4
+
+
+@pytest.fixture
+def gpus(tools, tmp_path, monkeypatch):
+    """Four fake GPUs and a fake NCCL for whatever a test starts."""
+    for name, value in tools.fake_gpu(count=4).items():
+        monkeypatch.setenv(name, value)
+    # Where members of communicators meet; what is ended leaves something.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def results(folder):
+    numbers = [(line["loss"], line["grad_norm"]) for line in read_log(folder / "log")]
+    parameters = Checkpoint(folder / "saved").parameters
+    return numbers, {name: values.tobytes() for name, values in parameters.items()}
+
+
+def train_command(tools, library, text, folder, *flags):
+    folder.mkdir()
+    flags = [*FLAGS, "--save", folder / "saved", *flags]
+    return tools.train_command(library, text, STEPS, *flags, log=folder / "log")
+
+
+@pytest.fixture
+def local(tools, gpus, text, tmp_path):
+    """What ranks of a mesh make of the steps on one GPU, by way of the host."""
+
+    def train(mesh, precision="f32"):
+        folder = tmp_path / "local"
+        library = compiled(tools, mesh, precision)
+        succeed(call(train_command(tools, library, text, folder)))
+        return results(folder)
+
+    return train
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("mesh", MESHES)
+def test_threads_have_the_bits_of_local_and_replay(
+    tools, local, text, tmp_path, monkeypatch, mesh, precision
+):
+    expected = local(mesh, precision)
+    counts, folder = tmp_path / "counts.json", tmp_path / "nccl"
+    monkeypatch.setenv("OPTIMUS_FAKE_GPU_COUNTS", str(counts))
+    library = compiled(tools, mesh, precision)
+    out = succeed(call(train_command(tools, library, text, folder, *NCCL)))
+    assert "%d ranks (nccl)" % ranks_of(mesh) in out
+    assert results(folder) == expected
+    found = json.loads(counts.read_text())
+    # The first step is put on queues command by command, on each rank.
+    assert found["graph_launches"] == (STEPS - 1) * ranks_of(mesh)
+    assert found["allocations"] == 0, "everything is given back"
+    # Nothing goes by way of the host, but words that say how far GPUs are.
+    assert found["most_pinned_bytes"] <= 8 * 2 * ranks_of(mesh)
+    # All have left their communicators in order, which recordings keep.
+    assert not list(tmp_path.glob("fake-nccl-*"))
+
+
+SHAPE = dict(layers=1, sequence=8, vocabulary=256, batch=4)
+MODELS = {
+    "llama, microbatches and evaluation": (
+        LlamaModel(hidden=16, heads=4, kv_heads=2, ffn=24, **SHAPE),
+        ("row:2,col:2", "summa", "--accumulate"),
+        ["--microbatches", 2, "--eval-every", 1, "--eval-data"],
+    ),
+    "bert, dropout and a data axis": (
+        BertModel(hidden=16, heads=4, ffn=16, **SHAPE)._replace(dropout=0.2),
+        ("data:2,row:1,col:2", "megatron"),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_models_have_the_bits_of_local(tools, gpus, text, tmp_path, name):
+    model, flags, options = MODELS[name]
+    heldout = tmp_path / "heldout.txt"
+    heldout.write_bytes(text.read_bytes()[:100])
+    options = [*options, heldout] if options else []
+    library, found = tools.library(model, *flags, *EMULATED), []
+    for backend in ("local", "nccl"):
+        folder = tmp_path / backend
+        backend = ["--backend", backend, *options]
+        out = succeed(call(train_command(tools, library, text, folder, *backend)))
+        losses = re.findall(r"^(?:eval|final).* loss (\S+)", out, re.M)
+        found.append((*results(folder), losses))
+    assert found[0] == found[1] and found[0][2]
+
+
+@pytest.mark.parametrize("launcher", [by_hand, by_torchrun, by_srun])
+def test_processes_have_the_bits_of_local_over_tcp(tools, local, text, tmp_path, launcher):
+    expected, folder = local("2x2"), tmp_path / "nccl"
+    command = train_command(tools, compiled(tools, "2x2"), text, folder, *NCCL)
+    said = finish(start(command, launcher))
+    assert [code for code, _, _ in said] == [0] * 4, said
+    assert "4 ranks (nccl)" in said[0][1]
+    assert [output for _, output, _ in said[1:]] == [""] * 3
+    assert results(folder) == expected
+
+
+@needs_mpirun
+def test_processes_have_the_bits_of_local_under_mpirun(tools, local, text, tmp_path):
+    expected, folder = local("2x2", "bf16"), tmp_path / "nccl"
+    command = train_command(tools, compiled(tools, "2x2", "bf16"), text, folder, *NCCL)
+    out = succeed(call([*mpirun(4), *command]))
+    assert "4 ranks (nccl)" in out
+    assert results(folder) == expected
+
+
+def test_a_process_that_sees_one_gpu_takes_it(tools, local, text, tmp_path):
+    """As `srun --gpus-per-task 1` has it."""
+    expected, folder = local("data:2"), tmp_path / "nccl"
+
+    def with_one_gpu(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return flags, {**variables, "CUDA_VISIBLE_DEVICES": str(3 - rank)}
+
+    command = train_command(tools, compiled(tools, "data:2"), text, folder, *NCCL)
+    said = finish(start(command, with_one_gpu, ranks=2))
+    assert [code for code, _, _ in said] == [0] * 2, said
+    assert results(folder) == expected
+
+
+def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path):
+    profile, flags = tmp_path / "profile.db", [*NCCL, "--profile", tmp_path / "profile.db"]
+    succeed(call(tools.train_command(compiled(tools, "2x2"), text, 2, *flags)))
+    assert profile.exists()
+
+
+def test_bench_does_not_claim_what_it_cannot_see(tools, gpus):
+    flags = [*NCCL, "--steps", 2, "--warmup", 1]
+    out = tools.run("optimus-run", "bench", compiled(tools, "data:2"), *flags)
+    assert re.search(r"^communication over data: .* messages a step$", out, re.M)
+    assert "communication: not measured, GPUs do it by themselves" in out
+
+
+def test_collectives_are_measured_and_checked(tools, gpus, tmp_path):
+    profile = tmp_path / "gpu.json"
+    flags = ["--device", "cuda", "--ranks", 3, "--max-bytes", 4096, "--profile", profile]
+    succeed(tools.call("optimus-run", "bench", "--comm", *NCCL, *flags))
+    found = json.loads(profile.read_text())
+    assert {(entry["backend"], entry["ranks"]) for entry in found["comm"]} == {("nccl", 3)}
+    result = tools.call("optimus-run", "bench", "--comm", *NCCL, "--ranks", 2)
+    assert result.returncode == 1
+    assert "--backend nccl moves tensors between GPUs: add --device cuda" in result.stderr
+
+
+# ===----------------------------------------------------------------------===#
+# Faults
+# ===----------------------------------------------------------------------===#
+
+# Of rank 1, which has GPU 1; steps of the 2x2 mesh have tens a communicator.
+FAULTS = {
+    "hang in the first step": ("HANG", "1:20", "rank 1 has waited"),
+    "hang in a replayed step": ("HANG", "1:100", "rank 1 has waited"),
+    "fail in the first step": ("FAIL", "1:20", "rank 1, "),
+    "fail in a replayed step": ("FAIL", "1:100", "rank 1, "),
+}
+
+
+def collectives_of_a_step(tools, library, axis):
+    """As people know them: "h.0.mlp.up_product (broadcast, gpt2.py:155)"."""
+    flags = ("--commands", "--function", "train_step")
+    listed = tools.run("optimus-run", "inspect", library, *flags)
+    lines = re.findall(
+        r"^\d+ %s(?: after [\d, ]+)?: (\w+) .* bytes=\d+ (.*) \((\S+)\)$" % axis, listed, re.M
+    )
+    return ["%s (%s, %s)" % (path, kind, place) for kind, path, place in lines]
+
+
+@pytest.mark.parametrize("ranks_are", ["threads", "processes"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_names_rank_command_and_collective(
+    tools, gpus, text, monkeypatch, ranks_are, fault
+):
+    kind, place, who = FAULTS[fault]
+    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_" + kind, place)
+    flags = ["--backend", "nccl", "--timeout", 4]
+    command = tools.train_command(compiled(tools, "2x2"), text, 5, *flags)
+    if ranks_are == "threads":
+        result = call(command)
+        codes, errors = [result.returncode], result.stderr
+    else:
+        said = finish(start(command, by_hand))
+        codes, errors = [code for code, _, _ in said], "".join(text for _, _, text in said)
+    assert codes == [1] * len(codes), errors
+    (line,) = [line for line in errors.splitlines() if "error:" in line]
+    assert "optimus-run: error: " + who in line
+    where = re.search(r"(\S+ .*\)), collective (\d+) on mesh axis (\w+)", line)
+    name, number, axis = where.groups()
+    assert number == place.split(":")[1]
+    planned = collectives_of_a_step(tools, compiled(tools, "2x2"), axis)
+    assert name.endswith(planned[(int(number) - 1) % len(planned)]), (name, planned)
+
+
+@pytest.mark.parametrize(
+    "sent, message",
+    [(signal.SIGKILL, "rank 1 died"), (signal.SIGSTOP, "rank 1 was not heard of for ")],
+    ids=["killed", "stopped"],
+)
+def test_a_process_that_is_no_more_is_named(tools, gpus, text, tmp_path, sent, message):
+    log = tmp_path / "log"
+    flags = ["--backend", "nccl", "--timeout", 3]
+    command = tools.train_command(compiled(tools, "data:2"), text, 100_000, *flags, log=log)
+    jobs = start(command, by_hand, ranks=2)
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.01)
+    jobs[1].send_signal(sent)
+    _, errors = jobs[0].communicate(timeout=TIMEOUT_SECONDS)
+    jobs[1].kill()
+    jobs[1].communicate()
+    assert jobs[0].returncode == 1
+    assert errors.count("error: ") == 1 and "error: " + message in errors
+
+
+def test_a_rank_that_does_not_join_is_not_waited_for(tools, gpus, text, monkeypatch):
+    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_ABSENT", "1")
+    flags = ["--backend", "nccl", "--timeout", 2]
+    result = call(tools.train_command(compiled(tools, "data:2"), text, 1, *flags))
+    assert result.returncode == 1
+    expected = "does not join ranks 0, 1 on mesh axis data: NCCL's ncclCommInitRankConfig"
+    assert expected in result.stderr
+    assert "for 2 s (--timeout)" in result.stderr
+
+
+# ===----------------------------------------------------------------------===#
+# What is missing
+# ===----------------------------------------------------------------------===#
+
+MISSING = {
+    "library": (
+        {"OPTIMUS_NCCL_LIBRARY": "/nowhere/libnccl.so.2"},
+        "cannot open NCCL: /nowhere/libnccl.so.2",
+    ),
+    "another library": (
+        {"OPTIMUS_NCCL_LIBRARY": "libm.so.6"},
+        "NCCL in libm.so.6 has no ncclGetVersion",
+    ),
+    "GPUs": (
+        {"OPTIMUS_FAKE_GPU_COUNT": "1"},
+        "expected a GPU for each of the 2 ranks on this host; found that the "
+        "driver shows 1; start at most 1 here",
+    ),
+    "visible GPUs": (
+        {"CUDA_VISIBLE_DEVICES": "3"},
+        "found that CUDA_VISIBLE_DEVICES=3 shows 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("ranks_are", ["threads", "processes"])
+@pytest.mark.parametrize("what", MISSING)
+def test_what_is_missing_is_said_once(tools, gpus, text, monkeypatch, ranks_are, what):
+    variables, message = MISSING[what]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, *NCCL)
+    if ranks_are == "threads":
+        result = call(command)
+        codes, errors = [result.returncode], result.stderr
+    else:
+        said = finish(start(command, by_hand, ranks=2))
+        codes, errors = [code for code, _, _ in said], "".join(text for _, _, text in said)
+    assert codes == [1] * len(codes)
+    assert errors.count("error: ") == 1 and message in errors
+
+
+def test_ranks_with_other_back_ends_are_told(tools, gpus, text):
+    def mixed(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return [*flags, "--backend", "nccl" if rank else "tcp"], variables
+
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, "--timeout", 20)
+    said = finish(start(command, mixed, ranks=2))
+    assert [code for code, _, _ in said] == [1, 1]
+    (error,) = [text for _, _, text in said if text]
+    assert "rank 1 and rank 0 disagree on --backend: nccl on rank 1, tcp on rank 0" in error
+
+
+def test_processors_have_no_nccl(tools, gpus, text):
+    library = tools.library(GPT2, "data:2", "data")
+    result = call(tools.train_command(library, text, 1, *NCCL))
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        "optimus-run: error: expected a library for GPUs, between which --backend nccl "
+        "moves tensors; found `%s`, which was compiled for cpu" % library
+    )
+    assert "Compile the model with --target cuda" in result.stderr

@@ -1,0 +1,55 @@
+//===- NcclWatch.h - Looks at what GPUs do ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H
+#define OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H
+
+#include "optimus-runtime/Status.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace optrt::nccl {
+
+/// What is looked at.
+class Watched {
+public:
+  virtual ~Watched() = default;
+  virtual void look() = 0;
+  virtual void abort() = 0;
+};
+
+/// A thread that looks at the ranks of this process many times a second, since
+/// they wait for their GPUs where they cannot look themselves.
+class NcclWatch {
+public:
+  /// From now on; nobody is looked at so far.
+  Status start();
+  ~NcclWatch();
+
+  /// Ends it at once where all were ended.
+  void add(Watched &rank);
+  void remove(Watched &rank);
+  /// Ends what is under way on all ranks, until the next start().
+  void abort();
+
+private:
+  void work();
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::vector<Watched *> ranks;
+  bool isStopping = false, isAborted = false;
+  std::thread thread;
+};
+
+} // namespace optrt::nccl
+
+#endif // OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H

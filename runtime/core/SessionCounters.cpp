@@ -1,0 +1,157 @@
+//===- SessionCounters.cpp - What ranks moved and hold --------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalRank.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace optrt {
+
+StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
+  const Mesh &mesh = library.manifest().mesh;
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (const Traffic &traffic : rank->context.traffic)
+      own << traffic.bytes << ' ' << traffic.messages << ' ';
+  std::string all;
+  for (const std::string &text : control.allGather(own.str()))
+    all += text;
+  std::istringstream numbers(all);
+  std::vector<Traffic> total(mesh.numAxes());
+  for (int rank = 0; rank != control.size(); ++rank)
+    for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+      Traffic one;
+      numbers >> one.bytes >> one.messages;
+      total[axis].bytes += one.bytes;
+      if (rank == 0)
+        total[axis].messages = one.messages;
+      if (one.messages != total[axis].messages)
+        return internal(concat("rank ", rank, " started ", one.messages,
+                               " collectives on mesh axis ",
+                               mesh.axes()[axis].name, ", rank 0 started ",
+                               total[axis].messages));
+    }
+  return total;
+}
+
+SlowestRank Session::communicationTimeOfLastRun() {
+  const std::size_t entries = library.manifest().mesh.numAxes() + 1;
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (const CommunicationTime &time : rank->context.communicationTimes())
+      own << time.inFlight << ' ' << time.exposed << ' ';
+  std::string all;
+  for (const std::string &text : control.allGather(own.str()))
+    all += text;
+  std::istringstream numbers(all);
+  SlowestRank slowest;
+  for (int rank = 0; rank != control.size(); ++rank) {
+    std::vector<CommunicationTime> times(entries);
+    for (CommunicationTime &time : times)
+      numbers >> time.inFlight >> time.exposed;
+    if (rank != 0 && times.back().exposed <= slowest.total.exposed)
+      continue;
+    slowest.rank = rank;
+    slowest.total = times.back();
+    times.pop_back();
+    slowest.axes = std::move(times);
+  }
+  return slowest;
+}
+
+/// While any of these ran.
+static int64_t unionOf(std::vector<CommandTimes> times) {
+  std::sort(times.begin(), times.end(),
+            [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  int64_t sum = 0, covered = 0;
+  for (const CommandTimes &one : times) {
+    sum += std::max<int64_t>(0, one.end - std::max(one.begin, covered));
+    covered = std::max(covered, one.end);
+  }
+  return sum;
+}
+
+PagingTime Session::pagingOfLastRun() {
+  std::ostringstream own;
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    const Transfers &all = rank->transfers;
+    own << all.bytesIn << ' ' << all.bytesOut << ' ' << unionOf(all.times)
+        << ' ' << all.waited << ' ';
+  }
+  std::string texts;
+  for (const std::string &text : control.allGather(own.str()))
+    texts += text;
+  std::istringstream numbers(texts);
+  PagingTime result;
+  for (int rank = 0; rank != control.size(); ++rank) {
+    int64_t in = 0, out = 0;
+    double copied = 0, waited = 0;
+    numbers >> in >> out >> copied >> waited;
+    result.bytesIn += in;
+    result.bytesOut += out;
+    if (rank != 0 && waited * 1e-9 <= result.exposed)
+      continue;
+    result.seconds = copied * 1e-9;
+    // Waiting takes a little where nothing is copied, too.
+    result.exposed = std::min(waited, copied) * 1e-9;
+  }
+  return result;
+}
+
+Status Session::checkTraffic(std::string_view name) {
+  const Mesh &mesh = library.manifest().mesh;
+  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
+  std::vector<Traffic> predicted(mesh.numAxes());
+  for (const AxisTraffic &axis :
+       library.manifest().findFunction(name)->communication)
+    predicted[axis.axis] = {axis.bytes, axis.messages};
+  for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+    // The manifest lists axes with more than one rank only.
+    if (mesh.axisSize(axis) == 1)
+      continue;
+    if (counted[axis].bytes != predicted[axis].bytes ||
+        counted[axis].messages != predicted[axis].messages)
+      return internal(concat(
+          name, " communicated ", counted[axis].bytes, " bytes in ",
+          counted[axis].messages, " messages on mesh axis ",
+          mesh.axes()[axis].name, ", but the manifest predicts ",
+          predicted[axis].bytes, " bytes in ", predicted[axis].messages));
+  }
+  return okStatus();
+}
+
+RankMemory Session::largestRankMemory() {
+  RankMemory largest;
+  auto consider = [&](const RankMemory &memory) {
+    if (memory.total() > largest.total())
+      largest = memory;
+  };
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    RankMemory own = memory;
+    own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
+    own.communication = rank->communicationBytes;
+    consider(own);
+  }
+  std::ostringstream own;
+  own << largest.parameters << ' ' << largest.moments << ' '
+      << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
+      << ' ' << largest.device << ' ' << largest.communication << ' '
+      << largest.offloaded;
+  for (const std::string &text : control.allGather(own.str())) {
+    std::istringstream numbers(text);
+    RankMemory memory;
+    numbers >> memory.parameters >> memory.moments >> memory.gradients >>
+        memory.inputs >> memory.arena >> memory.device >>
+        memory.communication >> memory.offloaded;
+    consider(memory);
+  }
+  return largest;
+}
+
+} // namespace optrt

@@ -1,0 +1,47 @@
+//===- CudaRanks.cpp - GPUs of ranks, and what NCCL needs of them ---------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaDevice.h"
+
+#include <cstdio>
+
+namespace optrt::cuda {
+
+StatusOr<std::vector<std::string>> CudaDevice::gpus() const {
+  int count = 0;
+  OPTRT_CUDA(driver, deviceGetCount, &count);
+  std::vector<std::string> names;
+  for (int ordinal = 0; ordinal != count; ++ordinal) {
+    DeviceNumber gpu = 0;
+    unsigned char bytes[16] = {};
+    OPTRT_CUDA(driver, deviceGet, &gpu, ordinal);
+    OPTRT_CUDA(driver, deviceGetUuid, reinterpret_cast<char *>(bytes), gpu);
+    std::string &name = names.emplace_back();
+    for (unsigned char byte : bytes) {
+      char digits[3];
+      std::snprintf(digits, sizeof(digits), "%02x", byte);
+      name += digits;
+    }
+  }
+  return names;
+}
+
+void *CudaDevice::nativeQueue(Queue queue) {
+  keep(enter());
+  return streamOf(queue);
+}
+
+Status CudaDevice::post(Queue queue, uint32_t *word, uint32_t number) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  // A memset, since every driver captures those.
+  OPTRT_CUDA(driver, memsetD32Async, reinterpret_cast<Address>(word), number, 1,
+             streamOf(queue));
+  return okStatus();
+}
+
+} // namespace optrt::cuda
