@@ -45,8 +45,9 @@ Status Session::tune(Tuning &tuning) {
   OPTRT_RETURN_IF_ERROR(take(0));
   const int numProcesses = control.size() / control.numLocalRanks();
   for (int process = 0; process != numProcesses; ++process) {
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(process == own ? tuneOwn(tuning.products) : okStatus()));
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        process == own ? tuneOwn(tuning.products).withContext("--tune")
+                       : okStatus()));
     OPTRT_RETURN_IF_ERROR(take(process));
   }
   return okStatus();

@@ -49,7 +49,9 @@ static StatusOr<LtAlgorithm> toAlgorithm(const std::string &text) {
     return invalidArgument(concat("expected an algorithm of cuBLASLt in ",
                                   kDigits * std::size(algorithm.data),
                                   " hexadecimal digits, found `",
-                                  text.substr(0, 160), "`"));
+                                  text.substr(0, 160),
+                                  "`; name another file of tuned products or "
+                                  "remove this one"));
   return algorithm;
 }
 
@@ -91,9 +93,11 @@ StatusOr<bool> Products::adopt(const ProductCall &product,
   auto known = tuned.find(plan->name);
   if (plan->isTuned || known == tuned.end())
     return plan->isTuned;
+  StatusOr<LtAlgorithm> algorithm = toAlgorithm(known->second.algorithm);
+  if (!algorithm.ok())
+    return algorithm.status().withContext(plan->name);
   LtHeuristic written = {};
-  OPTRT_ASSIGN_OR_RETURN(written.algorithm,
-                         toAlgorithm(known->second.algorithm));
+  written.algorithm = *algorithm;
   plan->isTuned = accepts(*plan, written);
   if (plan->isTuned)
     plan->found = written;

@@ -25,6 +25,17 @@ TEST_F(HostBugsTest, AKernelThatRunsPastItsMemory) {
       "add: thread 0 of block 2 reads 4 bytes that are not allocated");
 }
 
+TEST_F(HostBugsTest, WhoWaitsForAQueueIsToldWhatFailedThere) {
+  ASSERT_TRUE(addTo(kCompute, memory.data(), 1).ok());
+  auto wait = [&] { return device->call(kCompute, [] { return okStatus(); }); };
+  EXPECT_TRUE(wait().ok());
+  Status status = addTo(kCompute, memory.data(), 1, 65);
+  if (status.ok())
+    status = wait();
+  EXPECT_THAT(status.message(),
+              HasSubstr("add: thread 0 of block 2 reads 4 bytes"));
+}
+
 TEST_F(HostBugsTest, AKernelOnHostMemory) {
   float here[16] = {};
   expectFailure(addTo(kCompute, here, 1), "that are not allocated");
