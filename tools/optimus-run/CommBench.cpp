@@ -61,6 +61,9 @@ float element(int rank, int64_t i) {
   return static_cast<float>((i * 7 + rank * 13) % 61);
 }
 
+/// Of one measurement; ranks agree on their times by a collective, too.
+constexpr int kMostRepeats = 200;
+
 struct Measurement {
   int64_t count = 0; ///< elements of the whole tensor
   double seconds = 0;
@@ -94,8 +97,9 @@ public:
     float longest = static_cast<float>(std::min(first, second));
     OPTRT_RETURN_IF_ERROR(largest(&longest, 1));
     constexpr double kSecondsOfAPoint = 0.1;
-    int repeats = static_cast<int>(std::clamp(
-        kSecondsOfAPoint / std::max<double>(longest, 1e-6), 5.0, 200.0));
+    int repeats = static_cast<int>(
+        std::clamp(kSecondsOfAPoint / std::max<double>(longest, 1e-6), 5.0,
+                   double(kMostRepeats)));
     std::vector<float> times(repeats);
     for (float &seconds : times) {
       OPTRT_ASSIGN_OR_RETURN(double own, time(desc));
@@ -242,9 +246,10 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
   std::vector<std::unique_ptr<CollectiveMover>> made(control.numLocalRanks());
   Status status = (*team)->run([&](int i) -> Status {
-    OPTRT_ASSIGN_OR_RETURN(made[i],
-                           movers->create(world, i, options.maxBytes,
-                                          options.ranks.timeoutSeconds));
+    const int64_t most =
+        std::max(options.maxBytes, kMostRepeats * int64_t(sizeof(float)));
+    OPTRT_ASSIGN_OR_RETURN(
+        made[i], movers->create(world, i, most, options.ranks.timeoutSeconds));
     RankBench bench(*made[i], static_cast<int>(n), control.firstRank() + i,
                     options.maxBytes);
     std::size_t row = 0;
