@@ -56,10 +56,17 @@ NcclRank::~NcclRank() {
     return failure.ok();
   };
   // All ranks leave each group together; what is left then is ended.
+  bool areLeft = true;
   for (const std::unique_ptr<Group> &group : groups)
-    if (!isFine() || !group->communicator.leave().ok())
+    if (!(areLeft = isFine() && group->communicator.leave().ok()))
       break;
   watch.remove(*this);
+  if (areLeft)
+    return;
+  for (const std::unique_ptr<Group> &group : groups)
+    group->communicator.abort();
+  // What is on queues writes the words, which go with this.
+  (void)device.synchronize();
 }
 
 void NcclRank::beginCall(uint32_t newFunction,

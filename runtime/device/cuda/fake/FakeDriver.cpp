@@ -264,6 +264,10 @@ Result cuMemsetD32Async(Address to, unsigned value, size_t count,
   FAKE_ENTER;
   const Rows row = rowsAt(to, count * sizeof(value), 1, 0, /*isWrite=*/true);
   auto work = [=, &gpu]() -> Result {
+    if (!gpu.memory.isHidden(row.address) && !gpu.isPinned(row.address))
+      return gpu.fail(kIllegalAddress,
+                      "a memset touches memory of the host that is not pinned, "
+                      "or was given back before its turn came");
     auto *at = static_cast<uint32_t *>(gpu.touch(row, "a memset"));
     // The host may look at it meanwhile.
     for (size_t i = 0; at && i != count; ++i)

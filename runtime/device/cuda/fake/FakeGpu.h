@@ -155,6 +155,13 @@ public:
   std::map<Address, Allocation, std::greater<>> allocated; ///< by address
   std::map<int, int64_t> usedBytes;                        ///< of each GPU
   std::map<void *, int64_t> pinned;
+  /// Whether memory of the host is pinned, and was not given back.
+  bool isPinned(const void *address) const {
+    auto next = pinned.upper_bound(const_cast<void *>(address));
+    return next != pinned.begin() &&
+           address < static_cast<char *>(std::prev(next)->first) +
+                         std::prev(next)->second;
+  }
   std::set<Stream> streams;
   int numStreams = 0; ///< so far
   std::set<EventHandle> events;

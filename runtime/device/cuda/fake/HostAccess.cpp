@@ -11,6 +11,7 @@
 #include "FakeGpu.h"
 
 #include <csignal>
+#include <string_view>
 #include <unistd.h>
 
 namespace optrt::cuda::fake {
@@ -22,11 +23,15 @@ static struct sigaction before;
 static void tell(int, siginfo_t *fault, void *) {
   const Gpu &gpu = Gpu::get();
   if (gpu.memory.isHidden(fault->si_addr)) {
-    const std::string text = concat(
-        "fake GPU: host code touches the device's memory",
-        gpu.latest.empty() ? "" : "; the last that was put on a stream is ",
-        gpu.latest, "\n");
-    (void)!write(STDERR_FILENO, text.data(), text.size());
+    // A handler allocates nothing.
+    auto write = [](std::string_view text) {
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
+    };
+    write("fake GPU: host code touches the device's memory");
+    if (!gpu.latest.empty())
+      write("; the last that was put on a stream is ");
+    write(gpu.latest);
+    write("\n");
   }
   // The access happens again, and ends as it did before.
   sigaction(SIGSEGV, &before, nullptr);

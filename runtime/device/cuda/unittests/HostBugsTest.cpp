@@ -62,6 +62,27 @@ TEST_F(HostBugsTest, MemoryThatIsGivenBackWhileItIsUsed) {
   }
 }
 
+TEST_F(HostBugsTest, PinnedMemoryThatIsGivenBackBeforeItIsWritten) {
+  for (uint64_t seed = 0; seed != 8; ++seed) {
+    start(seed);
+    Status status;
+    {
+      auto pinned = device->allocateOnHost(64, "words");
+      ASSERT_TRUE(pinned.ok());
+      status = device->post(kCompute,
+                            reinterpret_cast<uint32_t *>(pinned->data()), 7);
+    }
+    if (Status later = device->synchronize(); status.ok())
+      status = later;
+    EXPECT_THAT(
+        status.message(),
+        testing::AnyOf(HasSubstr("a memset touches memory of the host that is "
+                                 "not pinned, or was given back before"),
+                       HasSubstr("memory is given back that a memset on stream "
+                                 "0 uses, and nobody waited for it")));
+  }
+}
+
 TEST_F(HostBugsTest, MemoryThatIsGivenBackBehindAWaitThatIsNone) {
   for (uint64_t seed = 0; seed != 8; ++seed) {
     start(seed);
