@@ -80,7 +80,11 @@ def test_measured_times_are_the_prediction(tools, profile):
 
 @pytest.mark.parametrize(
     "cheap, chosen, other",
-    [("gemm", "attn.qkv:0", "mlp.gelu"), ("launch", "mlp.gelu:0", "attn.qkv")],
+    # Products may read weights that were packed for them.
+    [
+        (["gemm", "pack"], "attn.qkv:0", "mlp.gelu"),
+        (["launch"], "mlp.gelu:0", "attn.qkv"),
+    ],
 )
 def test_cheap_is_recomputed(tools, profile, cheap, chosen, other):
     """What is recomputed within a budget follows the times: what costs nothing
@@ -89,9 +93,9 @@ def test_cheap_is_recomputed(tools, profile, cheap, chosen, other):
         profile,
         "UPDATE times SET begin = 0, end = 9000000000;"
         "UPDATE times SET end = 1 WHERE command IN"
-        f" (SELECT command FROM commands WHERE kind = '{cheap}');",
+        f" (SELECT command FROM commands WHERE kind IN {(*cheap, cheap[0])});",
     )
-    flags = ["--recompute", "budget", "--memory-budget", "2050KiB"]
+    flags = ["--recompute", "budget", "--memory-budget", "2150KiB"]
     report = succeed(compile_with(tools, MODEL, profile, *flags))
     recomputed = line_of(report, "train_step", "recomputed")
     assert chosen in recomputed and other not in recomputed

@@ -88,9 +88,12 @@ Value Lowering::getPacked(const Gemm &gemm) {
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                     OptimusDialect::kParam);
+  // Each of its layouts is a value of its own.
+  StringAttr value = builder.getStringAttr(
+      name.getValue() + (gemm.transB ? " packed transposed" : " packed"));
   Value packed = allocate(MemRefType::get({*elements}, builder.getF32Type()),
                           "packed weight", /*name=*/StringAttr(),
-                          builder.getArrayAttr(name));
+                          builder.getArrayAttr(value));
   exec::PackOp::create(builder, location, gemm.b.buffer, packed, gemm.k, gemm.n,
                        gemm.b.ld, gemm.transB, /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(),

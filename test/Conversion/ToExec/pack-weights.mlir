@@ -14,7 +14,7 @@
 // CHECK-LABEL: func.func @product(
 // CHECK-SAME: %[[X:.*]]: memref<320xf32>, %[[W:.*]]: memref<1400xf32> {{{.*}}}, %[[DY:.*]]: memref<1120xf32>, %[[Y:.*]]: memref<1120xf32>, %[[DX:.*]]: memref<320xf32>, %[[AGAIN:.*]]: memref<320xf32>, %[[DW:.*]]: memref<1400xf32>)
 // CHECK-NEXT: exec.gemm %[[X]], %[[W]], %[[Y]] {{{.*}}ldb = 70 : i64{{.*}}n = 70 : i64}
-// CHECK-NEXT: %[[P:.*]] = exec.alloc "packed weight" {values = ["w"]} : memref<5120xf32>
+// CHECK-NEXT: %[[P:.*]] = exec.alloc "packed weight" {values = ["w packed transposed"]} : memref<5120xf32>
 // CHECK-NEXT: exec.pack %[[W]] into %[[P]] {cols = 20 : i64, id = 1 : i32, ld = 70 : i64, rows = 70 : i64, trans}
 // CHECK-NEXT: exec.gemm %[[DY]], %[[P]], %[[DX]] {{{.*}}k = 70 : i64, lda = 70 : i64, ldb = 5120 : i64, ldc = 20 : i64, m = 16 : i64, n = 20 : i64, packed_b}
 // CHECK-NEXT: exec.gemm %[[DY]], %[[P]], %[[AGAIN]] {{{.*}}packed_b}
