@@ -67,7 +67,15 @@ TEST(DeviceScratch, HasRoomForNarrowOperandsInF32) {
   EXPECT_EQ(*attentionScratchBytes(3, 5, true, true).get() -
                 *attentionScratchBytes(3, 5, true, false).get(),
             4 * (16 + 8 * 16));
+  // Two bytes an element of A where it is transposed, if that pays.
+  EXPECT_EQ(transposedCopyBytes({100, 256, 30, true}), 2 * 100 * 30);
+  EXPECT_EQ(transposedCopyBytes({100, 256, 30}), 0);
+  EXPECT_EQ(transposedCopyBytes({100, 255, 30, true}), 0);
+  EXPECT_EQ(transposedCopyBytes({1 << 12, 256, 1 << 11, true}), 0);
   ScratchBound bound;
+  bound.product({100, 256, 30, true}, true, false);
+  EXPECT_EQ(bound.get().shared, 4 * (100 * 30 + 30 * 256) + 2 * 100 * 30);
+  bound = {};
   bound.product({3, 5, 7}, true, true);
   bound.product({1, 2, 3}, false, false);
   EXPECT_EQ(bound.get().shared, 4 * (3 * 7 + 7 * 5 + 3 * 5));

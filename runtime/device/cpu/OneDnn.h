@@ -30,6 +30,13 @@ inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
                                : dnnl::memory::dims{ld, 1});
 }
 
+/// oneDNN generates the code of a product when it first meets it, and crashes
+/// where it gets no memory for that. This asks for far more than it takes.
+Status checkRoomForCode();
+
+/// A processor's engine. What goes wrong is an exception.
+dnnl::engine createEngine();
+
 /// What one device calls oneDNN with.
 struct OneDnn {
   OneDnn(dnnl::engine made) : engine(std::move(made)), stream(engine) {}

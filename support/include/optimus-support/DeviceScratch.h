@@ -88,6 +88,16 @@ inline int64_t narrowProductScratchBytes(const ProductShape &d,
          (rows * depth + depth * cols + (isNarrowResult ? rows * cols : 0));
 }
 
+/// Bytes of the copy of A that a product of narrow factors reads where A is
+/// transposed: none where that gains nothing, because the product has few
+/// columns, or A is far larger than a cache.
+inline int64_t transposedCopyBytes(const ProductShape &d) {
+  constexpr int64_t size = 2, fewestCols = 256, most = int64_t(1) << 23;
+  const CheckedSize bytes = CheckedSize(d.m) * d.k * size;
+  return d.transA && d.n >= fewestCols && bytes.isAtMost(most) ? *bytes.get()
+                                                               : 0;
+}
+
 /// The operands of a head of attention, and of its gradient, that are in f32
 /// while the head is computed if they are narrow.
 inline constexpr int64_t kWideAttentionOperands = 4, kWideGradientOperands = 8;
@@ -121,9 +131,11 @@ public:
   void product(const ProductShape &shape, bool hasNarrowFactors,
                bool hasNarrowResult) {
     products.include(productScratch(shape));
-    if (hasNarrowFactors)
-      blocks =
-          std::max(blocks, narrowProductScratchBytes(shape, hasNarrowResult));
+    if (!hasNarrowFactors)
+      return;
+    blocks =
+        std::max(blocks, narrowProductScratchBytes(shape, hasNarrowResult));
+    copies = std::max(copies, transposedCopyBytes(shape));
   }
   void attention(int64_t seq, int64_t headDim, bool isGradient, bool isNarrow) {
     // Operands are as large.
@@ -133,12 +145,12 @@ public:
                          .value_or(0));
   }
   DeviceScratch get() const {
-    return {products.perThread + heads, products.shared + blocks};
+    return {products.perThread + heads, products.shared + blocks + copies};
   }
 
 private:
   DeviceScratch products;
-  int64_t blocks = 0, heads = 0;
+  int64_t blocks = 0, copies = 0, heads = 0;
 };
 
 } // namespace optimus_support

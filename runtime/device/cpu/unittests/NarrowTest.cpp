@@ -169,6 +169,19 @@ TEST_F(NarrowTest, ProductsAreThoseOfWidenedOperands) {
         }
 }
 
+TEST_F(NarrowTest, ATransposedIsCopied) {
+  for (bool isNarrow : {false, true}) {
+    optrt_gemm_desc d = {};
+    d.m = 40;
+    d.n = 260;
+    d.k = 70;
+    d.trans_a = 1;
+    check(d, isNarrow);
+    d.accumulate = d.has_bias = d.trans_b = 1;
+    check(d, isNarrow);
+  }
+}
+
 TEST_F(NarrowTest, BlocksMakeUpTheProduct) {
   // More than a block of rows, of columns and of depth.
   for (auto [m, n, k] :
@@ -303,7 +316,7 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   for (int flags = 0; flags != 64; ++flags) {
     optrt_gemm_desc d = {};
     d.m = 300;
-    d.n = 70;
+    d.n = flags & 2 ? 70 : 270;
     d.k = 90;
     d.trans_a = flags & 1;
     d.trans_b = flags >> 1 & 1;
@@ -333,8 +346,8 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   const size_t prepared = device.scratchBytes();
   EXPECT_GT(prepared, 0u);
   EXPECT_LE(int64_t(prepared), bound.get().bytes(maxThreads));
-  const auto values = drawNarrow(400 * 100);
-  std::vector<float> c(400 * 100), lse(400);
+  const auto values = drawNarrow(300 * 300);
+  std::vector<float> c(300 * 300), lse(400);
   std::vector<uint16_t> dq(1 << 13), dk(1 << 13), dv(1 << 13);
   for (const optrt_gemm_desc &d : workload.products) {
     const Status status = device.gemm(kCompute, d, values.data(), values.data(),
