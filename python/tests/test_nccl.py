@@ -245,7 +245,7 @@ def test_a_fault_names_rank_command_and_collective(
     assert "optimus-run: error: " + who in line
     where = re.search(r"(\S+ .*\)), collective (\d+) on mesh axis (\w+)", line)
     name, number, axis = where.groups()
-    assert number == place.split(":")[1]
+    assert number == place.split(":")[1], line
     planned = collectives_of_a_step(tools, compiled(tools, "2x2"), axis)
     assert name.endswith(planned[(int(number) - 1) % len(planned)]), (name, planned)
 

@@ -179,10 +179,14 @@ void NcclRank::look() {
   if (!isInCall)
     return;
   showActivity();
-  for (const std::unique_ptr<Group> &group : groups)
+  for (const std::unique_ptr<Group> &group : groups) {
+    Status status = group->communicator.look();
+    if (status.ok())
+      continue;
+    // Read now: nothing of this group begins after what has failed.
     if (const uint32_t begun = read(*group).begun)
-      if (Status status = group->communicator.look(); !status.ok())
-        fail(*group, begun, status);
+      fail(*group, begun, status);
+  }
 }
 
 void NcclRank::abort() {
