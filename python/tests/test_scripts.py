@@ -328,6 +328,7 @@ def test_a_signal_ends_what_a_script_runs(machine, number):
         (["--mesh", "2x2"], "--mesh: expected axes and their sizes, as row:2,col:2, fo"),
         (["--mesh", "row:2,col:0"], "found 'row:2,col:0'"),
         (["--steps", "many"], "--steps: expected a number of steps from 1 on, found"),
+        (["--precision", "f16"], "--precision: expected f32 or bf16, found 'f16'"),
         (["--steps"], "expected a value after '--steps'"),
     ],
 )

@@ -8,36 +8,29 @@
 
 #include "NcclLibrary.h"
 
+#include "optimus-support/DynamicLibrary.h"
+
 #include <cstdlib>
-#include <dlfcn.h>
+
+using optimus_support::DynamicLibrary;
 
 namespace optrt::nccl {
 
-static constexpr const char *kRemedy =
-    "install NCCL 2.18 or later (`scripts/setup --cuda=full` brings one, and "
-    "so "
-    "does PyTorch) and name it in OPTIMUS_NCCL_LIBRARY, or use another "
-    "--backend";
-
 Status NcclLibrary::load() {
-  const char *chosen = std::getenv("OPTIMUS_NCCL_LIBRARY");
-  const char *file = chosen ? chosen : "libnccl.so.2";
   // Kernels of several communicators of a GPU begin in the same order on all
   // ranks, so that none waits for another in a ring.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
-  void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return unavailable(concat("cannot open NCCL: ", dlerror(), "; ", kRemedy));
-  auto find = [&](const char *symbol, auto &function) -> Status {
-    void *found = dlsym(library, symbol);
-    if (!found)
-      return unavailable(
-          concat("NCCL in ", file, " has no ", symbol, "; ", kRemedy));
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(found);
-    return okStatus();
-  };
+  OPTRT_ASSIGN_OR_RETURN(
+      const DynamicLibrary library,
+      DynamicLibrary::open(
+          {"NCCL",
+           "OPTIMUS_NCCL_LIBRARY",
+           {"libnccl.so.2"},
+           "install NCCL 2.18 or later (`scripts/setup --cuda=full` brings "
+           "one, and so does PyTorch) and name it in OPTIMUS_NCCL_LIBRARY, or "
+           "use another --backend"}));
 #define OPTRT_NCCL_LOAD(name, symbol, parameters)                              \
-  OPTRT_RETURN_IF_ERROR(find(#symbol, functions.name));
+  OPTRT_RETURN_IF_ERROR(library.find(#symbol, functions.name));
   OPTRT_NCCL_FUNCTIONS(OPTRT_NCCL_LOAD)
   OPTRT_NCCL_TEXTS(OPTRT_NCCL_LOAD)
 #undef OPTRT_NCCL_LOAD
@@ -45,8 +38,8 @@ Status NcclLibrary::load() {
   OPTRT_RETURN_IF_ERROR(
       check(functions.getVersion(&version), "ncclGetVersion", nullptr));
   if (version < int(Config().version))
-    return unavailable(concat("NCCL in ", file, " is ", version / 10000, ".",
-                              version / 100 % 100, "; ", kRemedy));
+    return library.refuse(
+        concat("is ", version / 10000, ".", version / 100 % 100));
   return okStatus();
 }
 

@@ -8,47 +8,23 @@
 
 #include "Driver.h"
 
-#include <cstdlib>
-#include <dlfcn.h>
+#include "optimus-support/DynamicLibrary.h"
+
+using optimus_support::DynamicLibrary;
 
 namespace optrt::cuda {
 
-StatusOr<void *> openLibrary(const char *what, const char *variable,
-                             std::span<const char *const> files,
-                             const char *remedy) {
-  const char *chosen = std::getenv(variable);
-  if (chosen)
-    files = {&chosen, 1};
-  std::string problems;
-  for (const char *file : files) {
-    if (void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL))
-      return library;
-    problems += concat(problems.empty() ? "" : "; ", dlerror());
-  }
-  return unavailable(
-      concat("cannot open ", what, ": ", problems, "; ", remedy));
-}
-
-StatusOr<void *> findSymbol(void *library, const char *what, const char *name) {
-  if (void *symbol = dlsym(library, name))
-    return symbol;
-  return unavailable(concat(what, " has no function ", name,
-                            ": expected one of CUDA 12 or later"));
-}
-
-static constexpr const char *kWhat = "CUDA's driver";
-
 Status Driver::load() {
-  static constexpr const char *files[] = {"libcuda.so.1"};
   OPTRT_ASSIGN_OR_RETURN(
-      void *library,
-      openLibrary(kWhat, "OPTIMUS_CUDA_DRIVER_LIBRARY", files,
-                  "the machine needs an NVIDIA GPU and its driver"));
+      const DynamicLibrary library,
+      DynamicLibrary::open(
+          {"CUDA's driver",
+           "OPTIMUS_CUDA_DRIVER_LIBRARY",
+           {"libcuda.so.1"},
+           "the machine needs an NVIDIA GPU and its driver, of CUDA 12 or "
+           "later"}));
 #define OPTRT_CUDA_LOAD(name, symbol, parameters)                              \
-  {                                                                            \
-    OPTRT_ASSIGN_OR_RETURN(void *found, findSymbol(library, kWhat, #symbol));  \
-    functions.name = reinterpret_cast<Result(*) parameters>(found);            \
-  }
+  OPTRT_RETURN_IF_ERROR(library.find(#symbol, functions.name));
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_LOAD)
 #undef OPTRT_CUDA_LOAD
   if (Result result = functions.init(0); result != kSuccess)

@@ -13,21 +13,9 @@
 
 #include "optimus-runtime/Status.h"
 
-#include <span>
 #include <string>
 
 namespace optrt::cuda {
-
-/// Opens the first of these libraries that is there, for as long as the process
-/// lives; `variable` names another one, and then only that is tried.
-///
-/// Errors: Unavailable, with what `remedy` says is to be done.
-StatusOr<void *> openLibrary(const char *what, const char *variable,
-                             std::span<const char *const> files,
-                             const char *remedy);
-
-/// The function of a library; Unavailable where it has none of the name.
-StatusOr<void *> findSymbol(void *library, const char *what, const char *name);
 
 /// CUDA's driver: libcuda.so.1, or the file in $OPTIMUS_CUDA_DRIVER_LIBRARY.
 class Driver {

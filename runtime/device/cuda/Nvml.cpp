@@ -8,26 +8,26 @@
 
 #include "Nvml.h"
 
-#include "Driver.h"
 #include "NvmlApi.h"
+
+#include "optimus-support/DynamicLibrary.h"
 
 #include <algorithm>
 #include <memory>
 
+using optimus_support::DynamicLibrary;
+
 namespace optrt::cuda {
 
 static StatusOr<NvmlApi> openNvml() {
-  static constexpr const char *what = "NVML";
-  static constexpr const char *files[] = {"libnvidia-ml.so.1"};
-  OPTRT_ASSIGN_OR_RETURN(void *library,
-                         openLibrary(what, "OPTIMUS_NVML_LIBRARY", files,
-                                     "it comes with the driver"));
+  OPTRT_ASSIGN_OR_RETURN(const DynamicLibrary library,
+                         DynamicLibrary::open({"NVML",
+                                               "OPTIMUS_NVML_LIBRARY",
+                                               {"libnvidia-ml.so.1"},
+                                               "it comes with the driver"}));
   NvmlApi api = {};
 #define OPTRT_NVML_LOAD(name, symbol, parameters)                              \
-  {                                                                            \
-    OPTRT_ASSIGN_OR_RETURN(void *found, findSymbol(library, what, #symbol));   \
-    api.name = reinterpret_cast<NvmlResult(*) parameters>(found);              \
-  }
+  OPTRT_RETURN_IF_ERROR(library.find(#symbol, api.name));
   OPTRT_NVML_FUNCTIONS(OPTRT_NVML_LOAD)
 #undef OPTRT_NVML_LOAD
   return api;

@@ -8,10 +8,12 @@
 
 #include "Products.h"
 
-#include "Driver.h"
 #include "device/Descriptors.h"
+#include "optimus-support/DynamicLibrary.h"
 
 #include <bit>
+
+using optimus_support::DynamicLibrary;
 
 namespace optrt::cuda {
 
@@ -63,22 +65,19 @@ Status checkProduct(const optrt_gemm_desc &d, const ProductOperands &operands) {
 }
 
 StatusOr<std::unique_ptr<Products>> Products::open(bool tf32) {
-  static constexpr const char *files[] = {"libcublasLt.so.13",
-                                          "libcublasLt.so.12"};
-  static constexpr const char *what = "cuBLASLt";
   OPTRT_ASSIGN_OR_RETURN(
-      void *library,
-      openLibrary(what, "OPTIMUS_CUBLASLT_LIBRARY", files,
-                  "it comes with CUDA's toolkit and with PyTorch (package "
-                  "nvidia-cublas)"));
+      const DynamicLibrary library,
+      DynamicLibrary::open(
+          {"cuBLASLt",
+           "OPTIMUS_CUBLASLT_LIBRARY",
+           {"libcublasLt.so.13", "libcublasLt.so.12"},
+           "it comes with CUDA's toolkit, 12 or later, and with PyTorch "
+           "(package nvidia-cublas)"}));
   std::unique_ptr<Products> products(new Products());
   products->tf32 = tf32;
   CublasLtApi &api = products->api;
 #define OPTRT_CUBLASLT_LOAD(name, symbol, parameters)                          \
-  {                                                                            \
-    OPTRT_ASSIGN_OR_RETURN(void *found, findSymbol(library, what, #symbol));   \
-    api.name = reinterpret_cast<LtResult(*) parameters>(found);                \
-  }
+  OPTRT_RETURN_IF_ERROR(library.find(#symbol, api.name));
   OPTRT_CUBLASLT_FUNCTIONS(OPTRT_CUBLASLT_LOAD)
 #undef OPTRT_CUBLASLT_LOAD
   OPTRT_RETURN_IF_ERROR(
