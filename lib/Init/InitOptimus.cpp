@@ -23,7 +23,7 @@
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Pipelines/Pipeline.h"
 #include "optimus/Target/CPU/CpuDevice.h"
-#include "optimus/Target/CPU/Passes.h"
+#include "optimus/Manifest/Passes.h"
 #include "optimus/Target/CUDA/CudaDevice.h"
 #include "optimus/Target/CUDA/Passes.h"
 #include "optimus/Target/Passes.h"
@@ -58,7 +58,7 @@ void mlir::optimus::registerAllPasses() {
   registerOptimusToCCLPasses();
   registerToExecPasses();
   registerTargetPasses();
-  registerCPUTargetPasses();
+  registerManifestPasses();
   registerCPUTarget();
   registerCUDATargetPasses();
   registerCUDATarget();

@@ -16,7 +16,7 @@
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
-#include "optimus/Target/CPU/Passes.h"
+#include "optimus/Manifest/Passes.h"
 #include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -14,7 +14,7 @@
 #include "Report.h"
 
 #include "optimus/Conversion/ToExec/BufferElements.h"
-#include "optimus/Target/CPU/ModelDescription.h"
+#include "optimus/Manifest/ModelDescription.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"

@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/CPU/Passes.h"
+#include "optimus/Manifest/Passes.h"
 
-#include "optimus/Target/CPU/Manifest.h"
+#include "optimus/Manifest/Manifest.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_RECORDLAYOUTSPASS
 #define GEN_PASS_DEF_BUILDMANIFESTPASS
-#include "optimus/Target/CPU/Passes.h.inc"
+#include "optimus/Manifest/Passes.h.inc"
 } // namespace mlir::optimus
 
 using namespace mlir;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TARGET_CPU_MANIFEST_H
-#define OPTIMUS_TARGET_CPU_MANIFEST_H
+#ifndef OPTIMUS_MANIFEST_MANIFEST_H
+#define OPTIMUS_MANIFEST_MANIFEST_H
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Target/CPU/CodeGen.h"
@@ -41,4 +41,4 @@ FailureOr<std::string> buildManifest(ModuleOp module,
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_TARGET_CPU_MANIFEST_H
+#endif // OPTIMUS_MANIFEST_MANIFEST_H

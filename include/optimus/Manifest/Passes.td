@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TARGET_CPU_PASSES
-#define OPTIMUS_TARGET_CPU_PASSES
+#ifndef OPTIMUS_MANIFEST_PASSES
+#define OPTIMUS_MANIFEST_PASSES
 
 include "mlir/Pass/PassBase.td"
 
@@ -50,4 +50,4 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
   ];
 }
 
-#endif // OPTIMUS_TARGET_CPU_PASSES
+#endif // OPTIMUS_MANIFEST_PASSES

@@ -6,19 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TARGET_CPU_PASSES_H
-#define OPTIMUS_TARGET_CPU_PASSES_H
+#ifndef OPTIMUS_MANIFEST_PASSES_H
+#define OPTIMUS_MANIFEST_PASSES_H
 
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::optimus {
 
 #define GEN_PASS_DECL
-#include "optimus/Target/CPU/Passes.h.inc"
+#include "optimus/Manifest/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
-#include "optimus/Target/CPU/Passes.h.inc"
+#include "optimus/Manifest/Passes.h.inc"
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_TARGET_CPU_PASSES_H
+#endif // OPTIMUS_MANIFEST_PASSES_H

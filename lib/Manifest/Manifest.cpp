@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/CPU/Manifest.h"
+#include "optimus/Manifest/Manifest.h"
 
 #include "ManifestParts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
-#include "optimus/Target/CPU/ModelDescription.h"
+#include "optimus/Manifest/ModelDescription.h"
 
 #include "optimus-support/Hash.h"
 

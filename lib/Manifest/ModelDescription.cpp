@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/CPU/ModelDescription.h"
+#include "optimus/Manifest/ModelDescription.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TARGET_CPU_MODELDESCRIPTION_H
-#define OPTIMUS_TARGET_CPU_MODELDESCRIPTION_H
+#ifndef OPTIMUS_MANIFEST_MODELDESCRIPTION_H
+#define OPTIMUS_MANIFEST_MODELDESCRIPTION_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -30,4 +30,4 @@ LogicalResult checkModelDescription(ModuleOp module);
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_TARGET_CPU_MODELDESCRIPTION_H
+#endif // OPTIMUS_MANIFEST_MODELDESCRIPTION_H
