@@ -10,17 +10,23 @@
 
 #include "ComputeLoops.h"
 
+#include "optimus-support/ElementType.h"
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
 
 using namespace optrt;
+using optimus_support::elementBytes;
+using optimus_support::ElementType;
 
 namespace optimus_run {
 
-optrt_gemm_desc GemmPoint::command() const {
+optrt_gemm_desc GemmPoint::command(int32_t type) const {
   optrt_gemm_desc desc{};
+  desc.factor_type = desc.bias_type = desc.extra_type = type;
+  desc.result_type = transA ? OPTRT_F32 : type;
   desc.m = m;
   desc.n = n;
   desc.k = k;
@@ -79,9 +85,10 @@ public:
     Operands operands;
     OPTRT_ASSIGN_OR_RETURN(operands.memory,
                            device.allocate(kBytes, "the operands of products"));
-    float *values = reinterpret_cast<float *>(operands.memory.data());
-    // Not zeros: some processors multiply those faster.
-    std::fill_n(values, kBytes / sizeof(float), 0.5f);
+    // 0.5 of bf16, and hardly more of f32. Not zeros: some processors multiply
+    // those faster.
+    std::fill_n(reinterpret_cast<uint32_t *>(operands.memory.data()),
+                kBytes / sizeof(uint32_t), 0x3f003f00);
     return operands;
   }
 
@@ -90,14 +97,14 @@ public:
       next = 0;
   }
   /// Different ones between two calls of begin().
-  float *take(int64_t elements) {
+  char *take(int64_t elements, int32_t type) {
     constexpr int64_t kAlignment = 1024;
-    int64_t bytes = elements * int64_t(sizeof(float));
+    int64_t bytes = elements * elementBytes(ElementType(type));
     if (next + bytes > memory.size())
       next = 0;
     char *start = memory.data() + next;
     next += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    return reinterpret_cast<float *>(start);
+    return start;
   }
 
 private:
@@ -179,9 +186,10 @@ public:
   StatusOr<ComputeCosts> measure();
 
 private:
-  Status gemm(const GemmPoint &point, bool rotates);
-  Status attention(const AttentionPoint &point);
+  Status gemm(const GemmPoint &point, int32_t type, bool rotates);
+  Status attention(const AttentionPoint &point, int32_t type);
   Status launch(optrt_kernel kernel, int64_t elements);
+  void addProducts(ProductCosts &costs, int32_t type);
 
   /// Its time, after run(), goes into the place that `store` writes.
   void add(std::function<Status()> call, std::function<void(double)> store) {
@@ -204,20 +212,22 @@ Status ComputeTimer::run() {
   return okStatus();
 }
 
-Status ComputeTimer::gemm(const GemmPoint &point, bool rotates) {
+Status ComputeTimer::gemm(const GemmPoint &point, int32_t type, bool rotates) {
   operands.begin(rotates);
-  float *a = operands.take(point.m * point.k);
-  float *b = operands.take(point.k * point.n);
-  float *c = operands.take(point.m * point.n);
-  float *bias = operands.take(point.n);
-  return device.gemm(kCompute, point.command(), a, b, c, bias, nullptr);
+  const optrt_gemm_desc desc = point.command(type);
+  char *a = operands.take(point.m * point.k, type);
+  char *b = operands.take(point.k * point.n, type);
+  char *c = operands.take(point.m * point.n, desc.result_type);
+  char *bias = operands.take(point.n, type);
+  return device.gemm(kCompute, desc, a, b, c, bias, nullptr);
 }
 
 /// Heads of one sequence, as many as keep a team busy.
 constexpr int64_t kHeads = 4;
 
-Status ComputeTimer::attention(const AttentionPoint &point) {
+Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   optrt_attention_desc desc{};
+  desc.type = type;
   desc.batch = 1;
   desc.seq = point.seq;
   desc.heads = desc.kv_heads = kHeads;
@@ -227,39 +237,47 @@ Status ComputeTimer::attention(const AttentionPoint &point) {
   desc.q_ld = desc.kv_ld = 3 * width;
   desc.causal = point.causal;
   operands.begin(/*rotates=*/false);
-  float *qkv = operands.take(3 * point.seq * width);
-  float *out = operands.take(point.seq * width);
-  float *lse = operands.take(point.seq * kHeads);
+  const int64_t part = width * elementBytes(ElementType(type));
+  char *qkv = operands.take(3 * point.seq * width, type);
+  char *out = operands.take(point.seq * width, type);
+  auto *lse =
+      reinterpret_cast<float *>(operands.take(point.seq * kHeads, OPTRT_F32));
   if (!point.gradient)
-    return device.attention(kCompute, desc, qkv, qkv + width, qkv + 2 * width,
+    return device.attention(kCompute, desc, qkv, qkv + part, qkv + 2 * part,
                             /*lengths=*/nullptr, out, lse);
-  float *grad = operands.take(3 * point.seq * width);
+  char *grad = operands.take(3 * point.seq * width, type);
   return device.attentionGrad(
-      kCompute, desc, out, qkv, qkv + width, qkv + 2 * width,
-      /*lengths=*/nullptr, out, lse, grad, grad + width, grad + 2 * width);
+      kCompute, desc, out, qkv, qkv + part, qkv + 2 * part,
+      /*lengths=*/nullptr, out, lse, grad, grad + part, grad + 2 * part);
 }
 
 /// Over two arrays that have so many elements together.
 Status ComputeTimer::launch(optrt_kernel kernel, int64_t elements) {
   operands.begin(/*rotates=*/false);
-  void *args[] = {operands.take(elements / 2), operands.take(elements / 2)};
+  void *args[] = {operands.take(elements / 2, OPTRT_F32),
+                  operands.take(elements / 2, OPTRT_F32)};
   optrt_launch_desc desc{"loop", elements / 2 / kLoopElements, 16, 2, 0};
   return device.launch(kCompute, desc, hostKernel("loop", kernel), args);
 }
 
-StatusOr<ComputeCosts> ComputeTimer::measure() {
-  ComputeCosts costs;
+void ComputeTimer::addProducts(ProductCosts &costs, int32_t type) {
   costs.products = shapes(grid.largest);
   for (GemmPoint &point : costs.products)
-    add([&] { return gemm(point, /*rotates=*/false); },
-        [&](double seconds) { point.seconds = seconds; });
-  GemmPoint least{1, 1, 1};
-  add([&] { return gemm(least, false); },
-      [&](double seconds) { costs.gemmAlpha = seconds; });
+    add([this, &point, type] { return gemm(point, type, /*rotates=*/false); },
+        [&point](double seconds) { point.seconds = seconds; });
   costs.attentions = attentionShapes(grid.largest);
   for (AttentionPoint &point : costs.attentions)
-    add([&] { return attention(point); },
-        [&](double seconds) { point.seconds = seconds / kHeads; });
+    add([this, &point, type] { return attention(point, type); },
+        [&point](double seconds) { point.seconds = seconds / kHeads; });
+}
+
+StatusOr<ComputeCosts> ComputeTimer::measure() {
+  ComputeCosts costs;
+  addProducts(costs.f32, OPTRT_F32);
+  addProducts(costs.bf16, OPTRT_BF16);
+  GemmPoint least{1, 1, 1};
+  add([&] { return gemm(least, OPTRT_F32, /*rotates=*/false); },
+      [&](double seconds) { costs.gemmAlpha = seconds; });
   add([&] { return launch(multiplyLoop, 2 * kLoopElements); },
       [&](double seconds) { costs.kernelAlpha = seconds; });
   for (int64_t kib : {16, 64, 256, 1024, 4096, 16384, 65536})
@@ -281,10 +299,11 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
   addLoop(divisionLoop, kDivisions, costs.divisions);
   addLoop(recurrenceLoop, 2, costs.scalarOps);
   std::vector<std::pair<const GemmPoint *, double>> cold;
-  for (const GemmPoint *point : chooseForCold(costs.products))
+  for (const GemmPoint *point : chooseForCold(costs.f32.products))
     cold.push_back({point, 0});
   for (auto &[point, coldSeconds] : cold)
-    add([this, point = point] { return gemm(*point, /*rotates=*/true); },
+    add([this,
+         point = point] { return gemm(*point, OPTRT_F32, /*rotates=*/true); },
         [&coldSeconds = coldSeconds](double seconds) {
           coldSeconds = seconds;
         });
@@ -299,7 +318,7 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
 
 } // namespace
 
-double ComputeCosts::flops() const {
+double ProductCosts::flops() const {
   double best = 0;
   for (const GemmPoint &point : products)
     best = std::max(best, point.rate());
@@ -310,7 +329,7 @@ double ComputeCosts::bytesPerSecond() const {
   return streams.back().bytesPerSecond;
 }
 
-double ComputeCosts::attentionFlops() const {
+double ProductCosts::attentionFlops() const {
   double flops = 0, seconds = 0;
   for (const AttentionPoint &point : attentions) {
     flops += point.flops();
@@ -333,10 +352,17 @@ ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
       values.push_back(get(rank));
     get(result) = takeMedian(std::move(values));
   };
-  for (std::size_t i = 0; i != result.products.size(); ++i)
-    set([i](ComputeCosts &c) -> double & { return c.products[i].seconds; });
-  for (std::size_t i = 0; i != result.attentions.size(); ++i)
-    set([i](ComputeCosts &c) -> double & { return c.attentions[i].seconds; });
+  for (ProductCosts ComputeCosts::*type :
+       {&ComputeCosts::f32, &ComputeCosts::bf16}) {
+    for (std::size_t i = 0; i != (result.*type).products.size(); ++i)
+      set([type, i](ComputeCosts &c) -> double & {
+        return (c.*type).products[i].seconds;
+      });
+    for (std::size_t i = 0; i != (result.*type).attentions.size(); ++i)
+      set([type, i](ComputeCosts &c) -> double & {
+        return (c.*type).attentions[i].seconds;
+      });
+  }
   for (std::size_t i = 0; i != result.streams.size(); ++i)
     set([i](ComputeCosts &c) -> double & {
       return c.streams[i].bytesPerSecond;

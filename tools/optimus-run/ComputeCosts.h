@@ -24,12 +24,14 @@ struct GemmPoint {
 
   double flops() const { return 2.0 * static_cast<double>(m * n * k); }
   double rate() const { return flops() / seconds; }
-  /// Of its matrices.
+  /// Of its matrices, in f32.
   double bytes() const {
     return 4.0 * static_cast<double>(m * k + k * n + m * n);
   }
-  /// As a command on matrices without gaps, of f32.
-  optrt_gemm_desc command() const;
+  /// As a command on matrices without gaps, with factors of a type
+  /// (OPTRT_F32, OPTRT_BF16): a gradient of a weight, as which A is transposed,
+  /// is f32, all else of the factors' type.
+  optrt_gemm_desc command(int32_t type) const;
 };
 
 /// One head of one sequence.
@@ -51,9 +53,17 @@ struct StreamPoint {
   double bytesPerSecond = 0; ///< read and written
 };
 
-struct ComputeCosts {
+/// Products and attention of factors of one type.
+struct ProductCosts {
   std::vector<GemmPoint> products;
   std::vector<AttentionPoint> attentions;
+
+  double flops() const;          ///< of the best product
+  double attentionFlops() const; ///< over all points together
+};
+
+struct ComputeCosts {
+  ProductCosts f32, bf16;
   std::vector<StreamPoint> streams;
   double gemmAlpha = 0, kernelAlpha = 0;
   /// What a byte of a product's operands costs that lies in no cache.
@@ -62,9 +72,7 @@ struct ComputeCosts {
   /// the other.
   double vectorOps = 0, divisions = 0, scalarOps = 0;
 
-  double flops() const;          ///< of the best product
   double bytesPerSecond() const; ///< of the largest stream
-  double attentionFlops() const; ///< over all points together
 };
 
 /// What is measured: products of extents up to `largest`, everything in so many

@@ -25,44 +25,52 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-void print(const ComputeCosts &costs, int threads, int ranks) {
-  Table products({"m", "n", "k", "operands", "time (us)", "GFLOP/s"}, {3});
+void print(const ProductCosts &costs, const char *type) {
+  Table products({"m", "n", "k", "type", "operands", "time (us)", "GFLOP/s"},
+                 {3, 4});
   for (const GemmPoint &point : costs.products)
     products.addRow(
         {std::to_string(point.m), std::to_string(point.n),
-         std::to_string(point.k),
+         std::to_string(point.k), type,
          concat(point.transA ? "A'" : "A", point.transB ? " B'" : " B",
                 point.bias ? " + bias" : ""),
          format("%.1f", point.seconds * 1e6),
          format("%.1f", point.rate() / 1e9)});
   products.print(std::cout);
-  Table attentions({"attention", "tokens", "head", "time (us)", "GFLOP/s"});
+  Table attentions(
+      {"attention", "type", "tokens", "head", "time (us)", "GFLOP/s"}, {1});
   for (const AttentionPoint &point : costs.attentions)
     attentions.addRow({concat(point.causal ? "causal" : "full",
                               point.gradient ? ", gradient" : ""),
-                       std::to_string(point.seq), std::to_string(point.headDim),
+                       type, std::to_string(point.seq),
+                       std::to_string(point.headDim),
                        format("%.1f", point.seconds * 1e6),
                        format("%.1f", point.flops() / point.seconds / 1e9)});
   attentions.print(std::cout);
+}
+
+void print(const ComputeCosts &costs, int threads, int ranks) {
+  print(costs.f32, "f32");
+  print(costs.bf16, "bf16");
   Table streams({"stream", "GB/s"});
   for (const StreamPoint &point : costs.streams)
     streams.addRow(
         {formatBytes(point.bytes), format("%.1f", point.bytesPerSecond / 1e9)});
   streams.print(std::cout);
   std::cout << format(
-      "%d threads, %d ranks: products cost %.1f us and at best %.1f GFLOP/s, "
-      "cold operands %.3f ns a byte, kernels %.1f us and %.1f GB/s, elements "
+      "%d threads, %d ranks: products cost %.1f us and at best %.1f GFLOP/s in "
+      "f32, %.1f in bf16, cold operands %.3f ns a byte, kernels %.1f us and "
+      "%.1f GB/s, elements "
       "a ns: %.1f of vectors, %.1f divided, %.1f one after the other; "
-      "attention %.1f GFLOP/s\n",
-      threads, ranks, costs.gemmAlpha * 1e6, costs.flops() / 1e9,
-      costs.coldSecondsPerByte * 1e9, costs.kernelAlpha * 1e6,
-      costs.bytesPerSecond() / 1e9, costs.vectorOps / 1e9,
-      costs.divisions / 1e9, costs.scalarOps / 1e9,
-      costs.attentionFlops() / 1e9);
+      "attention %.1f GFLOP/s in f32, %.1f in bf16\n",
+      threads, ranks, costs.gemmAlpha * 1e6, costs.f32.flops() / 1e9,
+      costs.bf16.flops() / 1e9, costs.coldSecondsPerByte * 1e9,
+      costs.kernelAlpha * 1e6, costs.bytesPerSecond() / 1e9,
+      costs.vectorOps / 1e9, costs.divisions / 1e9, costs.scalarOps / 1e9,
+      costs.f32.attentionFlops() / 1e9, costs.bf16.attentionFlops() / 1e9);
 }
 
-nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
-                              int ranks) {
+nlohmann::ordered_json toJson(const ProductCosts &costs) {
   auto points = nlohmann::ordered_json::array();
   for (const GemmPoint &point : costs.products)
     points.push_back({{"m", point.m},
@@ -79,27 +87,34 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                           {"causal", point.causal},
                           {"gradient", point.gradient},
                           {"seconds", point.seconds}});
+  return {{"flops_per_s", costs.flops()},
+          {"attention_flops_per_s", costs.attentionFlops()},
+          {"attention", attentions},
+          {"points", points}};
+}
+
+nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
+                              int ranks) {
   auto streams = nlohmann::ordered_json::array();
   for (const StreamPoint &point : costs.streams)
     streams.push_back(
         {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
-  auto entries = nlohmann::ordered_json::array();
-  entries.push_back({{"threads", threads},
-                     {"ranks", ranks},
-                     {"cores", std::thread::hardware_concurrency()},
-                     {"alpha_s", costs.gemmAlpha},
-                     {"flops_per_s", costs.flops()},
-                     {"cold_s_per_byte", costs.coldSecondsPerByte},
-                     {"kernel_alpha_s", costs.kernelAlpha},
-                     {"bytes_per_s", costs.bytesPerSecond()},
-                     {"vector_ops_per_s", costs.vectorOps},
-                     {"divisions_per_s", costs.divisions},
-                     {"scalar_ops_per_s", costs.scalarOps},
-                     {"attention_flops_per_s", costs.attentionFlops()},
-                     {"streams", streams},
-                     {"attention", attentions},
-                     {"points", points}});
-  return entries;
+  nlohmann::ordered_json entry{{"threads", threads},
+                               {"ranks", ranks},
+                               {"cores", std::thread::hardware_concurrency()},
+                               {"alpha_s", costs.gemmAlpha},
+                               {"cold_s_per_byte", costs.coldSecondsPerByte},
+                               {"kernel_alpha_s", costs.kernelAlpha},
+                               {"bytes_per_s", costs.bytesPerSecond()},
+                               {"vector_ops_per_s", costs.vectorOps},
+                               {"divisions_per_s", costs.divisions},
+                               {"scalar_ops_per_s", costs.scalarOps},
+                               {"streams", streams}};
+  entry.update(toJson(costs.f32));
+  nlohmann::ordered_json narrow{{"type", "bf16"}};
+  narrow.update(toJson(costs.bf16));
+  entry["types"] = nlohmann::ordered_json::array({narrow});
+  return nlohmann::ordered_json::array({entry});
 }
 
 /// Every rank on a thread of its own, all at the same time.

@@ -17,24 +17,21 @@
 #include "Format.h"
 #include "MachineProfile.h"
 #include "optimus-runtime/Measure.h"
+#include "optimus-support/ElementType.h"
 
 #include <algorithm>
 #include <iostream>
 
 using namespace optrt;
+using optimus_support::elementBytes;
+using optimus_support::ElementType;
 
 namespace optimus_run {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ElementKind {
-  const char *name;
-  int32_t type;
-  int64_t bytes;
-};
-constexpr ElementKind kKinds[] = {{"f32", OPTRT_F32, 4},
-                                  {"bf16", OPTRT_BF16, 2}};
+constexpr ElementType kTypes[] = {ElementType::F32, ElementType::BF16};
 
 /// Features of models, and tokens of a rank; rows are tokens, or are summed
 /// over for the gradient of a weight.
@@ -58,7 +55,7 @@ std::vector<GemmPoint> gpuShapes(int64_t largest) {
 }
 
 struct GpuCosts {
-  std::vector<GemmPoint> products[std::size(kKinds)];
+  std::vector<GemmPoint> products[std::size(kTypes)];
   std::vector<StreamPoint> streams;
   double gemmAlpha = 0, commandAlpha = 0;
 };
@@ -77,7 +74,7 @@ private:
     return medianSeconds(device, static_cast<int>(kCallsOfARound * grid.rounds),
                          command);
   }
-  StatusOr<double> timeProduct(const GemmPoint &point, const ElementKind &kind);
+  StatusOr<double> timeProduct(const GemmPoint &point, ElementType type);
   StatusOr<double> timeRepeated();
   Status copy(int64_t bytes) {
     return device.copy(kCompute, {1, bytes, bytes, bytes, 1}, memory.data(),
@@ -102,22 +99,22 @@ Status GpuTimer::allocate() {
 }
 
 StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
-                                       const ElementKind &kind) {
-  optrt_gemm_desc desc = point.command();
-  desc.factor_type = desc.result_type = desc.bias_type = desc.extra_type =
-      kind.type;
+                                       ElementType type) {
+  const optrt_gemm_desc desc = point.command(int32_t(type));
   Workload workload;
   workload.products.push_back(desc);
   OPTRT_RETURN_IF_ERROR(device.prepare(workload));
   char *next = memory.data();
-  auto take = [&](int64_t elements) {
+  auto take = [&](int64_t elements, int32_t of) {
     constexpr int64_t kAlignment = 256;
     char *start = next;
-    next += (elements * kind.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    next += (elements * elementBytes(ElementType(of)) + kAlignment - 1) /
+            kAlignment * kAlignment;
     return start;
   };
-  char *a = take(point.m * point.k), *b = take(point.k * point.n),
-       *c = take(point.m * point.n);
+  char *a = take(point.m * point.k, desc.factor_type),
+       *b = take(point.k * point.n, desc.factor_type),
+       *c = take(point.m * point.n, desc.result_type);
   return time([&] {
     return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr);
   });
@@ -140,13 +137,13 @@ StatusOr<double> GpuTimer::timeRepeated() {
 StatusOr<GpuCosts> GpuTimer::measure() {
   OPTRT_RETURN_IF_ERROR(allocate());
   GpuCosts costs;
-  for (std::size_t kind = 0; kind != std::size(kKinds); ++kind) {
+  for (std::size_t kind = 0; kind != std::size(kTypes); ++kind) {
     costs.products[kind] = gpuShapes(grid.largest);
     for (GemmPoint &point : costs.products[kind]) {
-      OPTRT_ASSIGN_OR_RETURN(point.seconds, timeProduct(point, kKinds[kind]));
+      OPTRT_ASSIGN_OR_RETURN(point.seconds, timeProduct(point, kTypes[kind]));
     }
   }
-  OPTRT_ASSIGN_OR_RETURN(costs.gemmAlpha, timeProduct({32, 32, 32}, kKinds[0]));
+  OPTRT_ASSIGN_OR_RETURN(costs.gemmAlpha, timeProduct({32, 32, 32}, kTypes[0]));
   OPTRT_ASSIGN_OR_RETURN(costs.commandAlpha, timeRepeated());
   for (int64_t bytes = int64_t(1) << 20; bytes <= memory.size(); bytes *= 4) {
     // Half is read, half is written.
@@ -195,7 +192,7 @@ Json toJson(const GpuCosts &costs) {
     entry["streams"].push_back(
         {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
   entry.update(toJson(costs.products[0]));
-  Json other{{"type", kKinds[1].name}};
+  Json other{{"type", toString(kTypes[1])}};
   other.update(toJson(costs.products[1]));
   entry["types"] = Json::array({other});
   return Json::array({entry});
@@ -204,11 +201,11 @@ Json toJson(const GpuCosts &costs) {
 void print(const GpuCosts &costs, const Json &gpu) {
   Table products({"m", "n", "k", "type", "operands", "time (us)", "TFLOP/s"},
                  {3, 4});
-  for (std::size_t kind = 0; kind != std::size(kKinds); ++kind)
+  for (std::size_t kind = 0; kind != std::size(kTypes); ++kind)
     for (const GemmPoint &point : costs.products[kind])
       products.addRow(
           {std::to_string(point.m), std::to_string(point.n),
-           std::to_string(point.k), kKinds[kind].name,
+           std::to_string(point.k), std::string(toString(kTypes[kind])),
            concat(point.transA ? "A'" : "A", point.transB ? " B'" : " B"),
            format("%.1f", point.seconds * 1e6),
            format("%.2f", point.rate() / 1e12)});

@@ -103,11 +103,11 @@ public:
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv) override;
 
+  std::string slowPrecision(int32_t type) const override;
   /// oneDNN's scratchpad and attention's, of which each thread has a share that
   /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it
   /// grows as calls need it. Not counted are the few panels that oneDNN's sgemm
   /// allocates in a call and gives back.
-  std::string slowPrecision(int32_t type) const override;
   size_t scratchBytes() const override;
 
 protected:
