@@ -48,6 +48,11 @@ class Trial(NamedTuple):
     """Why there is none."""
 
     @property
+    def reason(self) -> str:
+        """The refusal without what it explains."""
+        return self.refusal.partition("\n")[0]
+
+    @property
     def limit(self) -> Dict[str, Any]:
         """What a rank may hold."""
         return min(self.report["limits"], key=lambda limit: limit["bytes"])
@@ -73,7 +78,7 @@ class Trial(NamedTuple):
 
     def row(self) -> str:
         if not self.report:
-            return "%9d  %s" % (self.batch, self.refusal.splitlines()[0])
+            return "%9d  %s" % (self.batch, self.reason)
         most = max(self.report["memory"].values(), key=lambda memory: memory["total"])
         sizes = [_mebibytes(most[part]) for part in PARTS]
         times = "{:,.2f} {:,.0f}".format(self.milliseconds, self.tokens_per_s).split()
@@ -183,20 +188,24 @@ def find(planner: Planner, unit: int, may_recompute: bool) -> Dict[str, Any]:
         recomputing = planner.try_batch(2 * batch or unit, budget)
     if not batch:
         raise Failure(_explain(tried[0], recomputing))
+    by_batch = {trial.batch: trial for trial in tried}
+    answer, beyond = by_batch[batch], by_batch[batch + unit]
+    if beyond.refusal:
+        _print("batch %d is refused: %s" % (beyond.batch, beyond.reason))
     drop = find_drop(tried)
     if drop:
         _print("a batch of %d needs less than one of %d; a larger one than the answer "
                "may fit, too" % (drop[1].batch, drop[0].batch))
     if recomputing and recomputing.fits:
         _print("with %s: %s" % (budget, recomputing.summary()))
-    fitting = {trial.batch: trial for trial in tried if trial.fits}
-    fastest = max(fitting.values(), key=lambda trial: trial.tokens_per_s)
+    fitting = (trial for trial in tried if trial.fits)
+    fastest = max(fitting, key=lambda trial: trial.tokens_per_s)
     if fastest.batch != batch:
         _print("fastest of those tried: %s" % fastest.summary())
-    _print("largest that fits: %s" % fitting[batch].summary())
+    _print("largest: %s" % answer.summary())
     return {
         "limit": tried[0].limit,
-        "largest": fitting[batch].described(),
+        "largest": answer.described(),
         "fastest": fastest.described(),
         "recomputing": recomputing and recomputing.described(),
         "tried": [trial.described() for trial in tried],

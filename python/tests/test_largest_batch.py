@@ -25,19 +25,20 @@ STEPS = 2
 GPU_BYTES = 35 << 20
 
 
-def look(tools, model, *flags, options=()):
-    """Runs it for a model, whatever its batch, with flags of the compiler."""
+def look(tools, model, *flags, options=(), more=()):
+    """Runs it for a model, whatever its batch and with more of its flags, with flags
+    of the compiler."""
     path = "%s:%s" % (os.path.abspath(tools.binaries), os.environ["PATH"])
     environment = dict(os.environ, PATH=path, PYTHONPATH=str(REPOSITORY / "python"))
     command = [sys.executable, "-m", "optimus.largest_batch", *options]
-    command += [model.KIND, *command_line(model._replace(batch=None)), "--", *flags]
+    command += [model.KIND, *command_line(model._replace(batch=None)), *more, "--", *flags]
     return call([str(part) for part in command], env=environment)
 
 
-def find(tools, tmp_path, model, *flags, options=()):
+def find(tools, tmp_path, model, *flags, options=(), more=()):
     """What --json has, and standard output."""
     file = tmp_path / "found.json"
-    output = succeed(look(tools, model, *flags, options=("--json", file, *options)))
+    output = succeed(look(tools, model, *flags, options=("--json", file, *options), more=more))
     return json.loads(file.read_text()), output
 
 
@@ -71,7 +72,7 @@ def test_the_largest_batch_trains_and_the_next_does_not(tools, text, tmp_path, s
     batch = found["largest"]["batch"]
     assert found["limit"] == {"of": "a small GPU", "bytes": GPU_BYTES}
     assert batch > 8
-    assert output.splitlines()[-1].startswith("largest that fits: batch %d: " % batch)
+    assert output.splitlines()[-1].startswith("largest: batch %d: " % batch)
     succeed(train(tools, text, batch, GPU_BYTES))
     assert is_out_of_memory(train(tools, text, batch + 1, GPU_BYTES))
     # Recomputation makes room for more, and the flag that asks for it is named.
@@ -195,6 +196,19 @@ def test_only_recomputation_fits(tools, tmp_path):
     assert result.returncode == 1
     assert "not even a batch of 1 fits: a rank needs %d bytes, " % kept in result.stderr
     assert "it does with --memory-budget=%d, by recomputation" % between in result.stderr
+
+
+def test_what_is_refused_for_another_reason(tools, tmp_path):
+    """At most 4096 chunks of the head; memory would do."""
+    model = MODEL._replace(layers=1, hidden=8, sequence=1024)
+    found, output = find(
+        *(tools, tmp_path, model, "--memory-budget", "16GiB"),
+        options=("--multiple-of", 512),
+        more=("--chunk", 512),
+    )
+    assert found["largest"]["batch"] == 2048
+    (refused,) = re.findall(r"^batch 2560 is refused: (.*)$", output, re.M)
+    assert "expected at most 4096 chunks" in refused
 
 
 @pytest.mark.parametrize(
