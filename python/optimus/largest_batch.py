@@ -18,10 +18,11 @@ import json
 import shutil
 import subprocess
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake
+from optimus.bisection import largest
 from optimus.models.__main__ import program
 
 PROGRAM = "optimus.largest_batch"
@@ -147,20 +148,6 @@ class Planner:
             raise Fault("with a batch of %d: %s" % (batch, said))
         # The table of what was weighed comes before.
         return Trial(batch, refusal=said.partition("error: ")[2] or said)
-
-
-def largest(fits: Callable[[int], bool], unit: int) -> int:
-    """The largest multiple of `unit` that fits, or 0. What fits does so with less."""
-    good, bad = 0, unit
-    while fits(bad):
-        good, bad = bad, 2 * bad
-    while bad - good > unit:
-        middle = (good + bad) // 2 // unit * unit
-        if fits(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
 
 
 def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:

@@ -15,7 +15,8 @@ import sys
 
 import pytest
 
-from optimus.largest_batch import Trial, find_drop, largest
+from optimus.bisection import largest
+from optimus.largest_batch import Trial, find_drop
 from tools import EMULATED, REPOSITORY, Model, call, command_line, succeed
 
 # Most of what it holds are activations of its layers.
