@@ -19,7 +19,7 @@ import threading
 from typing import Callable
 
 from driver import Driver
-from plan import operations_a_token
+from plan import LARGEST, LARGEST_UNIT, operations_a_token
 from session import Failed, Skipped
 
 LEARNING_RATE = "3e-3"
@@ -170,16 +170,22 @@ def tuned(library):
     return run
 
 
+def torch(session, sizes, *flags):
+    """What torch_cuda_gpt2.py says."""
+    if session.fake:
+        raise Skipped("the fake driver runs no PyTorch")
+    command = [sys.executable, "torch_cuda_gpt2.py", *flags]
+    for name, value in sizes.items():
+        command += [f"--{name}", value]
+    found = json.loads(session.call(*command).splitlines()[-1])
+    if "skipped" in found:
+        raise Skipped(found["skipped"])
+    return found
+
+
 def torch_steps(library):
     def run(session):
-        if session.fake:
-            raise Skipped("the fake driver runs no PyTorch")
-        command = [sys.executable, "torch_cuda_gpt2.py"]
-        for name, value in library.sizes.items():
-            command += [f"--{name}", value]
-        found = json.loads(session.call(*command).splitlines()[-1])
-        if "skipped" in found:
-            raise Skipped(found["skipped"])
+        found = torch(session, library.sizes)
         best = found["best"]
         return dict(
             summary=f"{best['ms']:.1f} ms, {best['tokens_per_s']:,.0f} tokens/s with {best['attention']}",
@@ -304,6 +310,49 @@ def memory(library):
     return run
 
 
+def largest(fitting, beyond):
+    """The largest batch that is predicted to fit, and whether the next one does."""
+
+    def train(session, library):
+        command = ["bench", library.file, "--steps", 3, "--json"]
+        return json.loads(session.optimus_run(*command, gpu_bytes=fitting.gpu_bytes))
+
+    def run(session):
+        there = Driver().memory()[1]
+        if there < fitting.gpu_bytes:
+            raise Skipped(f"it is of a GPU with {fitting.gpu_bytes:,} bytes, this one has {there:,}")
+        figures = train(session, fitting)
+        try:
+            train(session, beyond)
+            is_last = False
+        except Failed as failure:
+            if "cannot allocate" not in str(failure):
+                raise
+            is_last = True
+        # What a driver takes of a GPU is an estimate; of a fake one it is nothing.
+        if session.fake and not is_last:
+            raise Failed(f"a batch of {beyond.sizes['batch']} trains, too")
+        rate = figures["tokens_per_s"]
+        return dict(
+            summary=f"batch {fitting.sizes['batch']} trains, {rate:,.0f} tokens/s; "
+            f"{beyond.sizes['batch']} {'does not' if is_last else 'does, too'}",
+            figures={"batch": fitting.sizes["batch"], "is_last": is_last, "bench": figures},
+        )
+
+    return run
+
+
+def torch_largest(library, unit):
+    """PyTorch's largest batch, by trying."""
+
+    def run(session):
+        found = torch(session, {**library.sizes, "batch": unit}, "--largest")["largest"]
+        peak = number_or_none(found["peak_bytes"])
+        return dict(summary=f"batch {found['batch']}, at most {peak}", figures=found)
+
+    return run
+
+
 def number_or_none(value):
     return "nothing that a fake one shows" if value is None else f"{value:,} bytes"
 
@@ -348,6 +397,11 @@ def all_checks(libraries):
     checks += [Check(2, f"tuned/{library.name}", 120, tuned(library)) for library in first[:1]]
     checks += [Check(2, f"kernels/{library.name}", 60, kernels(library)) for library in first]
     checks += [Check(2, f"memory/{library.name}", 60, memory(library)) for library in first]
+    fitting, beyond = (library for library in libraries if library.gpu_bytes)
+    checks += [
+        Check(2, f"largest/{fitting.name}", 60, largest(fitting, beyond)),
+        Check(2, f"largest/torch-{LARGEST}", 240, torch_largest(fitting, LARGEST_UNIT)),
+    ]
     # Of those that have one rank, since it slows a kernel a hundred times.
     for tool in ("memcheck", "racecheck", "synccheck"):
         for library in checked:

@@ -26,6 +26,9 @@ class Library:
     """The library whose gradients and losses this one must have."""
     timed: str = ""
     """The model of which this is one batch, where steps are timed."""
+    gpu_bytes: int = 0
+    """Of two libraries with the same ones, the first has the largest batch that
+    a rank is predicted to hold in so much memory, and the second the next one."""
 
     @property
     def file(self):
@@ -63,6 +66,29 @@ TINY_TIMED = {
     "gpt2-124m": (dict(layers=1, hidden=32, heads=2, seq=8, vocab=64), [1, 2]),
     "gpt2-1.5b": (dict(layers=1, hidden=48, heads=3, seq=8, vocab=64), [1]),
 }
+
+
+# The model whose largest batch is found, multiples of what are looked at, and the
+# memory of the fake GPU, which has 32 MiB for the workspace of products.
+LARGEST, LARGEST_UNIT = "gpt2-124m", 4
+TINY_GPU_BYTES = 33 << 20
+
+
+def largest_libraries(batch, gpu_bytes, cuda, tiny=False):
+    """The largest batch and the next one."""
+    sizes, _ = (TINY_TIMED if tiny else TIMED)[LARGEST]
+    return [
+        Library(
+            f"{LARGEST}-{name}",
+            "gpt2",
+            {**sizes, "batch": size},
+            "bf16",
+            "cuda",
+            cuda,
+            gpu_bytes=gpu_bytes,
+        )
+        for name, size in (("largest", batch), ("beyond", batch + LARGEST_UNIT))
+    ]
 
 
 def plan(architectures, tiny=False):

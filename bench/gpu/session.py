@@ -67,7 +67,8 @@ class Session:
         self.steps = 3 if self.fake else 12
         self.deadline = 0.0
 
-    def environment(self):
+    def environment(self, gpu_bytes=0):
+        """A fake GPU may have so many bytes of memory."""
         environment = dict(os.environ)
         libraries = str(self.pack / "lib" / "needed")
         if environment.get("LD_LIBRARY_PATH"):
@@ -75,6 +76,8 @@ class Session:
         environment["LD_LIBRARY_PATH"] = libraries
         if self.fake:
             environment["OPTIMUS_CUDA_DRIVER_LIBRARY"] = str(self.pack / "lib/libfake_cuda.so")
+            if gpu_bytes:
+                environment["OPTIMUS_FAKE_GPU_BYTES"] = str(gpu_bytes)
         for variable, (names, fake) in OPENED.items():
             if self.fake:
                 environment[variable] = str(self.pack / "lib" / fake)
@@ -109,10 +112,10 @@ class Session:
             raise Skipped("the fake driver is no NVIDIA GPU" if self.fake else f"there is no {name} on this machine")
         return found
 
-    def optimus_run(self, *arguments, under=()):
-        return self.call(*under, self.pack / "bin/optimus-run", *arguments)
+    def optimus_run(self, *arguments, under=(), gpu_bytes=0):
+        return self.call(*under, self.pack / "bin/optimus-run", *arguments, gpu_bytes=gpu_bytes)
 
-    def call(self, *command):
+    def call(self, *command, gpu_bytes=0):
         """Standard output of a command, in the pack's folder, before the deadline."""
         command = [str(part) for part in command]
         left = self.deadline - time.monotonic()
@@ -121,7 +124,7 @@ class Session:
         with subprocess.Popen(
             command,
             cwd=self.pack,
-            env=self.environment(),
+            env=self.environment(gpu_bytes),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -12,10 +12,14 @@ has, of which the fastest counts. The last line of standard output is a JSON obj
 
     {"torch": "2.11.0", "best": {"batch": 16, "ms": 91.2, "attention": "cudnn", …}, "all": […]}
 
-or {"skipped": "why"} where there is no PyTorch or no GPU for it.
+or {"skipped": "why"} where there is no PyTorch or no GPU for it. With --largest it
+is the largest multiple of --batch that trains, found by trying:
+
+    {"torch": "2.11.0", "largest": {"batch": 48, "peak_bytes": 71234567890}}
 """
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -34,13 +38,19 @@ def parse():
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20, help="default: %(default)s")
     parser.add_argument("--warmup", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--largest", action="store_true", help="find the largest batch")
     return parser.parse_args()
 
 
-def timed_steps(torch, options, attention):
-    """Milliseconds of each step with one kind of attention."""
+def attending(attention):
+    """While this lasts, attention is of one kind."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    return sdpa_kernel(getattr(SDPBackend, ATTENTIONS[attention]))
+
+
+def make_step(torch, options, dynamic=None):
+    """A training step of a new model, as a function of the batch's size."""
     torch.manual_seed(1)
     torch._dynamo.reset()
     with torch.device("cuda"):
@@ -51,12 +61,15 @@ def timed_steps(torch, options, attention):
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    loss_of = torch.compile(model)
-    shape = (options.batch, options.seq + 1)
-    window = torch.randint(0, options.vocab, shape, device="cuda")
-    tokens, targets = window[:, :-1].contiguous(), window[:, 1:].contiguous()
+    loss_of = torch.compile(model, dynamic=dynamic)
 
-    def step():
+    @functools.lru_cache(maxsize=1)
+    def draw(batch):
+        window = torch.randint(0, options.vocab, (batch, options.seq + 1), device="cuda")
+        return window[:, :-1].contiguous(), window[:, 1:].contiguous()
+
+    def step(batch):
+        tokens, targets = draw(batch)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", dtype=torch.bfloat16):
             loss = loss_of(tokens, targets)
@@ -64,12 +77,18 @@ def timed_steps(torch, options, attention):
         torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
         optimizer.step()
 
+    return step
+
+
+def timed_steps(torch, options, attention):
+    """Milliseconds of each step with one kind of attention."""
+    step = make_step(torch, options)
     milliseconds = []
-    with sdpa_kernel(getattr(SDPBackend, ATTENTIONS[attention])):
+    with attending(attention):
         for number in range(options.warmup + options.steps):
             torch.cuda.synchronize()
             begin = time.perf_counter()
-            step()
+            step(options.batch)
             torch.cuda.synchronize()
             if number >= options.warmup:
                 milliseconds.append(1e3 * (time.perf_counter() - begin))
@@ -103,6 +122,32 @@ def measure(torch, options):
     return {"torch": torch.__version__, "best": best, "all": found}
 
 
+def find_largest(torch, options):
+    """By two steps of each batch: the first makes the optimizer's state."""
+    from optimus.bisection import largest
+
+    # Compiled once for all batches.
+    step = make_step(torch, options, dynamic=True)
+    peaks = {}
+
+    def fits(batch):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        try:
+            for _ in range(2):
+                step(batch)
+            torch.cuda.synchronize()
+        except torch.cuda.OutOfMemoryError:
+            return False
+        peaks[batch] = torch.cuda.max_memory_allocated()
+        return True
+
+    with attending("flash"):
+        batch = largest(fits, options.batch)
+    found = {"batch": batch, "peak_bytes": peaks.get(batch)}
+    return {"torch": torch.__version__, "largest": found}
+
+
 def main():
     options = parse()
     try:
@@ -114,7 +159,8 @@ def main():
         print(json.dumps({"skipped": f"PyTorch {torch.__version__} sees no GPU"}))
         return
     torch.set_float32_matmul_precision("high")
-    print(json.dumps(measure(torch, options)))
+    found = find_largest if options.largest else measure
+    print(json.dumps(found(torch, options)))
 
 
 if __name__ == "__main__":

@@ -58,11 +58,14 @@ def test_every_check_runs_to_its_end(pack, tmp_path):
     skipped = {name for name, check in checks.items() if check["status"] == "skipped"}
     assert {check["status"] for check in checks.values()} <= {"passed", "skipped"}
     # What a fake driver cannot do, each with its reason.
-    assert all(re.match("(torch|sanitizer|machine)/", name) for name in skipped)
+    assert all(re.match("(torch|largest/torch|sanitizer|machine)(/|-)", name) for name in skipped)
     assert all(checks[name]["reason"] for name in skipped)
     kernels = checks["kernels/gpt2-124m-b1"]["rows"]
     assert sum(row["ms a step"] for row in kernels) > 0
     assert any(row["GB/s"] for row in kernels)
+
+    (largest,) = (each for name, each in checks.items() if re.fullmatch("largest/.*-largest", name))
+    assert largest["figures"]["is_last"] and largest["figures"]["batch"] >= 8
 
     page = (results / "results.md").read_text()
     assert "Fake driver, not a measurement" in page

@@ -328,6 +328,7 @@ def test_dumps_of_phases_are_whole_or_not_there(tools, model, tmp_path, how):
         ("optimus-plan", "ranges.csv -o out"),
         ("optimus-opt", "m.mlir --canonicalize -o out"),
         ("optimus-interpret", "m.mlir --function loss --draw 256 --outputs ."),
+        ("optimus-compile", "m.mlir --compile-to place --report-json out -o /dev/null"),
         ("optimus-run", "bench --comm --ranks 1 --max-bytes 64 --profile out"),
     ],
 )

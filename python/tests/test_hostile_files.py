@@ -112,6 +112,9 @@ def test_no_other_input_is_an_output(tools, folder):
     compile = ["optimus-compile", "f.mlir", "--compile-to=input"]
     profile = ["--machine-profile", "profile.json", "-o", "profile.json"]
     refuse(run(tools, folder, *compile, *profile), "--machine-profile", "same file")
+    place = ["optimus-compile", "f.mlir", "--compile-to=place", "-o", "q.mlir"]
+    for name in ("f.mlir", "q.mlir"):
+        refuse(run(tools, folder, *place, "--report-json", name), "--report-json", "same file")
     dumped = ["optimus-compile", "dumps/00-input.mlir", "--compile-to=input"]
     dumps = ["--dump-phases-to", "dumps"]
     refuse(run(tools, folder, *dumped, *dumps), "--dump-phases-to", "same file")

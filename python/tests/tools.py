@@ -143,7 +143,7 @@ class T5EncoderModel(NamedTuple):
         )
 
 
-def _command_line(model: NamedTuple) -> List[str]:
+def command_line(model: NamedTuple) -> List[str]:
     """The flags of a builder for the arguments that have a value."""
     names = {"sequence": "--seq", "vocabulary": "--vocab"}
     parts: List[str] = []
@@ -299,7 +299,7 @@ class Tools:
 def build_program(model: Model, path: Path) -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     builder = [sys.executable, "-m", "optimus.models", model.KIND]
-    succeed(call([*builder, *_command_line(model), "-o", str(path)], env=environment))
+    succeed(call([*builder, *command_line(model), "-o", str(path)], env=environment))
 
 
 def call(command: List[str], **options) -> subprocess.CompletedProcess:

@@ -56,6 +56,8 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // DOUBLE: error: --layout: the axis 'row' shards twice in 'row+col,row'
 // RUN: not optimus-compile %s --memory-budget=plenty -o %t.so 2>&1 | FileCheck %s --check-prefix=BUDGET
 // BUDGET: error: --memory-budget: expected a size as 16GiB, 512MiB or bytes, found 'plenty'
+// RUN: not optimus-compile %s --report-json=- --compile-to=exec 2>&1 | FileCheck %s --check-prefix=JSON
+// JSON: error: --report-json: expected --compile-to place or llvm, since memory is placed there; found exec
 // RUN: not optimus-compile %s --compile-from=llvm -o %t.so 2>&1 | FileCheck %s --check-prefix=FROM
 // FROM: error: --compile-from: unknown phase 'llvm'; known are input, differentiate
 // RUN: not optimus-compile %s --compile-from=fuse --compile-to=step 2>&1 | FileCheck %s --check-prefix=AFTER

@@ -19,8 +19,9 @@ namespace mlir::optimus {
 void predictWithin(ModuleOp module, const PhaseOptions &options, int64_t budget,
                    Candidate &candidate);
 
-/// Why none of the candidates fits the budget, for people: the smallest, what it
-/// holds when most is alive, and what other layouts would need.
+/// Why none of the candidates fits the budget, for people: the smallest, what
+/// it holds when most is alive, and what other layouts would need. One of them
+/// at least has no problem.
 std::string explainBudget(ModuleOp module, const CompileOptions &options,
                           ArrayRef<Candidate> candidates);
 

@@ -16,8 +16,6 @@
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Tool/Tool.h"
 
-#include "optimus-support/OutputFile.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -241,9 +239,7 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
     chosen = predictFrom(known);
   }
   printCandidates(candidates, chosen, options.memoryBudget,
-                  optimus_support::isStandardOutput(options.output)
-                      ? llvm::errs()
-                      : llvm::outs());
+                  options.getReportStream());
   // Even where another layout is possible: this one might be the better one.
   for (const Candidate &candidate : candidates)
     if (candidate.isFault)
@@ -251,10 +247,13 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
                       candidate.strategy + " --recompute " +
                       candidate.recompute + ": " + candidate.problem,
                   kOurFault);
+  if (!chosen && llvm::all_of(candidates, [](const Candidate &candidate) {
+        return !candidate.problem.empty();
+      }))
+    return fail("no layout is possible" +
+                (candidates.empty() ? "" : ": " + candidates.front().problem));
   if (!chosen)
-    return fail(options.memoryBudget
-                    ? explainBudget(module, options, candidates)
-                    : "no layout is possible");
+    return fail(explainBudget(module, options, candidates));
   // The report compares with it, where recomputation is all that differs.
   for (const Candidate &candidate : candidates)
     if (chosen->offload.empty() && candidate.problem.empty() &&

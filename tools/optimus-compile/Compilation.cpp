@@ -12,6 +12,7 @@
 #include "LaunchReport.h"
 #include "Record.h"
 #include "Report.h"
+#include "ReportJson.h"
 
 #include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Manifest/ModelDescription.h"
@@ -138,15 +139,15 @@ int Compilation::runPhase(const Phase &phase) {
 /// What is done once a phase is over. Nothing if there is more to do.
 std::optional<int> Compilation::finishPhase(StringRef phase) {
   if (phase == "place" && options.report) {
-    llvm::raw_ostream &out =
-        !options.compileTo.empty() &&
-                optimus_support::isStandardOutput(options.output)
-            ? llvm::errs()
-            : llvm::outs();
-    printReport(module, options, out);
+    printReport(module, options, options.getReportStream());
     if (options.isForGpu())
-      printLaunches(module, out);
+      printLaunches(module, options.getReportStream());
   }
+  if (phase == "place" && !options.reportJson.empty())
+    if (Status written = optimus_support::OutputFile::write(
+            options.reportJson, buildReportJson(module, options));
+        !written.ok())
+      return fail(written);
   // Where compilation goes on, the dump is what was read.
   if (!options.dumpFolder.empty() && phase != options.compileFrom)
     if (Status dumped = print(getDumpPath(options, phase), phase); !dumped.ok())

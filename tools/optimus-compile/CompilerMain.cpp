@@ -49,6 +49,10 @@ static Status checkPaths(const CompileOptions &options) {
     OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(path));
     outputs.push_back({"--mlir-pass-pipeline-crash-reproducer", path});
   }
+  if (!options.reportJson.empty()) {
+    OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.reportJson));
+    outputs.push_back({"--report-json", options.reportJson});
+  }
   if (!options.dumpFolder.empty())
     for (StringRef phase : getPhaseNames())
       outputs.push_back({"--dump-phases-to", getDumpPath(options, phase)});

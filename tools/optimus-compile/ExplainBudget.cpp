@@ -150,11 +150,10 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
   int64_t budget = *options.memoryBudget;
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << "no layout fits the memory budget of " << formatBytes(budget);
-  if (!least)
-    return text;
-  out << formatv("; the least that was found is {0} a rank, with {1}\n",
-                 formatBytes(least->rankBytes), describe(*least));
+  out << formatv("no layout fits the memory budget of {0}; the least that was "
+                 "found is {1} a rank, with {2}\n",
+                 formatBytes(budget), formatBytes(least->rankBytes),
+                 describe(*least));
   Candidate again = *least;
   OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
   if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")

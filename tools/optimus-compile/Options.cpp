@@ -13,6 +13,8 @@
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/MlirFlags.h"
 
+#include "optimus-support/OutputFile.h"
+
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -156,6 +158,10 @@ static cl::opt<std::string> offloadWindow(
 static cl::opt<bool>
     report("report", cl::cat(category),
            cl::desc("Print memory, communication and predicted times"));
+static cl::opt<std::string> reportJson(
+    "report-json", cl::value_desc("file"), cl::cat(category),
+    cl::desc("Write what a rank needs, its limits and predicted times as "
+             "JSON"));
 static cl::opt<std::string> compileTo(
     "compile-to", cl::value_desc("phase"), cl::cat(category),
     cl::desc("Stop after a phase and write its IR: input, "
@@ -261,11 +267,15 @@ static Status readPhases(CompileOptions &options) {
     return invalidArgument(
         "--serial: expected --compile-from partition or tune, and no "
         "--compile-to before fuse, where values are compared");
-  if (report && isGiven(compileTo) &&
-      llvm::find(names, compileTo) < llvm::find(names, "place"))
-    return invalidArgument("--report: expected --compile-to place or llvm, "
-                           "since memory is placed there; found " +
-                           compileTo);
+  for (const cl::Option *option :
+       {static_cast<const cl::Option *>(&report),
+        static_cast<const cl::Option *>(&reportJson)})
+    if (isGiven(*option) && isGiven(compileTo) &&
+        llvm::find(names, compileTo) < llvm::find(names, "place"))
+      return invalidArgument("--" + option->ArgStr.str() +
+                             ": expected --compile-to place or llvm, since "
+                             "memory is placed there; found " +
+                             compileTo);
   return okStatus();
 }
 
@@ -356,6 +366,7 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
 
   options.input = inputPath;
   options.report = report;
+  options.reportJson = reportJson;
   options.dumpFolder = dumpFolder;
   if (!options.writesLibrary() && options.output.empty())
     options.output = "-";
@@ -367,6 +378,13 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
 
 std::optional<GpuProfile> CompileOptions::getGpu() const {
   return llvm::cantFail(MachineProfile::load(phases.machineProfile)).gpu;
+}
+
+llvm::raw_ostream &CompileOptions::getReportStream() const {
+  bool isTaken =
+      (!compileTo.empty() && optimus_support::isStandardOutput(output)) ||
+      (!reportJson.empty() && optimus_support::isStandardOutput(reportJson));
+  return isTaken ? llvm::errs() : llvm::outs();
 }
 
 std::string mlir::optimus::getDumpPath(const CompileOptions &options,

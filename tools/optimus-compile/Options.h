@@ -15,6 +15,7 @@
 #include "optimus-support/Status.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ struct CompileOptions {
 
   std::string input, output;
   bool report = false;
+  /// Where the report goes as JSON, or "".
+  std::string reportJson;
   /// With --target cuda: the architectures to make machine code for, whether
   /// there is code for an emulator, and the folder to write machine code to, or
   /// "".
@@ -72,6 +75,8 @@ struct CompileOptions {
   bool isForGpu() const { return phases.isForGpu(); }
   /// That of the machine profile, once it was read.
   std::optional<GpuProfile> getGpu() const;
+  /// Standard output, or standard error where an output goes there.
+  llvm::raw_ostream &getReportStream() const;
   /// A GPU's kernels can be looked at without a library.
   bool writesLibrary() const {
     return compileTo.empty() &&

@@ -218,3 +218,35 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
   memory.communication = getCommunicationBytes(function);
   return memory;
 }
+
+int64_t RankMemoryTable::getMost() const {
+  int64_t most = 0;
+  for (const auto &[name, memory] : rows)
+    most = std::max(most, memory.getTotal());
+  return most;
+}
+
+RankMemory RankMemoryTable::getMostOfEach() const {
+  RankMemory most;
+  for (const auto &[name, memory] : rows)
+    most.include(memory);
+  return most;
+}
+
+RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
+                                                  bool isForGpu) {
+  RankMemoryTable table;
+  RankMemory microbatches;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function->hasAttr(ExecDialect::kKernel))
+      continue;
+    StringRef name = function.getSymName();
+    RankMemory memory = getRankMemory(function, isForGpu);
+    table.rows.push_back({name, memory});
+    if (name == "accumulate" || name == "update")
+      microbatches.include(memory);
+  }
+  if (microbatches.getTotal() > 0)
+    table.rows.push_back({"microbatches", microbatches});
+  return table;
+}

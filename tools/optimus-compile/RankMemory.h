@@ -10,6 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_RANKMEMORY_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <algorithm>
 
@@ -49,6 +50,21 @@ struct RankMemory {
 
 /// Of a device program whose memory is placed, to the byte.
 RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
+
+/// What the largest rank holds for whatever is called of a module.
+struct RankMemoryTable {
+  /// For each function, and as "microbatches" for the two that the microbatches
+  /// of a step need together.
+  SmallVector<std::pair<StringRef, RankMemory>> rows;
+
+  /// The most bytes that any row needs.
+  int64_t getMost() const;
+  /// The most of each part.
+  RankMemory getMostOfEach() const;
+};
+
+/// Of a module of device programs whose memory is placed.
+RankMemoryTable getRankMemoryTable(ModuleOp module, bool isForGpu);
 
 } // namespace mlir::optimus
 

@@ -340,9 +340,7 @@ static void printFit(int64_t rankBytes, const CompileOptions &options,
                    fitting <= 1 ? "fits" : "fit");
 }
 
-/// What a rank holds to call each function, and for the microbatches of a step
-/// the two that they need together.
-static void printRankMemory(ArrayRef<func::FuncOp> functions,
+static void printRankMemory(const RankMemoryTable &table,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
   constexpr const char *kRow =
@@ -350,26 +348,12 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
                  "inputs", "arena",
                  options.isForGpu() ? "workspace" : "scratch", "in all");
-  int64_t most = 0;
-  RankMemory beside;
-  auto print = [&](StringRef name, const RankMemory &memory) {
-    most = std::max(most, memory.getTotal());
-    beside.include(memory);
+  for (const auto &[name, memory] : table.rows)
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
                    formatBytes(memory.scratch), formatBytes(memory.getTotal()));
-  };
-  RankMemory both;
-  for (func::FuncOp function : functions) {
-    RankMemory memory = getRankMemory(function, options.isForGpu());
-    print(function.getSymName(), memory);
-    if (function.getSymName() == "accumulate" ||
-        function.getSymName() == "update")
-      both.include(memory);
-  }
-  if (both.getTotal() > 0)
-    print("microbatches", both);
+  RankMemory beside = table.getMostOfEach();
   if (options.phases.mesh.getNumRanks() > 1)
     out << "communication buffers: none where ranks are threads, "
         << formatBytes(beside.communication) << " more of a rank over TCP\n";
@@ -377,7 +361,7 @@ static void printRankMemory(ArrayRef<func::FuncOp> functions,
     out << formatv("a rank keeps {0} in scratch files beside that\n",
                    formatBytes(beside.offloaded));
   printPinned(beside, out);
-  printFit(most, options, out);
+  printFit(table.getMost(), options, out);
 }
 
 void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
@@ -403,5 +387,5 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
                    phases.measured->getName(), run.mesh, run.strategy);
   }
 
-  printRankMemory(functions, options, out);
+  printRankMemory(getRankMemoryTable(module, options.isForGpu()), options, out);
 }

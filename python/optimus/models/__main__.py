@@ -12,12 +12,11 @@ Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 
 import argparse
 import difflib
-import re
-import signal
 import sys
-from typing import Any, Dict, Iterable, List, NoReturn, Optional
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from optimus import __version__, output
+from optimus import __version__, arguments, output
+from optimus.arguments import Mistake, whole_number
 from optimus.ir import LossFunction
 from optimus.models import ConfigError, bert, gpt2, llama, phi, t5_encoder
 
@@ -31,12 +30,8 @@ FLAGS = {
 """Flags that are not called as the member of a Config that they set."""
 
 
-class _Mistake(Exception):
-    """Arguments that are wrong; the message says how."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One error is one line, exit code 1."""
+class _Parser(arguments.Parser):
+    """The options of a model, some of which must be given."""
 
     def __init__(self, **settings):
         super().__init__(**settings)
@@ -47,24 +42,10 @@ class _Parser(argparse.ArgumentParser):
         may be what was meant for it."""
         self.needed.append(self.add_argument(flag, **settings))
 
-    def error(self, message: str) -> NoReturn:
-        raise _Mistake(message)
-
-    def _print_message(self, message: str, file=None) -> None:
-        # Help and version; argparse would ignore that they cannot be written.
-        output.write("-", message)
-
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(known), 1)
     return "; did you mean '%s'?" % near[0] if near else ""
-
-
-def _whole_number(text: str) -> int:
-    # int() takes 1_000 and other scripts' digits too.
-    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
-        raise argparse.ArgumentTypeError("expected a whole number, found '%s'" % text)
-    return int(text)
 
 
 def _number(text: str) -> float:
@@ -75,31 +56,31 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(message) from None
 
 
-def _parse(arguments: List[str]) -> argparse.Namespace:
-    """Raises _Mistake."""
+def _parse(given: List[str]) -> argparse.Namespace:
+    """Raises Mistake."""
     parser, models = _parsers()
     # The program's own options have no values, so this is the model.
-    model = next((each for each in arguments if not each.startswith("-")), None)
+    model = next((each for each in given if not each.startswith("-")), None)
     if model is not None and model not in models:
         message = "there is no model '%s'; there are %s" % (model, ", ".join(models))
-        raise _Mistake(message + _suggestion(model, models))
-    options, unknown = parser.parse_known_args(arguments)
+        parser.error(message + _suggestion(model, models))
+    options, unknown = parser.parse_known_args(given)
     chosen = models.get(options.model, parser)
     if unknown:
         flag = unknown[0].partition("=")[0]
         if not flag.startswith("-"):
-            raise _Mistake("expected options after the model, found '%s'" % flag)
+            parser.error("expected options after the model, found '%s'" % flag)
         known = chosen._option_string_actions
-        raise _Mistake("there is no option %s" % flag + _suggestion(flag, known))
+        parser.error("there is no option %s" % flag + _suggestion(flag, known))
     if options.model is None:
-        raise _Mistake("expected a model, one of " + ", ".join(models))
+        parser.error("expected a model, one of " + ", ".join(models))
     missing = [
         option.option_strings[0]
         for option in chosen.needed
         if getattr(options, option.dest) is None
     ]
     if missing:
-        raise _Mistake("%s needs %s" % (options.model, ", ".join(missing)))
+        parser.error("%s needs %s" % (options.model, ", ".join(missing)))
     return options
 
 
@@ -128,13 +109,13 @@ def _parsers():
     _add_shape(model)
     model.add_argument(
         "--kv-heads",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="heads of keys and values; must divide --heads (default: --heads)",
     )
     model.need(
         "--ffn",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="width of the feed-forward part",
     )
@@ -164,14 +145,14 @@ def _parsers():
     _add_ffn(parallel)
     parallel.add_argument(
         "--rotary-dim",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="channels of a head that are rotated (default: half of them)",
     )
     _add_rope_theta(parallel)
     parallel.add_argument(
         "--norms",
-        type=_whole_number,
+        type=whole_number,
         default=1,
         metavar="N",
         help="norms of a layer: 1 for attention and feed-forward part together, or 2 "
@@ -185,13 +166,13 @@ def _parsers():
     _add_shape(gated, heads="attention heads")
     gated.add_argument(
         "--head-dim",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="channels of a head (default: hidden / heads)",
     )
     gated.need(
         "--ffn",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="width of the feed-forward part",
     )
@@ -219,13 +200,13 @@ def _add_masking(model: _Parser) -> None:
     """What every model of masked tokens has."""
     model.add_argument(
         "--mask-token",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="what stands for a hidden token (default: the vocabulary's last)",
     )
     model.add_argument(
         "--pad-token",
-        type=_whole_number,
+        type=whole_number,
         default=0,
         metavar="N",
         help="what fills the end of a shorter sequence (default: %(default)s)",
@@ -235,7 +216,7 @@ def _add_masking(model: _Parser) -> None:
 def _add_ffn(model: _Parser) -> None:
     model.add_argument(
         "--ffn",
-        type=_whole_number,
+        type=whole_number,
         metavar="N",
         help="width of the feed-forward part (default: 4 * hidden)",
     )
@@ -265,10 +246,10 @@ def _add_shape(
         ("--vocab", "size of the vocabulary"),
         ("--batch", "sequences in the global batch"),
     ]:
-        model.need(flag, type=_whole_number, metavar="N", help=meaning)
+        model.need(flag, type=whole_number, metavar="N", help=meaning)
     model.add_argument(
         "--chunk",
-        type=_whole_number,
+        type=whole_number,
         default=512,
         metavar="N",
         help="tokens whose logits exist at one time (default: %(default)s)",
@@ -354,16 +335,20 @@ def _build_t5_encoder(options: argparse.Namespace) -> LossFunction:
     )
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def program(given: List[str]) -> Tuple[str, str]:
+    """What a command line asks for: where to write, and the text. Raises Mistake."""
+    options = _parse(given)
+    try:
+        return options.output, options.build(options).text()
+    except ConfigError as error:
+        raise Mistake(error.naming(_flag)) from None
+
+
+def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
     try:
-        options = _parse(sys.argv[1:] if arguments is None else arguments)
-        output.write(options.output, options.build(options).text())
-    except _Mistake as mistake:
-        return output.fail(PROGRAM, "%s (see --help)" % mistake)
-    except ConfigError as error:
-        return output.fail(PROGRAM, error.naming(_flag))
-    except output.OutputError as error:
+        output.write(*program(sys.argv[1:] if given is None else given))
+    except (Mistake, output.OutputError) as error:
         return output.fail(PROGRAM, str(error))
     except Exception:
         return output.fault(PROGRAM)
@@ -376,7 +361,4 @@ def _flag(member: str) -> str:
 
 
 if __name__ == "__main__":
-    # The end, and no traceback; a caller that ignores the signal is heeded.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(main())
+    arguments.run(main)

@@ -13,12 +13,12 @@ ours.
 
 import argparse
 import os
-import signal
 import sys
 from functools import partial
-from typing import List, NoReturn, Optional
+from typing import List, Optional
 
-from optimus import __version__, output
+from optimus import __version__, arguments, output
+from optimus.arguments import Mistake, Parser
 from optimus.report import ReportError, page, runs, summary, swaps, timeline, window
 from optimus.report.exports import memory_viz, minimalloc, perfetto
 from optimus.report.memory import Memory
@@ -35,19 +35,8 @@ FORMATS = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    """One error is one line, exit code 1."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ReportError("%s (see --help)" % message)
-
-    def _print_message(self, message: str, file=None) -> None:
-        # Help and version; argparse would ignore that they cannot be written.
-        output.write("-", message)
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog=PROGRAM, description="Read what optimus-run train --profile FILE wrote."
     )
     version = "%s %s" % (PROGRAM, __version__)
@@ -79,7 +68,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def _add_inputs(command: _Parser, wrote: str) -> None:
+def _add_inputs(command: Parser, wrote: str) -> None:
     command.add_argument("files", nargs="+", metavar="FILE", help="profiles of one run")
     command.add_argument(
         "--incomplete",
@@ -167,12 +156,12 @@ def check_output(path: str, files: List[str]) -> None:
             )
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
     try:
-        options = _parser().parse_args(sys.argv[1:] if arguments is None else arguments)
+        options = _parser().parse_args(sys.argv[1:] if given is None else given)
         options.report(options)
-    except (ReportError, output.OutputError) as error:
+    except (Mistake, ReportError, output.OutputError) as error:
         return output.fail(PROGRAM, str(error))
     except MemoryError:
         return output.fail(PROGRAM, "out of memory; profile fewer steps")
@@ -182,7 +171,4 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 
 if __name__ == "__main__":
-    # The end, and no traceback; a caller that ignores the signal is heeded.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.exit(main())
+    arguments.run(main)

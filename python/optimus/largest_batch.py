@@ -1,0 +1,284 @@
+# ===- largest_batch.py - The largest batch that memory holds --------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`python3 -m optimus.largest_batch MODEL … -- FLAG…` finds the largest batch of a
+model that fits, before anything runs: optimus-compile plans one batch after the
+other, with the flags after --, and says what a rank needs and what there is.
+
+Exit codes: 0 done, 1 nothing fits, or the arguments or the output are wrong, 2 a
+fault of ours.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from optimus import __version__, arguments, output
+from optimus.arguments import Mistake
+from optimus.bisection import largest
+from optimus.models.__main__ import program
+
+PROGRAM = "optimus.largest_batch"
+# Of what a rank holds, in MiB.
+PARTS = ["parameters", "state", "gradients", "inputs", "arena", "scratch", "total"]
+COLUMNS = "%9s" + " %11s" * len(PARTS) + " %11s %11s  %s"
+
+
+class Failure(Exception):
+    """Why there is no answer."""
+
+
+class Fault(Exception):
+    """The compiler failed by a fault of its own; what it said."""
+
+
+class Trial(NamedTuple):
+    """What optimus-compile says of one batch."""
+
+    batch: int
+    report: Optional[Dict[str, Any]] = None
+    """Of --report-json."""
+    refusal: str = ""
+    """Why there is none."""
+
+    @property
+    def reason(self) -> str:
+        """The refusal without what it explains."""
+        return self.refusal.partition("\n")[0]
+
+    @property
+    def limit(self) -> Dict[str, Any]:
+        """What a rank may hold."""
+        return min(self.report["limits"], key=lambda limit: limit["bytes"])
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.report) and self.report["rank_bytes"] <= self.limit["bytes"]
+
+    @property
+    def milliseconds(self) -> float:
+        return self.report["schedule"]["train_step"]["predicted_step_ms"]
+
+    @property
+    def tokens_per_s(self) -> float:
+        tokens = self.batch * self.report["model"]["sequence"]
+        return 1e3 * tokens / self.milliseconds
+
+    @property
+    def recomputed(self) -> str:
+        """A policy, or what stands for a list of values."""
+        recompute = self.report["recompute"]
+        return "by value" if ":" in recompute else recompute
+
+    def row(self) -> str:
+        if not self.report:
+            return "%9d  %s" % (self.batch, self.reason)
+        most = max(self.report["memory"].values(), key=lambda memory: memory["total"])
+        sizes = [_mebibytes(most[part]) for part in PARTS]
+        times = "{:,.2f} {:,.0f}".format(self.milliseconds, self.tokens_per_s).split()
+        verdict = "" if self.fits else ", does not fit"
+        return COLUMNS % (self.batch, *sizes, *times, self.recomputed + verdict)
+
+    def summary(self) -> str:
+        text = "batch {}: {} MiB a rank, {:,.2f} ms a step, {:,.0f} tokens/s, recomputed: {}"
+        return text.format(
+            self.batch,
+            _mebibytes(self.report["rank_bytes"]),
+            self.milliseconds,
+            self.tokens_per_s,
+            self.recomputed,
+        )
+
+    def described(self) -> Dict[str, Any]:
+        """As --json has it."""
+        if not self.report:
+            return {"batch": self.batch, "fits": False, "refusal": self.refusal}
+        times = {"step_ms": self.milliseconds, "tokens_per_s": self.tokens_per_s}
+        return {"batch": self.batch, "fits": self.fits, **times, "report": self.report}
+
+
+class Planner:
+    """Builds and plans a model with one batch or another, and keeps what was tried."""
+
+    def __init__(self, model: List[str], flags: List[str]):
+        self._model, self._flags = model, flags
+        self._compiler = shutil.which("optimus-compile")
+        if not self._compiler:
+            raise Mistake("expected optimus-compile in PATH, found none; add build/bin")
+        self.tried: List[Trial] = []
+
+    def try_batch(self, batch: int, *more: str) -> Trial:
+        """Plans a batch, with more flags, and prints its row."""
+        trial = self._plan(batch, more)
+        if not self.tried:
+            if not trial.report:
+                raise Failure("with a batch of %d: %s" % (batch, trial.refusal))
+            allowed = _mebibytes(trial.limit["bytes"]), trial.limit["of"]
+            _print("a rank may hold %s MiB: %s" % allowed)
+            _print(COLUMNS % ("batch", *PARTS, "step, ms", "tokens/s", "recomputed"))
+        self.tried.append(trial)
+        _print(trial.row())
+        return trial
+
+    def _plan(self, batch: int, more: Tuple[str, ...]) -> Trial:
+        try:
+            _, text = program([*self._model, "--batch", str(batch)])
+        except Mistake as mistake:
+            return Trial(batch, refusal=str(mistake))
+        outputs = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
+        result = subprocess.run(
+            [self._compiler, "-", *self._flags, *more, *outputs],
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        said = result.stderr.strip()
+        if result.returncode == 0:
+            return Trial(batch, json.loads(result.stdout))
+        if result.returncode != 1:
+            raise Fault("with a batch of %d: %s" % (batch, said))
+        # The table of what was weighed comes before.
+        return Trial(batch, refusal=said.partition("error: ")[2] or said)
+
+
+def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
+    """A batch and a larger one that needs less with the same plan, against what
+    `largest` takes for granted."""
+    plans: Dict[Any, Trial] = {}
+    for trial in sorted(trial for trial in tried if trial.report):
+        keys = ("mesh", "strategy", "recompute", "offload")
+        plan = tuple(trial.report[key] for key in keys)
+        before = plans.get(plan)
+        if before and trial.report["rank_bytes"] < before.report["rank_bytes"]:
+            return before, trial
+        plans[plan] = trial
+    return None
+
+
+def find(planner: Planner, unit: int, may_recompute: bool) -> Dict[str, Any]:
+    """Prints what is tried and the answer, and returns what --json has. Raises
+    Failure where nothing fits."""
+    batch = largest(lambda batch: planner.try_batch(batch).fits, unit)
+    tried = list(planner.tried)
+    recomputing = None
+    if may_recompute:
+        budget = "--memory-budget=%d" % tried[0].limit["bytes"]
+        recomputing = planner.try_batch(2 * batch or unit, budget)
+    if not batch:
+        raise Failure(_explain(tried[0], recomputing))
+    by_batch = {trial.batch: trial for trial in tried}
+    answer, beyond = by_batch[batch], by_batch[batch + unit]
+    if beyond.refusal:
+        _print("batch %d is refused: %s" % (beyond.batch, beyond.reason))
+    drop = find_drop(tried)
+    if drop:
+        _print("a batch of %d needs less than one of %d; a larger one than the answer "
+               "may fit, too" % (drop[1].batch, drop[0].batch))
+    if recomputing and recomputing.fits:
+        _print("with %s: %s" % (budget, recomputing.summary()))
+    fitting = (trial for trial in tried if trial.fits)
+    fastest = max(fitting, key=lambda trial: trial.tokens_per_s)
+    if fastest.batch != batch:
+        _print("fastest of those tried: %s" % fastest.summary())
+    _print("largest: %s" % answer.summary())
+    return {
+        "limit": tried[0].limit,
+        "largest": answer.described(),
+        "fastest": fastest.described(),
+        "recomputing": recomputing and recomputing.described(),
+        "tried": [trial.described() for trial in tried],
+    }
+
+
+def _explain(least: Trial, recomputing: Optional[Trial]) -> str:
+    """Why not even the smallest batch fits, and what to do."""
+    needs = "not even a batch of %d fits: a rank needs %d bytes, %s has %d" % (
+        least.batch,
+        least.report["rank_bytes"],
+        least.limit["of"],
+        least.limit["bytes"],
+    )
+    if not recomputing:
+        return needs + "; give more memory, or flags that need less"
+    if recomputing.fits:
+        return needs + "; it does with --memory-budget=%d, by recomputation" % (
+            least.limit["bytes"]
+        )
+    return needs + "; " + recomputing.refusal
+
+
+def _mebibytes(size: int) -> str:
+    return "{:,.1f}".format(size / (1 << 20))
+
+
+def _print(line: str) -> None:
+    output.write("-", line + "\n")
+
+
+def _parse(given: List[str]) -> Tuple[argparse.Namespace, List[str]]:
+    """The options, and the flags of optimus-compile. Raises Mistake."""
+    at = given.index("--") if "--" in given else len(given)
+    parser = arguments.Parser(
+        prog="python3 -m optimus.largest_batch",
+        usage="%(prog)s [options] MODEL FLAG… -- FLAG…",
+        description="Find the largest batch of a model that fits: its flags, as "
+        "optimus.models takes them, and after -- those of optimus-compile.",
+        allow_abbrev=False,
+    )
+    version = "%s %s" % (PROGRAM, __version__)
+    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument(
+        "--multiple-of",
+        type=arguments.whole_number,
+        default=1,
+        metavar="N",
+        help="look at multiples of N only (default: %(default)s)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write what was tried there, too")
+    parser.add_argument("model", metavar="MODEL", help="as gpt2")
+    parser.add_argument("flags", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options = parser.parse_args(given[:at])
+    if options.multiple_of < 1:
+        parser.error("--multiple-of: expected 1 or more, found %d" % options.multiple_of)
+    for flag in options.flags:
+        if flag.partition("=")[0] in ("--batch", "-o", "--output"):
+            parser.error("%s: expected no such flag; the batch is looked for, and "
+                         "nothing is written" % flag)
+    return options, given[at + 1 :]
+
+
+def _has(flags: List[str], *names: str) -> bool:
+    """Whether any of these flags is given, with its value behind it or after '='."""
+    return any(flag.lstrip("-").partition("=")[0] in names for flag in flags)
+
+
+def main(given: Optional[List[str]] = None) -> int:
+    output.open_missing_streams()
+    try:
+        options, flags = _parse(sys.argv[1:] if given is None else given)
+        planner = Planner([options.model, *options.flags], flags)
+        may_recompute = not _has(flags, "memory-budget", "recompute")
+        found = find(planner, options.multiple_of, may_recompute)
+        if options.json is not None:
+            output.write(options.json, json.dumps(found, indent=1) + "\n")
+    except (Mistake, Failure, output.OutputError) as error:
+        return output.fail(PROGRAM, str(error))
+    except Fault as fault:
+        output.fail(PROGRAM, str(fault))
+        return 2
+    except Exception:
+        return output.fault(PROGRAM)
+    return 0
+
+
+if __name__ == "__main__":
+    arguments.run(main)

@@ -1,0 +1,91 @@
+//===- ReportJson.cpp - The report for programs -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ReportJson.h"
+
+#include "RankMemory.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "optimus-support/MachineMemory.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+namespace json = llvm::json;
+
+/// What the module says of its model in numbers; it may say nothing.
+static json::Object describeModel(ModuleOp module) {
+  json::Object model;
+  if (auto described =
+          module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel))
+    for (NamedAttribute entry : described)
+      if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
+        model[entry.getName().getValue()] = number.getInt();
+  return model;
+}
+
+/// What a call takes by the cost model.
+static json::Object describeTime(func::FuncOp function) {
+  json::Object times;
+  if (auto schedule =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
+    for (StringRef name : {"predicted_step_ms", "predicted_exposed_ms"})
+      if (auto ms = schedule.getAs<FloatAttr>(name))
+        times[name] = ms.getValueAsDouble();
+  return times;
+}
+
+static json::Object describe(const RankMemory &memory) {
+  return json::Object{
+      {"parameters", memory.parameters}, {"state", memory.state},
+      {"gradients", memory.gradients},   {"inputs", memory.inputs},
+      {"arena", memory.arena},           {"scratch", memory.scratch},
+      {"total", memory.getTotal()}};
+}
+
+/// What a rank may hold, each of them: the budget and the GPU. Where there is
+/// neither, its part of this machine.
+static json::Array describeLimits(const CompileOptions &options) {
+  json::Array limits;
+  auto add = [&](std::string of, int64_t bytes) {
+    limits.push_back(json::Object{{"of", std::move(of)}, {"bytes", bytes}});
+  };
+  if (options.memoryBudget)
+    add("the memory budget", *options.memoryBudget);
+  if (std::optional<GpuProfile> gpu = options.getGpu())
+    add(gpu->name, gpu->getUsableBytes());
+  if (limits.empty())
+    add("this machine", optimus_support::machineMemoryBytes() /
+                            options.phases.mesh.getNumRanks());
+  return limits;
+}
+
+std::string mlir::optimus::buildReportJson(ModuleOp module,
+                                           const CompileOptions &options) {
+  RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
+  json::Object schedules, memory;
+  for (const auto &[name, held] : table.rows) {
+    memory[name] = describe(held);
+    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+      schedules[name] = describeTime(function);
+  }
+  const PhaseOptions &phases = options.phases;
+  json::Object report{
+      {"model", describeModel(module)},   {"target", phases.target},
+      {"mesh", phases.mesh.toString()},   {"strategy", phases.strategy},
+      {"recompute", phases.recompute},    {"offload", phases.offload},
+      {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
+      {"rank_bytes", table.getMost()},    {"limits", describeLimits(options)}};
+  return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
+}
