@@ -292,7 +292,7 @@ public:
     // One that takes no chain of the shortest rows takes none.
     IterationSpace least = {IterationSpace::Rows, 1, 1};
     if (!schedule.takesChains(least))
-      return;
+      return markAllAnalysesPreserved();
     KernelDeclarations kernels(module);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock() &&

@@ -315,7 +315,7 @@ public:
     const PieceSchedule *schedule =
         findTarget(target)->getKernelSchedule().getPieces();
     if (!schedule)
-      return;
+      return markAllAnalysesPreserved();
     ModuleOp module = getOperation();
     if (failed(readKernels(*schedule)))
       return signalPassFailure();

@@ -188,8 +188,8 @@ private:
   Status checkAddresses() {
     std::vector<int> choices(function.addresses.size());
     for (uint32_t i = 0; i != function.addresses.size(); ++i)
-      OPTRT_RETURN_IF_ERROR(
-          checkAddress(i, choices).withContext(concat("address ", i)));
+      if (Status status = checkAddress(i, choices); !status.ok())
+        return status.withContext(concat("address ", i));
     return okStatus();
   }
 

@@ -40,8 +40,8 @@ public:
                             "it ends"));
     OPTRT_RETURN_IF_ERROR(checkAction());
     for (size_t i = 0; i != command.operands.size(); ++i)
-      OPTRT_RETURN_IF_ERROR(checkOperand(*command.operands[i])
-                                .withContext(concat("operand ", i)));
+      if (Status status = checkOperand(*command.operands[i]); !status.ok())
+        return status.withContext(concat("operand ", i));
     if (command.action.type == Action::Launch)
       OPTRT_RETURN_IF_ERROR(
           checkLaunch({target, table, function, mesh}, command));

@@ -77,7 +77,9 @@ void FunctionBuilder::addBuffers() {
     buffer->category = texts.getNumber(slot.getCategory());
     if (std::optional<StringRef> name = slot.getName())
       buffer->name = texts.getNumber(*name);
-    addSource(slot.getLoc(), buffer->path, buffer->source);
+    Source source = getSource(slot.getLoc());
+    buffer->path = source.path;
+    buffer->source = source.line;
     if (ArrayAttr values = slot.getValuesAttr())
       for (StringRef each : values.getAsValueRange<StringAttr>())
         buffer->values.push_back(texts.getNumber(each));
@@ -108,19 +110,27 @@ FunctionBuilder::getQueue(exec::CommandOpInterface command) {
   return entry->second;
 }
 
-void FunctionBuilder::addSource(Location location, uint32_t &pathText,
-                                uint32_t &sourceText) {
+FunctionBuilder::Source FunctionBuilder::describeSource(Location location) {
+  Source result;
   if (StringRef path = getPath(location); !path.empty()) {
     std::string name = path.str();
     if (ProgramPhase phase = getPhase(location); phase != ProgramPhase::Forward)
       name += (" " + stringifyProgramPhase(phase)).str();
-    pathText = texts.getNumber(name);
+    result.path = texts.getNumber(name);
   }
   if (FileLineColLoc file = getFileLine(location))
-    sourceText = texts.getNumber(
+    result.line = texts.getNumber(
         (llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
          Twine(file.getLine()))
             .str());
+  return result;
+}
+
+FunctionBuilder::Source FunctionBuilder::getSource(Location location) {
+  auto [entry, isNew] = sources.try_emplace(location);
+  if (isNew)
+    entry->second = describeSource(location);
+  return entry->second;
 }
 
 LogicalResult FunctionBuilder::addOperands(program::CommandT &command,
@@ -176,7 +186,9 @@ LogicalResult FunctionBuilder::addCommand(Operation *op) {
   command->queue = *queue;
   for (int32_t earlier : described.getCommandsBefore())
     command->after.push_back(earlier);
-  addSource(op->getLoc(), command->path, command->source);
+  Source source = getSource(op->getLoc());
+  command->path = source.path;
+  command->source = source.line;
   if (failed(action.setAction(*this, *command)))
     return failure();
   result.commands.push_back(std::move(command));

@@ -117,7 +117,12 @@ private:
   FailureOr<uint32_t> getQueue(exec::CommandOpInterface command);
   void addBuffers();
   /// The texts that say where something belongs and is written.
-  void addSource(Location location, uint32_t &pathText, uint32_t &sourceText);
+  struct Source {
+    uint32_t path = program::kNone, line = program::kNone;
+  };
+  Source describeSource(Location location);
+  /// As describeSource() says, which is asked once for each location.
+  Source getSource(Location location);
 
   func::FuncOp function;
   const optimus_support::Mesh &ranks;
@@ -125,6 +130,7 @@ private:
   NameTable &kernels, &texts;
   AddressTable addresses;
   llvm::StringMap<uint32_t> queues;
+  llvm::DenseMap<Location, Source> sources;
 };
 
 /// The element type of a buffer, and how tables name one.

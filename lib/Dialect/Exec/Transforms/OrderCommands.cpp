@@ -14,9 +14,10 @@
 
 #include "Dependences.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_ORDERCOMMANDSPASS
@@ -30,77 +31,86 @@ namespace {
 class CommandOrder {
 public:
   explicit CommandOrder(func::FuncOp function)
-      : function(function), nodes(computeDependences(function)) {}
+      : commands(getCommands(function)), needed(commands.size()) {
+    llvm::StringMap<unsigned> queues;
+    for (auto [number, command] : llvm::enumerate(commands)) {
+      numberOf[command] = number;
+      queueOf.push_back(queues.try_emplace(command.getOwnQueue(), queues.size())
+                            .first->second);
+    }
+    numQueues = queues.size();
+    last.resize(numQueues);
+    clocks.resize(commands.size() * numQueues);
+    std::vector<ProgramNode> nodes = computeDependences(function);
+    for (const ProgramNode &node : nodes)
+      for (unsigned earlier : node.before)
+        needed[numberOf.at(node.command)].push_back(
+            numberOf.at(nodes[earlier].getEnd()));
+  }
 
   /// Returns the number of edges.
   unsigned run() {
-    for (unsigned node = 0; node < nodes.size(); ++node)
-      nodeOf[nodes[node].command] = node;
-    for (Operation &op : function.getBody().front())
-      if (auto command = dyn_cast<CommandOpInterface>(op))
-        order(command);
+    unsigned numEdges = 0;
+    for (unsigned number = 0; number < commands.size(); ++number)
+      numEdges += order(number);
     return numEdges;
   }
 
 private:
-  /// By queue, one more than the last command that is done.
-  using Clock = llvm::SmallMapVector<StringRef, uint32_t, 4>;
-
-  static void join(Clock &clock, const Clock &other) {
-    for (auto [queue, done] : other)
-      clock[queue] = std::max(clock[queue], done);
-  }
-  static void joinDone(Clock &clock, CommandOpInterface earlier,
-                       const Clock &known) {
-    join(clock, known);
-    uint32_t &done = clock[earlier.getOwnQueue()];
-    done = std::max(done, *earlier.getCommandId() + 1);
+  /// By queue, one more than the number of the last command that is done.
+  MutableArrayRef<uint32_t> getClock(unsigned number) {
+    return MutableArrayRef(clocks).slice(size_t(number) * numQueues, numQueues);
   }
 
-  void order(CommandOpInterface command) {
-    StringRef queue = command.getOwnQueue();
-    Clock clock;
-    if (CommandOpInterface before = last.lookup(queue)) {
-      // What is waited for only begins in order.
-      if (command.getWaitingCommand())
-        join(clock, clocks[before]);
-      else
-        joinDone(clock, before, clocks[before]);
-    }
+  /// Joins what was known when `earlier` began.
+  void join(unsigned number, unsigned earlier) {
+    for (auto [done, known] :
+         llvm::zip_equal(getClock(number), getClock(earlier)))
+      done = std::max(done, known);
+  }
+  void joinDone(unsigned number, unsigned earlier) {
+    join(number, earlier);
+    uint32_t &done = getClock(number)[queueOf[earlier]];
+    done = std::max(done, earlier + 1);
+  }
+
+  /// Returns the number of edges to a command.
+  unsigned order(unsigned number) {
+    CommandOpInterface command = commands[number];
+    std::optional<unsigned> &before = last[queueOf[number]];
+    // What is waited for only begins in order.
+    if (before && command.getWaitingCommand())
+      join(number, *before);
+    else if (before)
+      joinDone(number, *before);
+    before = number;
     if (Operation *awaited = command.getAwaitedCommand())
-      join(clock, clocks[awaited]);
+      join(number, numberOf.at(awaited));
 
     // Later ones first: they may know of the earlier ones.
+    llvm::sort(needed[number], std::greater<>());
     SmallVector<int32_t, 2> after;
-    auto found = nodeOf.find(command);
-    ArrayRef<unsigned> needed;
-    if (found != nodeOf.end())
-      needed = nodes[found->second].before;
-    SmallVector<CommandOpInterface, 4> ends;
-    for (unsigned node : needed)
-      ends.push_back(nodes[node].isCollective() ? nodes[node].wait
-                                                : nodes[node].command);
-    llvm::sort(ends, [](CommandOpInterface a, CommandOpInterface b) {
-      return *a.getCommandId() > *b.getCommandId();
-    });
-    for (CommandOpInterface end : ends) {
-      if (clock[end.getOwnQueue()] > *end.getCommandId())
+    for (unsigned end : needed[number]) {
+      if (getClock(number)[queueOf[end]] > end)
         continue;
-      joinDone(clock, end, clocks[end]);
-      after.push_back(static_cast<int32_t>(*end.getCommandId()));
+      joinDone(number, end);
+      after.push_back(static_cast<int32_t>(*commands[end].getCommandId()));
     }
-    command.setOrder(queue, after);
-    numEdges += after.size();
-    last[queue] = command;
-    clocks[command] = std::move(clock);
+    command.setOrder(command.getOwnQueue(), after);
+    return after.size();
   }
 
-  func::FuncOp function;
-  std::vector<ProgramNode> nodes;
-  llvm::DenseMap<Operation *, unsigned> nodeOf;
-  llvm::DenseMap<Operation *, Clock> clocks;
-  llvm::DenseMap<StringRef, CommandOpInterface> last;
-  unsigned numEdges = 0;
+  /// Commands by number: their positions.
+  SmallVector<CommandOpInterface> commands;
+  llvm::DenseMap<Operation *, unsigned> numberOf;
+  std::vector<unsigned> queueOf;
+  /// Of each command, what must be done when it begins.
+  std::vector<SmallVector<unsigned, 4>> needed;
+  unsigned numQueues = 0;
+  /// The last command of each queue so far.
+  std::vector<std::optional<unsigned>> last;
+  /// One clock a command.
+  std::vector<uint32_t> clocks;
 };
 
 class OrderCommandsPass

@@ -68,8 +68,8 @@ public:
     }
     if (failed(verifyAllocations(function)))
       return signalPassFailure();
-    SmallVector<AllocOp> allocations = collectAllocations(function);
     intervals = computeLiveIntervals(function);
+    SmallVector<AllocOp> allocations = collectAllocations(function);
     numCommands = 0;
     function.walk([&](CommandOpInterface) { ++numCommands; });
     FailureOr<ArrayAttr> communication = describeCommunication(function);
@@ -146,12 +146,10 @@ private:
   }
 
   /// The allocations that commands use; the others are erased.
-  static SmallVector<AllocOp> collectAllocations(func::FuncOp function) {
+  SmallVector<AllocOp> collectAllocations(func::FuncOp function) {
     SmallVector<AllocOp> allocations;
     function.walk(
         [&](AllocOp allocation) { allocations.push_back(allocation); });
-    llvm::MapVector<Value, LiveInterval> intervals =
-        computeLiveIntervals(function);
     llvm::erase_if(allocations, [&](AllocOp allocation) {
       if (intervals.contains(allocation.getBuffer()))
         return false;

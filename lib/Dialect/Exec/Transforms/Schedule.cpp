@@ -84,7 +84,7 @@ public:
     }
     const int64_t before = computePeakBytes(function);
     numCollectives += numStarts;
-    Outcome outcome{numStarts, 0};
+    Outcome outcome{numStarts, 0, before};
     if (mode == "time" && numStarts > 0)
       outcome = orderForTime(function, costs);
     if (mode == "memory")
@@ -93,30 +93,29 @@ public:
       outcome = balance(function, costs);
     numNotOverlapped += outcome.notOverlapped;
     numBounded += outcome.bounded;
-    annotate(function, costs,
-             std::max<int64_t>(0, computePeakBytes(function) - before),
-             outcome);
+    annotate(function, costs, before, outcome);
   }
 
 private:
-  /// Collectives that nothing is computed behind, and of these how many for
-  /// want of workspace.
+  /// Collectives that nothing is computed behind, of these how many for want of
+  /// workspace, and the most bytes that are alive at once.
   struct Outcome {
     unsigned notOverlapped = 0, bounded = 0;
+    int64_t peakBytes = 0;
   };
 
-  static Outcome overlap(ScheduledFunction &scheduled, func::FuncOp function,
+  static Outcome overlap(ScheduledFunction &scheduled,
                          const ExtraWorkspace &workspace) {
-    int64_t alive = computePeakBytes(function);
+    int64_t alive = scheduled.getPeakBytes();
     scheduled.overlap(alive + workspace.getBytes(alive));
     auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
-    return {notOverlapped, bounded};
+    return {notOverlapped, bounded, scheduled.getPeakBytes()};
   }
 
   /// Computation as it is, collectives behind it.
   Outcome orderForTime(func::FuncOp function, const optimus::CostModel &costs) {
     ScheduledFunction scheduled(function, costs);
-    return overlap(scheduled, function, workspace);
+    return overlap(scheduled, workspace);
   }
 
   /// All commands so that few bytes are alive, then what overlaps without more.
@@ -124,7 +123,7 @@ private:
                          const ExtraWorkspace &workspace) {
     ScheduledFunction scheduled(function, costs);
     scheduled.orderForMemory();
-    return overlap(scheduled, function, workspace);
+    return overlap(scheduled, workspace);
   }
 
   /// Of both orders, each with workspace and without, the one with the least
@@ -150,9 +149,9 @@ private:
         ScheduledFunction scheduled(function, costs);
         if (isForMemory)
           scheduled.orderForMemory();
-        Outcome outcome = overlap(scheduled, function, extra);
+        Outcome outcome = overlap(scheduled, extra);
         double product = costs.predictStep(function).getSeconds() *
-                         double(computePeakBytes(function));
+                         double(outcome.peakBytes);
         if (!best.empty() && product >= least)
           continue;
         best = list();
@@ -189,9 +188,11 @@ private:
          b.getNamedAttr("of_ms", b.getF64FloatAttr(allSeconds * 1e3))});
   }
 
+  /// Says what became of a function in which `before` bytes were alive.
   void annotate(func::FuncOp function, const optimus::CostModel &costs,
-                int64_t extra, const Outcome &outcome) {
-    auto [notOverlapped, bounded] = outcome;
+                int64_t before, const Outcome &outcome) {
+    auto [notOverlapped, bounded, peakBytes] = outcome;
+    const int64_t extra = std::max<int64_t>(0, peakBytes - before);
     numExtraBytes += extra;
     optimus::StepPrediction prediction = costs.predictStep(function);
     Builder b(&getContext());

@@ -46,7 +46,7 @@ void ScheduledFunction::restore() {
     if (node.isCollective())
       place(node.wait);
   }
-  numberCommands(function);
+  finish();
   for (OverlapTask &task : tasks) {
     task.startGap = task.waitGap;
     task.wasBounded = true;
@@ -58,7 +58,7 @@ void ScheduledFunction::overlap(int64_t bound) {
   // Slots are coarser than commands; what they miss comes off the bound.
   int64_t limit = bound;
   for (int attempt = 0; attempt < 4; ++attempt) {
-    int64_t excess = computePeakBytes(function) - bound;
+    int64_t excess = getPeakBytes() - bound;
     if (excess <= 0)
       break;
     limit -= excess;
@@ -66,7 +66,7 @@ void ScheduledFunction::overlap(int64_t bound) {
   }
   // Buffers that several collectives fill can defeat it; what was there
   // before fits.
-  if (computePeakBytes(function) > bound)
+  if (getPeakBytes() > bound)
     restore();
 }
 
@@ -93,7 +93,7 @@ void ScheduledFunction::orderForMemory() {
     if (nodes[node].isCollective())
       place(nodes[node].wait);
   }
-  numberCommands(function);
+  finish();
   nodes = computeDependences(function);
 }
 
@@ -187,7 +187,7 @@ void ScheduledFunction::emit(ArrayRef<SmallVector<OverlapEvent>> events) {
     if (gap < computes.size())
       place(nodes[computes[gap]].command);
   }
-  numberCommands(function);
+  finish();
 }
 
 void ScheduledFunction::place(Operation *op) {
@@ -197,4 +197,15 @@ void ScheduledFunction::place(Operation *op) {
     if (Operation *definition = operand.getDefiningOp())
       place(definition);
   op->moveBefore(function.getBody().front().getTerminator());
+}
+
+void ScheduledFunction::finish() {
+  numberCommands(function);
+  peakBytes.reset();
+}
+
+int64_t ScheduledFunction::getPeakBytes() {
+  if (!peakBytes)
+    peakBytes = computePeakBytes(function);
+  return *peakBytes;
 }

@@ -31,6 +31,9 @@ public:
   /// alive together; restores the order where that cannot be kept.
   void overlap(int64_t bound);
 
+  /// The most bytes that are alive at once, in the order as it is.
+  int64_t getPeakBytes();
+
   /// Collectives that end before anything is computed, and those of them that
   /// memory kept from a better place.
   std::pair<unsigned, unsigned> countNotOverlapped() const;
@@ -50,6 +53,8 @@ private:
   void emit(ArrayRef<SmallVector<OverlapEvent>> events);
   /// Puts an operation at the end, after what makes its operands.
   void place(Operation *op);
+  /// Numbers the commands in the order in which they were placed.
+  void finish();
 
   func::FuncOp function;
   const optimus::CostModel &costs;
@@ -59,6 +64,8 @@ private:
   SmallVector<StringRef> axes;
   std::vector<OverlapTask> tasks;
   llvm::DenseSet<Operation *> placed;
+  /// Of the order as it is, once it was asked for.
+  std::optional<int64_t> peakBytes;
 };
 
 } // namespace mlir::exec

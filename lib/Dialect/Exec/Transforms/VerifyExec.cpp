@@ -32,13 +32,13 @@ class VerifyExecPass : public exec::impl::VerifyExecPassBase<VerifyExecPass> {
 public:
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    bool isGood = succeeded(verifyOneArena(function)) &&
-                  succeeded(verifyCollectives(function)) &&
-                  succeeded(verifyArena(function)) &&
-                  succeeded(verifyNumbers(function)) &&
-                  succeeded(verifyCounts(function)) &&
-                  succeeded(verifyApart(function)) &&
-                  succeeded(verifyOrder(function));
+    if (failed(verifyOneArena(function)) || failed(verifyCollectives(function)))
+      return signalPassFailure();
+    const std::vector<Placed> placed = collectPlaced(function);
+    bool isGood =
+        succeeded(verifyArena(placed)) && succeeded(verifyNumbers(function)) &&
+        succeeded(verifyCounts(function, placed)) &&
+        succeeded(verifyApart(function)) && succeeded(verifyOrder(function));
     if (!isGood)
       return signalPassFailure();
     markAllAnalysesPreserved();
@@ -136,8 +136,7 @@ private:
 
   /// V3: the slots alive, by offset, are apart until one comes that overlaps a
   /// neighbour.
-  static LogicalResult verifyArena(func::FuncOp function) {
-    std::vector<Placed> placed = collectPlaced(function);
+  static LogicalResult verifyArena(ArrayRef<Placed> placed) {
     std::vector<const Placed *> byStart;
     for (const Placed &each : placed)
       byStart.push_back(&each);
@@ -219,7 +218,8 @@ private:
   }
 
   /// V7: what the function says of itself.
-  static LogicalResult verifyCounts(func::FuncOp function) {
+  static LogicalResult verifyCounts(func::FuncOp function,
+                                    ArrayRef<Placed> placed) {
     auto fail = [&](StringRef name, auto expected) {
       return function.emitOpError("V7: expected '")
              << name << "' to be " << expected << ", found "
@@ -245,7 +245,7 @@ private:
     auto arena = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
     if (!bound || !arena)
       return success();
-    int64_t peak = getPeak(collectPlaced(function));
+    int64_t peak = getPeak(placed);
     if (bound.getInt() < peak || bound.getInt() > arena.getInt())
       return fail(ExecDialect::kLowerBoundBytes,
                   "from " + Twine(peak) +

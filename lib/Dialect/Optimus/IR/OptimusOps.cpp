@@ -81,15 +81,16 @@ SmallVector<MeshAxisAttr> MeshOp::getAxisList() {
 }
 
 std::optional<int64_t> MeshOp::getAxisIndex(StringRef axis) {
-  for (auto [index, candidate] : llvm::enumerate(getAxisList()))
-    if (candidate.getName().getValue() == axis)
+  for (auto [index, attribute] : llvm::enumerate(getAxes()))
+    if (auto candidate = dyn_cast<MeshAxisAttr>(attribute);
+        candidate && candidate.getName() == axis)
       return index;
   return std::nullopt;
 }
 
 std::optional<int64_t> MeshOp::getAxisSize(StringRef axis) {
   if (std::optional<int64_t> index = getAxisIndex(axis))
-    return getAxisList()[*index].getSize();
+    return cast<MeshAxisAttr>(getAxes()[*index]).getSize();
   return std::nullopt;
 }
 
