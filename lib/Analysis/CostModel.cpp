@@ -9,7 +9,6 @@
 #include "optimus/Analysis/CostModel.h"
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"

@@ -215,6 +215,12 @@ FAULTS = {
 }
 
 
+@pytest.fixture
+def patience(tools):
+    """A --timeout that ranks keep where nothing hangs, in seconds."""
+    return 30 if tools.has_address_sanitizer else 4
+
+
 def collectives_of_a_step(tools, library, axis):
     """As people know them: "h.0.mlp.up_product (broadcast, gpt2.py:155)"."""
     flags = ("--commands", "--function", "train_step")
@@ -228,11 +234,11 @@ def collectives_of_a_step(tools, library, axis):
 @pytest.mark.parametrize("ranks_are", ["threads", "processes"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_names_rank_command_and_collective(
-    tools, gpus, text, monkeypatch, ranks_are, fault
+    tools, gpus, text, monkeypatch, patience, ranks_are, fault
 ):
     kind, place, who = FAULTS[fault]
     monkeypatch.setenv("OPTIMUS_FAKE_NCCL_" + kind, place)
-    flags = ["--backend", "nccl", "--timeout", 4]
+    flags = ["--backend", "nccl", "--timeout", patience]
     command = tools.train_command(compiled(tools, "2x2"), text, 5, *flags)
     if ranks_are == "threads":
         result = call(command)
@@ -255,9 +261,11 @@ def test_a_fault_names_rank_command_and_collective(
     [(signal.SIGKILL, "rank 1 died"), (signal.SIGSTOP, "rank 1 was not heard of for ")],
     ids=["killed", "stopped"],
 )
-def test_a_process_that_is_no_more_is_named(tools, gpus, text, tmp_path, sent, message):
+def test_a_process_that_is_no_more_is_named(
+    tools, gpus, text, tmp_path, patience, sent, message
+):
     log = tmp_path / "log"
-    flags = ["--backend", "nccl", "--timeout", 3]
+    flags = ["--backend", "nccl", "--timeout", patience]
     command = tools.train_command(compiled(tools, "data:2"), text, 100_000, *flags, log=log)
     jobs = start(command, by_hand, ranks=2)
     end = time.monotonic() + TIMEOUT_SECONDS

@@ -19,6 +19,7 @@
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -8,6 +8,8 @@
 
 #include "FakeGpuTest.h"
 
+#include "device/hidden/unittests/Fault.h"
+
 using namespace optrt;
 using testing::Each;
 using testing::ElementsAre;
@@ -29,7 +31,7 @@ TEST_F(CudaDeviceTest, MemoryIsZeroedAndAligned) {
 using CudaDeviceDeathTest = CudaDeviceTest;
 TEST_F(CudaDeviceDeathTest, HostCodeCannotTouchTheDevicesMemory) {
   EXPECT_EQ(device->hostAddress(memory.data()), nullptr);
-  EXPECT_EXIT(memory.data()[0] = 1, testing::KilledBySignal(SIGSEGV),
+  EXPECT_EXIT(memory.data()[0] = 1, endedByFault,
               "host code touches the device's memory; the last that was put on "
               "a stream is a memset on stream 0");
 }

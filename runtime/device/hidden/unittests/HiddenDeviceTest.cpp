@@ -12,10 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "device/hidden/HiddenDevice.h"
+#include "device/hidden/unittests/Fault.h"
 
 #include "optimus-runtime/CpuDevice.h"
 
-#include <csignal>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
@@ -79,7 +79,7 @@ using HiddenDeviceDeathTest = HiddenDeviceTest;
 
 TEST_F(HiddenDeviceDeathTest, TheHostCannotTouchMemory) {
   EXPECT_EQ(device->hostAddress(memory.data()), nullptr);
-  EXPECT_EXIT(memory.data()[0] = 1, testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(memory.data()[0] = 1, endedByFault, kFaultReport);
 }
 
 TEST_F(HiddenDeviceDeathTest, KernelsCannotTouchWhatFollowsTheirMemory) {
@@ -89,7 +89,7 @@ TEST_F(HiddenDeviceDeathTest, KernelsCannotTouchWhatFollowsTheirMemory) {
                          hostKernel("kernel", addOne), args);
     (void)device->synchronize();
   };
-  EXPECT_EXIT(tooFar(), testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(tooFar(), endedByFault, kFaultReport);
 }
 
 TEST_F(HiddenDeviceTest, WorkOnHostMemoryIsRefused) {
