@@ -114,6 +114,10 @@ class Planner:
             raise Mistake("expected optimus-compile in PATH, found none; add build/bin")
         self.tried: List[Trial] = []
 
+    def has(self, name: str) -> bool:
+        """Whether a flag of the compiler is given, its value behind it or after '='."""
+        return any(flag.lstrip("-").partition("=")[0] == name for flag in self._flags)
+
     def try_batch(self, batch: int, *more: str) -> Trial:
         """Plans a batch, with more flags, and prints its row."""
         trial = self._plan(batch, more)
@@ -145,7 +149,8 @@ class Planner:
         if result.returncode == 0:
             return Trial(batch, json.loads(result.stdout))
         if result.returncode != 1:
-            raise Fault("with a batch of %d: %s" % (batch, said))
+            ended = "optimus-compile ended with exit code %d" % result.returncode
+            raise Fault("with a batch of %d: %s\n%s" % (batch, ended, said))
         # The table of what was weighed comes before.
         return Trial(batch, refusal=said.partition("error: ")[2] or said)
 
@@ -154,8 +159,9 @@ def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
     """A batch and a larger one that needs less with the same plan, against what
     `largest` takes for granted."""
     plans: Dict[Any, Trial] = {}
-    for trial in sorted(trial for trial in tried if trial.report):
-        keys = ("mesh", "strategy", "recompute", "offload")
+    keys = ("mesh", "strategy", "recompute", "offload")
+    planned = [trial for trial in tried if trial.report]
+    for trial in sorted(planned, key=lambda trial: trial.batch):
         plan = tuple(trial.report[key] for key in keys)
         before = plans.get(plan)
         if before and trial.report["rank_bytes"] < before.report["rank_bytes"]:
@@ -164,17 +170,19 @@ def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
     return None
 
 
-def find(planner: Planner, unit: int, may_recompute: bool) -> Dict[str, Any]:
+def find(planner: Planner, unit: int) -> Dict[str, Any]:
     """Prints what is tried and the answer, and returns what --json has. Raises
     Failure where nothing fits."""
     batch = largest(lambda batch: planner.try_batch(batch).fits, unit)
     tried = list(planner.tried)
-    recomputing = None
-    if may_recompute:
-        budget = "--memory-budget=%d" % tried[0].limit["bytes"]
-        recomputing = planner.try_batch(2 * batch or unit, budget)
+    budget = "--memory-budget=%d" % tried[0].limit["bytes"]
+    has_budget = planner.has("memory-budget")
     if not batch:
-        raise Failure(_explain(tried[0], recomputing))
+        within = None if has_budget else planner.try_batch(unit, budget)
+        raise Failure(_explain(tried[0], within))
+    recomputing = None
+    if not has_budget and not planner.has("recompute"):
+        recomputing = planner.try_batch(2 * batch, budget)
     by_batch = {trial.batch: trial for trial in tried}
     answer, beyond = by_batch[batch], by_batch[batch + unit]
     if beyond.refusal:
@@ -199,21 +207,18 @@ def find(planner: Planner, unit: int, may_recompute: bool) -> Dict[str, Any]:
     }
 
 
-def _explain(least: Trial, recomputing: Optional[Trial]) -> str:
-    """Why not even the smallest batch fits, and what to do."""
-    needs = "not even a batch of %d fits: a rank needs %d bytes, %s has %d" % (
-        least.batch,
-        least.report["rank_bytes"],
-        least.limit["of"],
-        least.limit["bytes"],
-    )
-    if not recomputing:
-        return needs + "; give more memory, or flags that need less"
-    if recomputing.fits:
-        return needs + "; it does with --memory-budget=%d, by recomputation" % (
-            least.limit["bytes"]
-        )
-    return needs + "; " + recomputing.refusal
+def _explain(least: Trial, within: Optional[Trial]) -> str:
+    """Why not even the smallest batch fits, and what to do: `within` the budget that
+    the limit is, the compiler recomputes, or says what else would help."""
+    text = "not even a batch of %d fits: a rank needs %d bytes, %s has %d; %s"
+    if not within:
+        out = "give more memory, or flags that need less"
+    elif within.fits:
+        out = "it does with --memory-budget=%d, by recomputation" % least.limit["bytes"]
+    else:
+        out = within.refusal
+    needs, limit = least.report["rank_bytes"], least.limit
+    return text % (least.batch, needs, limit["of"], limit["bytes"], out)
 
 
 def _mebibytes(size: int) -> str:
@@ -256,18 +261,12 @@ def _parse(given: List[str]) -> Tuple[argparse.Namespace, List[str]]:
     return options, given[at + 1 :]
 
 
-def _has(flags: List[str], *names: str) -> bool:
-    """Whether any of these flags is given, with its value behind it or after '='."""
-    return any(flag.lstrip("-").partition("=")[0] in names for flag in flags)
-
-
 def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
     try:
         options, flags = _parse(sys.argv[1:] if given is None else given)
         planner = Planner([options.model, *options.flags], flags)
-        may_recompute = not _has(flags, "memory-budget", "recompute")
-        found = find(planner, options.multiple_of, may_recompute)
+        found = find(planner, options.multiple_of)
         if options.json is not None:
             output.write(options.json, json.dumps(found, indent=1) + "\n")
     except (Mistake, Failure, output.OutputError) as error:

@@ -99,7 +99,7 @@ def test_the_largest_batch_of_bf16(tools, text, tmp_path, small_gpu):
 
 @pytest.mark.parametrize(
     "flags, unit",
-    [([], 1), (["--mesh", "row:2,col:2", "--recompute", "none"], 2)],
+    [([], 1), (["--mesh", "row:2,col:1", "--recompute", "none"], 2)],
     ids=["recomputed", "mesh"],
 )
 def test_budgets_of_processors(tools, tmp_path, flags, unit):
@@ -162,10 +162,11 @@ def test_multiples_and_speed(tools, tmp_path):
     assert "no layout fits the memory budget of 2.00 MiB; the least" in output
 
 
-def test_nothing_fits(tools, small_gpu):
+@pytest.mark.parametrize("flags", [[], ["--recompute", "none"]], ids=["", "kept"])
+def test_nothing_fits(tools, small_gpu, flags):
     """One message: what is needed, what there is, and ways out."""
     large = MODEL._replace(hidden=128, layers=2)
-    result = look(tools, large, *EMULATED, "--machine-profile", small_gpu)
+    result = look(tools, large, *EMULATED, *flags, "--machine-profile", small_gpu)
     assert result.returncode == 1
     error = result.stderr
     assert len(re.findall(r"error: ", error)) == 1
@@ -175,7 +176,10 @@ def test_nothing_fits(tools, small_gpu):
         error,
     )
     assert "give more memory, a smaller batch or another layout" in error
-    result = look(tools, large, "--memory-budget", "64KiB")
+
+
+def test_a_budget_that_nothing_fits(tools):
+    result = look(tools, MODEL, "--memory-budget", "64KiB")
     assert result.returncode == 1
     assert "error: with a batch of 1: no layout fits the memory budget of 64.0 KiB" in result.stderr
     assert result.stdout == ""
@@ -204,11 +208,11 @@ def test_what_is_refused_for_another_reason(tools, tmp_path):
     model = MODEL._replace(layers=1, hidden=8, sequence=1024)
     found, output = find(
         *(tools, tmp_path, model, "--memory-budget", "16GiB"),
-        options=("--multiple-of", 512),
+        options=("--multiple-of", 2048),
         more=("--chunk", 512),
     )
     assert found["largest"]["batch"] == 2048
-    (refused,) = re.findall(r"^batch 2560 is refused: (.*)$", output, re.M)
+    (refused,) = re.findall(r"^batch 4096 is refused: (.*)$", output, re.M)
     assert "expected at most 4096 chunks" in refused
 
 
@@ -229,6 +233,24 @@ def test_wrong_flags(tools, options, flags, message):
     assert result.stderr.count("\n") == 1, result.stderr
     assert result.stderr.startswith("optimus.largest_batch: error: ")
     assert message in result.stderr
+
+
+def test_a_fault_of_the_compiler(tools, tmp_path):
+    """It is passed on, and not taken for what does not fit."""
+    broken = tmp_path / "optimus-compile"
+    broken.write_text("#!/bin/sh\necho 'optimus-compile: error: broken' >&2\nexit 2\n")
+    broken.chmod(0o755)
+    environment = dict(os.environ, PATH=str(tmp_path), PYTHONPATH=str(REPOSITORY / "python"))
+    flags = command_line(MODEL._replace(batch=None))
+    command = [sys.executable, "-m", "optimus.largest_batch", MODEL.KIND, *flags]
+    result = call(command, env=environment)
+    assert result.returncode == 2
+    assert "with a batch of 1: optimus-compile ended with exit code 2" in result.stderr
+    assert "error: broken" in result.stderr
+    broken.unlink()
+    result = call(command, env=environment)
+    assert result.returncode == 1
+    assert "expected optimus-compile in PATH, found none" in result.stderr
 
 
 def test_the_search():
