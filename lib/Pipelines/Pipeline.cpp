@@ -145,6 +145,7 @@ static Status addPhases(OpPassManager &passes, const PipelineOptions &options) {
   for (auto [flag, name] : {std::pair("from", from), std::pair("to", to)})
     if (!llvm::is_contained(names, name))
       return invalidArgument(unknownName(flag, "phase", name, names));
+  phaseOptions.from = from;
   size_t first = llvm::find(names, from) - names.begin();
   size_t last = llvm::find(names, to) - names.begin();
   if (last < first)

@@ -239,7 +239,7 @@ static PhaseFlags getPhaseFlags() {
 static Status readPhases(CompileOptions &options) {
   SmallVector<StringRef> names = getPhaseNames();
   options.compileTo = compileTo;
-  options.compileFrom = compileFrom;
+  options.compileFrom = options.phases.from = compileFrom;
   if (isGiven(compileFrom)) {
     ArrayRef<StringRef> starts = ArrayRef(names).drop_back();
     const StringRef *start = llvm::find(starts, StringRef(compileFrom));

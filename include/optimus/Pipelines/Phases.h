@@ -72,6 +72,8 @@ struct PhaseOptions {
   /// Of a device with code of its own, that code for the phase "llvm"; null
   /// without.
   std::shared_ptr<const DeviceImages> images;
+  /// The phase that made the program which was read; empty for "input".
+  std::string from;
   /// As the option of --optimus-verify-partition is.
   std::string serial;
   /// What the compiled program is compared with, where that is not null.

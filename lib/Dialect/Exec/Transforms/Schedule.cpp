@@ -86,11 +86,11 @@ public:
     numCollectives += numStarts;
     Outcome outcome{numStarts, 0, before};
     if (mode == "time" && numStarts > 0)
-      outcome = orderForTime(function, costs);
+      outcome = orderForTime(function, costs, before);
     if (mode == "memory")
-      outcome = orderForMemory(function, costs, /*workspace=*/{});
+      outcome = orderForMemory(function, costs, before, /*workspace=*/{});
     if (mode == "balanced")
-      outcome = balance(function, costs);
+      outcome = balance(function, costs, before);
     numNotOverlapped += outcome.notOverlapped;
     numBounded += outcome.bounded;
     annotate(function, costs, before, outcome);
@@ -113,22 +113,24 @@ private:
   }
 
   /// Computation as it is, collectives behind it.
-  Outcome orderForTime(func::FuncOp function, const optimus::CostModel &costs) {
-    ScheduledFunction scheduled(function, costs);
+  Outcome orderForTime(func::FuncOp function, const optimus::CostModel &costs,
+                       int64_t before) {
+    ScheduledFunction scheduled(function, costs, before);
     return overlap(scheduled, workspace);
   }
 
   /// All commands so that few bytes are alive, then what overlaps without more.
   Outcome orderForMemory(func::FuncOp function, const optimus::CostModel &costs,
-                         const ExtraWorkspace &workspace) {
-    ScheduledFunction scheduled(function, costs);
+                         int64_t before, const ExtraWorkspace &workspace) {
+    ScheduledFunction scheduled(function, costs, before);
     scheduled.orderForMemory();
     return overlap(scheduled, workspace);
   }
 
   /// Of both orders, each with workspace and without, the one with the least
   /// product of predicted time and bytes alive.
-  Outcome balance(func::FuncOp function, const optimus::CostModel &costs) {
+  Outcome balance(func::FuncOp function, const optimus::CostModel &costs,
+                  int64_t before) {
     Block &block = function.getBody().front();
     auto list = [&] {
       SmallVector<Operation *> ops;
@@ -146,7 +148,7 @@ private:
     for (bool isForMemory : {false, true})
       for (const ExtraWorkspace &extra : {workspace, ExtraWorkspace()}) {
         restore(given);
-        ScheduledFunction scheduled(function, costs);
+        ScheduledFunction scheduled(function, costs, before);
         if (isForMemory)
           scheduled.orderForMemory();
         Outcome outcome = overlap(scheduled, extra);

@@ -19,8 +19,9 @@ using namespace mlir;
 using namespace mlir::exec;
 
 ScheduledFunction::ScheduledFunction(func::FuncOp function,
-                                     const optimus::CostModel &costs)
-    : function(function), costs(costs) {
+                                     const optimus::CostModel &costs,
+                                     int64_t peakBytes)
+    : function(function), costs(costs), peakBytes(peakBytes) {
   nodes = computeDependences(function);
 }
 

@@ -20,8 +20,10 @@ namespace mlir::exec {
 /// A function as the schedulers see it, and back.
 class ScheduledFunction {
 public:
-  /// Every wait stands behind its start.
-  ScheduledFunction(func::FuncOp function, const optimus::CostModel &costs);
+  /// Every wait stands behind its start, and `peakBytes` are the most bytes
+  /// that are alive at once.
+  ScheduledFunction(func::FuncOp function, const optimus::CostModel &costs,
+                    int64_t peakBytes);
 
   /// Puts the commands into an order in which fewer bytes are alive, each wait
   /// behind its start.
