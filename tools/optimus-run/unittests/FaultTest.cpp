@@ -20,11 +20,6 @@ namespace {
 
 class Faults : public ProgramTest {
 protected:
-  static std::string mpirun(int ranks) {
-    return "mpirun --allow-run-as-root --oversubscribe -n " +
-           std::to_string(ranks);
-  }
-
   std::string train(const std::string &library, double timeout) const {
     return "train " + toy(library) + data() +
            " --steps 1000000 --threads-per-rank 1 --timeout " +

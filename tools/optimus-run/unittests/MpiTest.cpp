@@ -26,11 +26,6 @@ protected:
     if (std::system("command -v mpirun > /dev/null") != 0)
       GTEST_SKIP() << "mpirun is not installed";
   }
-
-  static std::string mpirun(int ranks) {
-    return "mpirun --allow-run-as-root --oversubscribe -n " +
-           std::to_string(ranks);
-  }
 };
 
 TEST_F(Mpi, TrainsBitForBitLikeThreads) {
@@ -129,20 +124,20 @@ TEST_F(Mpi, NumberOfRanksMustBeTheMeshs) {
 }
 
 TEST_F(Mpi, RanksMustOpenTheSameLibrary) {
-  Outcome outcome = runProgram(
-      "train " + toy("toy2") + data() + " : -n 1 " OPTIMUS_RUN " train " +
-          toy("toy-source") + data(),
-      "mpirun --allow-run-as-root --oversubscribe -n 1");
+  Outcome outcome = runProgram("train " + toy("toy2") + data() +
+                                   " : -n 1 " OPTIMUS_RUN " train " +
+                                   toy("toy-source") + data(),
+                               mpirun(1));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, HasSubstr("another model library than rank 0"));
 }
 
 // The sources are the same, and what was made of them is not.
 TEST_F(Mpi, RanksMustStartTheSameCollectives) {
-  Outcome outcome = runProgram(
-      "train " + toy("toy2") + data() + " : -n 1 " OPTIMUS_RUN " train " +
-          toy("toy-order") + data(),
-      "mpirun --allow-run-as-root --oversubscribe -n 1");
+  Outcome outcome = runProgram("train " + toy("toy2") + data() +
+                                   " : -n 1 " OPTIMUS_RUN " train " +
+                                   toy("toy-order") + data(),
+                               mpirun(1));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(
       outcome.out,

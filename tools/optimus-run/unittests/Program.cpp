@@ -41,7 +41,8 @@ std::string prepare(const std::string &arguments) { return arguments; }
 #ifdef __SANITIZE_ADDRESS__
 // The leak checker crashes in the thread-local storage of libraries that were
 // opened after threads had started, here libgomp.
-const int environment = setenv("ASAN_OPTIONS", "intercept_tls_get_addr=0", 1);
+#define SANITIZER_OPTIONS "intercept_tls_get_addr=0"
+const int environment = setenv("ASAN_OPTIONS", SANITIZER_OPTIONS, 1);
 #endif
 #endif
 
@@ -108,6 +109,16 @@ Outcome signalProgram(const std::string &arguments, int signal,
   waitpid(shell, &status, 0);
   outcome.code = exitCode(status);
   return outcome;
+}
+
+std::string mpirun(int ranks) {
+  std::string command =
+      "mpirun --allow-run-as-root --oversubscribe -n " + std::to_string(ranks);
+#ifdef __SANITIZE_ADDRESS__
+  // What Open MPI keeps until the end is no leak of ours.
+  command = "ASAN_OPTIONS=" SANITIZER_OPTIONS ":detect_leaks=0 " + command;
+#endif
+  return command;
 }
 
 std::string toy(const std::string &name) {

@@ -35,6 +35,9 @@ Outcome signalProgram(const std::string &arguments, int signal,
                       const std::string &file, const std::string &launcher = "",
                       const std::string &pidFile = "");
 
+/// A launcher that starts `ranks` processes of a program.
+std::string mpirun(int ranks);
+
 /// The path of a hand-written library: toy("toy2").
 std::string toy(const std::string &name);
 
