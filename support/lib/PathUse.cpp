@@ -27,7 +27,8 @@ bool sameInode(const struct stat &a, const struct stat &b) {
 /// What a path leads to, or will once it is made.
 struct Place {
   const PathUse *use;
-  bool exists = false, isFolder = false;
+  bool exists = false;
+  bool isFolder = false; ///< or will be
   struct stat info = {};
   fs::path path;                    ///< without symbolic links
   std::vector<struct stat> folders; ///< that it lies in, innermost first
@@ -48,7 +49,7 @@ std::optional<Place> placeOf(const PathUse &use, int stream) {
   place.exists = stat(use.path.c_str(), &place.info) == 0;
   if (place.exists && S_ISCHR(place.info.st_mode))
     return std::nullopt;
-  place.isFolder = place.exists && S_ISDIR(place.info.st_mode);
+  place.isFolder = place.exists ? S_ISDIR(place.info.st_mode) : use.isWhole;
   std::error_code ignored;
   place.path = fs::weakly_canonical(fs::absolute(use.path, ignored), ignored);
   if (!place.path.has_filename())

@@ -68,6 +68,8 @@ TEST_F(Outputs, AnInputIsNeverWrittenTo) {
   for (const char *option : {"--load ", "--save "})
     expectRefused(train(option + path("ck") + " --log-json " + path("ck/log")),
                   "lies in --" + std::string(option, 2, 4));
+  expectRefused(train("--load " + path("none") + " --save " + path("none")),
+                "there is no checkpoint at");
   // No log, whatever it is.
   write("thesis", "years of work");
   expectRefused(train("--log-json " + path("thesis")),
