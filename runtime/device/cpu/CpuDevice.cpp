@@ -8,14 +8,13 @@
 
 #include "optimus-runtime/CpuDevice.h"
 
-#include "AttentionHeads.h"
-#include "Buffer.h"
+#include "AttentionEngine.h"
+#include "Elements.h"
 #include "Gemm.h"
 #include "NarrowProducts.h"
 #include "Paging.h"
 #include "Team.h"
 #include "device/Descriptors.h"
-#include "optimus-support/DeviceScratch.h"
 #include "optimus-support/Pages.h"
 
 #include <algorithm>
@@ -24,84 +23,19 @@
 #include <sys/mman.h>
 
 using namespace optrt;
-using optimus_support::CheckedSize;
 using optimus_support::ElementType;
-using optimus_support::kMaxElements;
-using optimus_support::matrixExtent;
 
 namespace {
 
 /// Copies of fewer elements than this are not worth waking a thread for.
 constexpr int64_t parallelCopyBytes = 4 << 16;
 
-Status checkAttention(const optrt_attention_desc &d, bool pointers) {
-  if (d.batch < 0 || d.seq < 0 || d.heads < 0 || d.kv_heads < 1 ||
-      d.heads % d.kv_heads != 0 || d.head_dim < 1)
-    return invalidArgument(
-        concat("attention expects batch, seq and heads >= 0, kv_heads that "
-               "divide heads and head_dim >= 1; found batch ",
-               d.batch, ", seq ", d.seq, ", heads ", d.heads, ", kv_heads ",
-               d.kv_heads, ", head_dim ", d.head_dim));
-  const CheckedSize tokens = CheckedSize(d.batch) * d.seq;
-  const CheckedSize width = CheckedSize(d.heads) * d.head_dim;
-  const CheckedSize kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
-  if (!width.isAtMost(d.q_ld) || !kvWidth.isAtMost(d.kv_ld))
-    return invalidArgument(
-        concat("attention expects leading dimensions of at least a token's "
-               "heads; found q_ld ",
-               d.q_ld, " and kv_ld ", d.kv_ld));
-  const CheckedSize extents[] = {matrixExtent(tokens, width, d.q_ld),
-                                 matrixExtent(tokens, kvWidth, d.kv_ld),
-                                 tokens * d.heads};
-  for (const CheckedSize &extent : extents)
-    if (tokens.get() != 0 && !extent.isAtMost(kMaxElements))
-      return invalidArgument(concat(
-          "attention of batch ", d.batch, ", seq ", d.seq, ": an operand has ",
-          extent.toString(), " elements; expected at most ", kMaxElements));
-  if (!pointers)
-    return invalidArgument("attention expects every operand; one is null");
-  return okStatus();
-}
-
-/// A head of a sequence with this many tokens that are not padding.
-AttentionHead headOf(const optrt_attention_desc &d, int64_t length) {
-  return {d.seq,
-          d.head_dim,
-          d.q_ld,
-          d.kv_ld,
-          d.heads * d.head_dim,
-          d.causal != 0,
-          std::clamp<int64_t>(length, std::min<int64_t>(d.seq, 1), d.seq)};
-}
-
-/// Where head `head` of sequence `batch` begins.
-struct HeadOffsets {
-  HeadOffsets(const optrt_attention_desc &d, int64_t batch, int64_t head)
-      : q(batch * d.seq * d.q_ld + head * d.head_dim),
-        kv(batch * d.seq * d.kv_ld +
-           head / (d.heads / d.kv_heads) * d.head_dim),
-        out((batch * d.seq * d.heads + head) * d.head_dim),
-        lse((batch * d.heads + head) * d.seq) {}
-
-  int64_t q;   ///< in q and dq
-  int64_t kv;  ///< in k, v, dk and dv
-  int64_t out; ///< in out and dout
-  int64_t lse;
-};
-
 } // namespace
 
 class CpuDevice::Impl {
 public:
   explicit Impl(int threads)
-      : team(std::max(threads, 1)), gemm(team),
-        attention(bestAttentionKernels()) {}
-
-  /// Room for each thread's share, `elements` f32.
-  Status reserve(int64_t elements) {
-    return room.reserve(CheckedSize(elements) * team.size() *
-                        int64_t(sizeof(float)));
-  }
+      : team(std::max(threads, 1)), gemm(team), attention(team) {}
 
   /// Whether a product is one for oneDNN, or made of blocks.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
@@ -110,20 +44,10 @@ public:
     return GemmEngine::takesNarrow() ? gemm.isWhole(desc) : false;
   }
 
-  /// Of f32 or bf16.
-  template <typename T>
-  Status attend(const optrt_attention_desc &desc, const T *q, const T *k,
-                const T *v, const int32_t *lengths, T *out, float *lse);
-  template <typename T>
-  Status attendGrad(const optrt_attention_desc &desc, const T *dout, const T *q,
-                    const T *k, const T *v, const int32_t *lengths,
-                    const T *out, const float *lse, T *dq, T *dk, T *dv);
-
   Team team;
   GemmEngine gemm;
   NarrowProducts narrow{team, !GemmEngine::takesNarrow()};
-  const AttentionKernels &attention;
-  Buffer room; ///< attention's
+  AttentionEngine attention;
   Paging paging;
 };
 
@@ -229,56 +153,12 @@ Status CpuDevice::prepare(const Workload &workload) {
   }
   impl->narrow.seal(true);
   OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(products));
-  impl->room.seal(false);
-  auto reserve = [&](const optrt_attention_desc &desc,
-                     bool isGradient) -> Status {
-    OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
-    const bool isNarrow = desc.type != OPTRT_F32;
-    const int64_t share = attentionScratch(
-        impl->attention, headOf(desc, desc.seq), isGradient, isNarrow);
-    const CheckedSize bound = optimus_support::attentionScratchBytes(
-        desc.seq, desc.head_dim, isGradient, isNarrow);
-    const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
-    if (!bound.get() || !needed.isAtMost(*bound.get()))
-      return internal(concat("attention of seq ", desc.seq, " and head_dim ",
-                             desc.head_dim, " takes ", needed.toString(),
-                             " bytes of scratch a thread; expected at most ",
-                             bound.toString()));
-    return impl->reserve(share);
-  };
-  for (const optrt_attention_desc &desc : workload.attentions)
-    OPTRT_RETURN_IF_ERROR(reserve(desc, false));
-  for (const optrt_attention_desc &desc : workload.attentionGrads)
-    OPTRT_RETURN_IF_ERROR(reserve(desc, true));
-  impl->room.seal(true);
-  return okStatus();
+  return impl->attention.prepare(workload);
 }
 
 Status CpuDevice::pack(Queue, const optrt_pack_desc &desc, const float *src,
                        float *dst) {
   return impl->gemm.pack(desc, src, dst);
-}
-
-static const float *asF32(const void *address) {
-  return static_cast<const float *>(address);
-}
-static float *asF32(void *address) { return static_cast<float *>(address); }
-static const uint16_t *asBF16(const void *address) {
-  return static_cast<const uint16_t *>(address);
-}
-static uint16_t *asBF16(void *address) {
-  return static_cast<uint16_t *>(address);
-}
-
-/// A type that descriptors name and that this device computes with.
-static StatusOr<ElementType> typeOf(const char *what, int32_t type) {
-  if (type == int32_t(ElementType::F32) || type == int32_t(ElementType::BF16))
-    return ElementType(type);
-  return invalidArgument(concat(
-      what, " expects elements of f32 or bf16; found ",
-      type >= 0 && type < int32_t(std::size(optimus_support::kElementTypeNames))
-          ? std::string(toString(ElementType(type)))
-          : concat("type ", type)));
 }
 
 Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
@@ -371,32 +251,7 @@ Status CpuDevice::copy(Queue queue, const optrt_copy_desc &desc,
 Status CpuDevice::attention(Queue, const optrt_attention_desc &desc,
                             const void *q, const void *k, const void *v,
                             const int32_t *lengths, void *out, float *lse) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
-  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
-  if (type == ElementType::BF16)
-    return impl->attend(desc, asBF16(q), asBF16(k), asBF16(v), lengths,
-                        asBF16(out), lse);
-  return impl->attend(desc, asF32(q), asF32(k), asF32(v), lengths, asF32(out),
-                      lse);
-}
-
-template <typename T>
-Status CpuDevice::Impl::attend(const optrt_attention_desc &desc, const T *q,
-                               const T *k, const T *v, const int32_t *lengths,
-                               T *out, float *lse) {
-  const int64_t share =
-      attentionScratch(attention, headOf(desc, desc.seq),
-                       /*isGradient=*/false, desc.type != OPTRT_F32);
-  OPTRT_RETURN_IF_ERROR(reserve(share));
-  float *scratch = room.as<float>();
-  team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
-    int64_t sequence = task / desc.heads;
-    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
-    HeadOffsets at(desc, sequence, task % desc.heads);
-    optrt::attend(attention, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                  lse + at.lse, scratch + thread * share);
-  });
-  return okStatus();
+  return impl->attention.attend(desc, q, k, v, lengths, out, lse);
 }
 
 Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
@@ -404,41 +259,8 @@ Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
                                 const void *v, const int32_t *lengths,
                                 const void *out, const float *lse, void *dq,
                                 void *dk, void *dv) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
-                                                 lse && dq && dk && dv));
-  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
-  if (type == ElementType::BF16)
-    return impl->attendGrad(desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v),
-                            lengths, asBF16(out), lse, asBF16(dq), asBF16(dk),
-                            asBF16(dv));
-  return impl->attendGrad(desc, asF32(dout), asF32(q), asF32(k), asF32(v),
-                          lengths, asF32(out), lse, asF32(dq), asF32(dk),
-                          asF32(dv));
-}
-
-template <typename T>
-Status CpuDevice::Impl::attendGrad(const optrt_attention_desc &desc,
-                                   const T *dout, const T *q, const T *k,
-                                   const T *v, const int32_t *lengths,
-                                   const T *out, const float *lse, T *dq, T *dk,
-                                   T *dv) {
-  const int64_t share =
-      attentionScratch(attention, headOf(desc, desc.seq),
-                       /*isGradient=*/true, desc.type != OPTRT_F32);
-  OPTRT_RETURN_IF_ERROR(reserve(share));
-  float *scratch = room.as<float>();
-  // A task has all heads that add to one head of dk and dv, in order.
-  int64_t sharing = desc.heads / desc.kv_heads;
-  team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
-    int64_t sequence = task / desc.kv_heads;
-    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
-    HeadOffsets at(desc, sequence, task % desc.kv_heads * sharing);
-    optrt::attendGrad(attention, head, sharing, dout + at.out, q + at.q,
-                      k + at.kv, v + at.kv, out + at.out, lse + at.lse,
-                      dq + at.q, dk + at.kv, dv + at.kv,
-                      scratch + thread * share);
-  });
-  return okStatus();
+  return impl->attention.attendGrad(desc, dout, q, k, v, lengths, out, lse, dq,
+                                    dk, dv);
 }
 
 std::string CpuDevice::slowPrecision(int32_t type) const {
@@ -449,6 +271,6 @@ std::string CpuDevice::slowPrecision(int32_t type) const {
 }
 
 size_t CpuDevice::scratchBytes() const {
-  return impl->room.size() + impl->gemm.scratchBytes() +
+  return impl->attention.scratchBytes() + impl->gemm.scratchBytes() +
          impl->narrow.scratchBytes();
 }

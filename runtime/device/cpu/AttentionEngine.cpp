@@ -1,0 +1,183 @@
+//===- AttentionEngine.cpp - Attention of many heads ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEngine.h"
+
+#include "Elements.h"
+#include "optimus-support/DeviceScratch.h"
+
+#include <algorithm>
+
+using namespace optrt;
+using optimus_support::CheckedSize;
+using optimus_support::ElementType;
+using optimus_support::kMaxElements;
+using optimus_support::matrixExtent;
+
+namespace {
+
+Status checkAttention(const optrt_attention_desc &d, bool pointers) {
+  if (d.batch < 0 || d.seq < 0 || d.heads < 0 || d.kv_heads < 1 ||
+      d.heads % d.kv_heads != 0 || d.head_dim < 1)
+    return invalidArgument(
+        concat("attention expects batch, seq and heads >= 0, kv_heads that "
+               "divide heads and head_dim >= 1; found batch ",
+               d.batch, ", seq ", d.seq, ", heads ", d.heads, ", kv_heads ",
+               d.kv_heads, ", head_dim ", d.head_dim));
+  const CheckedSize tokens = CheckedSize(d.batch) * d.seq;
+  const CheckedSize width = CheckedSize(d.heads) * d.head_dim;
+  const CheckedSize kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
+  if (!width.isAtMost(d.q_ld) || !kvWidth.isAtMost(d.kv_ld))
+    return invalidArgument(
+        concat("attention expects leading dimensions of at least a token's "
+               "heads; found q_ld ",
+               d.q_ld, " and kv_ld ", d.kv_ld));
+  const CheckedSize extents[] = {matrixExtent(tokens, width, d.q_ld),
+                                 matrixExtent(tokens, kvWidth, d.kv_ld),
+                                 tokens * d.heads};
+  for (const CheckedSize &extent : extents)
+    if (tokens.get() != 0 && !extent.isAtMost(kMaxElements))
+      return invalidArgument(concat(
+          "attention of batch ", d.batch, ", seq ", d.seq, ": an operand has ",
+          extent.toString(), " elements; expected at most ", kMaxElements));
+  if (!pointers)
+    return invalidArgument("attention expects every operand; one is null");
+  return okStatus();
+}
+
+/// A head of a sequence with this many tokens that are not padding.
+AttentionHead headOf(const optrt_attention_desc &d, int64_t length) {
+  return {d.seq,
+          d.head_dim,
+          d.q_ld,
+          d.kv_ld,
+          d.heads * d.head_dim,
+          d.causal != 0,
+          std::clamp<int64_t>(length, std::min<int64_t>(d.seq, 1), d.seq)};
+}
+
+/// Where head `head` of sequence `batch` begins.
+struct HeadOffsets {
+  HeadOffsets(const optrt_attention_desc &d, int64_t batch, int64_t head)
+      : q(batch * d.seq * d.q_ld + head * d.head_dim),
+        kv(batch * d.seq * d.kv_ld +
+           head / (d.heads / d.kv_heads) * d.head_dim),
+        out((batch * d.seq * d.heads + head) * d.head_dim),
+        lse((batch * d.heads + head) * d.seq) {}
+
+  int64_t q;   ///< in q and dq
+  int64_t kv;  ///< in k, v, dk and dv
+  int64_t out; ///< in out and dout
+  int64_t lse;
+};
+
+} // namespace
+
+Status AttentionEngine::reserve(int64_t elements) {
+  return room.reserve(CheckedSize(elements) * team.size() *
+                      int64_t(sizeof(float)));
+}
+
+Status AttentionEngine::prepare(const optrt_attention_desc &desc,
+                                bool isGradient) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
+  const bool isNarrow = desc.type != OPTRT_F32;
+  const int64_t share =
+      attentionScratch(kernels, headOf(desc, desc.seq), isGradient, isNarrow);
+  const CheckedSize bound = optimus_support::attentionScratchBytes(
+      desc.seq, desc.head_dim, isGradient, isNarrow);
+  const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
+  if (!bound.get() || !needed.isAtMost(*bound.get()))
+    return internal(concat("attention of seq ", desc.seq, " and head_dim ",
+                           desc.head_dim, " takes ", needed.toString(),
+                           " bytes of scratch a thread; expected at most ",
+                           bound.toString()));
+  return reserve(share);
+}
+
+Status AttentionEngine::prepare(const Workload &workload) {
+  room.seal(false);
+  for (const optrt_attention_desc &desc : workload.attentions)
+    OPTRT_RETURN_IF_ERROR(prepare(desc, /*isGradient=*/false));
+  for (const optrt_attention_desc &desc : workload.attentionGrads)
+    OPTRT_RETURN_IF_ERROR(prepare(desc, /*isGradient=*/true));
+  room.seal(true);
+  return okStatus();
+}
+
+Status AttentionEngine::attend(const optrt_attention_desc &desc, const void *q,
+                               const void *k, const void *v,
+                               const int32_t *lengths, void *out, float *lse) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
+  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
+  if (type == ElementType::BF16)
+    return attendAs(desc, asBF16(q), asBF16(k), asBF16(v), lengths, asBF16(out),
+                    lse);
+  return attendAs(desc, asF32(q), asF32(k), asF32(v), lengths, asF32(out), lse);
+}
+
+template <typename T>
+Status AttentionEngine::attendAs(const optrt_attention_desc &desc, const T *q,
+                                 const T *k, const T *v, const int32_t *lengths,
+                                 T *out, float *lse) {
+  const int64_t share =
+      attentionScratch(kernels, headOf(desc, desc.seq),
+                       /*isGradient=*/false, desc.type != OPTRT_F32);
+  OPTRT_RETURN_IF_ERROR(reserve(share));
+  float *scratch = room.as<float>();
+  team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
+    int64_t sequence = task / desc.heads;
+    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    HeadOffsets at(desc, sequence, task % desc.heads);
+    optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
+                  lse + at.lse, scratch + thread * share);
+  });
+  return okStatus();
+}
+
+Status AttentionEngine::attendGrad(const optrt_attention_desc &desc,
+                                   const void *dout, const void *q,
+                                   const void *k, const void *v,
+                                   const int32_t *lengths, const void *out,
+                                   const float *lse, void *dq, void *dk,
+                                   void *dv) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
+                                                 lse && dq && dk && dv));
+  OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
+  if (type == ElementType::BF16)
+    return attendGradAs(desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v),
+                        lengths, asBF16(out), lse, asBF16(dq), asBF16(dk),
+                        asBF16(dv));
+  return attendGradAs(desc, asF32(dout), asF32(q), asF32(k), asF32(v), lengths,
+                      asF32(out), lse, asF32(dq), asF32(dk), asF32(dv));
+}
+
+template <typename T>
+Status AttentionEngine::attendGradAs(const optrt_attention_desc &desc,
+                                     const T *dout, const T *q, const T *k,
+                                     const T *v, const int32_t *lengths,
+                                     const T *out, const float *lse, T *dq,
+                                     T *dk, T *dv) {
+  const int64_t share =
+      attentionScratch(kernels, headOf(desc, desc.seq),
+                       /*isGradient=*/true, desc.type != OPTRT_F32);
+  OPTRT_RETURN_IF_ERROR(reserve(share));
+  float *scratch = room.as<float>();
+  // A task has all heads that add to one head of dk and dv, in order.
+  int64_t sharing = desc.heads / desc.kv_heads;
+  team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
+    int64_t sequence = task / desc.kv_heads;
+    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    HeadOffsets at(desc, sequence, task % desc.kv_heads * sharing);
+    optrt::attendGrad(kernels, head, sharing, dout + at.out, q + at.q,
+                      k + at.kv, v + at.kv, out + at.out, lse + at.lse,
+                      dq + at.q, dk + at.kv, dv + at.kv,
+                      scratch + thread * share);
+  });
+  return okStatus();
+}

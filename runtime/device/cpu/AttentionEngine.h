@@ -1,0 +1,60 @@
+//===- AttentionEngine.h - Attention of many heads ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONENGINE_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONENGINE_H
+
+#include "AttentionHeads.h"
+#include "Buffer.h"
+#include "Team.h"
+#include "optimus-runtime/Device.h"
+
+namespace optrt {
+
+/// Shares the heads of all sequences out to a team. Operands are of f32 or
+/// bf16, as their descriptor says.
+class AttentionEngine {
+public:
+  explicit AttentionEngine(Team &team)
+      : team(team), kernels(bestAttentionKernels()) {}
+
+  /// Makes room for what a program will do; later calls may not ask for more.
+  Status prepare(const Workload &workload);
+
+  /// As Device::attention() and Device::attentionGrad().
+  Status attend(const optrt_attention_desc &desc, const void *q, const void *k,
+                const void *v, const int32_t *lengths, void *out, float *lse);
+  Status attendGrad(const optrt_attention_desc &desc, const void *dout,
+                    const void *q, const void *k, const void *v,
+                    const int32_t *lengths, const void *out, const float *lse,
+                    void *dq, void *dk, void *dv);
+
+  size_t scratchBytes() const { return room.size(); }
+
+private:
+  Status prepare(const optrt_attention_desc &desc, bool isGradient);
+  /// Room for each thread's share, `elements` f32.
+  Status reserve(int64_t elements);
+  /// Of f32 or bf16.
+  template <typename T>
+  Status attendAs(const optrt_attention_desc &desc, const T *q, const T *k,
+                  const T *v, const int32_t *lengths, T *out, float *lse);
+  template <typename T>
+  Status attendGradAs(const optrt_attention_desc &desc, const T *dout,
+                      const T *q, const T *k, const T *v,
+                      const int32_t *lengths, const T *out, const float *lse,
+                      T *dq, T *dk, T *dv);
+
+  Team &team;
+  const AttentionKernels &kernels;
+  Buffer room;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_ATTENTIONENGINE_H
