@@ -55,7 +55,7 @@ std::vector<GemmPoint> gpuShapes(int64_t largest) {
 }
 
 struct GpuCosts {
-  std::vector<GemmPoint> products[std::size(kTypes)];
+  ProductCosts types[std::size(kTypes)]; ///< without attention
   std::vector<StreamPoint> streams;
   double gemmAlpha = 0, commandAlpha = 0;
 };
@@ -138,8 +138,8 @@ StatusOr<GpuCosts> GpuTimer::measure() {
   OPTRT_RETURN_IF_ERROR(allocate());
   GpuCosts costs;
   for (std::size_t kind = 0; kind != std::size(kTypes); ++kind) {
-    costs.products[kind] = gpuShapes(grid.largest);
-    for (GemmPoint &point : costs.products[kind]) {
+    costs.types[kind].products = gpuShapes(grid.largest);
+    for (GemmPoint &point : costs.types[kind].products) {
       OPTRT_ASSIGN_OR_RETURN(point.seconds, timeProduct(point, kTypes[kind]));
     }
   }
@@ -154,19 +154,12 @@ StatusOr<GpuCosts> GpuTimer::measure() {
   return costs;
 }
 
-double bestRate(const std::vector<GemmPoint> &points) {
-  double best = 0;
-  for (const GemmPoint &point : points)
-    best = std::max(best, point.rate());
-  return best;
-}
-
-Json toJson(const std::vector<GemmPoint> &points) {
+Json ratesOf(const ProductCosts &costs) {
   // Of the best product; attention's kernels are a model's and not timed.
   constexpr double kAttentionPart = 0.15;
-  const double rate = bestRate(points);
+  const double rate = costs.flops();
   Json list = Json::array();
-  for (const GemmPoint &point : points)
+  for (const GemmPoint &point : costs.products)
     list.push_back({{"m", point.m},
                     {"n", point.n},
                     {"k", point.k},
@@ -191,9 +184,9 @@ Json toJson(const GpuCosts &costs) {
   for (const StreamPoint &point : costs.streams)
     entry["streams"].push_back(
         {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
-  entry.update(toJson(costs.products[0]));
+  entry.update(ratesOf(costs.types[0]));
   Json other{{"type", toString(kTypes[1])}};
-  other.update(toJson(costs.products[1]));
+  other.update(ratesOf(costs.types[1]));
   entry["types"] = Json::array({other});
   return Json::array({entry});
 }
@@ -202,7 +195,7 @@ void print(const GpuCosts &costs, const Json &gpu) {
   Table products({"m", "n", "k", "type", "operands", "time (us)", "TFLOP/s"},
                  {3, 4});
   for (std::size_t kind = 0; kind != std::size(kTypes); ++kind)
-    for (const GemmPoint &point : costs.products[kind])
+    for (const GemmPoint &point : costs.types[kind].products)
       products.addRow(
           {std::to_string(point.m), std::to_string(point.n),
            std::to_string(point.k), std::string(toString(kTypes[kind])),
@@ -218,9 +211,8 @@ void print(const GpuCosts &costs, const Json &gpu) {
   std::cout << gpu.value("name", "")
             << format(": products cost %.1f us, f32 at best %.2f TFLOP/s, bf16 "
                       "%.2f; a command that is repeated %.2f us\n",
-                      costs.gemmAlpha * 1e6, bestRate(costs.products[0]) / 1e12,
-                      bestRate(costs.products[1]) / 1e12,
-                      costs.commandAlpha * 1e6);
+                      costs.gemmAlpha * 1e6, costs.types[0].flops() / 1e12,
+                      costs.types[1].flops() / 1e12, costs.commandAlpha * 1e6);
   if (gpu.value("fake", false))
     std::cout << "of a fake GPU: these are times of the processor\n";
 }
