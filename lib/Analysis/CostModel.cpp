@@ -59,16 +59,30 @@ static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
   return profile.backend == "local" ? numRanks : 1;
 }
 
-CostModel::CostModel(MachineProfile machine, int64_t numRanks,
-                     std::shared_ptr<const MeasuredCosts> measured)
-    : profile(std::move(machine)), measured(std::move(measured)),
-      compute(chooseProfile(profile.computes, getNeighbours(profile, numRanks)),
+/// Products that were not measured one by one have the rate of those of the
+/// run.
+static ComputeProfile learnRate(ComputeProfile compute,
+                                const MeasuredCosts *measured) {
+  double rate = measured ? measured->getProfile().getFlopsPerSecond() : 0;
+  if (rate > 0 && compute.points.empty())
+    compute.flopsPerSecond = rate;
+  return compute;
+}
+
+CostModel::CostModel(MachineProfile profile, int64_t numRanks,
+                     std::shared_ptr<const MeasuredCosts> known)
+    : measured(std::move(known)), communication(profile),
+      compute(learnRate(chooseProfile(profile.computes,
+                                      getNeighbours(profile, numRanks)),
+                        measured.get()),
               /*isGpu=*/profile.gpu.has_value()) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
   slowdown = std::max(1.0, getShare(chosen, ranks)) /
              std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
+  if (measured)
+    communication.learn(measured->getProfile().commands);
 }
 
 //===----------------------------------------------------------------------===//
@@ -93,137 +107,8 @@ double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Communication
+// Steps
 //===----------------------------------------------------------------------===//
-
-/// What a collective costs on links of alpha + bytes·beta: broadcasts and
-/// reductions go down a tree in pieces, the others around a ring.
-static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,
-                             double alpha, double beta) {
-  if (ranks <= 1)
-    return 0;
-  double part = double(ranks - 1) / ranks;
-  switch (kind) {
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
-    return std::ceil(std::log2(double(ranks))) * alpha + bytes * beta;
-  case CollectiveKind::AllReduce:
-    return 2 * (ranks - 1) * alpha + 2 * part * bytes * beta;
-  case CollectiveKind::AllGather:
-  case CollectiveKind::ReduceScatter:
-    return (ranks - 1) * alpha + part * bytes * beta;
-  }
-  llvm_unreachable("unknown collective");
-}
-
-/// A measured collective: between points by interpolation, else by its line.
-static double getMeasuredSeconds(const CollectiveProfile &measured,
-                                 double bytes) {
-  ArrayRef<std::pair<double, double>> points = measured.points;
-  double line = measured.alpha + measured.beta * bytes;
-  if (points.size() < 2 || bytes > points.back().first)
-    return line;
-  if (bytes <= points.front().first)
-    return points.front().second;
-  const auto *above =
-      llvm::lower_bound(points, bytes, [](auto &point, double size) {
-        return point.first < size;
-      });
-  const auto *below = above - 1;
-  double fraction = (bytes - below->first) / (above->first - below->first);
-  return below->second + fraction * (above->second - below->second);
-}
-
-/// How often all ranks send and receive one after the other, and what part of
-/// the whole tensor each of them sends, in the best algorithms.
-static std::pair<double, double> getStepsAndPart(CollectiveKind kind,
-                                                 int64_t ranks) {
-  double steps = std::ceil(std::log2(double(ranks)));
-  double part = double(ranks - 1) / ranks;
-  switch (kind) {
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
-    return {steps, 1};
-  case CollectiveKind::AllReduce:
-    return {2 * steps, 2 * part};
-  case CollectiveKind::AllGather:
-  case CollectiveKind::ReduceScatter:
-    return {steps, part};
-  }
-  llvm_unreachable("unknown collective");
-}
-
-double CostModel::getNearSeconds(CollectiveKind kind, int64_t ranks,
-                                 double bytes) const {
-  auto getLink = [&](int64_t ranks) {
-    if (profile.tiers.empty())
-      return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
-                            profile.linkBeta);
-    auto [steps, part] = getStepsAndPart(kind, ranks);
-    const LinkTier &nearest = profile.tiers.front();
-    return steps * nearest.alpha + part * bytes * nearest.beta;
-  };
-  // The measurement among the nearest number of ranks, scaled as links are.
-  const CollectiveProfile *best = nullptr;
-  auto getOctaves = [&](int64_t other) {
-    return std::abs(std::log2(double(other)) - std::log2(double(ranks)));
-  };
-  for (const CollectiveProfile &entry : profile.collectives)
-    if (entry.backend == profile.backend &&
-        entry.collective == exec::stringifyCollectiveKind(kind) &&
-        (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
-      best = &entry;
-  if (!best)
-    return getLink(ranks);
-  return getMeasuredSeconds(*best, bytes) * getLink(ranks) /
-         getLink(best->ranks);
-}
-
-double CostModel::getCollectiveSeconds(CollectiveKind kind, RankGroup group,
-                                       double bytes) const {
-  if (group.ranks <= 1)
-    return 0;
-  int64_t reach = group.ranks * group.stride;
-  if (profile.tiers.empty() || reach <= profile.tiers.front().ranks)
-    return getNearSeconds(kind, group.ranks, bytes);
-  // Parts that ranks of a node share cross its links together, each over links
-  // of its own; the slowest links decide how fast that is.
-  double part = getStepsAndPart(kind, group.ranks).second;
-  double latency = 0, beta = 0;
-  int64_t joined = 1;
-  for (const LinkTier &tier : profile.tiers) {
-    bool isLast = reach <= tier.ranks || &tier == &profile.tiers.back();
-    int64_t here = isLast ? group.ranks
-                          : std::clamp<int64_t>(tier.ranks / group.stride,
-                                                joined, group.ranks);
-    if (here > joined) {
-      latency +=
-          getStepsAndPart(kind, llvm::divideCeil(here, joined)).first *
-          tier.alpha;
-      beta = std::max(beta, tier.beta / joined);
-    }
-    joined = here;
-    if (isLast)
-      break;
-  }
-  return latency + part * bytes * beta;
-}
-
-RankGroup mlir::optimus::getRankGroup(MeshOp mesh, StringRef axis) {
-  RankGroup group;
-  if (!mesh)
-    return group;
-  // The last axis is the one along which ranks are numbered.
-  bool isFound = false;
-  for (MeshAxisAttr one : mesh.getAxisList())
-    if (one.getName() == axis) {
-      group.ranks = one.getSize();
-      isFound = true;
-    } else if (isFound) {
-      group.stride *= one.getSize();
-    }
-  return group;
-}
 
 double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   if (std::optional<double> seconds = getMeasured(start))

@@ -11,10 +11,12 @@
 #include "optimus-support/InputFile.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <algorithm>
 #include <optional>
 #include <sqlite3.h>
+#include <tuple>
 
 using namespace mlir::optimus;
 using optimus_support::concat;
@@ -97,6 +99,8 @@ private:
   Status readCommands();
   Status readTimes();
   Status readTransfers();
+  std::vector<std::vector<TimedCommand>>
+  byLink(llvm::ArrayRef<TimedCommand> transfers) const;
   Status readIdle();
 
   sqlite3 *database = nullptr;
@@ -197,23 +201,51 @@ Status ProfileReader::readHeld() {
       });
 }
 
+/// Sets the ranks of a command on a queue for `axes` of a mesh, "row+col" of
+/// "row:2,col:3". The last axis is the one along which ranks are numbered.
+static void setGroup(MeasuredCommand &command, llvm::StringRef mesh,
+                     llvm::StringRef axes) {
+  llvm::SmallVector<llvm::StringRef> members, sizes;
+  axes.split(members, '+');
+  mesh.split(sizes, ',');
+  for (llvm::StringRef axis : sizes) {
+    auto [name, text] = axis.split(':');
+    int64_t size = 1;
+    if (text.getAsInteger(10, size))
+      continue;
+    if (llvm::is_contained(members, name))
+      command.ranks *= size, command.stride = 1;
+    else if (command.ranks > 1)
+      command.stride *= size;
+  }
+}
+
 Status ProfileReader::readCommands() {
-  std::map<Place, int64_t> written;
-  OPTRT_RETURN_IF_ERROR(query(
-      "SELECT function, command, sum(bytes) FROM accesses "
-      "WHERE access >= 2 GROUP BY function, command",
-      [&](Row row) {
-        written[{getInteger(row, 0), getInteger(row, 1)}] = getInteger(row, 2);
-      }));
+  std::map<Place, std::pair<int64_t, int64_t>> written;
+  OPTRT_RETURN_IF_ERROR(
+      query("SELECT function, command, sum(iif(access >= 2, bytes, 0)), "
+            "max(bytes) FROM accesses GROUP BY function, command",
+            [&](Row row) {
+              written[{getInteger(row, 0), getInteger(row, 1)}] = {
+                  getInteger(row, 2), getInteger(row, 3)};
+            }));
   return query(
-      "SELECT function, command, kind, name, path, bytes FROM commands "
-      "WHERE kind <> 'wait'",
+      "SELECT function, command, commands.kind, name, path, bytes, flops, axes "
+      "FROM commands LEFT JOIN queues USING (function, queue) "
+      "WHERE commands.kind <> 'wait'",
       [&](Row row) {
         Place place{getInteger(row, 0), getInteger(row, 1)};
         numbers[place] = profile.commands.size();
-        profile.commands.push_back({functions[place.first], getText(row, 2),
-                                    getText(row, 3), getText(row, 4),
-                                    getInteger(row, 5), written[place]});
+        MeasuredCommand command;
+        command.function = functions[place.first];
+        command.kind = getText(row, 2);
+        command.kernel = getText(row, 3);
+        command.path = getText(row, 4);
+        command.bytes = getInteger(row, 5);
+        command.flops = getInteger(row, 6);
+        std::tie(command.written, command.largest) = written[place];
+        setGroup(command, profile.mesh, getText(row, 7));
+        profile.commands.push_back(std::move(command));
       });
 }
 
@@ -252,19 +284,65 @@ Status ProfileReader::readTimes() {
   return okStatus();
 }
 
+/// Those of each call among the same ranks, by when they begin.
+std::vector<std::vector<TimedCommand>>
+ProfileReader::byLink(llvm::ArrayRef<TimedCommand> transfers) const {
+  std::map<std::tuple<int64_t, int64_t, int64_t>, std::vector<TimedCommand>>
+      links;
+  for (const TimedCommand &timed : transfers) {
+    const MeasuredCommand &command = profile.commands[*timed.number];
+    links[{timed.call, command.ranks, command.stride}].push_back(timed);
+  }
+  std::vector<std::vector<TimedCommand>> result;
+  for (auto &[link, together] : links) {
+    llvm::sort(together, [](const TimedCommand &a, const TimedCommand &b) {
+      return a.time.begin < b.time.begin;
+    });
+    result.push_back(std::move(together));
+  }
+  return result;
+}
+
+/// What each took of the time in which they were under way: those that are at
+/// the same time have equal shares of it.
+static std::vector<int64_t> shareTime(llvm::ArrayRef<TimedCommand> transfers) {
+  std::vector<int64_t> moments;
+  for (const TimedCommand &timed : transfers)
+    moments.insert(moments.end(), {timed.time.begin, timed.time.end});
+  llvm::sort(moments);
+  std::vector<int64_t> shares(transfers.size());
+  std::vector<size_t> active;
+  size_t next = 0;
+  for (size_t i = 0; i + 1 < moments.size(); ++i) {
+    for (; next < transfers.size() && transfers[next].time.begin <= moments[i];
+         ++next)
+      active.push_back(next);
+    llvm::erase_if(active, [&](size_t which) {
+      return transfers[which].time.end <= moments[i];
+    });
+    for (size_t which : active)
+      shares[which] += (moments[i + 1] - moments[i]) / int64_t(active.size());
+  }
+  return shares;
+}
+
 Status ProfileReader::readTransfers() {
-  // By command and step, of all ranks the least.
-  std::map<size_t, std::map<int64_t, int64_t>> least;
+  std::vector<TimedCommand> transfers;
   OPTRT_RETURN_IF_ERROR(queryTimes("transfers", [&](const TimedCommand &timed) {
     if (!timed.number)
       return;
     // Its buffers are touched until it has ended.
     if (CommandTime *time = findTime(timesOf[timed.call], timed.time.command))
       time->end = timed.time.end;
-    auto [entry, isNew] =
-        least[*timed.number].insert({timed.step, timed.getDuration()});
-    entry->second = std::min(entry->second, timed.getDuration());
+    transfers.push_back(timed);
   }));
+  // By command and step, of all ranks the least.
+  std::map<size_t, std::map<int64_t, int64_t>> least;
+  for (const std::vector<TimedCommand> &together : byLink(transfers))
+    for (auto [timed, share] : llvm::zip_equal(together, shareTime(together))) {
+      auto [entry, isNew] = least[*timed.number].insert({timed.step, share});
+      entry->second = std::min(entry->second, share);
+    }
   for (auto &[number, bySteps] : least) {
     profile.commands[number].isCollective = true;
     std::vector<int64_t> durations;
@@ -337,6 +415,16 @@ StatusOr<RunProfile> RunProfile::read(const std::string &path) {
                   concat("profile '", path, "': ", status.message(),
                          "; optimus-run train --profile writes one"));
   return reader.take();
+}
+
+double RunProfile::getFlopsPerSecond() const {
+  double flops = 0, seconds = 0;
+  for (const MeasuredCommand &command : commands)
+    if (command.kind == "gemm" && command.seconds > 0) {
+      flops += double(command.flops);
+      seconds += command.seconds;
+    }
+  return seconds > 0 ? flops / seconds : 0;
 }
 
 Status RunProfile::add(const RunProfile &other) {

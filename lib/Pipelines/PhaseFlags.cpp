@@ -91,8 +91,7 @@ Status Reader::readLayout() {
 
 /// What the user says of distributed products.
 Status Reader::readProducts() {
-  if (flags.tuneProducts.value_or(!flags.machineProfile.empty()))
-    options.move = kAuto;
+  options.tuneProducts = flags.tuneProducts;
   OPTRT_RETURN_IF_ERROR(take("move", "way", flags.move,
                              {"auto", "panels", "whole"}, options.move));
   if (!flags.move.empty() && flags.tuneProducts)

@@ -34,6 +34,13 @@ std::shared_ptr<const MeasuredCosts> PhaseOptions::getMeasured() const {
   return isUsed ? measured : nullptr;
 }
 
+StringRef PhaseOptions::getMove() const {
+  if (!move.empty())
+    return move;
+  bool tunes = tuneProducts.value_or(!machineProfile.empty() || getMeasured());
+  return tunes ? "auto" : "";
+}
+
 static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
   passes.addPass(createDifferentiatePass());
 }
@@ -70,15 +77,15 @@ static void addPartition(OpPassManager &passes, const PhaseOptions &options) {
 }
 
 static void addTune(OpPassManager &passes, const PhaseOptions &options) {
-  if (options.move.empty())
+  if (options.getMove().empty())
     return;
   ccl::TuneProductsPassOptions tune;
-  tune.move = options.move;
+  tune.move = options.getMove();
   tune.panels = options.panels;
   tune.machineProfile = options.machineProfile;
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(ccl::createGroupProductsPass());
-  functions.addPass(ccl::createTuneProductsPass(tune));
+  functions.addPass(ccl::createTuneProductsPass(tune, options.getMeasured()));
   passes.addPass(ccl::createVerifyPartitionPass());
 }
 

@@ -115,16 +115,43 @@ def test_copies_hide_behind_measured_times(tools, profile):
     assert hidden[0] <= 50 and hidden[1] >= 90
 
 
-def test_collectives_and_other_meshes(tools, text, tmp_path):
-    mesh = ["--mesh", "row:2,col:2"]
+@pytest.fixture(name="of_mesh")
+def make_profile_of_mesh(tools, text, tmp_path):
     library = tools.library(MODEL, "row:2,col:2", "summa")
-    profile = record(tools, text, library, tmp_path / "mesh.profile")
-    report = succeed(compile_with(tools, MODEL, profile, *mesh))
+    return record(tools, text, library, tmp_path / "mesh.profile")
+
+
+def test_collectives_and_other_meshes(tools, of_mesh):
+    mesh, profile = ["--mesh", "row:2,col:2"], of_mesh
+    as_it_ran = [*mesh, "--tune-products=false"]
+    report = succeed(compile_with(tools, MODEL, profile, *as_it_ran))
     assert "100.0 % of their time" in line_of(report, "train_step", "measured")
     for other in (["--mesh", "row:1,col:4"], [*mesh, "--strategy", "megatron"], []):
         report = succeed(compile_with(tools, MODEL, profile, *other))
         assert "is not used: it is of mesh row:2,col:2 with strategy summa" in report
         assert "measured" not in report
+
+
+def test_collectives_share_the_time_that_they_are_under_way(tools, of_mesh):
+    """All of a call at once, for a second: together they take one on each axis."""
+    change(of_mesh, "UPDATE transfers SET begin = 0, end = 1000000000")
+    flags = ["--mesh", "row:2,col:2", "--tune-products=false", "--schedule", "none"]
+    report = succeed(compile_with(tools, MODEL, of_mesh, *flags))
+    assert line_of(report, "train_step", "predicted").endswith(
+        "waiting for 2000.00 ms of communication"
+    )
+
+
+def test_products_move_by_measured_links(tools, of_mesh):
+    """Where a message takes long however small it is, few of them: tensors move
+    whole. What is said of products on the command line stands."""
+    change(of_mesh, "UPDATE transfers SET begin = 0, end = 1000000000;")
+    command = ["optimus-compile", tools.program(MODEL), "--mesh", "row:2,col:2"]
+    command += ["--compile-to=tune", "-o", "-", "--profile", of_mesh]
+    for flags, expected in [([], True), (["--tune-products=false"], False),
+                            (["--move", "panels"], False), (["--move", "whole"], True)]:
+        program = succeed(tools.call(*command, *flags))
+        assert ("ccl.matmul" not in program) == expected
 
 
 def test_other_programs(tools, profile):
@@ -181,7 +208,7 @@ def test_processes(tools, text, tmp_path):
     for number in (0, 1):
         (tmp_path / f"many.profile.{number}").write_bytes(profile.read_bytes())
     change(tmp_path / "many.profile.1", "UPDATE times SET end = end + 1000000")
-    flags = ["--mesh", "row:2,col:2", "--schedule", "none"]
+    flags = ["--mesh", "row:2,col:2", "--schedule", "none", "--tune-products=false"]
     one, many = (
         succeed(compile_with(tools, MODEL, tmp_path / name, *flags))
         for name in ("one.profile", "many.profile")

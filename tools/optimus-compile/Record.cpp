@@ -67,7 +67,8 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) { return options.phases.reducePrecision; }},
     {"strategy", "shard", "strategy",
      [](auto &options) { return options.phases.strategy; }},
-    {"move", "tune", "move", [](auto &options) { return options.phases.move; }},
+    {"move", "tune", "move",
+     [](auto &options) { return options.phases.getMove().str(); }},
     {"panels", "tune", "move",
      [](auto &options) {
        return options.phases.panels > 0 ? std::to_string(options.phases.panels)
@@ -75,7 +76,8 @@ static constexpr RecordedFlag kFlags[] = {
      }},
     {"tune-products", "tune", "move",
      [](auto &options) {
-       return options.phases.move.empty() ? getTruth(false) : std::string();
+       return options.phases.getMove().empty() ? getTruth(false)
+                                               : std::string();
      }},
     {"recompute", "fuse", "recompute",
      [](auto &options) { return options.phases.recompute; }},

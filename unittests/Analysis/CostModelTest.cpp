@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 using mlir::exec::CollectiveKind;
+using mlir::optimus::CommunicationCosts;
+using mlir::optimus::CommunicationProfile;
 using mlir::optimus::CostModel;
 using mlir::optimus::MachineProfile;
 
@@ -108,6 +110,59 @@ TEST(CostModel, InterpolatesCollectives) {
   EXPECT_NEAR(seconds(2000), 4e-5, 1e-12);
   // Beyond the points, the line.
   EXPECT_NEAR(seconds(1e6), 1e-5 + 1e-3, 1e-12);
+}
+
+mlir::optimus::MeasuredCommand measure(const char *kind, int64_t bytes,
+                                       double seconds) {
+  mlir::optimus::MeasuredCommand command;
+  command.kind = kind;
+  command.largest = bytes;
+  command.ranks = 4;
+  command.stride = 2;
+  command.seconds = seconds;
+  return command;
+}
+
+/// Of 1 ms and 2 ns a byte: a broadcast goes down two levels of a tree, an
+/// all-gather three times on to the next rank.
+TEST(CommunicationCosts, LearnsLinks) {
+  CommunicationCosts costs{CommunicationProfile()};
+  double before = costs.getSeconds(CollectiveKind::Broadcast, {4, 1}, 1000000);
+  costs.learn({measure("broadcast", 1000, 2e-3 + 2e-6),
+               measure("broadcast", 1000000, 2e-3 + 2e-3),
+               measure("all_gather", 4000000, 3e-3 + 6e-3),
+               measure("gemm", 4000000, 100)});
+  EXPECT_NEAR(costs.getSeconds(CollectiveKind::Reduce, {4, 2}, 500000), 3e-3,
+              1e-9);
+  EXPECT_NEAR(costs.getSeconds(CollectiveKind::AllReduce, {4, 2}, 4000000),
+              6e-3 + 12e-3, 1e-9);
+  // Ranks that nothing was measured among.
+  EXPECT_EQ(costs.getSeconds(CollectiveKind::Broadcast, {4, 1}, 1000000),
+            before);
+}
+
+TEST(CommunicationCosts, ScalesWhatIsKnownWhereCollectivesAreAlike) {
+  CommunicationProfile profile;
+  CommunicationCosts costs(profile);
+  double expected =
+      costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000);
+  costs.learn(
+      {measure("broadcast", 1000,
+               9 * 2 * profile.linkAlpha + 9 * 1000 * profile.linkBeta)});
+  EXPECT_NEAR(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000),
+              9 * expected, 1e-9);
+}
+
+TEST(CommunicationCosts, KnowsNoNegativeTimes) {
+  // What is larger takes less.
+  CommunicationCosts costs{CommunicationProfile()};
+  costs.learn(
+      {measure("broadcast", 1000, 2e-3), measure("broadcast", 1000000, 1e-3)});
+  EXPECT_GT(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1e9), 0);
+  CommunicationCosts others{CommunicationProfile()};
+  others.learn(
+      {measure("broadcast", 1000, 1e-7), measure("broadcast", 1000000, 1e-3)});
+  EXPECT_GT(others.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1), 0);
 }
 
 TEST(CostModel, ScalesToOtherNumbersOfRanks) {

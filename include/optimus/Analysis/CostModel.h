@@ -15,6 +15,7 @@
 #ifndef OPTIMUS_ANALYSIS_COSTMODEL_H
 #define OPTIMUS_ANALYSIS_COSTMODEL_H
 
+#include "optimus/Analysis/CommunicationCosts.h"
 #include "optimus/Analysis/ComputeCosts.h"
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
@@ -54,19 +55,14 @@ struct StepPrediction {
   double getSeconds() const { return computeSeconds + exposedSeconds; }
 };
 
-/// The ranks of a collective: so many, whose numbers lie `stride` apart.
-struct RankGroup {
-  int64_t ranks = 1;
-  int64_t stride = 1;
-};
-
 /// Those that differ in their coordinate on an axis only.
 RankGroup getRankGroup(MeshOp mesh, StringRef axis);
 
 class CostModel {
 public:
   /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
-  /// command, if anything, is its price.
+  /// command, if anything, is its price; the links and the rate of products
+  /// that the run tells of price what was not.
   CostModel(MachineProfile profile, int64_t numRanks,
             std::shared_ptr<const MeasuredCosts> measured = nullptr);
 
@@ -82,7 +78,9 @@ public:
 
   /// A collective of `bytes`, the whole tensor.
   double getCollectiveSeconds(exec::CollectiveKind kind, RankGroup group,
-                              double bytes) const;
+                              double bytes) const {
+    return communication.getSeconds(kind, group, bytes);
+  }
 
   /// A command other than a collective or a wait, whose operands no cache has.
   double getComputeSeconds(exec::CommandOpInterface command) const;
@@ -93,19 +91,15 @@ public:
   /// What carries the collectives of a mesh axis, one after the other: its
   /// own link, or "" where all axes share one.
   StringRef getLink(StringRef axis) const {
-    return profile.axesShareLink ? "" : axis;
+    return communication.getProfile().axesShareLink ? "" : axis;
   }
 
   /// A program in its present order.
   StepPrediction predictStep(func::FuncOp function) const;
 
 private:
-  /// Among ranks that share the nearest links.
-  double getNearSeconds(exec::CollectiveKind kind, int64_t ranks,
-                        double bytes) const;
-
-  MachineProfile profile;
   std::shared_ptr<const MeasuredCosts> measured;
+  CommunicationCosts communication;
   /// Of the profile's, the one for the threads that a rank has.
   ComputeCosts compute;
   /// How much slower a rank computes because ranks share cores.

@@ -117,9 +117,8 @@ struct CollectiveProfile {
   std::vector<std::pair<double, double>> points;
 };
 
-struct MachineProfile {
-  /// One for each number of threads that was measured; none for the default.
-  std::vector<ComputeProfile> computes;
+/// What collectives cost, and the links that they go over.
+struct CommunicationProfile {
   std::vector<CollectiveProfile> collectives;
   /// Of the profile's back-ends, the one that collectives are priced for.
   std::string backend = "local";
@@ -132,6 +131,11 @@ struct MachineProfile {
   /// From the nearest to the farthest; where there are none, all ranks have the
   /// link above. More ranks than the last one joins have that, too.
   std::vector<LinkTier> tiers;
+};
+
+struct MachineProfile : CommunicationProfile {
+  /// One for each number of threads that was measured; none for the default.
+  std::vector<ComputeProfile> computes;
   /// Where ranks compute on GPUs.
   std::optional<GpuProfile> gpu;
 

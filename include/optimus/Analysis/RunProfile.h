@@ -34,8 +34,14 @@ struct MeasuredCommand {
   /// What it reads and writes, what it updates counted twice; and what of
   /// that it writes, which is not known of collectives.
   int64_t bytes = 0, written = 0;
+  /// Those of its largest operand, which of a collective is the whole tensor.
+  int64_t largest = 0;
+  int64_t flops = 0;
+  /// Of a collective: among so many ranks, whose numbers lie `stride` apart.
+  int64_t ranks = 1, stride = 1;
   /// The median over steps. Of a collective, from start to end on the rank that
-  /// came last, since the others wait for it.
+  /// came last, since the others wait for it; of the time in which several were
+  /// under way on an axis, each has an equal share.
   double seconds = 0;
   bool isCollective = false;
 };
@@ -56,6 +62,9 @@ struct RunProfile {
   /// By id of the value that a buffer of the training step holds first.
   std::map<std::string, MeasuredIdle> idle;
   int64_t numSteps = 0;
+
+  /// Operations a second of all products together; 0 where none was measured.
+  double getFlopsPerSecond() const;
 
   /// Reads the last steps of a profile, without the first of the run if it has
   /// others. InvalidArgument for what is no profile of this version or has no

@@ -56,8 +56,11 @@ struct PhaseOptions {
   /// entries with commas between them, is empty.
   std::string offload, offloadTo = "file", offloadBandwidth;
   int64_t offloadWindow = 0;
-  /// As the option of --optimus-tune-products is; it does not run if empty.
+  /// As the option of --optimus-tune-products is, where one was given, and
+  /// whether it runs otherwise: unless that was said, where there is a machine
+  /// profile or a run that was measured.
   std::string move;
+  std::optional<bool> tuneProducts;
   /// As its option is.
   int64_t panels = 0;
   /// As the option of --optimus-shard is.
@@ -78,6 +81,9 @@ struct PhaseOptions {
   std::string serial;
   /// What the compiled program is compared with, where that is not null.
   std::shared_ptr<ccl::SerialProgram> serialProgram;
+
+  /// The option of --optimus-tune-products; it does not run if empty.
+  StringRef getMove() const;
 
   /// What was measured, if it was on this mesh with this strategy.
   std::shared_ptr<const MeasuredCosts> getMeasured() const;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Analysis/CostModel.h"
+#include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
@@ -236,6 +236,10 @@ class TuneProductsPass
     : public ccl::impl::TuneProductsPassBase<TuneProductsPass> {
 public:
   using TuneProductsPassBase::TuneProductsPassBase;
+  TuneProductsPass() = default;
+  TuneProductsPass(const TuneProductsPassOptions &options,
+                   std::shared_ptr<const optimus::MeasuredCosts> measured)
+      : TuneProductsPassBase(options), pricing(std::move(measured)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     if (!llvm::is_contained({"auto", "panels", "whole"}, move))
@@ -246,11 +250,9 @@ public:
       return emitError(UnknownLoc::get(context))
              << "expected 0 panels, to choose by predicted times, or up to "
              << kMostPanels << "; found " << Twine(panels);
-    auto loaded = optimus::MachineProfile::load(machineProfile);
-    if (!loaded)
+    if (llvm::Error error = pricing.load(machineProfile, profile))
       return emitError(UnknownLoc::get(context))
-             << llvm::toString(loaded.takeError());
-    profile = std::move(*loaded);
+             << llvm::toString(std::move(error));
     return success();
   }
 
@@ -259,13 +261,15 @@ public:
     MeshOp mesh = optimus::getMesh(function);
     if (!mesh)
       return;
-    optimus::CostModel costs(profile, mesh.getNumRanks());
+    FailureOr<optimus::CostModel> costs = pricing.getCosts(function);
+    if (failed(costs))
+      return signalPassFailure();
     SmallVector<SmallVector<Operation *>> groups;
     for (MatmulOp op : function.getOps<MatmulOp>())
       if (groups.empty() || !llvm::is_contained(groups.back(), op))
         groups.push_back(getProductGroup(op));
     for (ArrayRef<Operation *> group : groups)
-      tune(group, costs);
+      tune(group, *costs);
     if (!groups.empty())
       optimus::nameValues(function.front());
   }
@@ -376,6 +380,12 @@ private:
 
   /// What a change must gain at least: predictions are not better than that.
   static constexpr double kGain = 0.05;
-  optimus::MachineProfile profile;
+  optimus::Pricing pricing;
 };
 } // namespace
+
+std::unique_ptr<Pass> ccl::createTuneProductsPass(
+    const TuneProductsPassOptions &options,
+    std::shared_ptr<const optimus::MeasuredCosts> measured) {
+  return std::make_unique<TuneProductsPass>(options, std::move(measured));
+}

@@ -8,8 +8,8 @@
 
 #include "Dependences.h"
 #include "OffloadRewriter.h"
-#include "Pricing.h"
 
+#include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
@@ -304,7 +304,7 @@ private:
   Selection selection;
   MemorySpace homeSpace = MemorySpace::File;
   Bandwidth rates;
-  Pricing pricing;
+  optimus::Pricing pricing;
 };
 } // namespace
 

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Pricing.h"
 #include "ScheduledFunction.h"
 
+#include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
@@ -237,7 +237,7 @@ private:
           << " would exceed the extra workspace";
   }
 
-  Pricing pricing;
+  optimus::Pricing pricing;
   ExtraWorkspace workspace;
 };
 } // namespace

@@ -13,6 +13,10 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/Pass.h"
 
+namespace mlir::optimus {
+class MeasuredCosts;
+} // namespace mlir::optimus
+
 namespace mlir::ccl {
 
 #define GEN_PASS_DECL
@@ -33,6 +37,12 @@ std::unique_ptr<Pass> createKeepSerialPass(std::shared_ptr<SerialProgram> kept);
 std::unique_ptr<Pass>
 createVerifyPartitionPass(std::shared_ptr<SerialProgram> kept,
                           const VerifyPartitionPassOptions &options);
+
+/// With what was measured of these functions, where that is not null, instead
+/// of the profile in the options.
+std::unique_ptr<Pass>
+createTuneProductsPass(const TuneProductsPassOptions &options,
+                       std::shared_ptr<const optimus::MeasuredCosts> measured);
 
 #define GEN_PASS_REGISTRATION
 #include "optimus/Dialect/CCL/Transforms/Passes.h.inc"

@@ -43,7 +43,9 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
            "Bytes of tensors beyond which auto moves none of them whole">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",
            "JSON file that optimus-run bench --gemm and --comm wrote "
-           "(default: a built-in profile)">
+           "(default: a built-in profile)">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "What optimus-run train --profile wrote on the same mesh">
   ];
   let statistics = [
     Statistic<"numProducts", "products", "Distributed products">,

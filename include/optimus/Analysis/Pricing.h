@@ -6,18 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
-#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
+#ifndef OPTIMUS_ANALYSIS_PRICING_H
+#define OPTIMUS_ANALYSIS_PRICING_H
 
 #include "optimus/Analysis/CostModel.h"
 
-namespace mlir::exec {
+namespace mlir::optimus {
 
 /// A machine profile and, where there is one, what a run measured.
 class Pricing {
 public:
-  explicit Pricing(
-      std::shared_ptr<const optimus::MeasuredCosts> measured = nullptr)
+  explicit Pricing(std::shared_ptr<const MeasuredCosts> measured = nullptr)
       : measured(std::move(measured)) {}
 
   /// Reads the options of a pass, both of which may be empty.
@@ -27,13 +26,13 @@ public:
 
   /// The costs of a function on its mesh, or an error on it that says what the
   /// run was of otherwise.
-  FailureOr<optimus::CostModel> getCosts(func::FuncOp function) const;
+  FailureOr<CostModel> getCosts(func::FuncOp function) const;
 
 private:
-  optimus::MachineProfile machine;
-  std::shared_ptr<const optimus::MeasuredCosts> measured;
+  MachineProfile machine;
+  std::shared_ptr<const MeasuredCosts> measured;
 };
 
-} // namespace mlir::exec
+} // namespace mlir::optimus
 
-#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PRICING_H
+#endif // OPTIMUS_ANALYSIS_PRICING_H

@@ -6,32 +6,32 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Pricing.h"
+#include "optimus/Analysis/Pricing.h"
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
-using namespace mlir::exec;
+using namespace mlir::optimus;
 
 llvm::Error Pricing::load(StringRef machineProfile, StringRef profile) {
-  auto loaded = optimus::MachineProfile::load(machineProfile);
+  auto loaded = MachineProfile::load(machineProfile);
   if (!loaded)
     return loaded.takeError();
   machine = std::move(*loaded);
   if (profile.empty())
     return llvm::Error::success();
-  auto costs = optimus::MeasuredCosts::load(profile);
+  auto costs = MeasuredCosts::load(profile);
   if (!costs)
     return costs.takeError();
   measured = std::move(*costs);
   return llvm::Error::success();
 }
 
-FailureOr<optimus::CostModel> Pricing::getCosts(func::FuncOp function) const {
+FailureOr<CostModel> Pricing::getCosts(func::FuncOp function) const {
   // Functions that did not run say nothing that the others do not.
   if (measured && measured->hasRun(function.getSymName()) &&
       failed(measured->verify(function)))
     return failure();
-  optimus::MeshOp mesh = optimus::getMesh(function);
-  return optimus::CostModel(machine, mesh ? mesh.getNumRanks() : 1, measured);
+  MeshOp mesh = getMesh(function);
+  return CostModel(machine, mesh ? mesh.getNumRanks() : 1, measured);
 }

@@ -1,0 +1,212 @@
+//===- CommunicationCosts.cpp - What collectives take -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Analysis/CommunicationCosts.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::CollectiveKind;
+
+RankGroup mlir::optimus::getRankGroup(MeshOp mesh, StringRef axis) {
+  RankGroup group;
+  if (!mesh)
+    return group;
+  // The last axis is the one along which ranks are numbered.
+  bool isFound = false;
+  for (MeshAxisAttr one : mesh.getAxisList())
+    if (one.getName() == axis) {
+      group.ranks = one.getSize();
+      isFound = true;
+    } else if (isFound) {
+      group.stride *= one.getSize();
+    }
+  return group;
+}
+
+/// What a collective costs on links of alpha + bytes·beta: broadcasts and
+/// reductions go down a tree in pieces, the others around a ring.
+static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,
+                             double alpha, double beta) {
+  if (ranks <= 1)
+    return 0;
+  double part = double(ranks - 1) / ranks;
+  switch (kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return std::ceil(std::log2(double(ranks))) * alpha + bytes * beta;
+  case CollectiveKind::AllReduce:
+    return 2 * (ranks - 1) * alpha + 2 * part * bytes * beta;
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+    return (ranks - 1) * alpha + part * bytes * beta;
+  }
+  llvm_unreachable("unknown collective");
+}
+
+/// A measured collective: between points by interpolation, else by its line.
+static double getMeasuredSeconds(const CollectiveProfile &measured,
+                                 double bytes) {
+  ArrayRef<std::pair<double, double>> points = measured.points;
+  double line = measured.alpha + measured.beta * bytes;
+  if (points.size() < 2 || bytes > points.back().first)
+    return line;
+  if (bytes <= points.front().first)
+    return points.front().second;
+  const auto *above =
+      llvm::lower_bound(points, bytes, [](auto &point, double size) {
+        return point.first < size;
+      });
+  const auto *below = above - 1;
+  double fraction = (bytes - below->first) / (above->first - below->first);
+  return below->second + fraction * (above->second - below->second);
+}
+
+/// How often all ranks send and receive one after the other, and what part of
+/// the whole tensor each of them sends, in the best algorithms.
+static std::pair<double, double> getStepsAndPart(CollectiveKind kind,
+                                                 int64_t ranks) {
+  double steps = std::ceil(std::log2(double(ranks)));
+  double part = double(ranks - 1) / ranks;
+  switch (kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return {steps, 1};
+  case CollectiveKind::AllReduce:
+    return {2 * steps, 2 * part};
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+    return {steps, part};
+  }
+  llvm_unreachable("unknown collective");
+}
+
+namespace {
+/// What collectives of a link took, for the alpha and the beta that fit best in
+/// the sense of least squares.
+struct LinkFit {
+  /// Of all of them: products of the alphas, the betas and the seconds that
+  /// each takes.
+  double aa = 0, bb = 0, ab = 0, as = 0, bs = 0;
+
+  void add(double alphas, double betas, double seconds) {
+    aa += alphas * alphas;
+    bb += betas * betas;
+    ab += alphas * betas;
+    as += alphas * seconds;
+    bs += betas * seconds;
+  }
+
+  /// Where collectives are too alike to tell the two apart, multiples of what
+  /// was expected; where one would be less than 0, the other alone.
+  std::pair<double, double> solve(double alpha, double beta) const {
+    constexpr double kLeastSpread = 1e-3;
+    double determinant = aa * bb - ab * ab;
+    if (determinant < kLeastSpread * aa * bb) {
+      double expected =
+          alpha * alpha * aa + 2 * alpha * beta * ab + beta * beta * bb;
+      double scale = (alpha * as + beta * bs) / expected;
+      return {scale * alpha, scale * beta};
+    }
+    double fittedAlpha = (as * bb - bs * ab) / determinant;
+    double fittedBeta = (bs * aa - as * ab) / determinant;
+    if (fittedAlpha < 0)
+      return {0, bs / bb};
+    if (fittedBeta < 0)
+      return {as / aa, 0};
+    return {fittedAlpha, fittedBeta};
+  }
+};
+} // namespace
+
+void CommunicationCosts::learn(ArrayRef<MeasuredCommand> commands) {
+  SmallVector<std::pair<RankGroup, LinkFit>, 2> fits;
+  for (const MeasuredCommand &command : commands) {
+    std::optional<CollectiveKind> kind =
+        exec::symbolizeCollectiveKind(command.kind);
+    if (!kind || command.ranks <= 1)
+      continue;
+    RankGroup group{command.ranks, command.stride};
+    auto *entry = llvm::find_if(
+        fits, [&](const auto &other) { return other.first == group; });
+    if (entry == fits.end())
+      entry = &fits.emplace_back(group, LinkFit());
+    auto price = [&](double alpha, double beta) {
+      return getLinkSeconds(*kind, group.ranks, double(command.largest), alpha,
+                            beta);
+    };
+    entry->second.add(price(1, 0), price(0, 1), command.seconds);
+  }
+  for (const auto &[group, fit] : fits) {
+    auto [alpha, beta] = fit.solve(profile.linkAlpha, profile.linkBeta);
+    links.push_back({group, alpha, beta});
+  }
+}
+
+double CommunicationCosts::getNearSeconds(CollectiveKind kind, int64_t ranks,
+                                          double bytes) const {
+  auto getLink = [&](int64_t ranks) {
+    if (profile.tiers.empty())
+      return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
+                            profile.linkBeta);
+    auto [steps, part] = getStepsAndPart(kind, ranks);
+    const LinkTier &nearest = profile.tiers.front();
+    return steps * nearest.alpha + part * bytes * nearest.beta;
+  };
+  // The measurement among the nearest number of ranks, scaled as links are.
+  const CollectiveProfile *best = nullptr;
+  auto getOctaves = [&](int64_t other) {
+    return std::abs(std::log2(double(other)) - std::log2(double(ranks)));
+  };
+  for (const CollectiveProfile &entry : profile.collectives)
+    if (entry.backend == profile.backend &&
+        entry.collective == exec::stringifyCollectiveKind(kind) &&
+        (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
+      best = &entry;
+  if (!best)
+    return getLink(ranks);
+  return getMeasuredSeconds(*best, bytes) * getLink(ranks) /
+         getLink(best->ranks);
+}
+
+double CommunicationCosts::getSeconds(CollectiveKind kind, RankGroup group,
+                                      double bytes) const {
+  if (group.ranks <= 1)
+    return 0;
+  for (const MeasuredLink &link : links)
+    if (link.group == group)
+      return getLinkSeconds(kind, group.ranks, bytes, link.alpha, link.beta);
+  int64_t reach = group.ranks * group.stride;
+  if (profile.tiers.empty() || reach <= profile.tiers.front().ranks)
+    return getNearSeconds(kind, group.ranks, bytes);
+  // Parts that ranks of a node share cross its links together, each over links
+  // of its own; the slowest links decide how fast that is.
+  double part = getStepsAndPart(kind, group.ranks).second;
+  double latency = 0, beta = 0;
+  int64_t joined = 1;
+  for (const LinkTier &tier : profile.tiers) {
+    bool isLast = reach <= tier.ranks || &tier == &profile.tiers.back();
+    int64_t here = isLast ? group.ranks
+                          : std::clamp<int64_t>(tier.ranks / group.stride,
+                                                joined, group.ranks);
+    if (here > joined) {
+      latency += getStepsAndPart(kind, llvm::divideCeil(here, joined)).first *
+                 tier.alpha;
+      beta = std::max(beta, tier.beta / joined);
+    }
+    joined = here;
+    if (isLast)
+      break;
+  }
+  return latency + part * bytes * beta;
+}
