@@ -8,6 +8,8 @@
 
 #include "HostFeatures.h"
 
+#include "optimus-support/ArmFeatures.h"
+
 #include <algorithm>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -60,16 +62,6 @@ const std::map<std::string_view, std::string_view> &linuxNames() {
 
 bool startsWith(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
-}
-
-/// Linux's names of what code for ARM draws on.
-const std::map<std::string_view, std::string_view> &armNames() {
-  static const std::map<std::string_view, std::string_view> names = {
-      {"neon", "asimd"},
-      {"sve", "sve"},
-      {"sve2", "sve2"},
-  };
-  return names;
 }
 
 /// The spellings under which the flags of an x86 processor may list a feature;
@@ -130,11 +122,12 @@ std::vector<std::string> missingFeatures(std::span<const std::string> features,
       continue;
     if (startsWith(feature, "+"))
       feature.remove_prefix(1);
-    auto it = armNames().find(feature);
-    bool isArms = it != armNames().end();
+    auto it = std::ranges::find(optimus_support::kArmFeatures, feature,
+                                &optimus_support::ArmFeature::name);
+    bool isArms = it != std::end(optimus_support::kArmFeatures);
     const auto &present = isArms ? arm : x86;
     std::vector<std::string> names =
-        isArms ? std::vector{std::string(it->second)} : spellings(feature);
+        isArms ? std::vector{std::string(it->linuxName)} : spellings(feature);
     if (present && !names.empty() &&
         std::none_of(names.begin(), names.end(), [&](const std::string &name) {
           return present->contains(name);

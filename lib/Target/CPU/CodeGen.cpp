@@ -8,6 +8,7 @@
 
 #include "optimus/Target/CPU/CodeGen.h"
 
+#include "optimus-support/ArmFeatures.h"
 #include "optimus-support/InputFile.h"
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
@@ -55,10 +56,14 @@ static llvm::Expected<const llvm::Target *> lookupTarget() {
 /// Whether a feature belongs to the instruction set that our code draws on;
 /// the others are of the operating system's business, or tune.
 static bool isCodeFeature(StringRef name) {
-  static constexpr StringLiteral exact[] = {
-      "bmi", "bmi2", "f16c", "fma", "lzcnt", "popcnt", "neon", "sve", "sve2"};
+  static constexpr StringLiteral exact[] = {"bmi",    "bmi2", "f16c",  "fma",
+                                            "fma4",   "gfni", "lzcnt", "movbe",
+                                            "popcnt", "tbm",  "xop"};
   return llvm::is_contained(exact, name) || name.starts_with("avx") ||
-         name.starts_with("sse4");
+         name.starts_with("sse4") ||
+         llvm::any_of(optimus_support::kArmFeatures, [&](const auto &feature) {
+           return name == StringRef(feature.name);
+         });
 }
 
 llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {

@@ -55,10 +55,11 @@ TEST(HostFeatures, TuningDoesNotMatter) {
 }
 
 TEST(HostFeatures, KnowsWhatCodeForArmNeeds) {
-  std::vector<std::string> features = {"neon", "+sve", "sve2", "-sve2"};
+  std::vector<std::string> features = {"neon", "+sve", "sve2", "-sve2",
+                                       "lse",  "bf16", "cssc"};
   EXPECT_THAT(missingFeatures(features, "processor\t: 0\nFeatures\t: fp asimd "
-                                        "sve\nCPU part\t: 0xd40\n"),
-              ElementsAre("sve2"));
+                                        "atomics sve\nCPU part\t: 0xd40\n"),
+              ElementsAre("sve2", "bf16", "cssc"));
 }
 
 TEST(HostFeatures, OtherProcessorsAreNotJudged) {
