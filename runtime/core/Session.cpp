@@ -178,6 +178,7 @@ Status Session::build(const SessionOptions &options) {
     ranks[i] = std::make_unique<LocalRank>(
         manifest.mesh, world, control.firstRank() + i, std::move(device));
     ranks[i]->context.isEager = options.eager;
+    ranks[i]->context.timesQueued = options.timesCommunication;
     ranks[i]->context.ranges = ranges;
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);

@@ -118,6 +118,12 @@ void NcclRank::fail(const Group &group, uint32_t number, const Status &status) {
     other->communicator.abort();
 }
 
+Status NcclRank::check() {
+  look();
+  std::lock_guard lock(mutex);
+  return failure;
+}
+
 Status NcclRank::endCall() {
   std::lock_guard lock(mutex);
   isInCall = false;

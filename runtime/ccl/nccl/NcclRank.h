@@ -47,6 +47,7 @@ public:
                  std::span<const PlannedCollective> planned) override;
   Status enqueue(Queue queue, const optrt_collective_desc &desc,
                  const void *src, void *dst) override;
+  Status check() override;
   Status endCall() override;
 
   void look() override;

@@ -38,7 +38,7 @@ struct CommandId {
   uint32_t number = kNone;
   uint32_t function = 0; ///< among those of the manifest
 
-  bool operator==(const CommandId &) const = default;
+  auto operator<=>(const CommandId &) const = default;
 };
 
 /// What people know a rank's command by: "h.3.mlp.up (gemm, gpt2.py:151)".

@@ -231,19 +231,14 @@ public:
   // Time
   //===--------------------------------------------------------------------===//
 
-  /// The one command that is put on `queue` between these two has its times
-  /// written to `times`, which must stay, at the latest when synchronize()
-  /// returns. Here the queue itself looks at the clock; a device with a clock
-  /// of its own asks that and converts.
-  virtual Status beginTiming(Queue queue, CommandTimes &times) {
-    return call(queue, [&times] {
-      times.begin = steadyNanoseconds();
-      return okStatus();
-    });
-  }
-  virtual Status endTiming(Queue queue, CommandTimes &times) {
-    return call(queue, [&times] {
-      times.end = steadyNanoseconds();
+  /// Writes when a queue gets here, in steadyNanoseconds(), at the latest when
+  /// synchronize() returns; `time` must stay until then, and as long as it is
+  /// part of a recording, whose every replay writes it. Here the queue itself
+  /// looks at the clock; a device with a clock of its own asks that and
+  /// converts.
+  virtual Status timestamp(Queue queue, int64_t &time) {
+    return call(queue, [&time] {
+      time = steadyNanoseconds();
       return okStatus();
     });
   }

@@ -386,6 +386,27 @@ Result cuEventRecord(EventHandle event, Stream stream) {
   event->clock = stream->clock;
   return gpu.put(stream, {Task::Reach, {}, event->marker});
 }
+/// A node of a graph, whose launches record the event.
+Result cuEventRecordWithFlags(EventHandle event, Stream stream,
+                              unsigned flags) {
+  if (flags != kEventRecordExternal)
+    return cuEventRecord(event, stream);
+  FAKE_ENTER;
+  if (!gpu.events.count(event) || !gpu.streams.count(stream))
+    return gpu.refuse(kInvalidHandle, "a recording of or on what is not there");
+  if (!stream->capture)
+    return gpu.refuse(kInvalidValue,
+                      "a graph's event on a stream that is not captured");
+  event->capture = nullptr;
+  event->marker = nullptr;
+  return gpu.put(stream, "an event", [event]() -> Result {
+    Gpu &gpu = Gpu::get();
+    if (!gpu.events.count(event))
+      return gpu.fail(kInvalidHandle, "a graph records an event that is gone");
+    event->marker = std::make_shared<Marker>(Marker{true, gpu.now()});
+    return kSuccess;
+  });
+}
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {
   FAKE_ENTER;

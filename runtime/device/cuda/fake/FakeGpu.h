@@ -178,6 +178,8 @@ public:
   int64_t totalBytes; ///< of each GPU
   /// How far the GPU's clock is ahead of the host's.
   int64_t passed = 0;
+  /// The GPU's clock, in nanoseconds.
+  int64_t now() const;
 
   /// Puts a task on a stream or, while that is captured, its work into the
   /// graph.
