@@ -221,6 +221,8 @@ def test_bench_says_what_communication_was_hidden(tools, gpus):
     hidden = r"^communication: (\S+) ms in flight, (\S+) ms exposed \(\d+ % hidden\)$"
     in_flight, exposed = map(float, re.search(hidden, out, re.M).groups())
     assert 0 <= exposed <= in_flight and in_flight > 0
+    # What the fake NCCL takes of each GPU's memory.
+    assert re.search(r"^memory of the largest rank: .*, communication 5.0 MiB\)$", out, re.M)
 
 
 def test_collectives_are_measured_and_checked(tools, gpus, tmp_path):

@@ -42,6 +42,8 @@ public:
     return outcome;
   }
 
+  int64_t heldBytes() const override { return 0; }
+
   std::vector<std::string> calls;
   Status outcome;
 };

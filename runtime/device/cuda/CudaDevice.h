@@ -100,6 +100,7 @@ public:
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv) override;
+  StatusOr<int64_t> freeBytes() const override;
   size_t scratchBytes() const override { return size_t(workspace.size()); }
 
 protected:

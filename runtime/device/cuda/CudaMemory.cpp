@@ -44,6 +44,13 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   return memory;
 }
 
+StatusOr<int64_t> CudaDevice::freeBytes() const {
+  OPTRT_RETURN_IF_ERROR(enter());
+  size_t free = 0, total = 0;
+  OPTRT_CUDA(driver, memGetInfo, &free, &total);
+  return int64_t(free);
+}
+
 StatusOr<DeviceMemory> CudaDevice::allocateOnHost(int64_t bytes,
                                                   const char *purpose) {
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));

@@ -361,6 +361,11 @@ public:
   /// longer than in f32; otherwise empty.
   virtual std::string slowPrecision(int32_t /*type*/) const { return ""; }
 
+  /// Bytes of a GPU's memory that nobody holds.
+  virtual StatusOr<int64_t> freeBytes() const {
+    return internal("this device does not know what of its memory is free");
+  }
+
   /// Bytes of scratch that the device holds now, besides what was allocated.
   virtual size_t scratchBytes() const = 0;
 

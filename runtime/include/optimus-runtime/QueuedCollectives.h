@@ -51,6 +51,9 @@ public:
   /// When the queues are empty, or have failed: the first failure of what was
   /// on them, with the name of the command.
   virtual Status endCall() = 0;
+
+  /// Bytes of the GPU's memory that the back-end has taken so far.
+  virtual int64_t heldBytes() const = 0;
 };
 
 } // namespace optrt

@@ -328,6 +328,11 @@ void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
   return nullptr;
 }
 
+void optimus_fake_gpu_hold(int gpu, int64_t bytes) {
+  std::lock_guard lock(Gpu::get().mutex);
+  Gpu::get().usedBytes[gpu] += bytes;
+}
+
 void optimus_fake_gpu_multiplied(uint32_t algorithm) {
   Gpu &gpu = Gpu::get();
   ++gpu.counts.products[algorithm];

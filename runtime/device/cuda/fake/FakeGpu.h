@@ -246,6 +246,10 @@ optimus_fake_gpu_multiplied(uint32_t algorithm);
 /// Ends what runs, and all that comes, with an error.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_fail(std::string what);
+/// Takes bytes of a GPU's memory as a library does for itself, or, where they
+/// are below 0, gives them back.
+__attribute__((visibility("default"))) void
+optimus_fake_gpu_hold(int gpu, int64_t bytes);
 /// The number of the GPU whose context is the thread's; -1 for none.
 __attribute__((visibility("default"))) int optimus_fake_gpu_current();
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts
