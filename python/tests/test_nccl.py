@@ -326,6 +326,43 @@ def test_a_rank_that_does_not_join_is_not_waited_for(tools, gpus, text, monkeypa
     assert "for 2 s (--timeout)" in result.stderr
 
 
+def test_a_rank_without_a_device_ends_all_at_once(tools, gpus, text):
+    """Nobody waits for NCCL to time out."""
+
+    def without_memory(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return flags, {**variables, "OPTIMUS_FAKE_GPU_CONTEXT": "missing" if rank == 1 else ""}
+
+    flags = ["--backend", "nccl", "--timeout", 1000]
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, *flags)
+    said = finish(start(command, without_memory, ranks=2))
+    assert [code for code, _, _ in said] == [1, 1], said
+    (line,) = [line for _, _, errors in said for line in errors.splitlines() if "error:" in line]
+    assert "rank 1: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY" in line
+
+
+def test_ranks_that_do_not_come_to_join_are_named(tools, gpus, text, patience):
+    def with_a_driver_that_hangs(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return flags, {**variables, "OPTIMUS_FAKE_GPU_CONTEXT": "late" if rank % 2 else ""}
+
+    flags = ["--backend", "nccl", "--timeout", patience]
+    command = tools.train_command(compiled(tools, "2x2"), text, 1, *flags)
+    said = finish(start(command, with_a_driver_that_hangs))
+    assert [code for code, _, _ in said] == [1] * 4, said
+    (line,) = [line for _, _, errors in said for line in errors.splitlines() if "error:" in line]
+    assert re.search(r"ranks 1, 3 are not ready: rank [02] has waited .* s to begin with", line)
+
+
+def test_eager_steps_end_with_the_collective_that_failed(tools, gpus, text, monkeypatch):
+    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_FAIL", "1:3")
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, *NCCL, "--eager")
+    result = call(command)
+    assert result.returncode == 1
+    (line,) = [line for line in result.stderr.splitlines() if "error:" in line]
+    assert re.search(r"rank 1, \S+ .*\), collective 3 on mesh axis data: NCCL's", line)
+
+
 # ===----------------------------------------------------------------------===#
 # What is missing
 # ===----------------------------------------------------------------------===#

@@ -11,10 +11,13 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <thread>
 
 using namespace optrt;
 using namespace optrt::cuda;
@@ -133,7 +136,14 @@ Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
     return kInvalidValue;
   }
 }
+/// $OPTIMUS_FAKE_GPU_CONTEXT: "missing" where there is no memory for one, and
+/// "late" where it takes for ever.
 Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
+  const char *how = std::getenv("OPTIMUS_FAKE_GPU_CONTEXT");
+  if (how && std::string_view(how) == "missing")
+    return kOutOfMemory;
+  while (how && std::string_view(how) == "late")
+    std::this_thread::sleep_for(std::chrono::hours(1));
   *context = reinterpret_cast<Context>(&contexts[device]);
   return kSuccess;
 }
