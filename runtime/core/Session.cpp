@@ -161,7 +161,7 @@ Status Session::build(const SessionOptions &options) {
     OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
   }
   StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
-  OPTRT_RETURN_IF_ERROR(control.agree(devices.status()));
+  OPTRT_RETURN_IF_ERROR(control.agreeInTime(devices.status()));
   std::vector<int> gpus(control.numLocalRanks());
   if (world.collectives->isQueued()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));

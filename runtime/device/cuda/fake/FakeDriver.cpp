@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <thread>
 
 using namespace optrt;
@@ -136,13 +135,14 @@ Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
     return kInvalidValue;
   }
 }
-/// $OPTIMUS_FAKE_GPU_CONTEXT: "missing" where there is no memory for one, and
-/// "late" where it takes for ever.
+/// $OPTIMUS_FAKE_GPU_CONTEXT: "missing:1" where there is no memory for one on
+/// GPU 1, and "late:1" where it takes for ever.
 Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
   const char *how = std::getenv("OPTIMUS_FAKE_GPU_CONTEXT");
-  if (how && std::string_view(how) == "missing")
+  const int gpu = Gpu::get().visible[size_t(device)];
+  if (how && how == concat("missing:", gpu))
     return kOutOfMemory;
-  while (how && std::string_view(how) == "late")
+  while (how && how == concat("late:", gpu))
     std::this_thread::sleep_for(std::chrono::hours(1));
   *context = reinterpret_cast<Context>(&contexts[device]);
   return kSuccess;
