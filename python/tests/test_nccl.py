@@ -14,6 +14,7 @@ import json
 import re
 import shutil
 import signal
+import sqlite3
 import time
 
 import pytest
@@ -176,16 +177,52 @@ def test_a_process_that_sees_one_gpu_takes_it(tools, local, text, tmp_path):
 
 
 def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path):
-    profile, flags = tmp_path / "profile.db", [*NCCL, "--profile", tmp_path / "profile.db"]
+    profile = tmp_path / "profile.db"
+    flags = [*NCCL, "--profile", profile]
     succeed(call(tools.train_command(compiled(tools, "2x2"), text, 2, *flags)))
-    assert profile.exists()
+    with sqlite3.connect(profile) as database:
+
+        def count(query):
+            return database.execute("SELECT count(*) FROM " + query).fetchone()[0]
+
+        started = count(
+            "times JOIN calls USING(call) JOIN commands USING(function, command) JOIN queues"
+            " USING(function, queue) WHERE queues.kind = 'communication'"
+        )
+        assert started == count("transfers") > 0
+        assert count("transfers WHERE begin >= end") == 0
+        # A wait goes on until what it waits for is there.
+        waits = (
+            "commands JOIN times USING(command) JOIN calls USING(call, function) JOIN transfers"
+            " ON transfers.call = times.call AND transfers.command = commands.waits_for"
+        )
+        assert count(waits) == started
+        # Events know times to half a microsecond.
+        assert count(waits + " WHERE times.end < transfers.end - 1000") == 0
 
 
-def test_bench_does_not_claim_what_it_cannot_see(tools, gpus):
+@pytest.mark.parametrize("flags", [(), ("--eager",)], ids=["overlapping", "eager"])
+def test_the_log_says_what_communication_was_hidden(tools, gpus, text, tmp_path, flags):
+    """In the steps that are submitted, recorded and replayed."""
+    command = tools.train_command(
+        compiled(tools, "2x2"), text, 4, *NCCL, *flags, log=tmp_path / "log"
+    )
+    succeed(call(command))
+    for line in read_log(tmp_path / "log"):
+        assert 0 < line["comm_ms"] <= line["ms"]
+        assert 0 <= line["comm_exposed_ms"] <= line["comm_ms"]
+        assert not flags or line["comm_exposed_ms"] == line["comm_ms"]
+
+
+def test_bench_says_what_communication_was_hidden(tools, gpus):
     flags = [*NCCL, "--steps", 2, "--warmup", 1]
     out = tools.run("optimus-run", "bench", compiled(tools, "data:2"), *flags)
     assert re.search(r"^communication over data: .* messages a step$", out, re.M)
-    assert "communication: not measured, GPUs do it by themselves" in out
+    hidden = r"^communication: (\S+) ms in flight, (\S+) ms exposed \(\d+ % hidden\)$"
+    in_flight, exposed = map(float, re.search(hidden, out, re.M).groups())
+    assert 0 <= exposed <= in_flight and in_flight > 0
+    # What the fake NCCL takes of each GPU's memory.
+    assert re.search(r"^memory of the largest rank: .*, communication 5 MiB\)$", out, re.M)
 
 
 def test_collectives_are_measured_and_checked(tools, gpus, tmp_path):
@@ -287,6 +324,40 @@ def test_a_rank_that_does_not_join_is_not_waited_for(tools, gpus, text, monkeypa
     expected = "does not join ranks 0, 1 on mesh axis data: NCCL's ncclCommInitRankConfig"
     assert expected in result.stderr
     assert "for 2 s (--timeout)" in result.stderr
+
+
+def test_a_rank_without_a_device_ends_all_at_once(tools, gpus, text, monkeypatch):
+    """Nobody waits for NCCL to time out."""
+    monkeypatch.setenv("OPTIMUS_FAKE_GPU_CONTEXT", "missing:1")
+    flags = ["--backend", "nccl", "--timeout", 1000]
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, *flags)
+    said = finish(start(command, by_hand, ranks=2))
+    assert [code for code, _, _ in said] == [1, 1], said
+    (line,) = [line for _, _, errors in said for line in errors.splitlines() if "error:" in line]
+    assert "rank 1: cannot make a rank's device: cuDevicePrimaryCtxRetain: CUDA_ERROR" in line
+
+
+def test_ranks_that_do_not_come_to_join_are_named(tools, gpus, text, patience):
+    def with_a_driver_that_hangs(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        gpu = rank if rank % 2 else "none"
+        return flags, {**variables, "OPTIMUS_FAKE_GPU_CONTEXT": "late:%s" % gpu}
+
+    flags = ["--backend", "nccl", "--timeout", patience]
+    command = tools.train_command(compiled(tools, "2x2"), text, 1, *flags)
+    said = finish(start(command, with_a_driver_that_hangs))
+    assert [code for code, _, _ in said] == [1] * 4, said
+    (line,) = [line for _, _, errors in said for line in errors.splitlines() if "error:" in line]
+    assert re.search(r"ranks 1, 3 are not ready: rank [02] has waited .* s to begin with", line)
+
+
+def test_eager_steps_end_with_the_collective_that_failed(tools, gpus, text, monkeypatch):
+    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_FAIL", "1:3")
+    command = tools.train_command(compiled(tools, "data:2"), text, 1, *NCCL, "--eager")
+    result = call(command)
+    assert result.returncode == 1
+    (line,) = [line for line in result.stderr.splitlines() if "error:" in line]
+    assert re.search(r"rank 1, \S+ .*\), collective 3 on mesh axis data: NCCL's", line)
 
 
 # ===----------------------------------------------------------------------===#

@@ -43,6 +43,13 @@ Status ControlPlane::agree(Status own) {
   return okStatus();
 }
 
+Status ControlPlane::agreeInTime(Status own) {
+  here = RankActivity::kMeeting;
+  Status status = agree(std::move(own));
+  here = RankActivity::kAgreement;
+  return status;
+}
+
 Status ControlPlane::checkSame(std::span<const Setting> settings) {
   std::string own;
   for (const Setting &setting : settings)

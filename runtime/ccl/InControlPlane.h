@@ -19,10 +19,12 @@ namespace optrt {
 class InControlPlane {
 public:
   /// `activity` may be null.
-  explicit InControlPlane(RankActivity *activity) : activity(activity) {
+  explicit InControlPlane(RankActivity *activity,
+                          int32_t place = RankActivity::kAgreement)
+      : activity(activity) {
     if (!activity)
       return;
-    activity->waitingAxis.store(-1, std::memory_order_relaxed);
+    activity->waitingAxis.store(place, std::memory_order_relaxed);
     activity->since.store(
         std::chrono::steady_clock::now().time_since_epoch().count(),
         std::memory_order_release);

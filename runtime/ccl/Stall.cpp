@@ -55,10 +55,15 @@ public:
                                   ": its process is stopped or its host is "
                                   "out of reach",
                                   lastWord(rank))};
-    for (int rank = 0; rank != size(); ++rank)
-      if (ranks[rank].activity.waitedSeconds > timeout &&
-          ranks[rank].activity.waitingAxis >= 0)
+    for (int rank = 0; rank != size(); ++rank) {
+      const ActivitySnapshot &at = ranks[rank].activity;
+      if (at.waitedSeconds <= timeout)
+        continue;
+      if (at.waitingAxis == RankActivity::kMeeting)
+        return findAbsent(rank);
+      if (at.waitingAxis >= 0)
         return follow(rank);
+    }
     return std::nullopt;
   }
 
@@ -119,6 +124,28 @@ private:
                      seconds(ranks[longest].activity.waitedSeconds), " for ",
                      collectiveOf(longest));
     return text;
+  }
+
+  /// Who has not come to where all ranks meet.
+  Stall findAbsent(int waiting) const {
+    std::vector<int> absent;
+    for (int rank = 0; rank != size(); ++rank)
+      if (const ActivitySnapshot &at = ranks[rank].activity;
+          !at.waits() || at.waitingAxis != RankActivity::kMeeting)
+        absent.push_back(rank);
+    const std::string waits = concat(
+        "rank ", waiting, " has waited ",
+        seconds(ranks[waiting].activity.waitedSeconds), " to begin with ");
+    if (absent.empty())
+      return {waiting, concat(waits, "the others, which are all ready: the "
+                                     "network between them does not move")};
+    std::string who =
+        concat(absent.size() == 1 ? "rank " : "ranks ", absent[0]);
+    for (size_t i = 1; i != absent.size(); ++i)
+      who += concat(", ", absent[i]);
+    return {absent[0],
+            concat(who, absent.size() == 1 ? " is" : " are",
+                   " not ready: ", waits, absent.size() == 1 ? "it" : "them")};
   }
 
   std::optional<Stall> follow(int waiting) const {

@@ -47,9 +47,9 @@ struct Stall {
 };
 
 /// The rank that died, or was silent for longer than `timeoutSeconds`, or has
-/// not started a collective that another has waited for as long. Where that
-/// one waits itself for another, the last of them. Commands are called by
-/// `names`.
+/// not started a collective that another has waited for as long, or has not
+/// come to where all meet. Where that one waits itself for another, the last of
+/// them. Commands are called by `names`.
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
                                const optimus_support::Mesh &mesh,
                                const CommandNames &names,

@@ -146,13 +146,6 @@ Status BoundProgram::executePlaced(Rank &rank, uint32_t number) {
   return status;
 }
 
-Status BoundProgram::submitObserved(Rank &rank, Site site) {
-  rank.observer->begin(*this, site);
-  Status status = submit(rank, site);
-  rank.observer->end(*this, site);
-  return status;
-}
-
 Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Bound &command = commands[number];
   const NvtxRange range(rank.ranges, rank.ranges ? rangeOf(number) : "");
@@ -161,17 +154,25 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
       return Status(StatusCode::Internal,
                     concat("rank ", rank.rank, ", ", describe(number), ": ",
                            status.message()));
+  const Site site(number, command.queue);
+  // What a command comes after is no part of it; a wait is nothing else.
+  const bool isWait = command.action == Action::Wait;
+  if (rank.observer && isWait)
+    rank.observer->begin(*this, site);
+  if (isWait)
+    OPTRT_RETURN_IF_ERROR(rank.reachWait(site, command.descriptor));
   for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
     OPTRT_RETURN_IF_ERROR(
         rank.device->await(command.queue, events[awaited[i]]));
   numSubmitted = number + 1;
-  const Site site(number, command.queue);
-  Status status = rank.observer ? submitObserved(rank, site)
-                                : submit(rank, site);
+  if (rank.observer && !isWait)
+    rank.observer->begin(*this, site);
+  Status status = submit(rank, site);
+  if (rank.observer)
+    rank.observer->end(*this, site);
   if (rank.isEager && status.ok()) [[unlikely]]
     status = rank.finish(site);
-  const bool isHosts =
-      command.action == Action::Collective || command.action == Action::Wait;
+  const bool isHosts = isWait || command.action == Action::Collective;
   if (isHosts && status.ok())
     noteWait(number);
   if (command.isAwaited)

@@ -114,7 +114,6 @@ private:
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
-  Status submitObserved(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that
   /// comes before it there and on others.

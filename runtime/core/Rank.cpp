@@ -47,10 +47,11 @@ void Rank::resetCounters() {
     staging->restart();
 }
 
-void Rank::beginCall(std::span<const PlannedCollective> planned) {
+void Rank::beginCall(std::span<const PlannedCollective> newPlanned) {
   if (!queued)
     return;
   // What is replayed is not submitted.
+  planned = newPlanned;
   for (const PlannedCollective &one : planned)
     count(*one.desc);
   queued->beginCall(function, planned);
@@ -62,7 +63,38 @@ Status Rank::endCall() {
   if (Status communicated = queued ? queued->endCall() : okStatus();
       !communicated.ok())
     return communicated;
+  if (queued && status.ok() && areQueuedTimed())
+    noteQueuedTimes();
   return program ? program->locate(*this, status) : status;
+}
+
+void Rank::noteQueuedTimes() {
+  auto at = [](int64_t nanoseconds) {
+    return Clock::time_point(std::chrono::nanoseconds(nanoseconds));
+  };
+  std::vector<Interval> waits;
+  for (const PlannedCollective &one : planned) {
+    const int32_t axis = one.desc->axis;
+    const auto &[inFlight, reached] = queuedTimes[{one.command, function}];
+    intervals.push_back({axis, at(inFlight.begin), at(inFlight.end)});
+    // The host that waits for each command lets nothing overlap.
+    waits.push_back(
+        {axis, at(isEager ? inFlight.begin : reached), at(inFlight.end)});
+    if (observer)
+      observer->transferred(one.command, at(inFlight.begin), at(inFlight.end));
+  }
+  // A queue stands still for one at a time; clocks of GPUs are rounded.
+  std::sort(waits.begin(), waits.end(),
+            [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  Clock::time_point waited;
+  for (Interval &one : waits) {
+    one.begin = std::max(one.begin, waited);
+    if (one.end <= one.begin)
+      continue;
+    waited = one.end;
+    exposed[one.axis] += one.end - one.begin;
+    intervals.push_back(one);
+  }
 }
 
 std::vector<CommunicationTime> Rank::communicationTimes() const {
@@ -210,8 +242,11 @@ Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
 }
 
 Status Rank::finish(Site site) {
-  return report(site.number, "command",
-                device->call(site.queue, [] { return okStatus(); }));
+  Status status = device->call(site.queue, [] { return okStatus(); });
+  // What a queue says of a collective that failed is a consequence.
+  if (queued)
+    OPTRT_RETURN_IF_ERROR(queued->check());
+  return report(site.number, "command", std::move(status));
 }
 
 Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
@@ -292,7 +327,7 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const void *src, void *dst) {
   Status checked = checkCollective(desc, src, dst);
   if (queued && checked.ok())
-    return queued->enqueue(site.queue, desc, src, dst);
+    return enqueue(site, desc, src, dst);
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checked);
     OPTRT_ASSIGN_OR_RETURN(const Moved moved,
@@ -311,6 +346,23 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
     });
   };
   return report(site.number, "collective start", start());
+}
+
+Status Rank::enqueue(Site site, const optrt_collective_desc &desc,
+                     const void *src, void *dst) {
+  if (!areQueuedTimed())
+    return queued->enqueue(site.queue, desc, src, dst);
+  CommandTimes &times = queuedTimes[{site.number, function}].inFlight;
+  OPTRT_RETURN_IF_ERROR(device->timestamp(site.queue, times.begin));
+  OPTRT_RETURN_IF_ERROR(queued->enqueue(site.queue, desc, src, dst));
+  return device->timestamp(site.queue, times.end);
+}
+
+Status Rank::reachWait(Site site, uint32_t started) {
+  if (!queued || !areQueuedTimed())
+    return okStatus();
+  return device->timestamp(site.queue,
+                           queuedTimes[{started, function}].reached);
 }
 
 Status Rank::waitForCollective(Site site, uint32_t started) {

@@ -161,7 +161,7 @@ Status Session::build(const SessionOptions &options) {
     OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
   }
   StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
-  OPTRT_RETURN_IF_ERROR(control.agree(devices.status()));
+  OPTRT_RETURN_IF_ERROR(control.agreeInTime(devices.status()));
   std::vector<int> gpus(control.numLocalRanks());
   if (world.collectives->isQueued()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
@@ -170,19 +170,25 @@ Status Session::build(const SessionOptions &options) {
       team, RankTeam::create(control.numLocalRanks(),
                              [this] { world.collectives->abort(); }));
   ranks.resize(control.numLocalRanks());
-  return team->run([&](int i) -> Status {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                           devices->create(threads, gpus[i]));
+  auto makeRank = [&](int i) -> Status {
+    StatusOr<std::unique_ptr<Device>> device =
+        devices->create(threads, gpus[i]);
+    const int rank = control.firstRank() + i;
+    OPTRT_RETURN_IF_ERROR(device.status().withContext(concat("rank ", rank)));
     OPTRT_RETURN_IF_ERROR(
-        device->configure(options.computing).withContext(library.path()));
-    ranks[i] = std::make_unique<LocalRank>(
-        manifest.mesh, world, control.firstRank() + i, std::move(device));
+        (*device)->configure(options.computing).withContext(library.path()));
+    ranks[i] = std::make_unique<LocalRank>(manifest.mesh, world, rank,
+                                           std::move(*device));
     ranks[i]->context.isEager = options.eager;
+    ranks[i]->context.timesQueued = options.timesCommunication;
     ranks[i]->context.ranges = ranges;
     if (options.observe)
       ranks[i]->observer = options.observe(ranks[i]->context);
-    return buildRank(*ranks[i], options);
-  });
+    return okStatus();
+  };
+  // Where ranks join each other, nobody waits for one that has no device.
+  OPTRT_RETURN_IF_ERROR(control.agreeInTime(team->run(makeRank)));
+  return team->run([&](int i) { return buildRank(*ranks[i], options); });
 }
 
 void Session::chooseBuffers(Placement placement) {

@@ -135,7 +135,9 @@ RankMemory Session::largestRankMemory() {
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory own = memory;
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
-    own.communication = rank->communicationBytes;
+    own.communication = rank->context.queued
+                            ? rank->context.queued->heldBytes()
+                            : rank->communicationBytes;
     consider(own);
   }
   std::ostringstream own;

@@ -39,11 +39,11 @@ void RankRecorder::begin(const BoundProgram &program, Site site) {
   if (record->commands.empty())
     record->commands.resize(program.function().commands.size());
   // A queue that has failed says so with the command itself.
-  (void)device.beginTiming(site.queue, record->commands[site.number]);
+  (void)device.timestamp(site.queue, record->commands[site.number].begin);
 }
 
 void RankRecorder::end(const BoundProgram &, Site site) {
-  (void)device.endTiming(site.queue, record->commands[site.number]);
+  (void)device.timestamp(site.queue, record->commands[site.number].end);
 }
 
 static int64_t nanoseconds(CommandObserver::Clock::time_point time) {

@@ -202,11 +202,11 @@ Status bench(const BenchOptions &options, World &world) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.control->agree(open()));
+  SessionOptions chosen = sessionOptions({"train_step"}, options.ranks);
+  chosen.timesCommunication = true;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      createSession(*library, world,
-                    sessionOptions({"train_step"}, options.ranks),
-                    options.ranks.tune));
+      createSession(*library, world, std::move(chosen), options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
   warnOfSlowSteps(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,

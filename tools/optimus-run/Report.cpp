@@ -26,11 +26,8 @@ void printCommunication(const Mesh &mesh, std::span<const Traffic> traffic) {
 }
 
 void printCommunicationTime(const CommunicationTime &time) {
-  if (time.inFlight <= 0) {
-    std::printf("communication: not measured, GPUs do it by themselves\n");
-    return;
-  }
-  double hidden = 1 - time.exposed / time.inFlight;
+  const double hidden =
+      time.inFlight > 0 ? 1 - time.exposed / time.inFlight : 0;
   std::printf("communication: %.2f ms in flight, %.2f ms exposed (%.0f %% "
               "hidden)\n",
               1e3 * time.inFlight, 1e3 * time.exposed, 1e2 * hidden);

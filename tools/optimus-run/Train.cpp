@@ -149,12 +149,13 @@ Status Training::prepareSession() {
   if (files.evalData ||
       (!options.save.empty() && manifest().findFunction("eval_step")))
     chosen.functions = {"eval_step"};
+  chosen.timesCommunication = !options.logJson.empty();
   profile.observe(chosen);
+  const bool timesCommunication = chosen.timesCommunication;
   OPTRT_ASSIGN_OR_RETURN(session,
                          createSession(*files.library, world, std::move(chosen),
                                        options.ranks.tune));
-  calls.emplace(files, *session, control,
-                /*timesCommunication=*/!options.logJson.empty());
+  calls.emplace(files, *session, control, timesCommunication);
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
   OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
                                           ? session->load(*files.checkpoint)

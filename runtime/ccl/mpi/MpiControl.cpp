@@ -100,7 +100,7 @@ public:
 private:
   StatusOr<std::vector<std::string>> gatherAll(const std::string &own) {
     std::lock_guard guard(process->engine.lock());
-    InControlPlane here(ownActivity.get());
+    InControlPlane here(ownActivity.get(), place());
     int length = static_cast<int>(own.size());
     std::vector<int> lengths(process->size), offsets(process->size);
     OPTIMUS_MPI_CHECK(MPI_Allgather, &length, 1, MPI_INT, lengths.data(), 1,

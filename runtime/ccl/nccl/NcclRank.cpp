@@ -21,9 +21,19 @@ NcclRank::join(const NcclLibrary &library, ControlPlane &control, int rank,
       joined->words,
       device.allocateOnHost(int64_t(groups.size() * sizeof(Progress)),
                             "the progress of collectives"));
-  OPTRT_RETURN_IF_ERROR(
-      joined->joinAll(library, std::move(groups), timeoutSeconds));
+  OPTRT_RETURN_IF_ERROR(joined->counting([&] {
+    return joined->joinAll(library, std::move(groups), timeoutSeconds);
+  }));
   return joined;
+}
+
+Status NcclRank::counting(const std::function<Status()> &body) {
+  OPTRT_ASSIGN_OR_RETURN(const int64_t before, device.freeBytes());
+  OPTRT_RETURN_IF_ERROR(body());
+  OPTRT_ASSIGN_OR_RETURN(const int64_t after, device.freeBytes());
+  // Whatever else uses the GPU may have given some back meanwhile.
+  bytes += std::max<int64_t>(0, before - after);
+  return okStatus();
 }
 
 Status NcclRank::joinAll(const NcclLibrary &library, std::vector<NcclGroup> all,
@@ -79,6 +89,7 @@ void NcclRank::beginCall(uint32_t newFunction,
     *group->progress = {0, 0};
   }
   function = newFunction;
+  isFirstCall = functions.insert(function).second;
   for (const PlannedCollective &one : planned)
     groups[one.desc->axis]->commands.push_back(one.command);
   isInCall = true;
@@ -90,8 +101,11 @@ Status NcclRank::enqueue(Queue queue, const optrt_collective_desc &desc,
   const uint32_t number = ++group.enqueued;
   auto put = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(device.post(queue, &group.progress->begun, number));
-    OPTRT_RETURN_IF_ERROR(
-        group.communicator.enqueue(desc, src, dst, device.nativeQueue(queue)));
+    auto start = [&] {
+      return group.communicator.enqueue(desc, src, dst,
+                                        device.nativeQueue(queue));
+    };
+    OPTRT_RETURN_IF_ERROR(isFirstCall ? counting(start) : start());
     return device.post(queue, &group.progress->done, number);
   };
   Status status = put();
@@ -116,6 +130,12 @@ void NcclRank::fail(const Group &group, uint32_t number, const Status &status) {
   // Whatever waits for this group does not come to an end by itself.
   for (const std::unique_ptr<Group> &other : groups)
     other->communicator.abort();
+}
+
+Status NcclRank::check() {
+  look();
+  std::lock_guard lock(mutex);
+  return failure;
 }
 
 Status NcclRank::endCall() {

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,9 @@ public:
                  std::span<const PlannedCollective> planned) override;
   Status enqueue(Queue queue, const optrt_collective_desc &desc,
                  const void *src, void *dst) override;
+  Status check() override;
   Status endCall() override;
+  int64_t heldBytes() const override { return bytes; }
 
   void look() override;
   void abort() override;
@@ -80,6 +83,9 @@ private:
         activity(control.activity(rank)) {}
   Status joinAll(const NcclLibrary &library, std::vector<NcclGroup> all,
                  double timeoutSeconds);
+  /// Does what NCCL may take memory for: joining and, for its connections, what
+  /// a group does first.
+  Status counting(const std::function<Status()> &body);
   static Progress read(const Group &group);
   /// Keeps a failure, "rank 2, h.3.mlp.up (reduce, gpt2.py:151), collective 7
   /// on mesh axis row: ...", of the collective `number` of this call, and ends
@@ -97,6 +103,10 @@ private:
   NcclWatch &watch;
   RankActivity &activity;
   DeviceMemory words;
+  int64_t bytes = 0; ///< of the GPU's memory, that NCCL took
+  /// Those that were called: what they start first is not recorded.
+  std::set<uint32_t> functions;
+  bool isFirstCall = false; ///< of its function
   std::vector<std::unique_ptr<Group>> groups;
   std::mutex mutex; ///< of what follows and of what groups have of a call
   bool isInCall = false;

@@ -112,7 +112,7 @@ public:
   /// Bruck's: after a round with ranks at distance d, a rank has the texts of
   /// the 2d ranks from itself on.
   std::vector<std::string> allGather(const std::string &own) override {
-    InControlPlane here(ownActivity.get());
+    InControlPlane here(ownActivity.get(), place());
     std::vector<std::string> texts{own};
     for (int distance = 1; distance < size(); distance *= 2) {
       int some = std::min(distance, size() - distance);

@@ -123,6 +123,25 @@ TEST_F(StallTest, TheControlPlaneTakesAsLongAsItTakes) {
               HasSubstr("rank 0 has waited 1000.0 s for the exchange between"));
 }
 
+TEST_F(StallTest, WhoDoesNotComeToWhereAllMeetIsNamed) {
+  constexpr int kMeeting = RankActivity::kMeeting;
+  wait(0, kMeeting, 0, 12);
+  wait(1, RankActivity::kAgreement, 0, 12);
+  wait(2, kMeeting, 0, 9);
+  wait(3, 0, 6, 9);
+  std::optional<Stall> stall = find();
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 1);
+  EXPECT_EQ(stall->message, "ranks 1, 3 are not ready: rank 0 has waited "
+                            "12.0 s to begin with them");
+  wait(3, kMeeting, 0, 9);
+  EXPECT_EQ(find()->message,
+            "rank 1 is not ready: rank 0 has waited 12.0 s to begin with it");
+  wait(1, kMeeting, 0, 9);
+  EXPECT_THAT(find()->message, HasSubstr("the others, which are all ready"));
+  EXPECT_FALSE(find(/*timeout=*/13));
+}
+
 TEST_F(StallTest, WhenAllHaveStartedItIsTheNetwork) {
   wait(0, 1, 6, 12);
   wait(1, 1, 6, 12);

@@ -36,10 +36,13 @@ public:
     calls.push_back(concat(collectiveName(desc.kind), " on ", queue.number));
     return okStatus();
   }
+  Status check() override { return outcome; }
   Status endCall() override {
     calls.push_back("end");
     return outcome;
   }
+
+  int64_t heldBytes() const override { return 0; }
 
   std::vector<std::string> calls;
   Status outcome;
@@ -99,6 +102,68 @@ TEST_F(QueuedCollectivesTest, TrafficIsThatOfEachCall) {
     EXPECT_EQ(context->traffic[0].bytes, 64 + 2 * 32);
     EXPECT_EQ(context->traffic[1].messages, 0);
   }
+}
+
+/// When commands end and begin does not follow from when they are put on
+/// queues: the first collective runs from 100 to 110 ns, and its wait is
+/// reached at 104; the second from 120 to 140, and at 130.
+class TimedQueuesTest : public QueuedCollectivesTest {
+protected:
+  struct Observer final : CommandObserver {
+    void begin(const BoundProgram &, Site) override {}
+    void end(const BoundProgram &, Site) override {}
+    void transferred(uint32_t command, Clock::time_point begin,
+                     Clock::time_point end) override {
+      seen.push_back(concat(command, " from ", begin.time_since_epoch().count(),
+                            " to ", end.time_since_epoch().count()));
+    }
+    std::vector<std::string> seen;
+  };
+
+  std::vector<CommunicationTime> timesOfCall(Observer *observer = nullptr) {
+    auto program = bindTwo();
+    EXPECT_TRUE(program.ok());
+    context->isEager = isEager;
+    context->timesQueued = !observer;
+    context->observer = observer;
+    device->clock = {100, 110, 104, 120, 140, 130};
+    EXPECT_TRUE(program->run(*context).ok());
+    EXPECT_TRUE(context->endCall().ok());
+    return context->communicationTimes();
+  }
+
+  bool isEager = false;
+};
+
+TEST_F(TimedQueuesTest, WhatAQueueStandsStillForIsExposed) {
+  const std::vector<CommunicationTime> times = timesOfCall();
+  for (size_t slot : {0u, 2u}) { // axis row, and all axes
+    EXPECT_DOUBLE_EQ(times[slot].inFlight, 30e-9);
+    EXPECT_DOUBLE_EQ(times[slot].exposed, 16e-9);
+  }
+  EXPECT_EQ(times[1].inFlight, 0);
+}
+
+TEST_F(TimedQueuesTest, NothingIsHiddenWhereTheHostWaits) {
+  isEager = true;
+  const std::vector<CommunicationTime> times = timesOfCall();
+  EXPECT_DOUBLE_EQ(times[0].inFlight, 30e-9);
+  EXPECT_DOUBLE_EQ(times[0].exposed, 30e-9);
+}
+
+TEST_F(TimedQueuesTest, AnObserverIsToldOfThem) {
+  Observer observer;
+  EXPECT_DOUBLE_EQ(timesOfCall(&observer)[0].exposed, 16e-9);
+  EXPECT_THAT(observer.seen,
+              ElementsAre("0 from 100 to 110", "2 from 120 to 140"));
+}
+
+TEST_F(TimedQueuesTest, ThoseOfAnUntimedCallAreNone) {
+  auto program = bindTwo();
+  ASSERT_TRUE(program.ok());
+  ASSERT_TRUE(program->run(*context).ok());
+  ASSERT_TRUE(context->endCall().ok());
+  EXPECT_EQ(context->communicationTimes()[0].inFlight, 0);
 }
 
 TEST_F(QueuedCollectivesTest, TheirFailureEndsTheCall) {

@@ -64,7 +64,9 @@ CudaDevice::~CudaDevice() {
   leave();
   if (!context)
     return;
-  // Whatever is under way still uses what is given back here.
+  // Whatever is under way still uses what is given back here, and nobody asks
+  // for times any more.
+  timestamps.clear();
   keep(synchronize());
   workspace = DeviceMemory();
   products.reset();
@@ -160,7 +162,7 @@ Status CudaDevice::synchronize() {
   // What follows is often a consequence of what was kept.
   if (Status failure = std::exchange(firstFailure, okStatus()); !failure.ok())
     status = std::move(failure);
-  timings.clear();
+  timestamps.clear();
   firstEvent += events.used;
   events.used = marks.used = 0;
   return status;
@@ -182,6 +184,8 @@ Status CudaDevice::join(Stream to, Stream from) {
 Status CudaDevice::beginRecording() {
   OPTRT_RETURN_IF_ERROR(enter());
   OPTRT_CUDA(driver, streamBeginCapture, streams[0], int(kCaptureThreadLocal));
+  recordings.emplace_back();
+  isRecording = true;
   for (size_t i = 1; i != streams.size(); ++i)
     OPTRT_RETURN_IF_ERROR(join(streams[i], streams[0]));
   return okStatus();
@@ -192,79 +196,89 @@ StatusOr<uint32_t> CudaDevice::endRecording() {
   Status joined;
   for (size_t i = 1; i != streams.size() && joined.ok(); ++i)
     joined = join(streams[0], streams[i]);
+  isRecording = false;
+  Status status = instantiate(recordings.back().graph);
+  if (status.ok())
+    status = std::move(joined);
+  if (status.ok())
+    return uint32_t(recordings.size() - 1);
+  discard(recordings.back());
+  recordings.pop_back();
+  return status;
+}
+
+/// What was captured of the first stream, as a graph that can be launched.
+Status CudaDevice::instantiate(GraphExec &exec) {
   Graph graph = nullptr;
   OPTRT_CUDA(driver, streamEndCapture, streams[0], &graph);
-  GraphExec exec = nullptr;
-  if (joined.ok()) {
-    const Result result = driver.api().graphInstantiate(&exec, graph, 0);
-    joined = result == kOutOfMemory
-                 ? outOfMemory("cannot make a graph")
-                 : driver.check(result, kDriverNames.graphInstantiate);
-  }
+  const Result result = driver.api().graphInstantiate(&exec, graph, 0);
   driver.api().graphDestroy(graph);
-  OPTRT_RETURN_IF_ERROR(joined);
-  recordings.push_back(exec);
-  return uint32_t(recordings.size() - 1);
+  return result == kOutOfMemory
+             ? outOfMemory("cannot make a graph")
+             : driver.check(result, kDriverNames.graphInstantiate);
 }
 
 Status CudaDevice::replay(uint32_t recording) {
   OPTRT_RETURN_IF_ERROR(enter());
   if (recording >= recordings.size())
     return internal(concat("recording ", recording, " was not made"));
-  OPTRT_CUDA(driver, graphLaunch, recordings[recording], streams[0]);
+  const Recording &one = recordings[recording];
+  OPTRT_CUDA(driver, graphLaunch, one.graph, streams[0]);
+  timestamps.insert(timestamps.end(), one.timestamps.begin(),
+                    one.timestamps.end());
+  replayed.push_back(recording);
   return okStatus();
 }
 
+void CudaDevice::discard(Recording &recording) {
+  if (recording.graph)
+    driver.api().graphExecDestroy(recording.graph);
+  for (const Timestamp &timestamp : recording.timestamps)
+    driver.api().eventDestroy(timestamp.event);
+}
+
 void CudaDevice::discardRecordings() {
-  for (GraphExec recording : std::exchange(recordings, {}))
-    driver.api().graphExecDestroy(recording);
+  // What these have not told yet, nobody will ask for.
+  timestamps.clear();
+  replayed.clear();
+  for (Recording &recording : recordings)
+    discard(recording);
+  recordings.clear();
 }
 
 //===----------------------------------------------------------------------===//
 // Time
 //===----------------------------------------------------------------------===//
 
-StatusOr<EventHandle> CudaDevice::mark(Queue queue) {
-  OPTRT_ASSIGN_OR_RETURN(EventHandle event, take(marks));
-  OPTRT_CUDA(driver, eventRecord, event, streamOf(queue));
-  return event;
-}
-
-Status CudaDevice::beginTiming(Queue queue, CommandTimes &times) {
+Status CudaDevice::timestamp(Queue queue, int64_t &time) {
   OPTRT_RETURN_IF_ERROR(enter());
-  OPTRT_ASSIGN_OR_RETURN(EventHandle begin, mark(queue));
-  timings.push_back({&times, begin, nullptr});
+  if (!isRecording) {
+    OPTRT_ASSIGN_OR_RETURN(EventHandle event, take(marks));
+    OPTRT_CUDA(driver, eventRecord, event, streamOf(queue));
+    timestamps.push_back({&time, event});
+    return okStatus();
+  }
+  // No other may record it, as long as the graph does.
+  EventHandle event = nullptr;
+  OPTRT_CUDA(driver, eventCreate, &event, marks.flags);
+  recordings.back().timestamps.push_back({&time, event});
+  OPTRT_CUDA(driver, eventRecordWithFlags, event, streamOf(queue),
+             kEventRecordExternal);
   return okStatus();
-}
-
-Status CudaDevice::endTiming(Queue queue, CommandTimes &times) {
-  OPTRT_RETURN_IF_ERROR(enter());
-  OPTRT_ASSIGN_OR_RETURN(EventHandle end, mark(queue));
-  for (auto timing = timings.rbegin(); timing != timings.rend(); ++timing)
-    if (timing->times == &times) {
-      timing->end = end;
-      return okStatus();
-    }
-  return internal("the end of a timing that was not begun");
 }
 
 // The GPU's clock is read beside the host's once the queues are empty.
 Status CudaDevice::measureTimes() {
-  if (timings.empty())
+  if (timestamps.empty())
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(EventHandle now, mark(kCompute));
+  OPTRT_ASSIGN_OR_RETURN(EventHandle now, take(marks));
+  OPTRT_CUDA(driver, eventRecord, now, streamOf(kCompute));
   OPTRT_CUDA(driver, streamSynchronize, streamOf(kCompute));
   const int64_t here = steadyNanoseconds();
-  auto timeOf = [&](EventHandle event) -> StatusOr<int64_t> {
+  for (const Timestamp &timestamp : timestamps) {
     float before = 0; // milliseconds
-    OPTRT_CUDA(driver, eventElapsedTime, &before, event, now);
-    return here - static_cast<int64_t>(double(before) * 1e6);
-  };
-  for (const Timing &timing : timings) {
-    if (!timing.end)
-      continue;
-    OPTRT_ASSIGN_OR_RETURN(timing.times->begin, timeOf(timing.begin));
-    OPTRT_ASSIGN_OR_RETURN(timing.times->end, timeOf(timing.end));
+    OPTRT_CUDA(driver, eventElapsedTime, &before, timestamp.event, now);
+    *timestamp.time = here - static_cast<int64_t>(double(before) * 1e6);
   }
   return okStatus();
 }

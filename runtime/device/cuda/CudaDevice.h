@@ -59,8 +59,7 @@ public:
   Status replay(uint32_t recording) override;
   void discardRecordings() override;
 
-  Status beginTiming(Queue queue, CommandTimes &times) override;
-  Status endTiming(Queue queue, CommandTimes &times) override;
+  Status timestamp(Queue queue, int64_t &time) override;
 
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
   StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
@@ -101,6 +100,7 @@ public:
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv) override;
+  StatusOr<int64_t> freeBytes() const override;
   size_t scratchBytes() const override { return size_t(workspace.size()); }
 
 protected:
@@ -113,9 +113,20 @@ private:
     std::vector<EventHandle> made;
     size_t used = 0;
   };
-  struct Timing {
-    CommandTimes *times;
-    EventHandle begin, end;
+  struct Timestamp {
+    int64_t *time;
+    EventHandle event;
+  };
+  /// Copies between the GPU's memory and the host's.
+  struct Copies {
+    int64_t bytesIn = 0, bytesOut = 0;
+    std::deque<CommandTimes> times;
+  };
+  /// A graph, the events that each replay records, and what it copies.
+  struct Recording {
+    GraphExec graph = nullptr;
+    std::vector<Timestamp> timestamps;
+    Copies copies;
   };
 
   explicit CudaDevice(const Driver &driver);
@@ -125,9 +136,10 @@ private:
   Status enter() const;
   Stream streamOf(Queue queue) const { return streams[queue.number]; }
   StatusOr<EventHandle> take(EventPool &pool);
-  /// Notes when a queue gets here.
-  StatusOr<EventHandle> mark(Queue queue);
+  /// Reads when events were reached.
   Status measureTimes();
+  Status instantiate(GraphExec &exec);
+  void discard(Recording &recording);
   /// `to` goes on where `from` is.
   Status join(Stream to, Stream from);
   /// What devices of one GPU in this process share.
@@ -164,11 +176,12 @@ private:
   EventPool events{kEventDisableTiming, {}, 0}, marks{kEventDefault, {}, 0};
   /// The number of the first event since the queues were empty.
   uint64_t firstEvent = 0;
-  std::vector<GraphExec> recordings;
-  std::vector<Timing> timings;
+  std::deque<Recording> recordings;
+  bool isRecording = false;       ///< the last of these
+  std::vector<uint32_t> replayed; ///< since takeTransfers()
+  std::vector<Timestamp> timestamps;
   std::map<const char *, int64_t, std::greater<>> hostMemory;
-  Transfers transfers;
-  std::deque<CommandTimes> transferTimes;
+  Copies copies; ///< since takeTransfers(), but for what was replayed
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Products> products;
   DeviceMemory workspace;

@@ -44,6 +44,13 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   return memory;
 }
 
+StatusOr<int64_t> CudaDevice::freeBytes() const {
+  OPTRT_RETURN_IF_ERROR(enter());
+  size_t free = 0, total = 0;
+  OPTRT_CUDA(driver, memGetInfo, &free, &total);
+  return int64_t(free);
+}
+
 StatusOr<DeviceMemory> CudaDevice::allocateOnHost(int64_t bytes,
                                                   const char *purpose) {
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
@@ -114,9 +121,15 @@ Status CudaDevice::read(Queue queue, void *to, const void *from,
 }
 
 Transfers CudaDevice::takeTransfers() {
-  Transfers taken = std::exchange(transfers, {});
-  taken.times.assign(transferTimes.begin(), transferTimes.end());
-  transferTimes.clear();
+  Transfers taken;
+  auto add = [&](const Copies &some) {
+    taken.bytesIn += some.bytesIn;
+    taken.bytesOut += some.bytesOut;
+    taken.times.insert(taken.times.end(), some.times.begin(), some.times.end());
+  };
+  add(std::exchange(copies, {}));
+  for (uint32_t recording : std::exchange(replayed, {}))
+    add(recordings[recording].copies);
   return taken;
 }
 
@@ -181,12 +194,13 @@ Status CudaDevice::copy(Queue queue, const optrt_copy_desc &desc,
     OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
     return settle(queue);
   }
-  (comesIn ? transfers.bytesIn : transfers.bytesOut) +=
+  Copies &counted = isRecording ? recordings.back().copies : copies;
+  (comesIn ? counted.bytesIn : counted.bytesOut) +=
       desc.rows * desc.cols * desc.element_bytes;
-  CommandTimes &times = transferTimes.emplace_back();
-  OPTRT_RETURN_IF_ERROR(beginTiming(queue, times));
+  CommandTimes &times = counted.times.emplace_back();
+  OPTRT_RETURN_IF_ERROR(timestamp(queue, times.begin));
   OPTRT_RETURN_IF_ERROR(move(streamOf(queue), desc, src, dst));
-  OPTRT_RETURN_IF_ERROR(endTiming(queue, times));
+  OPTRT_RETURN_IF_ERROR(timestamp(queue, times.end));
   return settle(queue);
 }
 

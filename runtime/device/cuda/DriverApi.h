@@ -69,8 +69,9 @@ enum : unsigned {
   kStreamNonBlocking = 1, ///< beside the null stream
   kEventDefault = 0,
   kEventDisableTiming = 2,
-  kMemoryUnified = 4,      ///< addresses say where they are
-  kCaptureThreadLocal = 1, ///< other threads may do as they like
+  kEventRecordExternal = 1, ///< a graph records it, at each launch
+  kMemoryUnified = 4,       ///< addresses say where they are
+  kCaptureThreadLocal = 1,  ///< other threads may do as they like
 };
 
 /// CUDA_MEMCPY2D.
@@ -133,6 +134,8 @@ struct Copy2D {
   X(eventCreate, cuEventCreate, (EventHandle * event, unsigned flags))         \
   X(eventDestroy, cuEventDestroy_v2, (EventHandle event))                      \
   X(eventRecord, cuEventRecord, (EventHandle event, Stream stream))            \
+  X(eventRecordWithFlags, cuEventRecordWithFlags,                              \
+    (EventHandle event, Stream stream, unsigned flags))                        \
   X(eventElapsedTime, cuEventElapsedTime,                                      \
     (float *milliseconds, EventHandle begin, EventHandle end))                 \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \

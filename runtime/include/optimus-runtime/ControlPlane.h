@@ -38,7 +38,7 @@ struct CommandId {
   uint32_t number = kNone;
   uint32_t function = 0; ///< among those of the manifest
 
-  bool operator==(const CommandId &) const = default;
+  auto operator<=>(const CommandId &) const = default;
 };
 
 /// What people know a rank's command by: "h.3.mlp.up (gemm, gpt2.py:151)".
@@ -48,6 +48,9 @@ using CommandNames = std::function<std::string(int rank, CommandId command)>;
 /// any time.
 struct RankActivity {
   static constexpr int kMaxAxes = 8;
+  /// In place of an axis, in the control plane: where a rank may wait as long
+  /// as it takes, and where all ranks meet.
+  static constexpr int32_t kAgreement = -1, kMeeting = -2;
 
   /// The command that began last.
   std::atomic<CommandId> command{};
@@ -59,8 +62,7 @@ struct RankActivity {
   std::atomic<int64_t> since{0};
   std::atomic<CommandId> waitingCommand{};
   std::atomic<int32_t> waitingAxis{0};
-  /// Which of the axis's collectives, from 1. Axis -1 stands for the control
-  /// plane, where a rank may wait as long as it takes.
+  /// Which of the axis's collectives, from 1.
   std::atomic<uint64_t> waitingSequence{0};
 };
 static_assert(std::atomic<CommandId>::is_always_lock_free,
@@ -123,6 +125,10 @@ public:
   /// rank that brings one, in every process: a barrier too. Collective.
   Status agree(Status own);
 
+  /// agree(), where nothing keeps a healthy rank away for long: while ranks are
+  /// watched, those that do not come within the timeout are named. Collective.
+  Status agreeInTime(Status own);
+
   /// InvalidArgument, in every process, when a rank has other settings than
   /// rank 0; the message names it and what differs. All bring the same names in
   /// the same order. Collective.
@@ -157,8 +163,13 @@ public:
   /// other processes.
   [[noreturn]] virtual void exitJob(int code) = 0;
 
+protected:
+  /// What this process waits in while it exchanges texts with the others.
+  int32_t place() const { return here; }
+
 private:
   CommandNames names;
+  int32_t here = RankActivity::kAgreement;
 };
 
 /// For ranks that are threads of this process.

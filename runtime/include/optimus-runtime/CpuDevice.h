@@ -51,16 +51,10 @@ public:
   Status call(Queue queue, std::function<Status()> work) override;
   /// For what the calling thread does the clock is at hand: nothing is put on a
   /// queue for it.
-  Status beginTiming(Queue queue, CommandTimes &times) override {
+  Status timestamp(Queue queue, int64_t &time) override {
     if (queue.number != kCompute.number)
-      return Device::beginTiming(queue, times);
-    times.begin = steadyNanoseconds();
-    return okStatus();
-  }
-  Status endTiming(Queue queue, CommandTimes &times) override {
-    if (queue.number != kCompute.number)
-      return Device::endTiming(queue, times);
-    times.end = steadyNanoseconds();
+      return Device::timestamp(queue, time);
+    time = steadyNanoseconds();
     return okStatus();
   }
 

@@ -231,19 +231,14 @@ public:
   // Time
   //===--------------------------------------------------------------------===//
 
-  /// The one command that is put on `queue` between these two has its times
-  /// written to `times`, which must stay, at the latest when synchronize()
-  /// returns. Here the queue itself looks at the clock; a device with a clock
-  /// of its own asks that and converts.
-  virtual Status beginTiming(Queue queue, CommandTimes &times) {
-    return call(queue, [&times] {
-      times.begin = steadyNanoseconds();
-      return okStatus();
-    });
-  }
-  virtual Status endTiming(Queue queue, CommandTimes &times) {
-    return call(queue, [&times] {
-      times.end = steadyNanoseconds();
+  /// Writes when a queue gets here, in steadyNanoseconds(), at the latest when
+  /// synchronize() returns; `time` must stay until then, and as long as it is
+  /// part of a recording, whose every replay writes it. Here the queue itself
+  /// looks at the clock; a device with a clock of its own asks that and
+  /// converts.
+  virtual Status timestamp(Queue queue, int64_t &time) {
+    return call(queue, [&time] {
+      time = steadyNanoseconds();
       return okStatus();
     });
   }
@@ -365,6 +360,11 @@ public:
   /// A sentence where programs of a precision, OPTRT_BF16 for instance, take
   /// longer than in f32; otherwise empty.
   virtual std::string slowPrecision(int32_t /*type*/) const { return ""; }
+
+  /// Bytes of a GPU's memory that nobody holds.
+  virtual StatusOr<int64_t> freeBytes() const {
+    return internal("this device does not know what of its memory is free");
+  }
 
   /// Bytes of scratch that the device holds now, besides what was allocated.
   virtual size_t scratchBytes() const = 0;

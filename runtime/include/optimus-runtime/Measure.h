@@ -48,9 +48,9 @@ inline StatusOr<double> medianSeconds(Device &device, int calls,
   auto put = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(command());
     for (CommandTimes &one : times) {
-      OPTRT_RETURN_IF_ERROR(device.beginTiming(kCompute, one));
+      OPTRT_RETURN_IF_ERROR(device.timestamp(kCompute, one.begin));
       OPTRT_RETURN_IF_ERROR(command());
-      OPTRT_RETURN_IF_ERROR(device.endTiming(kCompute, one));
+      OPTRT_RETURN_IF_ERROR(device.timestamp(kCompute, one.end));
     }
     return okStatus();
   };

@@ -44,9 +44,16 @@ public:
   virtual Status enqueue(Queue queue, const optrt_collective_desc &desc,
                          const void *src, void *dst) = 0;
 
+  /// What has failed so far of what was put on queues, with the name of the
+  /// command.
+  virtual Status check() = 0;
+
   /// When the queues are empty, or have failed: the first failure of what was
   /// on them, with the name of the command.
   virtual Status endCall() = 0;
+
+  /// Bytes of the GPU's memory that the back-end has taken so far.
+  virtual int64_t heldBytes() const = 0;
 };
 
 } // namespace optrt

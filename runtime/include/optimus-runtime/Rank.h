@@ -16,6 +16,7 @@
 #include "optimus-runtime/World.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,7 +37,8 @@ struct Traffic {
 /// start it until it is complete, and while the rank is inside its start or
 /// wait; time with several in flight counts once. What is exposed is spent
 /// inside starts and waits, where the rank computes nothing: never more than is
-/// in flight.
+/// in flight. Where queues of a GPU do all of it, a collective begins when it
+/// is the first of its queue, and a wait lasts from when its queue gets there.
 struct CommunicationTime {
   double inFlight = 0, exposed = 0;
 };
@@ -118,6 +120,8 @@ public:
   Status finish(Site site);
   Status startCollective(Site site, const optrt_collective_desc &desc,
                          const void *src, void *dst);
+  /// Before its queue stands still for the wait that follows.
+  Status reachWait(Site site, uint32_t started);
   /// `started` is the command that started it.
   Status waitForCollective(Site site, uint32_t started);
 
@@ -160,6 +164,9 @@ public:
   const BoundProgram *program = nullptr;
   /// Its number among the manifest's functions, for those who watch.
   uint32_t function = 0;
+  /// Whether collectives on queues of a GPU leave their times: some events in a
+  /// step. All others do anyway.
+  bool timesQueued = false;
   /// Null for none, which costs a command one branch.
   CommandObserver *observer = nullptr;
   /// Each command is waited for before the next one is put on a queue, and none
@@ -178,6 +185,17 @@ private:
   /// without this thread.
   void beginLocal(uint32_t command);
   void count(const optrt_collective_desc &desc);
+  /// When one was on a GPU's queue, and from when on another queue stood still
+  /// for it; the device writes it.
+  struct QueuedTimes {
+    CommandTimes inFlight;
+    int64_t reached = 0;
+  };
+  bool areQueuedTimed() const { return timesQueued || observer; }
+  Status enqueue(Site site, const optrt_collective_desc &desc, const void *src,
+                 void *dst);
+  /// Takes over what queues wrote in this call.
+  void noteQueuedTimes();
   /// What a collective moves, where host code can address it.
   struct Moved {
     const optrt_collective_desc *desc;
@@ -191,6 +209,9 @@ private:
 
   /// Null where collectives move the device's own memory.
   std::unique_ptr<CollectiveStaging> staging;
+  /// What the call that is under way starts on queues, and when each ran.
+  std::span<const PlannedCollective> planned;
+  std::map<CommandId, QueuedTimes> queuedTimes;
 };
 
 } // namespace optrt

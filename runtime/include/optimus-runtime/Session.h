@@ -53,6 +53,9 @@ struct SessionOptions {
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded. A processor works so anyway.
   bool eager = false;
+  /// Whether communicationTimeOfLastRun() will be asked: GPUs that communicate
+  /// by themselves note times then, which costs three events a collective.
+  bool timesCommunication = false;
   /// What is run is named for a tool that listens by NVTX, if one does.
   bool nvtx = false;
   /// How devices compute; the same in all processes.

@@ -72,13 +72,28 @@ struct Call {
 
 } // namespace
 
+/// What a communicator takes of a GPU's memory when it is made and, for its
+/// connections, with its first collective.
+static constexpr int64_t kBytesToJoin = 1 << 20, kBytesToConnect = 1 << 22;
+
 /// What all work of a communicator refers to, also when it was captured.
 struct optrt::nccl::CommOpaque {
   CommOpaque(const std::string &folder, int size, int index, int gpu)
-      : mailbox(folder), size(size), index(index), gpu(gpu) {}
+      : mailbox(folder), size(size), index(index), gpu(gpu) {
+    optimus_fake_gpu_hold(gpu, kBytesToJoin);
+  }
+  void connect() {
+    if (!std::exchange(isConnected, true))
+      optimus_fake_gpu_hold(gpu, kBytesToConnect);
+  }
+  void giveBack() {
+    optimus_fake_gpu_hold(gpu, -kBytesToJoin -
+                                   (isConnected ? kBytesToConnect : 0));
+  }
 
   const Mailbox mailbox;
   const int size, index, gpu;
+  bool isConnected = false;
   uint64_t begun = 0; ///< collectives, in turns of the fake GPU
   bool isUnderWay = false;
   std::atomic<bool> isAborted{false}, isLeaving{false};
@@ -246,6 +261,7 @@ Result put(Call call, const void *src, void *dst, Comm handle, Stream stream) {
   if (comm->gpu != optimus_fake_gpu_current())
     return refuse(concat("a collective of GPU ", comm->gpu,
                          " where another one is the thread's"));
+  comm->connect();
   auto collective =
       std::make_shared<Collective>(std::move(comm), call, src, dst);
   auto *on = static_cast<cuda::Stream>(stream);
@@ -353,6 +369,7 @@ static Result giveBack(Comm handle, bool isAborted) {
     comms.erase(handle);
   }
   comm->isAborted = isAborted;
+  comm->giveBack();
   // What did not end in order leaves a trace, for tests to see.
   if (isAborted)
     return kSuccess;

@@ -231,6 +231,29 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 //===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// The fake takes 1 MiB to join and 4 MiB with the first collective.
+TEST_F(NcclCollectivesTest, WhatNcclTakesOfTheGpuIsCounted) {
+  const optrt_collective_desc desc = describe(OPTRT_ALL_REDUCE, 4);
+  const PlannedCollective planned[] = {{0, &desc}};
+  Status status = run([&](TestRank &rank) -> Status {
+    EXPECT_EQ(rank.collectives->heldBytes(), 1 << 20);
+    OPTRT_ASSIGN_OR_RETURN(DeviceMemory memory,
+                           rank.upload(pack({1, 2, 3, 4}, OPTRT_F32)));
+    for (int call = 0; call != 3; ++call) {
+      rank.collectives->beginCall(0, planned);
+      OPTRT_RETURN_IF_ERROR(rank.put(desc, memory.data(), memory.data()));
+      OPTRT_RETURN_IF_ERROR(rank.end());
+      EXPECT_EQ(rank.collectives->heldBytes(), 5 << 20);
+    }
+    return okStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+//===----------------------------------------------------------------------===//
 // Recorded
 //===----------------------------------------------------------------------===//
 

@@ -11,10 +11,12 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 using namespace optrt;
 using namespace optrt::cuda;
@@ -133,7 +135,15 @@ Result cuDeviceGetAttribute(int *value, int attribute, DeviceNumber) {
     return kInvalidValue;
   }
 }
+/// $OPTIMUS_FAKE_GPU_CONTEXT: "missing:1" where there is no memory for one on
+/// GPU 1, and "late:1" where it takes for ever.
 Result cuDevicePrimaryCtxRetain(Context *context, DeviceNumber device) {
+  const char *how = std::getenv("OPTIMUS_FAKE_GPU_CONTEXT");
+  const int gpu = Gpu::get().visible[size_t(device)];
+  if (how && how == concat("missing:", gpu))
+    return kOutOfMemory;
+  while (how && how == concat("late:", gpu))
+    std::this_thread::sleep_for(std::chrono::hours(1));
   *context = reinterpret_cast<Context>(&contexts[device]);
   return kSuccess;
 }
@@ -385,6 +395,27 @@ Result cuEventRecord(EventHandle event, Stream stream) {
   event->marker = std::make_shared<Marker>();
   event->clock = stream->clock;
   return gpu.put(stream, {Task::Reach, {}, event->marker});
+}
+/// A node of a graph, whose launches record the event.
+Result cuEventRecordWithFlags(EventHandle event, Stream stream,
+                              unsigned flags) {
+  if (flags != kEventRecordExternal)
+    return cuEventRecord(event, stream);
+  FAKE_ENTER;
+  if (!gpu.events.count(event) || !gpu.streams.count(stream))
+    return gpu.refuse(kInvalidHandle, "a recording of or on what is not there");
+  if (!stream->capture)
+    return gpu.refuse(kInvalidValue,
+                      "a graph's event on a stream that is not captured");
+  event->capture = nullptr;
+  event->marker = nullptr;
+  return gpu.put(stream, "an event", [event]() -> Result {
+    Gpu &gpu = Gpu::get();
+    if (!gpu.events.count(event))
+      return gpu.fail(kInvalidHandle, "a graph records an event that is gone");
+    event->marker = std::make_shared<Marker>(Marker{true, gpu.now()});
+    return kSuccess;
+  });
 }
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {

@@ -9,7 +9,6 @@
 #include "FakeGpu.h"
 
 #include "HostAccess.h"
-
 #include "optimus-runtime/Device.h"
 
 #include <algorithm>
@@ -182,6 +181,8 @@ bool Gpu::canGoOn(Stream stream) {
   return false;
 }
 
+int64_t Gpu::now() const { return steadyNanoseconds() + passed; }
+
 bool Gpu::takeTurn() {
   waitsForRanks = false;
   std::vector<Stream> ready;
@@ -196,7 +197,7 @@ bool Gpu::takeTurn() {
     return true;
   if (task.kind == Task::Reach) {
     task.marker->isReached = true;
-    task.marker->time = steadyNanoseconds() + passed;
+    task.marker->time = now();
   } else if (task.kind == Task::Run && failed == kSuccess) {
     perform(task.operation, task.work);
   }
@@ -325,6 +326,11 @@ void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
            optrt::concat(what, rows.address ? " is not the device's memory"
                                             : " is null"));
   return nullptr;
+}
+
+void optimus_fake_gpu_hold(int gpu, int64_t bytes) {
+  std::lock_guard lock(Gpu::get().mutex);
+  Gpu::get().usedBytes[gpu] += bytes;
 }
 
 void optimus_fake_gpu_multiplied(uint32_t algorithm) {

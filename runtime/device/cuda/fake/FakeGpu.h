@@ -178,6 +178,8 @@ public:
   int64_t totalBytes; ///< of each GPU
   /// How far the GPU's clock is ahead of the host's.
   int64_t passed = 0;
+  /// The GPU's clock, in nanoseconds.
+  int64_t now() const;
 
   /// Puts a task on a stream or, while that is captured, its work into the
   /// graph.
@@ -244,6 +246,10 @@ optimus_fake_gpu_multiplied(uint32_t algorithm);
 /// Ends what runs, and all that comes, with an error.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_fail(std::string what);
+/// Takes bytes of a GPU's memory as a library does for itself, or, where they
+/// are below 0, gives them back.
+__attribute__((visibility("default"))) void
+optimus_fake_gpu_hold(int gpu, int64_t bytes);
 /// The number of the GPU whose context is the thread's; -1 for none.
 __attribute__((visibility("default"))) int optimus_fake_gpu_current();
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts

@@ -133,9 +133,9 @@ TEST_F(CudaDeviceTest, CommandsAreTimed) {
   CommandTimes times[2];
   const int64_t before = steadyNanoseconds();
   for (CommandTimes &one : times) {
-    ASSERT_TRUE(device->beginTiming(kCompute, one).ok());
+    ASSERT_TRUE(device->timestamp(kCompute, one.begin).ok());
     ASSERT_TRUE(addTo(kCompute, memory.data(), 1).ok());
-    ASSERT_TRUE(device->endTiming(kCompute, one).ok());
+    ASSERT_TRUE(device->timestamp(kCompute, one.end).ok());
   }
   ASSERT_TRUE(device->synchronize().ok());
   const int64_t after = steadyNanoseconds();
@@ -144,6 +144,48 @@ TEST_F(CudaDeviceTest, CommandsAreTimed) {
   EXPECT_LT(times[0].begin, times[0].end);
   EXPECT_LE(times[0].end, times[1].begin);
   EXPECT_LE(times[1].end, after + 1000);
+}
+
+TEST_F(CudaDeviceTest, EachReplayWritesItsTimes) {
+  CommandTimes times;
+  ASSERT_TRUE(device->beginRecording().ok());
+  ASSERT_TRUE(device->timestamp(kCompute, times.begin).ok());
+  ASSERT_TRUE(addTo(kCompute, memory.data(), 1).ok());
+  ASSERT_TRUE(device->timestamp(kCompute, times.end).ok());
+  auto recording = device->endRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status().message();
+  ASSERT_TRUE(device->synchronize().ok());
+  EXPECT_EQ(times.begin, 0) << "nothing was done so far";
+  for (int i = 0; i != 3; ++i) {
+    const int64_t before = steadyNanoseconds();
+    ASSERT_TRUE(device->replay(*recording).ok());
+    ASSERT_TRUE(device->synchronize().ok());
+    EXPECT_LE(before, times.begin + 1000);
+    EXPECT_LT(times.begin, times.end);
+    EXPECT_LE(times.end, steadyNanoseconds() + 1000);
+  }
+}
+
+TEST_F(CudaDeviceTest, CopiesOfEachReplayAreCounted) {
+  auto host = device->allocateOnHost(8, "a test");
+  ASSERT_TRUE(host.ok());
+  const optrt_copy_desc desc{1, 2, 2, 2, 4};
+  ASSERT_TRUE(device->beginRecording().ok());
+  ASSERT_TRUE(device->copy(kCompute, desc, memory.data(), host->data()).ok());
+  ASSERT_TRUE(device->copy(kCompute, desc, host->data(), memory.data()).ok());
+  auto recording = device->endRecording();
+  ASSERT_TRUE(recording.ok()) << recording.status().message();
+  EXPECT_EQ(device->takeTransfers().bytesIn, 0);
+  for (int i = 0; i != 2; ++i) {
+    ASSERT_TRUE(device->replay(*recording).ok());
+    ASSERT_TRUE(device->synchronize().ok());
+    const Transfers transfers = device->takeTransfers();
+    EXPECT_EQ(transfers.bytesIn, 8);
+    EXPECT_EQ(transfers.bytesOut, 8);
+    ASSERT_EQ(transfers.times.size(), 2u);
+    EXPECT_LT(transfers.times[0].begin, transfers.times[0].end);
+    EXPECT_LE(transfers.times[0].end, transfers.times[1].begin);
+  }
 }
 
 //===----------------------------------------------------------------------===//
