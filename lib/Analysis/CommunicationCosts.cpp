@@ -129,9 +129,10 @@ struct LinkFit {
 };
 } // namespace
 
-void CommunicationCosts::learn(ArrayRef<MeasuredCommand> commands) {
+void CommunicationCosts::learn(const RunProfile &run) {
+  profile.axesShareLink |= run.hasHostForEachRank();
   SmallVector<std::pair<RankGroup, LinkFit>, 2> fits;
-  for (const MeasuredCommand &command : commands) {
+  for (const MeasuredCommand &command : run.commands) {
     std::optional<CollectiveKind> kind =
         exec::symbolizeCollectiveKind(command.kind);
     if (!kind || command.ranks <= 1)

@@ -82,7 +82,7 @@ CostModel::CostModel(MachineProfile profile, int64_t numRanks,
   slowdown = std::max(1.0, getShare(chosen, ranks)) /
              std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
   if (measured)
-    communication.learn(measured->getProfile().commands);
+    communication.learn(measured->getProfile());
 }
 
 //===----------------------------------------------------------------------===//

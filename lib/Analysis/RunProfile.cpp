@@ -162,6 +162,10 @@ Status ProfileReader::readTrace() {
                     "that still writes it or was killed");
   profile.mesh = trace["mesh"];
   profile.strategy = trace["strategy"];
+  profile.hosts.insert(trace["host"]);
+  if (llvm::StringRef(trace["ranks"]).getAsInteger(10, profile.numRanks))
+    return dataLoss(
+        concat("expected a number of ranks, found '", trace["ranks"], "'"));
   return okStatus();
 }
 
@@ -434,6 +438,7 @@ Status RunProfile::add(const RunProfile &other) {
   if (mesh != other.mesh || !llvm::equal(commands, other.commands, isSame))
     return invalidArgument("expected profiles of the processes of one run, "
                            "found ones of different programs");
+  hosts.insert(other.hosts.begin(), other.hosts.end());
   for (auto [own, its] : llvm::zip_equal(commands, other.commands))
     own.seconds = own.isCollective ? std::min(own.seconds, its.seconds)
                                    : std::max(own.seconds, its.seconds);

@@ -15,6 +15,7 @@ using mlir::optimus::CommunicationCosts;
 using mlir::optimus::CommunicationProfile;
 using mlir::optimus::CostModel;
 using mlir::optimus::MachineProfile;
+using mlir::optimus::RunProfile;
 
 namespace {
 
@@ -123,15 +124,22 @@ mlir::optimus::MeasuredCommand measure(const char *kind, int64_t bytes,
   return command;
 }
 
+RunProfile runOf(std::vector<mlir::optimus::MeasuredCommand> commands) {
+  RunProfile run;
+  run.numRanks = 8;
+  run.commands = std::move(commands);
+  return run;
+}
+
 /// Of 1 ms and 2 ns a byte: a broadcast goes down two levels of a tree, an
 /// all-gather three times on to the next rank.
 TEST(CommunicationCosts, LearnsLinks) {
   CommunicationCosts costs{CommunicationProfile()};
   double before = costs.getSeconds(CollectiveKind::Broadcast, {4, 1}, 1000000);
-  costs.learn({measure("broadcast", 1000, 2e-3 + 2e-6),
-               measure("broadcast", 1000000, 2e-3 + 2e-3),
-               measure("all_gather", 4000000, 3e-3 + 6e-3),
-               measure("gemm", 4000000, 100)});
+  costs.learn(runOf({measure("broadcast", 1000, 2e-3 + 2e-6),
+                     measure("broadcast", 1000000, 2e-3 + 2e-3),
+                     measure("all_gather", 4000000, 3e-3 + 6e-3),
+                     measure("gemm", 4000000, 100)}));
   EXPECT_NEAR(costs.getSeconds(CollectiveKind::Reduce, {4, 2}, 500000), 3e-3,
               1e-9);
   EXPECT_NEAR(costs.getSeconds(CollectiveKind::AllReduce, {4, 2}, 4000000),
@@ -146,9 +154,8 @@ TEST(CommunicationCosts, ScalesWhatIsKnownWhereCollectivesAreAlike) {
   CommunicationCosts costs(profile);
   double expected =
       costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000);
-  costs.learn(
-      {measure("broadcast", 1000,
-               9 * 2 * profile.linkAlpha + 9 * 1000 * profile.linkBeta)});
+  double nineTimes = 9 * (2 * profile.linkAlpha + 1000 * profile.linkBeta);
+  costs.learn(runOf({measure("broadcast", 1000, nineTimes)}));
   EXPECT_NEAR(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000),
               9 * expected, 1e-9);
 }
@@ -156,13 +163,23 @@ TEST(CommunicationCosts, ScalesWhatIsKnownWhereCollectivesAreAlike) {
 TEST(CommunicationCosts, KnowsNoNegativeTimes) {
   // What is larger takes less.
   CommunicationCosts costs{CommunicationProfile()};
-  costs.learn(
-      {measure("broadcast", 1000, 2e-3), measure("broadcast", 1000000, 1e-3)});
+  costs.learn(runOf(
+      {measure("broadcast", 1000, 2e-3), measure("broadcast", 1000000, 1e-3)}));
   EXPECT_GT(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1e9), 0);
   CommunicationCosts others{CommunicationProfile()};
-  others.learn(
-      {measure("broadcast", 1000, 1e-7), measure("broadcast", 1000000, 1e-3)});
+  others.learn(runOf(
+      {measure("broadcast", 1000, 1e-7), measure("broadcast", 1000000, 1e-3)}));
   EXPECT_GT(others.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1), 0);
+}
+
+TEST(CommunicationCosts, HostsHaveOneLink) {
+  RunProfile run = runOf({});
+  for (int host = 0; host < run.numRanks; ++host) {
+    CommunicationCosts costs{CommunicationProfile()};
+    run.hosts.insert("node" + std::to_string(host));
+    costs.learn(run);
+    EXPECT_EQ(costs.getProfile().axesShareLink, host + 1 == run.numRanks);
+  }
 }
 
 TEST(CostModel, ScalesToOtherNumbersOfRanks) {

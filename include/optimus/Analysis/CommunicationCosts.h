@@ -35,8 +35,9 @@ public:
       : profile(std::move(profile)) {}
 
   /// Prices collectives among the ranks that those of a run were among by the
-  /// links which these tell of.
-  void learn(ArrayRef<MeasuredCommand> commands);
+  /// links which these tell of. Ranks that each had a host of their own have
+  /// one link for all axes.
+  void learn(const RunProfile &run);
 
   const CommunicationProfile &getProfile() const { return profile; }
 

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,20 @@ struct MeasuredIdle {
 struct RunProfile {
   /// As the run had them: "row:2,col:2", "summa".
   std::string mesh, strategy;
+  /// Of the run, and the names of the hosts that its processes had.
+  int64_t numRanks = 1;
+  std::set<std::string> hosts;
   /// What a rank holds, by name: parameters and inputs.
   std::map<std::string, int64_t> parameters, inputs;
   std::vector<MeasuredCommand> commands;
   /// By id of the value that a buffer of the training step holds first.
   std::map<std::string, MeasuredIdle> idle;
   int64_t numSteps = 0;
+
+  /// Whether each of several ranks had a host of its own.
+  bool hasHostForEachRank() const {
+    return numRanks > 1 && int64_t(hosts.size()) == numRanks;
+  }
 
   /// Operations a second of all products together; 0 where none was measured.
   double getFlopsPerSecond() const;
