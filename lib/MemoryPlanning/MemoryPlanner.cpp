@@ -58,7 +58,7 @@ public:
   /// reach does not spend what would have met the next one.
   void bringDownTo(int64_t goal, int64_t allowance) {
     int64_t end = nodesLeft - std::min(nodesLeft, allowance);
-    for (int64_t share = kFirstShare; nodesLeft > end; share *= 2) {
+    for (int64_t share = kFirstShare; nodesLeft > end; share = twice(share)) {
       int64_t least = std::max(goal, proven) / step * step;
       if (arena() <= least)
         return;
@@ -83,6 +83,11 @@ private:
   /// Sizes nearer to each other than this part of them are not told apart
   /// until a round knows nothing better.
   static constexpr int64_t kResolution = 200;
+
+  /// Rounds that cost next to nothing are many: no more than there is.
+  int64_t twice(int64_t share) const {
+    return share <= nodesLeft / 2 ? share * 2 : nodesLeft;
+  }
 
   /// Whether every component was placed within `capacity`.
   bool fit(int64_t capacity, int64_t nodes) {

@@ -133,6 +133,8 @@ TEST(MemoryPlanner, RandomPlansAreValidAndAboveTheBound) {
     EXPECT_EQ(validate(ranges, result), std::nullopt) << "trial " << trial;
     EXPECT_GE(result.arenaBytes, lowerBound(ranges)) << "trial " << trial;
     EXPECT_EQ(result.lowerBound, lowerBound(ranges)) << "trial " << trial;
+    EXPECT_GE(result.searchNodes, 0) << "trial " << trial;
+    EXPECT_LE(result.searchNodes, quick.nodeLimit) << "trial " << trial;
   }
 }
 
