@@ -83,14 +83,14 @@ static void printSizes(ArrayRef<DeviceImage> images, llvm::raw_ostream &out) {
 /// The kernels as a library for the host that an emulator opens.
 static StatusOr<DeviceImage> buildEmulated(ModuleOp kernels,
                                            LibraryWriter &writer) {
-  OPTRT_ASSIGN_OR_RETURN(
-      CudaCode code, generateCudaCode(kernels, kEmulatedArchitecture.str()));
+  OPTRT_ASSIGN_OR_RETURN(std::string ir,
+                         generateCudaIR(kernels, kEmulatedArchitecture.str()));
   auto machine = llvm::cantFail(CpuTarget::get("generic")).createMachine();
   if (!machine)
     return internal(llvm::toString(machine.takeError()));
   auto context = std::make_unique<llvm::LLVMContext>();
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
-                         emulateCudaCode(code.ir, *context, **machine));
+                         emulateCudaCode(ir, *context, **machine));
   OPTRT_ASSIGN_OR_RETURN(LLVMCode host,
                          LLVMCode::create(std::move(context), std::move(module),
                                           std::move(*machine)));
@@ -119,20 +119,19 @@ static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
   std::string newestPtx;
   Uses uses;
   for (const std::string &architecture : options.gpuArchitectures) {
-    OPTRT_ASSIGN_OR_RETURN(CudaCode code,
-                           generateCudaCode(kernels, architecture));
+    OPTRT_ASSIGN_OR_RETURN(std::string ptx, generatePtx(kernels, architecture));
     OPTRT_ASSIGN_OR_RETURN(CudaBinary binary,
-                           assembler->assemble(code.ptx, architecture));
+                           assembler->assemble(ptx, architecture));
     for (CudaKernelUse &use : binary.kernels)
       uses[use.name].push_back(use);
     if (!options.cubinFolder.empty()) {
       OPTRT_RETURN_IF_ERROR(OutputFile::write(
-          getKernelsPath(options, architecture, ".ptx"), code.ptx));
+          getKernelsPath(options, architecture, ".ptx"), ptx));
       OPTRT_RETURN_IF_ERROR(OutputFile::write(
           getKernelsPath(options, architecture, ".cubin"), binary.cubin));
     }
     if (architecture == newest)
-      newestPtx = std::move(code.ptx);
+      newestPtx = std::move(ptx);
     images.push_back({architecture, std::move(binary.cubin)});
   }
   images.push_back({"ptx", std::move(newestPtx)});

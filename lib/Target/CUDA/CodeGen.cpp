@@ -83,9 +83,8 @@ mlir::optimus::getNewestArchitecture(ArrayRef<std::string> architectures) {
   });
 }
 
-StatusOr<CudaCode>
-mlir::optimus::generateCudaCode(ModuleOp module,
-                                const std::string &architecture) {
+static StatusOr<LLVMCode> optimizeKernels(ModuleOp module,
+                                          const std::string &architecture) {
   OPTRT_ASSIGN_OR_RETURN(const llvm::Target *target, lookupDeviceTarget());
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       getDeviceTriple(), architecture, "", llvm::TargetOptions(), std::nullopt,
@@ -96,11 +95,21 @@ mlir::optimus::generateCudaCode(ModuleOp module,
       LLVMCode code,
       LLVMCode::translate(module, "optimus-kernels", std::move(machine)));
   code.optimize();
-  CudaCode result;
-  result.ir = code.print();
+  return code;
+}
+
+StatusOr<std::string>
+mlir::optimus::generateCudaIR(ModuleOp module,
+                              const std::string &architecture) {
+  OPTRT_ASSIGN_OR_RETURN(LLVMCode code, optimizeKernels(module, architecture));
+  return code.print();
+}
+
+StatusOr<std::string>
+mlir::optimus::generatePtx(ModuleOp module, const std::string &architecture) {
+  OPTRT_ASSIGN_OR_RETURN(LLVMCode code, optimizeKernels(module, architecture));
   llvm::SmallString<0> ptx;
   llvm::raw_svector_ostream stream(ptx);
   OPTRT_RETURN_IF_ERROR(code.emit(llvm::CodeGenFileType::AssemblyFile, stream));
-  result.ptx = ptx.str().str();
-  return result;
+  return ptx.str().str();
 }

@@ -189,9 +189,9 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
     GTEST_SKIP() << assembler.status().message();
   EmulatedKernels kernels;
   addKernels(kernels);
-  auto code = kernels.generate(GetParam());
-  ASSERT_TRUE(code.ok()) << code.status().message();
-  auto binary = assembler->assemble(code->ptx, GetParam());
+  auto ptx = kernels.generatePtx(GetParam());
+  ASSERT_TRUE(ptx.ok()) << ptx.status().message();
+  auto binary = assembler->assemble(*ptx, GetParam());
   ASSERT_TRUE(binary.ok()) << binary.status().message();
   EXPECT_EQ(binary->cubin.substr(1, 3), "ELF");
   EXPECT_EQ(binary->kernels.size(), kernels.getNumKernels());

@@ -33,14 +33,14 @@ EmulatedKernels::EmulatedKernels(const CudaSchedule &schedule)
 }
 
 std::string EmulatedKernels::compile() {
-  return compile([](CudaCode &) {});
+  return compile([](std::string &) {});
 }
 
-optimus_support::StatusOr<CudaCode>
-EmulatedKernels::generate(const std::string &architecture) {
+optimus_support::StatusOr<std::string>
+EmulatedKernels::generatePtx(const std::string &architecture) {
   if (failed(convertKernelsToNVVM(getModule())))
     return optimus_support::internal("the kernels cannot be lowered");
-  return generateCudaCode(getModule(), architecture);
+  return optimus::generatePtx(getModule(), architecture);
 }
 
 size_t EmulatedKernels::getNumKernels() {
@@ -50,12 +50,14 @@ size_t EmulatedKernels::getNumKernels() {
 }
 
 std::string
-EmulatedKernels::compile(const std::function<void(CudaCode &)> &change) {
-  auto code = generate("sm_90");
-  if (!code.ok())
-    return code.status().message();
-  change(*code);
-  auto created = EmulatedDevice::create(code->ir);
+EmulatedKernels::compile(const std::function<void(std::string &)> &change) {
+  if (failed(convertKernelsToNVVM(getModule())))
+    return "the kernels cannot be lowered";
+  auto ir = generateCudaIR(getModule(), "sm_90");
+  if (!ir.ok())
+    return ir.status().message();
+  change(*ir);
+  auto created = EmulatedDevice::create(*ir);
   if (!created)
     return llvm::toString(created.takeError());
   device = std::move(*created);

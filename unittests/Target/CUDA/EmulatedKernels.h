@@ -29,14 +29,13 @@ public:
   /// The first of the grids has `parts` blocks.
   void run(size_t number, std::vector<void *> buffers, int parts) override;
 
-  /// The code of what was added.
-  optimus_support::StatusOr<mlir::optimus::CudaCode>
-  generate(const std::string &architecture);
+  /// The PTX of what was added.
+  optimus_support::StatusOr<std::string>
+  generatePtx(const std::string &architecture);
   /// How many kernels were added: equal ones count once.
   size_t getNumKernels();
-  /// Compiles what was added; `change` may change the code.
-  std::string
-  compile(const std::function<void(mlir::optimus::CudaCode &)> &change);
+  /// Compiles what was added; `change` may change its LLVM IR.
+  std::string compile(const std::function<void(std::string &)> &change);
   /// Runs once; returns what went wrong, or nothing.
   std::string runOnce(size_t number, const std::vector<void *> &buffers,
                       int blocks, mlir::optimus::emulator::Order order,

@@ -37,13 +37,13 @@ Floats count(size_t n) {
 
 /// Takes a line out of the code, the one of that number of those that have both
 /// texts; fails without it.
-void dropLine(CudaCode &code, llvm::StringRef text, llvm::StringRef other = "",
+void dropLine(std::string &ir, llvm::StringRef text, llvm::StringRef other = "",
               int number = 0) {
-  for (size_t begin = 0; begin < code.ir.size();) {
-    size_t end = code.ir.find('\n', begin) + 1;
-    llvm::StringRef line = llvm::StringRef(code.ir).slice(begin, end);
+  for (size_t begin = 0; begin < ir.size();) {
+    size_t end = ir.find('\n', begin) + 1;
+    llvm::StringRef line = llvm::StringRef(ir).slice(begin, end);
     if (line.contains(text) && line.contains(other) && number-- == 0) {
-      code.ir.erase(begin, end - begin);
+      ir.erase(begin, end - begin);
       return;
     }
     begin = end;
@@ -55,7 +55,7 @@ void dropLine(CudaCode &code, llvm::StringRef text, llvm::StringRef other = "",
 struct ColumnSums {
   static constexpr int64_t rows = 70, cols = 16;
 
-  std::string run(const std::function<void(CudaCode &)> &change) {
+  std::string run(const std::function<void(std::string &)> &change) {
     size_t number = kernels.add(SumLeading{rows, cols});
     if (std::string failed = kernels.compile(change); !failed.empty())
       return failed;
@@ -71,7 +71,7 @@ constexpr const char *kBarrier =
 
 TEST(Emulator, RunsWhatIsRight) {
   ColumnSums right;
-  EXPECT_EQ(right.run([](CudaCode &) {}), "");
+  EXPECT_EQ(right.run([](std::string &) {}), "");
   for (int64_t j = 0; j < ColumnSums::cols; ++j) {
     float sum = 0; // Quarters and sixty-fourths add exactly.
     for (int64_t i = 0; i < ColumnSums::rows; ++i)
@@ -84,11 +84,10 @@ TEST(Emulator, FindsAMissingBarrier) {
   // Before parts are read first, and between two steps of their sum.
   for (int number : {1, 3}) {
     ColumnSums wrong;
-    EXPECT_THAT(wrong.run([&](CudaCode &code) {
-      dropLine(code, kBarrier, "", number);
-    }),
-                testing::AnyOf(HasSubstr("no barrier is in between"),
-                               HasSubstr("which no thread of the block wrote")))
+    EXPECT_THAT(
+        wrong.run([&](std::string &ir) { dropLine(ir, kBarrier, "", number); }),
+        testing::AnyOf(HasSubstr("no barrier is in between"),
+                       HasSubstr("which no thread of the block wrote")))
         << number;
   }
 }
@@ -96,8 +95,8 @@ TEST(Emulator, FindsAMissingBarrier) {
 TEST(Emulator, FindsStaleSharedMemory) {
   ColumnSums wrong;
   // What threads know goes nowhere.
-  EXPECT_THAT(wrong.run([](CudaCode &code) {
-    dropLine(code, "  store float ", "addrspace(3)");
+  EXPECT_THAT(wrong.run([](std::string &ir) {
+    dropLine(ir, "  store float ", "addrspace(3)");
   }),
               HasSubstr("which no thread of the block wrote"));
 }
@@ -109,12 +108,12 @@ TEST(Emulator, FindsAWrongShuffle) {
   for (bool isWrong : {false, true}) {
     EmulatedKernels kernels;
     size_t number = kernels.add(LayerNorm{rows, n, 1e-5});
-    ASSERT_EQ(kernels.compile([&](CudaCode &code) {
+    ASSERT_EQ(kernels.compile([&](std::string &ir) {
       llvm::StringRef right = ", i32 16, i32 31)";
-      size_t at = code.ir.find(right);
+      size_t at = ir.find(right);
       ASSERT_NE(at, std::string::npos);
       if (isWrong)
-        code.ir.replace(at, right.size(), ", i32 8, i32 31)");
+        ir.replace(at, right.size(), ", i32 8, i32 31)");
     }),
               "");
     Floats y(rows * n), mean(rows), rstd(rows);

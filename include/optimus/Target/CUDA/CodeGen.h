@@ -18,13 +18,6 @@
 
 namespace mlir::optimus {
 
-/// The kernels of a module for one architecture.
-struct CudaCode {
-  /// LLVM IR, optimised: what the PTX is made from.
-  std::string ir;
-  std::string ptx;
-};
-
 /// The architectures that kernels are compiled for unless told otherwise.
 inline constexpr llvm::StringLiteral kCudaArchitectures = "sm_80,sm_90,sm_100";
 
@@ -46,9 +39,14 @@ readCudaArchitectures(StringRef text);
 /// That of them whose PTX runs on the most GPUs to come.
 StringRef getNewestArchitecture(ArrayRef<std::string> architectures);
 
-/// Translates what convertKernelsToNVVM left.
-optimus_support::StatusOr<CudaCode>
-generateCudaCode(ModuleOp module, const std::string &architecture);
+/// The LLVM IR, optimised, of what convertKernelsToNVVM left: what PTX is made
+/// from, and what emulateCudaCode() takes.
+optimus_support::StatusOr<std::string>
+generateCudaIR(ModuleOp module, const std::string &architecture);
+
+/// Its PTX.
+optimus_support::StatusOr<std::string>
+generatePtx(ModuleOp module, const std::string &architecture);
 
 } // namespace mlir::optimus
 

@@ -30,8 +30,9 @@ namespace mlir::optimus {
 /// The architecture whose IR is emulated.
 inline constexpr llvm::StringLiteral kEmulatedArchitecture = "sm_90";
 
-/// The host's module for the IR of CudaCode, with what emulator_abi.h says that
-/// an image has. The error says which part of the IR has no emulation.
+/// The host's module for what generateCudaIR() returns, with what
+/// emulator_abi.h says that an image has. The error says which part of the IR
+/// has no emulation.
 optimus_support::StatusOr<std::unique_ptr<llvm::Module>>
 emulateCudaCode(llvm::StringRef ir, llvm::LLVMContext &context,
                 const llvm::TargetMachine &host);

@@ -14,20 +14,18 @@
 
 using namespace optrt::emulator;
 
-static constexpr size_t kStackBytes = 64 << 10;
-
 EmulatedBlock *EmulatedBlock::current = nullptr;
 
-void EmulatedBlock::start() {
-  (*current->kernel)();
-  // The scheduler follows.
-  current->running->state = State::Done;
+void EmulatedBlock::serve() {
+  for (;;) {
+    (*current->kernel)();
+    current->wait(State::Done);
+  }
 }
 
 void EmulatedBlock::wait(State state) {
-  Thread *thread = running;
-  thread->state = state;
-  swapcontext(&thread->context, &scheduler);
+  running->state = state;
+  fibers[running->clock.thread].switchTo(scheduler);
 }
 
 // The thread does not go on: the kernel is over.
@@ -190,18 +188,20 @@ std::string EmulatedBlock::run(int32_t block, int32_t blocks,
   problem.clear();
   check.startBlock();
   threads.assign(numThreads, {});
-  while (stacks.size() < threads.size())
-    stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
-  for (size_t i = 0; i < threads.size(); ++i) {
-    Thread &thread = threads[i];
-    thread.clock.block = block;
-    thread.clock.thread = i;
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = stacks[i].get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    thread.context.uc_link = &scheduler;
-    makecontext(&thread.context, &EmulatedBlock::start, 0);
+  for (int32_t i = 0; i < numThreads; ++i) {
+    threads[i].clock.block = block;
+    threads[i].clock.thread = i;
   }
+  while (fibers.size() < threads.size())
+    fibers.emplace_back(&EmulatedBlock::serve);
+  std::string wrong = runThreads(order);
+  // Some are in the midst of the kernel, and begin no other.
+  if (!wrong.empty())
+    fibers.clear();
+  return wrong;
+}
+
+std::string EmulatedBlock::runThreads(Order order) {
   std::vector<size_t> turns(threads.size());
   std::iota(turns.begin(), turns.end(), 0);
   if (order == Order::Backward)
@@ -215,7 +215,7 @@ std::string EmulatedBlock::run(int32_t block, int32_t blocks,
         continue;
       goesOn = true;
       running = &threads[i];
-      swapcontext(&scheduler, &running->context);
+      scheduler.switchTo(fibers[i]);
       if (!problem.empty())
         return problem;
     }

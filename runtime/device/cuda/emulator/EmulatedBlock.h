@@ -10,14 +10,13 @@
 #define OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_EMULATEDBLOCK_H
 
 #include "AccessCheck.h"
+#include "Fiber.h"
 
+#include <deque>
 #include <functional>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <ucontext.h>
 
 namespace optrt::emulator {
 
@@ -54,14 +53,15 @@ public:
 private:
   enum class State { Ready, Block, Warp, Exchange, Product, Done };
   struct Thread {
-    ucontext_t context;
     State state = State::Ready;
     ThreadClock clock;
     uint32_t mask = 0, value = 0, bits = 0, clamp = 0;
     const uint32_t *words = nullptr;
     float *result = nullptr;
   };
-  static void start();
+  /// What a fiber does: the threads of its number, of block after block.
+  static void serve();
+  std::string runThreads(Order order);
   void wait(State state);
   void fail(std::string message);
   bool releaseBlock();
@@ -78,9 +78,10 @@ private:
   const std::function<void()> *kernel = nullptr;
   int32_t numBlocks = 1;
   std::vector<Thread> threads;
-  std::vector<std::unique_ptr<char[]>> stacks;
+  /// Those of the threads, and whose turn it is in between.
+  std::deque<Fiber> fibers;
+  Fiber scheduler;
   Thread *running = nullptr;
-  ucontext_t scheduler;
   std::string problem;
 };
 

@@ -1,0 +1,46 @@
+//===- Fiber.h - A stack and where its code stands --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_FIBER_H
+#define OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_FIBER_H
+
+#include <memory>
+
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+
+namespace optrt::emulator {
+
+/// Code that another fiber of the same system thread goes on with, and that
+/// gives it back. A barrier of a block is as many switches as it has threads.
+class Fiber {
+public:
+  /// The code that is running, on the stack that it has.
+  Fiber() = default;
+  /// Begins with `body`, which must not return, on a stack of its own.
+  explicit Fiber(void (*body)());
+  Fiber(const Fiber &) = delete;
+  Fiber &operator=(const Fiber &) = delete;
+
+  /// Goes on with `next`; returns once somebody switches to this fiber, whose
+  /// code must be the caller.
+  void switchTo(Fiber &next);
+
+private:
+  std::unique_ptr<char[]> stack;
+#ifdef __x86_64__
+  void *top = nullptr;
+#else
+  ucontext_t context;
+#endif
+};
+
+} // namespace optrt::emulator
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_FIBER_H
