@@ -59,6 +59,23 @@ def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
             assert (values == saved[name]).all(), name
 
 
+def test_what_rests_on_the_host_changes_no_bit(tools, library, text, tmp_path):
+    """Copies are part of the recorded step, and every replay tells what they took."""
+    kinds = ("--offload", "state,parameters,gradients,activations", "--offload-to", "host")
+    paged = tools.library(GPT2, None, "serial", *FLAGS, *kinds)
+    numbers, parameters = train(tools, library, text, tmp_path / "kept", fake(tools))
+    counts = tmp_path / "counts.json"
+    found, saved = train(tools, paged, text, tmp_path / "paged", fake(tools, counts=counts))
+    assert json.loads(counts.read_text())["graph_launches"] == STEPS - 1
+    assert found == numbers
+    for name, values in parameters.items():
+        assert (values == saved[name]).all(), name
+    log = read_log(tmp_path / "paged" / "log")
+    assert len({line["paging_bytes"] for line in log}) == 1
+    for line in log:
+        assert line["paging_bytes"] > 0 and 0 < line["paging_ms"] <= line["ms"]
+
+
 @pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
 def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
     """Collectives go by way of the host, in rank order."""

@@ -26,6 +26,12 @@ std::string_view collectiveName(int32_t kind) {
     return "all_gather";
   case OPTRT_REDUCE_SCATTER:
     return "reduce_scatter";
+  case OPTRT_ALL_TO_ALL:
+    return "all_to_all";
+  case OPTRT_SEND:
+    return "send";
+  case OPTRT_RECEIVE:
+    return "receive";
   }
   return "unknown";
 }

@@ -48,12 +48,18 @@ std::vector<ProductCall> BoundProgram::products() const {
   return result;
 }
 
+/// Of what a wait waits for.
+static bool isStart(Action action) {
+  return action == Action::Collective || action == Action::Send ||
+         action == Action::Receive;
+}
+
 void BoundProgram::visitCollectives(
     const std::function<void(uint32_t, const optrt_collective_desc &)> &start,
     const std::function<void(uint32_t)> &wait) const {
   for (uint32_t number = 0; number != commands.size(); ++number) {
     const Bound &command = commands[number];
-    if (command.action == Action::Collective)
+    if (isStart(command.action))
       start(number, collectives[command.descriptor]);
     else if (command.action == Action::Wait)
       wait(command.descriptor);
@@ -172,12 +178,35 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
     rank.observer->end(*this, site);
   if (rank.isEager && status.ok()) [[unlikely]]
     status = rank.finish(site);
-  const bool isHosts = isWait || command.action == Action::Collective;
+  const bool isHosts = isWait || isStart(command.action);
   if (isHosts && status.ok())
     noteWait(number);
-  if (command.isAwaited)
-    events[number] = rank.device->record(command.queue);
+  // What starts together, others come after together.
+  if (command.lastOfGroup == number)
+    for (uint32_t i = command.firstOfGroup; i <= number; ++i)
+      if (commands[i].lastOfGroup == number && commands[i].isAwaited)
+        events[i] = rank.device->record(command.queue);
   return status;
+}
+
+Status BoundProgram::start(Rank &rank, Site site) {
+  auto operandsOf = [this](uint32_t number) -> QueuedCollective {
+    const Bound &one = commands[number];
+    return {number, &collectives[one.descriptor], pointers[one.pointers],
+            pointers[one.pointers + 1]};
+  };
+  const Bound &command = commands[site.number];
+  if (command.firstOfGroup == command.lastOfGroup) {
+    const QueuedCollective one = operandsOf(site.number);
+    return rank.startCollective(site, *one.desc, one.src, one.dst);
+  }
+  if (command.lastOfGroup != site.number)
+    return okStatus();
+  std::vector<QueuedCollective> together;
+  for (uint32_t i = command.firstOfGroup; i <= site.number; ++i)
+    if (commands[i].lastOfGroup == site.number)
+      together.push_back(operandsOf(i));
+  return rank.startTogether(site.queue, together);
 }
 
 Status BoundProgram::submit(Rank &rank, Site site) {
@@ -206,8 +235,9 @@ Status BoundProgram::submit(Rank &rank, Site site) {
                               f(2), f(3), static_cast<const int32_t *>(p[4]),
                               f(5), f(6), f(7), f(8), f(9));
   case Action::Collective:
-    return rank.startCollective(site, collectives[command.descriptor], f(0),
-                                f(1));
+  case Action::Send:
+  case Action::Receive:
+    return start(rank, site);
   case Action::Wait:
     return rank.waitForCollective(site, command.descriptor);
   default:

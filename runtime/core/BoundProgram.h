@@ -33,13 +33,16 @@ public:
   /// placement there are no arenas, and the device is done with a command when
   /// it was put on a queue.
   ///
+  /// Where collectives are `queued` on a GPU, there are some that others have
+  /// not, and some that start together.
+  ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
   bind(const optimus_support::program::TargetT &target,
        const KernelTable &kernels, std::string_view function, const Mesh &mesh,
        int64_t rank, Device &device, std::span<char *const> arenas,
        std::span<void *const> arguments,
-       Placement placement = Placement::Planned);
+       Placement placement = Placement::Planned, bool queued = false);
 
   // Evaluations point to where their numbers go, which moves with the lists.
   BoundProgram(BoundProgram &&) = default;
@@ -88,6 +91,9 @@ private:
     Queue queue;
     /// Whether a command on another queue comes after it.
     bool isAwaited;
+    /// It starts together with those of its queue from the first to the last of
+    /// these; alone, both are its own number.
+    uint32_t firstOfGroup, lastOfGroup;
   };
   struct Launch {
     optrt_launch_desc desc;
@@ -114,6 +120,7 @@ private:
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
   Status submit(Rank &rank, Site site);
+  Status start(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that
   /// comes before it there and on others.

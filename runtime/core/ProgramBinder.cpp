@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BoundProgram.h"
+#include "ProgramBinder.h"
 
 #include "optimus-support/ProgramRegions.h"
 
@@ -15,67 +15,6 @@
 using namespace optimus_support::program;
 
 namespace optrt {
-
-/// Fills in what one rank decides about a function.
-class ProgramBinder {
-public:
-  ProgramBinder(BoundProgram &result, const KernelTable &kernels,
-                std::vector<int64_t> coordinates, Device &device,
-                std::span<char *const> arenas, std::span<void *const> arguments)
-      : result(result), kernels(kernels), coordinates(std::move(coordinates)),
-        device(device), arenas(arenas), arguments(arguments),
-        function(*result.described) {}
-
-  Status bind();
-
-private:
-  using Evaluation = BoundProgram::Evaluation;
-
-  Status bindCommand(const CommandT &command);
-  void bindOrder();
-  Status bind(const GemmT &gemm, const CommandT &command);
-  Status bind(const LaunchT &launch, const CommandT &command);
-  Status bind(const CollectiveT &collective, const CommandT &command);
-  Status bind(const AttentionShapeT &shape, const CommandT &command);
-  template <typename Desc>
-  void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
-  Status expectTypes(const CommandT &command) const;
-  /// The same for what may be bf16, too.
-  Status expectComputable(std::string_view what, const CommandT &command) const;
-
-  void addPointers(const CommandT &command, size_t count);
-  void addPointer(uint32_t address);
-  /// Room for a number that is known now or will be read later.
-  void set(const IntegerT &integer, int64_t *number);
-  Evaluation later(const IntegerT &integer);
-  const IntegerT &integer(uint32_t scalar) const {
-    return *function.scalars[scalar]->number.AsInteger();
-  }
-  char *baseOf(const PlaceT &place) const;
-
-  Status notHere(std::string_view what) const {
-    return unavailable(concat("this device has no ", what));
-  }
-
-  BoundProgram &result;
-  const KernelTable &kernels;
-  const std::vector<int64_t> coordinates;
-  Device &device;
-  std::span<char *const> arenas;
-  std::span<void *const> arguments;
-  const FunctionT &function;
-  /// Whether the host can read all that commands read numbers from.
-  bool isReadable = true;
-  /// Why an address cannot be placed dynamically.
-  Status notPlaced;
-};
-
-/// A vector that was reserved keeps its elements where they are.
-template <typename T>
-static T &append(std::vector<T> &list, T element) {
-  list.push_back(std::move(element));
-  return list.back();
-}
 
 Status ProgramBinder::bind() {
   size_t numPointers = 0;
@@ -113,6 +52,7 @@ Status ProgramBinder::bind() {
       },
       [](uint32_t) {});
   bindOrder();
+  OPTRT_RETURN_IF_ERROR(bindGroups());
   // What is not read when it is executed is known now.
   for (size_t i = 0; i != function.scalars.size(); ++i) {
     const NumberUnion &number = function.scalars[i]->number;
@@ -123,38 +63,6 @@ Status ProgramBinder::bind() {
           optimus_support::program::evaluate(*number.AsInteger(), coordinates);
   }
   return okStatus();
-}
-
-void ProgramBinder::bindOrder() {
-  std::vector<Queue> queues;
-  int numCopies = 0;
-  for (const auto &queue : function.queues) {
-    std::string name = "compute";
-    if (queue->kind == QueueKind::Copies)
-      name = ++numCopies == 1 ? "copies" : concat("copies", numCopies);
-    for (uint32_t axis : queue->axes)
-      name =
-          concat(axis == queue->axes.front() ? "" : name + "+", "axis ", axis);
-    queues.push_back(device.queue(name));
-  }
-  for (uint32_t number = 0; number != function.commands.size(); ++number) {
-    const CommandT &command = *function.commands[number];
-    BoundProgram::Bound &bound = result.commands[number];
-    bound.queue = queues[command.queue];
-    bound.firstAwaited = result.awaited.size();
-    auto await = [&](uint32_t earlier) {
-      if (function.commands[earlier]->queue == command.queue)
-        return;
-      result.awaited.push_back(earlier);
-      result.commands[earlier].isAwaited = true;
-    };
-    for (uint32_t earlier : command.after)
-      await(earlier);
-    // It can be waited for when it has started.
-    if (const WaitT *wait = command.action.AsWait())
-      await(wait->command);
-    bound.lastAwaited = result.awaited.size();
-  }
 }
 
 char *ProgramBinder::baseOf(const PlaceT &place) const {
@@ -234,8 +142,7 @@ void ProgramBinder::addPointers(const CommandT &command, size_t count) {
                                            : kNone);
 }
 
-/// As descriptors have it; of an operand that is not there, that of f32.
-static int32_t typeOf(const CommandT &command, size_t operand) {
+int32_t ProgramBinder::typeOf(const CommandT &command, size_t operand) {
   const bool isThere = operand < command.operands.size() &&
                        command.operands[operand]->address != kNone;
   return static_cast<int32_t>(isThere ? command.operands[operand]->type
@@ -265,7 +172,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
       append(result.commands, {command.action.type,
                                static_cast<uint32_t>(result.pointers.size()), 0,
                                static_cast<uint32_t>(result.evaluations.size()),
-                               0, 0, 0, kCompute, false});
+                               0, 0, 0, kCompute, false, 0, 0});
   Status status;
   switch (command.action.type) {
   case Action::Gemm:
@@ -319,6 +226,14 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   case Action::Collective:
     bound.descriptor = result.collectives.size();
     status = bind(*command.action.AsCollective(), command);
+    break;
+  case Action::Send:
+    bound.descriptor = result.collectives.size();
+    status = bind(*command.action.AsSend(), command);
+    break;
+  case Action::Receive:
+    bound.descriptor = result.collectives.size();
+    status = bind(*command.action.AsReceive(), command);
     break;
   case Action::Wait:
     if (command.action.AsWait()->command == kNone)
@@ -375,34 +290,6 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
   return okStatus();
 }
 
-Status ProgramBinder::bind(const CollectiveT &collective,
-                           const CommandT &command) {
-  const ElementType type = command.operands[0]->type;
-  if (type != ElementType::F32 && type != ElementType::BF16 &&
-      type != ElementType::F16)
-    return notHere(concat("collective of ", toString(type)));
-  if (collective.kind == CollectiveKind::AllToAll)
-    return notHere("all_to_all");
-  if (collective.axes.size() != 1)
-    return notHere("collective over several mesh axes");
-  if (collective.wire != type || collective.encoding != Encoding::None)
-    return notHere("collective that packs what it sends");
-  if (collective.accumulation != ElementType::F32)
-    return notHere(
-        concat("collective that adds in ", toString(collective.accumulation)));
-  if (collective.carried != 0)
-    return notHere("collective that a later call waits for");
-  addPointers(command, 2);
-  append(result.collectives,
-         {static_cast<int32_t>(collective.kind),
-          static_cast<int32_t>(collective.reduction),
-          static_cast<int32_t>(collective.axes[0]),
-          static_cast<int32_t>(collective.root), collective.outer,
-          collective.inner, collective.src_ld, collective.dst_ld,
-          static_cast<int32_t>(type)});
-  return okStatus();
-}
-
 Status ProgramBinder::bind(const AttentionShapeT &shape,
                            const CommandT &command) {
   OPTRT_RETURN_IF_ERROR(expectComputable("attention", command));
@@ -420,7 +307,8 @@ StatusOr<BoundProgram>
 BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
                    std::string_view function, const Mesh &mesh, int64_t rank,
                    Device &device, std::span<char *const> arenas,
-                   std::span<void *const> arguments, Placement placement) {
+                   std::span<void *const> arguments, Placement placement,
+                   bool queued) {
   BoundProgram program;
   program.target = &target;
   program.table = &tableOf(target, rank);
@@ -428,7 +316,7 @@ BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
   if (placement == Placement::Dynamic)
     program.dynamic = std::make_unique<DynamicPlacement>(*program.described);
   OPTRT_RETURN_IF_ERROR(ProgramBinder(program, kernels, mesh.coordinates(rank),
-                                      device, arenas, arguments)
+                                      device, arenas, arguments, queued)
                             .bind());
   return program;
 }

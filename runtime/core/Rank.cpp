@@ -134,7 +134,12 @@ int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
     return 2 * (n - 1) * blockBytes;
   case OPTRT_ALL_GATHER:
   case OPTRT_REDUCE_SCATTER:
+  case OPTRT_ALL_TO_ALL:
     return (n - 1) * n * blockBytes;
+  case OPTRT_SEND:
+    return blockBytes;
+  case OPTRT_RECEIVE:
+    return 0;
   default:
     return (n - 1) * blockBytes;
   }
@@ -251,7 +256,7 @@ Status Rank::finish(Site site) {
 
 Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
                              const void *dst) const {
-  if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_REDUCE_SCATTER)
+  if (desc.kind < OPTRT_BROADCAST || desc.kind > OPTRT_RECEIVE)
     return internal(concat("unknown kind of collective ", desc.kind));
   if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
     return internal(concat("unknown reduction ", desc.reduction));
@@ -269,8 +274,12 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
   if (desc.outer < 0 || desc.inner < 0)
     return internal(concat("negative size ", desc.outer, "x", desc.inner));
   bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
-  bool reads = desc.kind != OPTRT_BROADCAST || isRoot;
-  bool writes = desc.kind != OPTRT_REDUCE || isRoot;
+  const bool isMessage = desc.kind == OPTRT_SEND || desc.kind == OPTRT_RECEIVE;
+  if (isMessage && isRoot)
+    return internal("is to or from this rank itself");
+  bool reads =
+      desc.kind == OPTRT_BROADCAST ? isRoot : desc.kind != OPTRT_RECEIVE;
+  bool writes = desc.kind == OPTRT_REDUCE ? isRoot : desc.kind != OPTRT_SEND;
   // Traffic is counted in bytes of whole tensors, of each rank.
   const CheckedSize whole = CheckedSize(n) * desc.inner;
   const CheckedSize counted = whole * desc.outer * n * int64_t(sizeof(float));
@@ -278,10 +287,12 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
     return internal(concat("moves ", desc.outer, "x", desc.inner, " among ", n,
                            " ranks, ", counted.toString(),
                            " bytes together; expected at most ", kMaxBytes));
-  int64_t srcColumns =
-      desc.kind == OPTRT_REDUCE_SCATTER ? n * desc.inner : desc.inner;
+  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
+  int64_t srcColumns = exchanges || desc.kind == OPTRT_REDUCE_SCATTER
+                           ? n * desc.inner
+                           : desc.inner;
   int64_t dstColumns =
-      desc.kind == OPTRT_ALL_GATHER ? n * desc.inner : desc.inner;
+      exchanges || desc.kind == OPTRT_ALL_GATHER ? n * desc.inner : desc.inner;
   for (auto [columns, ld] : {std::pair(srcColumns, desc.src_ld),
                              std::pair(dstColumns, desc.dst_ld)})
     if (CheckedSize extent = matrixExtent(desc.outer, columns, ld);
@@ -318,6 +329,11 @@ Rank::addressesForCollective(Site site, const optrt_collective_desc &desc,
 
 void Rank::count(const optrt_collective_desc &desc) {
   Traffic &counted = traffic[desc.axis];
+  // What goes from one rank to another is no collective: its sender counts it.
+  if (desc.kind == OPTRT_SEND || desc.kind == OPTRT_RECEIVE) {
+    counted.bytes += collectiveBytes(desc, mesh.axisSize(desc.axis));
+    return;
+  }
   ++counted.messages;
   if (mesh.coordinate(rank, desc.axis) == 0)
     counted.bytes += collectiveBytes(desc, mesh.axisSize(desc.axis));
@@ -325,9 +341,11 @@ void Rank::count(const optrt_collective_desc &desc) {
 
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const void *src, void *dst) {
+  if (queued) {
+    const QueuedCollective one{site.number, &desc, src, dst};
+    return startTogether(site.queue, {&one, 1});
+  }
   Status checked = checkCollective(desc, src, dst);
-  if (queued && checked.ok())
-    return enqueue(site, desc, src, dst);
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checked);
     OPTRT_ASSIGN_OR_RETURN(const Moved moved,
@@ -348,14 +366,21 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
   return report(site.number, "collective start", start());
 }
 
-Status Rank::enqueue(Site site, const optrt_collective_desc &desc,
-                     const void *src, void *dst) {
-  if (!areQueuedTimed())
-    return queued->enqueue(site.queue, desc, src, dst);
-  CommandTimes &times = queuedTimes[{site.number, function}].inFlight;
-  OPTRT_RETURN_IF_ERROR(device->timestamp(site.queue, times.begin));
-  OPTRT_RETURN_IF_ERROR(queued->enqueue(site.queue, desc, src, dst));
-  return device->timestamp(site.queue, times.end);
+Status Rank::startTogether(Queue queue,
+                           std::span<const QueuedCollective> together) {
+  for (const QueuedCollective &one : together)
+    OPTRT_RETURN_IF_ERROR(report(one.command, "collective start",
+                                 checkCollective(*one.desc, one.src, one.dst)));
+  auto note = [&](int64_t CommandTimes::*time) -> Status {
+    for (const QueuedCollective &one : together)
+      if (areQueuedTimed())
+        OPTRT_RETURN_IF_ERROR(device->timestamp(
+            queue, queuedTimes[{one.command, function}].inFlight.*time));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(note(&CommandTimes::begin));
+  OPTRT_RETURN_IF_ERROR(queued->enqueue(queue, together));
+  return note(&CommandTimes::end);
 }
 
 Status Rank::reachWait(Site site, uint32_t started) {

@@ -301,7 +301,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
         BoundProgram::bind(library.target(), library.kernels(),
                            callable.function->name, manifest.mesh,
                            rank.context.rank, device, arenas, args,
-                           options.placement));
+                           options.placement, rank.context.queued != nullptr));
     Workload workload = program.workload();
     workload.images = library.images();
     Status prepared = device.prepare(workload);

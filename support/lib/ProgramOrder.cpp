@@ -80,16 +80,6 @@ private:
                : concat("command ", number, ", ", text);
   }
 
-  static uint32_t groupOf(const CommandT &command) {
-    if (const CollectiveT *one = command.action.AsCollective())
-      return one->group;
-    if (const SendT *one = command.action.AsSend())
-      return one->group;
-    if (const ReceiveT *one = command.action.AsReceive())
-      return one->group;
-    return 0;
-  }
-
   Status checkWaits() {
     std::set<uint32_t> carried;
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
@@ -320,6 +310,16 @@ private:
 };
 
 } // namespace
+
+uint32_t groupOf(const CommandT &command) {
+  if (const CollectiveT *one = command.action.AsCollective())
+    return one->group;
+  if (const SendT *one = command.action.AsSend())
+    return one->group;
+  if (const ReceiveT *one = command.action.AsReceive())
+    return one->group;
+  return 0;
+}
 
 uint32_t carriedOf(const CommandT &command) {
   if (const CollectiveT *one = command.action.AsCollective())

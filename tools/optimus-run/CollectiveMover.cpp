@@ -133,8 +133,8 @@ private:
     const PlannedCollective planned[] = {{0, &desc}};
     OPTRT_RETURN_IF_ERROR(device->synchronize());
     collectives->beginCall(0, planned);
-    OPTRT_RETURN_IF_ERROR(collectives->enqueue(kCompute, desc, source.data(),
-                                               destination.data()));
+    const QueuedCollective one{0, &desc, source.data(), destination.data()};
+    OPTRT_RETURN_IF_ERROR(collectives->enqueue(kCompute, {&one, 1}));
     Status status = device->synchronize();
     OPTRT_RETURN_IF_ERROR(collectives->endCall());
     return status;

@@ -67,6 +67,13 @@ struct Config {
   X(commDestroy, ncclCommDestroy, (Comm comm))                                 \
   X(commAbort, ncclCommAbort, (Comm comm))                                     \
   X(commGetAsyncError, ncclCommGetAsyncError, (Comm comm, Result * state))     \
+  X(groupStart, ncclGroupStart, ())                                            \
+  X(groupEnd, ncclGroupEnd, ())                                                \
+  X(send, ncclSend,                                                            \
+    (const void *src, size_t count, Type type, int peer, Comm comm,            \
+     Stream stream))                                                           \
+  X(receive, ncclRecv,                                                         \
+    (void *dst, size_t count, Type type, int peer, Comm comm, Stream stream))  \
   X(broadcast, ncclBroadcast,                                                  \
     (const void *src, void *dst, size_t count, Type type, int root, Comm comm, \
      Stream stream))                                                           \

@@ -14,16 +14,17 @@
 
 namespace optrt::nccl {
 
-Status NcclCommunicator::call(const char *name,
-                              const std::function<Result()> &body) {
+Status NcclCommunicator::call(const std::function<Called()> &body) {
+  Called called{};
   {
     std::lock_guard lock(mutex);
     if (isAborted)
       return unavailable("was ended, since a rank has failed");
-    if (Result result = body(); result != kInProgress)
-      return library.check(result, name, comm);
+    called = body();
+    if (called.result != kInProgress)
+      return library.check(called.result, called.name, comm);
   }
-  return settle(name);
+  return settle(called.name);
 }
 
 Status NcclCommunicator::settle(const char *name) {
@@ -53,9 +54,11 @@ Status NcclCommunicator::settle(const char *name) {
 
 Status NcclCommunicator::join(const Membership &membership) {
   Config config;
-  return call("ncclCommInitRankConfig", [&] {
-    return library.api().commInitRankConfig(
-        &comm, membership.size, membership.id, membership.index, &config);
+  size = membership.size;
+  return call([&]() -> Called {
+    return {"ncclCommInitRankConfig",
+            library.api().commInitRankConfig(&comm, size, membership.id,
+                                             membership.index, &config)};
   });
 }
 
@@ -70,45 +73,96 @@ static bool isOneStretch(const optrt_collective_desc &desc, bool isGathered,
   return desc.outer <= 1 || (!isGathered && ld == desc.inner);
 }
 
-Status NcclCommunicator::enqueue(const optrt_collective_desc &desc,
-                                 const void *src, void *dst, Stream stream) {
-  if (!isOneStretch(desc, desc.kind == OPTRT_REDUCE_SCATTER, desc.src_ld) ||
-      !isOneStretch(desc, desc.kind == OPTRT_ALL_GATHER, desc.dst_ld))
-    return internal(concat("NCCL moves one stretch of memory; found ",
-                           desc.outer, " rows of ", desc.inner,
-                           ", which the compiler packs for --target cuda"));
+Status NcclCommunicator::check(const optrt_collective_desc &desc) {
+  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
+  if (isOneStretch(desc, exchanges || desc.kind == OPTRT_REDUCE_SCATTER,
+                   desc.src_ld) &&
+      isOneStretch(desc, exchanges || desc.kind == OPTRT_ALL_GATHER,
+                   desc.dst_ld))
+    return okStatus();
+  return internal(concat("NCCL moves one stretch of memory; found ", desc.outer,
+                         " rows of ", desc.inner,
+                         ", which the compiler packs for --target cuda"));
+}
+
+Status NcclCommunicator::enqueue(std::span<const QueuedCollective> together,
+                                 Stream stream) {
+  return call([&]() -> Called {
+    // An exchange is many, of which none waits for another.
+    if (together.size() == 1 && together[0].desc->kind != OPTRT_ALL_TO_ALL)
+      return put(together[0], stream);
+    const NcclApi &api = library.api();
+    Called called{"ncclGroupStart", api.groupStart()};
+    if (called.hasFailed())
+      return called;
+    for (const QueuedCollective &one : together)
+      if (!called.hasFailed())
+        called = put(one, stream);
+    // What was begun is ended, whatever became of it.
+    const Called ended{"ncclGroupEnd", api.groupEnd()};
+    return called.hasFailed() ? called : ended;
+  });
+}
+
+NcclCommunicator::Called NcclCommunicator::put(const QueuedCollective &one,
+                                               Stream stream) {
+  const optrt_collective_desc &desc = *one.desc;
   const NcclApi &api = library.api();
   const auto count = size_t(desc.outer * desc.inner);
   const Type type = typeOf(desc.type);
   const Reduction reduction = desc.reduction == OPTRT_MAX ? kMax : kSum;
   switch (desc.kind) {
   case OPTRT_BROADCAST:
-    return call("ncclBroadcast", [&] {
-      return api.broadcast(src, dst, count, type, desc.root, comm, stream);
-    });
+    return {"ncclBroadcast", api.broadcast(one.src, one.dst, count, type,
+                                           desc.root, comm, stream)};
   case OPTRT_REDUCE:
-    return call("ncclReduce", [&] {
-      return api.reduce(src, dst, count, type, reduction, desc.root, comm,
-                        stream);
-    });
+    return {"ncclReduce", api.reduce(one.src, one.dst, count, type, reduction,
+                                     desc.root, comm, stream)};
   case OPTRT_ALL_REDUCE:
-    return call("ncclAllReduce", [&] {
-      return api.allReduce(src, dst, count, type, reduction, comm, stream);
-    });
+    return {"ncclAllReduce", api.allReduce(one.src, one.dst, count, type,
+                                           reduction, comm, stream)};
   case OPTRT_ALL_GATHER:
-    return call("ncclAllGather", [&] {
-      return api.allGather(src, dst, count, type, comm, stream);
-    });
+    return {"ncclAllGather",
+            api.allGather(one.src, one.dst, count, type, comm, stream)};
+  case OPTRT_REDUCE_SCATTER:
+    return {"ncclReduceScatter",
+            api.reduceScatter(one.src, one.dst, count, type, reduction, comm,
+                              stream)};
+  case OPTRT_SEND:
+    return {"ncclSend",
+            api.send(one.src, count, type, desc.root, comm, stream)};
+  case OPTRT_RECEIVE:
+    return {"ncclRecv",
+            api.receive(one.dst, count, type, desc.root, comm, stream)};
   default:
-    return call("ncclReduceScatter", [&] {
-      return api.reduceScatter(src, dst, count, type, reduction, comm, stream);
-    });
+    return exchange(one, stream);
   }
 }
 
+/// All-to-all, which NCCL has since 2.28 alone: a block to and from each
+/// member.
+NcclCommunicator::Called NcclCommunicator::exchange(const QueuedCollective &one,
+                                                    Stream stream) {
+  const NcclApi &api = library.api();
+  const auto count = size_t(one.desc->outer * one.desc->inner);
+  const Type type = typeOf(one.desc->type);
+  const size_t bytes = count * (type == kF32 ? 4 : 2);
+  Called called{"ncclSend", kSuccess};
+  for (int peer = 0; peer != size && !called.hasFailed(); ++peer) {
+    const size_t begin = size_t(peer) * bytes;
+    called = {"ncclSend", api.send(static_cast<const char *>(one.src) + begin,
+                                   count, type, peer, comm, stream)};
+    if (!called.hasFailed())
+      called = {"ncclRecv", api.receive(static_cast<char *>(one.dst) + begin,
+                                        count, type, peer, comm, stream)};
+  }
+  return called;
+}
+
 Status NcclCommunicator::leave() {
-  OPTRT_RETURN_IF_ERROR(call("ncclCommFinalize",
-                             [&] { return library.api().commFinalize(comm); }));
+  OPTRT_RETURN_IF_ERROR(call([&]() -> Called {
+    return {"ncclCommFinalize", library.api().commFinalize(comm)};
+  }));
   std::lock_guard lock(mutex);
   return library.check(library.api().commDestroy(std::exchange(comm, nullptr)),
                        "ncclCommDestroy", nullptr);

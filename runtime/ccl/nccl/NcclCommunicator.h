@@ -11,10 +11,11 @@
 
 #include "NcclLibrary.h"
 
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/QueuedCollectives.h"
 
 #include <functional>
 #include <mutex>
+#include <span>
 
 namespace optrt::nccl {
 
@@ -38,9 +39,10 @@ public:
 
   /// Joins the group, with the device that is the thread's.
   Status join(const Membership &membership);
-  /// Puts a collective, which was checked, on a stream.
-  Status enqueue(const optrt_collective_desc &desc, const void *src, void *dst,
-                 Stream stream);
+  /// Whether NCCL moves it: Internal for anything but one stretch of memory.
+  static Status check(const optrt_collective_desc &desc);
+  /// Puts some that were checked on a stream, to start together.
+  Status enqueue(std::span<const QueuedCollective> together, Stream stream);
   /// Leaves, when the others do, too, and nothing is under way.
   Status leave();
 
@@ -51,13 +53,26 @@ public:
   void abort();
 
 private:
+  /// One of NCCL's functions, and what it said.
+  struct Called {
+    const char *name;
+    Result result;
+
+    bool hasFailed() const {
+      return result != kSuccess && result != kInProgress;
+    }
+  };
   /// Calls NCCL unless the communicator was aborted.
-  Status call(const char *name, const std::function<Result()> &body);
+  Status call(const std::function<Called()> &body);
+  /// Under the mutex.
+  Called put(const QueuedCollective &one, Stream stream);
+  Called exchange(const QueuedCollective &one, Stream stream);
   /// Returns when what was called last has come to an end.
   Status settle(const char *name);
 
   const NcclLibrary &library;
   const double timeoutSeconds;
+  int size = 0;        ///< members
   std::mutex mutex;    ///< of all calls of NCCL
   Comm comm = nullptr; ///< null before it joined and when it was aborted
   bool isAborted = false;

@@ -95,18 +95,27 @@ void NcclRank::beginCall(uint32_t newFunction,
   isInCall = true;
 }
 
-Status NcclRank::enqueue(Queue queue, const optrt_collective_desc &desc,
-                         const void *src, void *dst) {
-  Group &group = *groups[desc.axis];
-  const uint32_t number = ++group.enqueued;
+Status NcclRank::enqueue(Queue queue,
+                         std::span<const QueuedCollective> together) {
+  Group &group = *groups[together.front().desc->axis];
+  const uint32_t first = group.enqueued + 1;
+  group.enqueued += uint32_t(together.size());
+  uint32_t number = first;
+  for (const QueuedCollective &one : together) {
+    if (Status status = NcclCommunicator::check(*one.desc); !status.ok()) {
+      std::lock_guard lock(mutex);
+      fail(group, number, status);
+      return failure;
+    }
+    ++number;
+  }
+  auto start = [&] {
+    return group.communicator.enqueue(together, device.nativeQueue(queue));
+  };
   auto put = [&]() -> Status {
-    OPTRT_RETURN_IF_ERROR(device.post(queue, &group.progress->begun, number));
-    auto start = [&] {
-      return group.communicator.enqueue(desc, src, dst,
-                                        device.nativeQueue(queue));
-    };
+    OPTRT_RETURN_IF_ERROR(device.post(queue, &group.progress->begun, first));
     OPTRT_RETURN_IF_ERROR(isFirstCall ? counting(start) : start());
-    return device.post(queue, &group.progress->done, number);
+    return device.post(queue, &group.progress->done, group.enqueued);
   };
   Status status = put();
   if (status.ok())
@@ -116,7 +125,7 @@ Status NcclRank::enqueue(Queue queue, const optrt_collective_desc &desc,
   const Progress at = read(group);
   const bool isUnderWay =
       status.code() != StatusCode::Internal && at.done < at.begun;
-  fail(group, isUnderWay ? at.begun : number, status);
+  fail(group, isUnderWay ? at.begun : first, status);
   return failure;
 }
 

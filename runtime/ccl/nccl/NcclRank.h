@@ -46,8 +46,8 @@ public:
 
   void beginCall(uint32_t function,
                  std::span<const PlannedCollective> planned) override;
-  Status enqueue(Queue queue, const optrt_collective_desc &desc,
-                 const void *src, void *dst) override;
+  Status enqueue(Queue queue,
+                 std::span<const QueuedCollective> together) override;
   Status check() override;
   Status endCall() override;
   int64_t heldBytes() const override { return bytes; }

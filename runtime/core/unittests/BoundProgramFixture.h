@@ -52,7 +52,8 @@ protected:
     char *const arenas[] = {reinterpret_cast<char *>(arena)};
     void *const arguments[] = {numbers, longNumbers};
     return BoundProgram::bind(*all.targets.front(), kernels, "f", mesh, rank,
-                              *device, arenas, arguments);
+                              *device, arenas, arguments, Placement::Planned,
+                              isQueued);
   }
   Status run(int rank) {
     auto program = bind(rank);
@@ -67,6 +68,8 @@ protected:
   program::View ints = f.argument(program::ElementType::I32, 8),
                 longs = f.argument(program::ElementType::I64, 2);
   bool isFinished = false, isHidden = false;
+  /// Whether collectives are put on queues.
+  bool isQueued = false;
   program::ProgramsT all;
 
   const optimus_kernel one = hostKernel("one", note<1>),

@@ -24,6 +24,14 @@ struct PlannedCollective {
   const optrt_collective_desc *desc;
 };
 
+/// One that starts, and its operands on this rank; null where it has none.
+struct QueuedCollective {
+  uint32_t command;
+  const optrt_collective_desc *desc;
+  const void *src;
+  void *dst;
+};
+
 /// One rank's end of all its groups where a back-end puts collectives on the
 /// queues of GPUs: what is on a queue behind one comes after it, nothing waits
 /// on the host, and a device may record them. Belongs to the rank's thread; the
@@ -38,11 +46,12 @@ public:
   virtual void beginCall(uint32_t function,
                          std::span<const PlannedCollective> planned) = 0;
 
-  /// Puts the next of these on a queue. Operands lie in the device's memory,
-  /// without gaps between rows; a gathered or scattered matrix has one row.
-  /// Errors name the rank and the command.
-  virtual Status enqueue(Queue queue, const optrt_collective_desc &desc,
-                         const void *src, void *dst) = 0;
+  /// Puts the next of these on a queue: one, or several of a mesh axis that
+  /// start together, so that none waits for another. Operands lie in the
+  /// device's memory, without gaps between rows; a matrix that is gathered,
+  /// scattered or both has one row. Errors name the rank and the command.
+  virtual Status enqueue(Queue queue,
+                         std::span<const QueuedCollective> together) = 0;
 
   /// What has failed so far of what was put on queues, with the name of the
   /// command.

@@ -120,6 +120,8 @@ public:
   Status finish(Site site);
   Status startCollective(Site site, const optrt_collective_desc &desc,
                          const void *src, void *dst);
+  /// Starts some of a mesh axis together, where collectives are queued.
+  Status startTogether(Queue queue, std::span<const QueuedCollective> together);
   /// Before its queue stands still for the wait that follows.
   Status reachWait(Site site, uint32_t started);
   /// `started` is the command that started it.
@@ -192,8 +194,6 @@ private:
     int64_t reached = 0;
   };
   bool areQueuedTimed() const { return timesQueued || observer; }
-  Status enqueue(Site site, const optrt_collective_desc &desc, const void *src,
-                 void *dst);
   /// Takes over what queues wrote in this call.
   void noteQueuedTimes();
   /// What a collective moves, where host code can address it.

@@ -72,6 +72,8 @@ const FunctionT *findFunction(const ProgramTableT &table,
 std::string printable(std::string text);
 /// "gemm", "launch", ..., as in `inspect` and in errors.
 std::string_view actionName(Action action);
+/// The number that neighbours on a queue share which start together, or 0.
+uint32_t groupOf(const CommandT &command);
 /// A kernel's name for a launch, a collective's kind, else actionName().
 std::string describeAction(const TargetT &target, const CommandT &command);
 /// What people know a command by: "h.3.mlp.c_fc (gemm, gpt2.py:151)"; without a path

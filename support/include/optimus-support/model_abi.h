@@ -135,6 +135,9 @@ enum {
   OPTRT_ALL_REDUCE = 2,
   OPTRT_ALL_GATHER = 3,
   OPTRT_REDUCE_SCATTER = 4,
+  OPTRT_ALL_TO_ALL = 5,
+  OPTRT_SEND = 6,
+  OPTRT_RECEIVE = 7,
 };
 enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 
@@ -152,7 +155,12 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 ///  all_gather      src [outer,inner] -> dst [outer,n*inner], rank r's block
 ///                  at columns [r*inner, (r+1)*inner)
 ///  reduce_scatter  src [outer,n*inner] -> dst [outer,inner], the inverse
+///  all_to_all      src [outer,n*inner] -> dst [outer,n*inner], rank r's block
+///                  being block r of rank s's src at block s of its dst
+///  send            src [outer,inner] -> the receive of the rank `root`
+///  receive         what the rank `root` sends -> dst [outer,inner]
 ///
+/// The last three only back-ends know that put collectives on GPUs' queues.
 /// src may equal dst for all_reduce (in place) and on the root of a broadcast
 /// or reduce (then its own data does not move). On ranks other than the root,
 /// src of a broadcast and dst of a reduce are ignored and may be null.

@@ -10,7 +10,8 @@
 // runtime/device/cuda/fake. A collective is two pieces of work on a stream: the
 // first leaves what a member sends, the second begins when all have done so,
 // holds what they started against each other and reduces in rank order, as
-// `local` does. So members may be threads or processes, and collectives may be
+// `local` does. A group is two pieces, too; alone, a send waits for its receive
+// as NCCL's may. So members may be threads or processes, and collectives may be
 // captured. Where members differ, NCCL would hang or compute nonsense; here it
 // is told.
 //
@@ -21,15 +22,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Mailbox.h"
-#include "NcclApi.h"
+#include "Operations.h"
 
-#include "FakeGpu.h"
-#include "ccl/RankOrderReduction.h"
-#include "optimus-runtime/Collectives.h"
+#include "optimus-support/Status.h"
+#include "optimus-support/model_abi.h"
 
-#include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -40,7 +37,7 @@
 
 using namespace optrt;
 using namespace optrt::nccl;
-using optrt::nccl::fake::Mailbox;
+using namespace optrt::nccl::fake;
 
 // Their types are those that the back-end calls.
 #define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
@@ -57,53 +54,6 @@ extern "C" cuda::Result cuGetErrorString(cuda::Result result,
                                          const char **text);
 
 namespace {
-
-/// What a member does in a collective.
-struct Call {
-  int32_t kind, type, reduction, root;
-  uint64_t count; ///< elements of a rank's part
-
-  bool operator==(const Call &) const = default;
-  std::string toString() const {
-    return concat(collectiveName(kind), " of ", count, " elements of type ",
-                  type, ", reduction ", reduction, ", root ", root);
-  }
-};
-
-} // namespace
-
-/// What a communicator takes of a GPU's memory when it is made and, for its
-/// connections, with its first collective.
-static constexpr int64_t kBytesToJoin = 1 << 20, kBytesToConnect = 1 << 22;
-
-/// What all work of a communicator refers to, also when it was captured.
-struct optrt::nccl::CommOpaque {
-  CommOpaque(const std::string &folder, int size, int index, int gpu)
-      : mailbox(folder), size(size), index(index), gpu(gpu) {
-    optimus_fake_gpu_hold(gpu, kBytesToJoin);
-  }
-  void connect() {
-    if (!std::exchange(isConnected, true))
-      optimus_fake_gpu_hold(gpu, kBytesToConnect);
-  }
-  void giveBack() {
-    optimus_fake_gpu_hold(gpu, -kBytesToJoin -
-                                   (isConnected ? kBytesToConnect : 0));
-  }
-
-  const Mailbox mailbox;
-  const int size, index, gpu;
-  bool isConnected = false;
-  uint64_t begun = 0; ///< collectives, in turns of the fake GPU
-  bool isUnderWay = false;
-  std::atomic<bool> isAborted{false}, isLeaving{false};
-  std::atomic<Result> error{kSuccess};
-  std::string lastError;
-};
-
-namespace {
-
-using CommRef = std::shared_ptr<CommOpaque>;
 
 /// Communicators by their handles, until they are given back.
 std::mutex mutex;
@@ -129,130 +79,36 @@ Result refuseForDriver() {
   return refuse(text, kUnhandledCudaError);
 }
 
-/// Whether a variable GPU:N names the Nth collective of a communicator there.
-bool isMeant(const char *variable, int gpu, uint64_t number) {
-  const char *text = std::getenv(variable);
-  return text && concat(gpu, ":", number) == text;
-}
-
-/// One collective on a stream. Replayed, it is done again.
-class Collective {
-public:
-  Collective(CommRef comm, Call call, const void *src, void *dst)
-      : comm(std::move(comm)), call(call), src(src), dst(dst) {}
-
-  std::string name() const { return std::string(collectiveName(call.kind)); }
-
-  cuda::Result begin() {
-    if (comm->isAborted)
-      return cuda::kSuccess;
-    if (std::exchange(comm->isUnderWay, true))
-      return optimus_fake_gpu_fail(
-          concat("a communicator of GPU ", comm->gpu, " begins ", name(),
-                 " while another collective is under way"));
-    number = ++comm->begun;
-    hangs = isMeant("OPTIMUS_FAKE_NCCL_HANG", comm->gpu, number);
-    fails = isMeant("OPTIMUS_FAKE_NCCL_FAIL", comm->gpu, number);
-    std::string text(reinterpret_cast<const char *>(&call), sizeof(call));
-    if (call.kind != OPTRT_BROADCAST || isRoot()) {
-      const size_t bytes = sentBytes();
-      void *from = touch(src, bytes, /*isWrite=*/false);
-      if (!from)
-        return cuda::kIllegalAddress;
-      text.append(static_cast<const char *>(from), bytes);
-    }
-    comm->mailbox.put(concat(number), comm->index, text);
-    return cuda::kSuccess;
-  }
-
-  bool canEnd() {
-    if (comm->isAborted)
-      return true;
-    if (fails && comm->error == kSuccess) {
-      comm->lastError = "the network of this fake GPU is broken";
-      comm->error = kSystemError;
-    }
-    return !hangs && !fails && comm->mailbox.hasAll(concat(number), comm->size);
-  }
-
-  cuda::Result end() {
-    if (comm->isAborted)
-      return cuda::kSuccess;
-    comm->isUnderWay = false;
-    std::vector<std::string> texts;
-    for (int member = 0; member != comm->size; ++member) {
-      texts.push_back(comm->mailbox.get(concat(number), member));
-      Call other;
-      std::memcpy(&other, texts.back().data(), sizeof(other));
-      if (other != call)
-        return optimus_fake_gpu_fail(
-            concat("ranks of an NCCL communicator differ in collective ",
-                   number, ": rank ", comm->index, " has ", call.toString(),
-                   "; rank ", member, " has ", other.toString()));
-    }
-    // Who has begun this one has ended the one before.
-    if (number > 1)
-      comm->mailbox.remove(concat(number - 1), comm->index);
-    return withElement(call.type, [&](auto element) {
-      return receive<decltype(element)>(texts);
-    });
-  }
-
-private:
-  bool isRoot() const { return comm->index == call.root; }
-  size_t elementBytes() const { return call.type == OPTRT_F32 ? 4 : 2; }
-  size_t sentBytes() const {
-    const size_t parts = call.kind == OPTRT_REDUCE_SCATTER ? comm->size : 1;
-    return parts * call.count * elementBytes();
-  }
-  void *touch(const void *at, size_t bytes, bool isWrite) const {
-    return optimus_fake_gpu_touch({at, int64_t(bytes), 1, 0, isWrite},
-                                  collectiveName(call.kind).data());
-  }
-
-  template <typename T>
-  cuda::Result receive(const std::vector<std::string> &texts) {
-    if (call.kind == OPTRT_REDUCE && !isRoot())
-      return cuda::kSuccess;
-    // In place, a root's own data does not move.
-    if (call.kind == OPTRT_BROADCAST && isRoot() && src == dst)
-      return cuda::kSuccess;
-    const size_t parts = call.kind == OPTRT_ALL_GATHER ? texts.size() : 1;
-    auto *to = static_cast<T *>(
-        touch(dst, parts * call.count * sizeof(T), /*isWrite=*/true));
-    if (!to)
-      return cuda::kIllegalAddress;
-    auto sent = [&](size_t member, size_t at) {
-      return reinterpret_cast<const T *>(texts[member].data() + sizeof(Call)) +
-             at;
-    };
-    if (call.kind == OPTRT_BROADCAST) {
-      std::memcpy(to, sent(call.root, 0), call.count * sizeof(T));
-      return cuda::kSuccess;
-    }
-    if (call.kind == OPTRT_ALL_GATHER) {
-      for (size_t member = 0; member != texts.size(); ++member)
-        std::memcpy(to + member * call.count, sent(member, 0),
-                    call.count * sizeof(T));
-      return cuda::kSuccess;
-    }
-    const size_t first =
-        call.kind == OPTRT_REDUCE_SCATTER ? comm->index * call.count : 0;
-    for (size_t at = 0; at < call.count; at += kReductionBlock)
-      reduceBlock<T>(
-          call.reduction, int(texts.size()),
-          [&](int member) { return sent(size_t(member), first + at); }, to + at,
-          std::min(kReductionBlock, call.count - at));
-    return cuda::kSuccess;
-  }
-
-  const CommRef comm;
-  const Call call;
-  const void *const src;
-  void *const dst;
-  uint64_t number = 0; ///< among those of the communicator
-  bool hangs = false, fails = false;
+/// An operation and the stream that it is for.
+struct Put {
+  Operation operation;
+  cuda::Stream stream;
 };
+/// Of this thread, between ncclGroupStart() and ncclGroupEnd().
+thread_local int groupDepth = 0;
+thread_local std::vector<Put> group;
+
+/// Puts those of one communicator on its stream.
+Result putTogether(std::vector<Put> puts) {
+  std::vector<Operation> operations;
+  for (Put &one : puts) {
+    if (one.stream != puts[0].stream ||
+        one.operation.communicator() != puts[0].operation.communicator())
+      return refuse("a group of several streams or communicators");
+    operations.push_back(one.operation);
+  }
+  auto together = std::make_shared<Together>(std::move(operations));
+  const std::string name = together->name();
+  if (optimus_fake_gpu_put(puts[0].stream, name,
+                           [=] { return together->begin(); }) !=
+          cuda::kSuccess ||
+      optimus_fake_gpu_put(
+          puts[0].stream, name, [=] { return together->end(); },
+          [=] { return together->canEnd(); }) != cuda::kSuccess)
+    return refuseForDriver();
+  // As of a communicator that does not block.
+  return kInProgress;
+}
 
 Result put(Call call, const void *src, void *dst, Comm handle, Stream stream) {
   CommRef comm = find(handle);
@@ -262,18 +118,12 @@ Result put(Call call, const void *src, void *dst, Comm handle, Stream stream) {
     return refuse(concat("a collective of GPU ", comm->gpu,
                          " where another one is the thread's"));
   comm->connect();
-  auto collective =
-      std::make_shared<Collective>(std::move(comm), call, src, dst);
-  auto *on = static_cast<cuda::Stream>(stream);
-  const std::string name = collective->name();
-  if (optimus_fake_gpu_put(on, name, [=] { return collective->begin(); }) !=
-          cuda::kSuccess ||
-      optimus_fake_gpu_put(
-          on, name, [=] { return collective->end(); },
-          [=] { return collective->canEnd(); }) != cuda::kSuccess)
-    return refuseForDriver();
-  // As of a communicator that does not block.
-  return kInProgress;
+  Put next{Operation(std::move(comm), call, src, dst),
+           static_cast<cuda::Stream>(stream)};
+  if (groupDepth == 0)
+    return putTogether({std::move(next)});
+  group.push_back(std::move(next));
+  return kSuccess;
 }
 
 int32_t typeOf(Type type) {
@@ -437,4 +287,27 @@ Result ncclReduceScatter(const void *src, void *dst, size_t count, Type type,
   return put(
       {OPTRT_REDUCE_SCATTER, typeOf(type), reductionOf(reduction), 0, count},
       src, dst, comm, stream);
+}
+Result ncclSend(const void *src, size_t count, Type type, int peer, Comm comm,
+                Stream stream) {
+  return put({OPTRT_SEND, typeOf(type), OPTRT_SUM, peer, count}, src, nullptr,
+             comm, stream);
+}
+Result ncclRecv(void *dst, size_t count, Type type, int peer, Comm comm,
+                Stream stream) {
+  return put({OPTRT_RECEIVE, typeOf(type), OPTRT_SUM, peer, count}, nullptr,
+             dst, comm, stream);
+}
+
+Result ncclGroupStart() {
+  ++groupDepth;
+  return kSuccess;
+}
+
+Result ncclGroupEnd() {
+  if (groupDepth == 0)
+    return refuse("the end of a group that was not begun");
+  if (--groupDepth != 0 || group.empty())
+    return kSuccess;
+  return putTogether(std::exchange(group, {}));
 }

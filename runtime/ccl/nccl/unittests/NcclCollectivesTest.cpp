@@ -11,23 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaDevice.h"
-#include "FakeGpu.h"
-#include "optimus-runtime/QueuedCollectives.h"
-#include "optimus-runtime/World.h"
+#include "NcclFixture.h"
 
-#include "optimus-support/BFloat16.h"
 #include "optimus-support/ElementType.h"
-#include "optimus-support/Float16.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <mutex>
-#include <thread>
 
 using namespace optrt;
 using namespace optimus_support;
@@ -35,117 +24,8 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr int kRanks = 3;
-
-/// A rank of a test, on its own thread.
-struct TestRank {
-  ~TestRank() {
-    // As a Rank does.
-    if (device)
-      device->discardRecordings();
-  }
-
-  int index = 0;
-  std::unique_ptr<cuda::CudaDevice> device;
-  std::unique_ptr<QueuedCollectives> collectives;
-  Queue axis;
-
-  StatusOr<DeviceMemory> upload(const std::string &bytes) {
-    OPTRT_ASSIGN_OR_RETURN(DeviceMemory memory,
-                           device->allocate(int64_t(bytes.size()), "a test"));
-    OPTRT_RETURN_IF_ERROR(device->write(kCompute, memory.data(), bytes.data(),
-                                        int64_t(bytes.size())));
-    OPTRT_RETURN_IF_ERROR(device->synchronize());
-    return memory;
-  }
-  StatusOr<std::string> download(const DeviceMemory &memory) {
-    std::string bytes(memory.size(), 0);
-    OPTRT_RETURN_IF_ERROR(device->read(kCompute, bytes.data(), memory.data(),
-                                       int64_t(bytes.size())));
-    OPTRT_RETURN_IF_ERROR(device->synchronize());
-    return bytes;
-  }
-  /// Puts one on the axis's queue, before what is computed next.
-  Status put(const optrt_collective_desc &desc, const void *src, void *dst) {
-    OPTRT_RETURN_IF_ERROR(device->await(axis, device->record(kCompute)));
-    OPTRT_RETURN_IF_ERROR(collectives->enqueue(axis, desc, src, dst));
-    return device->await(kCompute, device->record(axis));
-  }
-  /// As Rank::endCall().
-  Status end() {
-    Status status = device->synchronize(),
-           communicated = collectives->endCall();
-    return communicated.ok() ? status : communicated;
-  }
-};
-
-class NcclCollectivesTest : public testing::Test {
-protected:
-  NcclCollectivesTest() {
-    setenv("OPTIMUS_FAKE_GPU_COUNT", "3", 1);
-    setenv("OPTIMUS_CUDA_DRIVER_LIBRARY", OPTIMUS_FAKE_CUDA, 1);
-    setenv("OPTIMUS_NCCL_LIBRARY", OPTIMUS_FAKE_NCCL, 1);
-    for (const char *variable : {"ABSENT", "HANG", "FAIL"})
-      unsetenv(concat("OPTIMUS_FAKE_NCCL_", variable).c_str());
-    optimus_fake_gpu_reset(0);
-  }
-
-  /// Does the same on all ranks, at the same time, and returns what the first
-  /// that failed said.
-  Status run(const std::function<Status(TestRank &)> &body,
-             double timeoutSeconds = 60) {
-    World world{createLocalControl(), createNcclCollectives()};
-    OPTRT_RETURN_IF_ERROR(world.layOut(Mesh({{"ring", kRanks}})));
-    std::mutex mutex;
-    Status first;
-    auto work = [&](int index) {
-      TestRank rank;
-      rank.index = index;
-      auto all = [&]() -> Status {
-        OPTRT_ASSIGN_OR_RETURN(rank.device, cuda::CudaDevice::create(index));
-        rank.axis = rank.device->queue("axis 0");
-        OPTRT_ASSIGN_OR_RETURN(
-            rank.collectives,
-            world.collectives->connect(index, *rank.device, timeoutSeconds));
-        return body(rank);
-      };
-      if (Status status = all(); !status.ok()) {
-        {
-          std::lock_guard lock(mutex);
-          if (first.ok())
-            first = status;
-        }
-        world.collectives->abort();
-      }
-    };
-    std::vector<std::thread> threads;
-    for (int index = 0; index != kRanks; ++index)
-      threads.emplace_back(work, index);
-    for (std::thread &thread : threads)
-      thread.join();
-    return first;
-  }
-};
-
-optrt_collective_desc describe(int32_t kind, int64_t count,
-                               int32_t type = OPTRT_F32) {
-  return {kind, OPTRT_SUM, 0, /*root=*/1, 1, count, count, count, type};
-}
-
-/// Elements as they lie in memory.
-std::string pack(const std::vector<float> &values, int32_t type) {
-  std::string bytes;
-  auto append = [&](auto value) {
-    bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
-  };
-  for (float value : values) {
-    if (type == OPTRT_F32)
-      append(value);
-    else
-      append(type == OPTRT_BF16 ? toBFloat16(value) : toFloat16(value));
-  }
-  return bytes;
-}
+constexpr int kRanks = NcclTest::kRanks;
+using NcclCollectivesTest = NcclTest;
 
 //===----------------------------------------------------------------------===//
 // What each kind does
@@ -369,7 +249,7 @@ TEST_F(NcclCollectivesTest, WhoDoesNotJoinIsNotWaitedForForEver) {
 /// Two ranks of one GPU are NCCL's to refuse.
 TEST_F(NcclCollectivesTest, RanksThatShareAGpuAreRefused) {
   World world{createLocalControl(), createNcclCollectives()};
-  ASSERT_TRUE(world.layOut(Mesh({{"pair", 2}})).ok());
+  ASSERT_TRUE(world.layOut(optimus_support::Mesh({{"pair", 2}})).ok());
   auto join = [&](int index) -> Status {
     OPTRT_ASSIGN_OR_RETURN(auto device, cuda::CudaDevice::create(0));
     return world.collectives->connect(index, *device, 60).status();
@@ -390,7 +270,7 @@ TEST_F(NcclCollectivesTest, RanksThatShareAGpuAreRefused) {
 /// queues.
 TEST_F(NcclCollectivesTest, ActivityIsThatOfTheGpu) {
   World world{createLocalControl(), createNcclCollectives()};
-  ASSERT_TRUE(world.layOut(Mesh({{"ring", 1}})).ok());
+  ASSERT_TRUE(world.layOut(optimus_support::Mesh({{"ring", 1}})).ok());
   const RankActivity &activity = world.control->activity(0);
   auto device = cuda::CudaDevice::create();
   ASSERT_TRUE(device.ok());
@@ -405,10 +285,11 @@ TEST_F(NcclCollectivesTest, ActivityIsThatOfTheGpu) {
   alone.root = 0;
   auto callOnce = [&]() -> Status {
     (*collectives)->beginCall(0, planned);
-    for (int i = 0; i != 3; ++i)
-      OPTRT_RETURN_IF_ERROR(
-          (*collectives)
-              ->enqueue(kCompute, alone, memory->data(), memory->data()));
+    for (uint32_t i = 0; i != 3; ++i) {
+      const QueuedCollective one{10 + i, &alone, memory->data(),
+                                 memory->data()};
+      OPTRT_RETURN_IF_ERROR((*collectives)->enqueue(kCompute, {&one, 1}));
+    }
     Status status = (*device)->synchronize();
     Status communicated = (*collectives)->endCall();
     return communicated.ok() ? status : communicated;

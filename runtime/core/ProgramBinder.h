@@ -1,0 +1,106 @@
+//===- ProgramBinder.h - What a rank decides about a function ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H
+#define OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H
+
+#include "BoundProgram.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace optrt {
+
+/// Fills in what one rank decides about a function.
+class ProgramBinder {
+  using CommandT = optimus_support::program::CommandT;
+  using IntegerT = optimus_support::program::IntegerT;
+  using FunctionT = optimus_support::program::FunctionT;
+
+public:
+  ProgramBinder(BoundProgram &result, const KernelTable &kernels,
+                std::vector<int64_t> coordinates, Device &device,
+                std::span<char *const> arenas, std::span<void *const> arguments,
+                bool isQueued)
+      : result(result), kernels(kernels), coordinates(std::move(coordinates)),
+        device(device), arenas(arenas), arguments(arguments),
+        isQueued(isQueued), function(*result.described) {}
+
+  Status bind();
+
+private:
+  using Evaluation = BoundProgram::Evaluation;
+
+  Status bindCommand(const CommandT &command);
+  void bindOrder();
+  Status bind(const optimus_support::program::GemmT &gemm,
+              const CommandT &command);
+  Status bind(const optimus_support::program::LaunchT &launch,
+              const CommandT &command);
+  Status bind(const optimus_support::program::CollectiveT &collective,
+              const CommandT &command);
+  Status bind(const optimus_support::program::AttentionShapeT &shape,
+              const CommandT &command);
+  Status bind(const optimus_support::program::SendT &send,
+              const CommandT &command);
+  Status bind(const optimus_support::program::ReceiveT &receive,
+              const CommandT &command);
+  template <typename Message>
+  Status bindMessage(const Message &message, int32_t kind,
+                     const CommandT &command);
+  Status expectMovable(const CommandT &command) const;
+  /// Finds what starts together.
+  Status bindGroups();
+  template <typename Desc>
+  void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
+  Status expectTypes(const CommandT &command) const;
+  /// The same for what may be bf16, too.
+  Status expectComputable(std::string_view what, const CommandT &command) const;
+
+  /// A vector that was reserved keeps its elements where they are.
+  template <typename T>
+  static T &append(std::vector<T> &list, T element) {
+    list.push_back(std::move(element));
+    return list.back();
+  }
+  /// As descriptors have it; of an operand that is not there, that of f32.
+  static int32_t typeOf(const CommandT &command, size_t operand);
+  void addPointers(const CommandT &command, size_t count);
+  void addPointer(uint32_t address);
+  /// Room for a number that is known now or will be read later.
+  void set(const IntegerT &integer, int64_t *number);
+  Evaluation later(const IntegerT &integer);
+  const IntegerT &integer(uint32_t scalar) const {
+    return *function.scalars[scalar]->number.AsInteger();
+  }
+  char *baseOf(const optimus_support::program::PlaceT &place) const;
+
+  Status notHere(std::string_view what) const {
+    return unavailable(concat("this device has no ", what));
+  }
+
+  BoundProgram &result;
+  const KernelTable &kernels;
+  const std::vector<int64_t> coordinates;
+  Device &device;
+  std::span<char *const> arenas;
+  std::span<void *const> arguments;
+  const bool isQueued;
+  const FunctionT &function;
+  /// Whether the host can read all that commands read numbers from.
+  bool isReadable = true;
+  /// Why an address cannot be placed dynamically.
+  Status notPlaced;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H

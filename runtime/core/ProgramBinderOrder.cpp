@@ -1,0 +1,147 @@
+//===- ProgramBinderOrder.cpp - Collectives, queues and what is awaited ---===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramBinder.h"
+
+#include "optimus-support/ElementType.h"
+
+using namespace optimus_support::program;
+
+namespace optrt {
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+Status ProgramBinder::expectMovable(const CommandT &command) const {
+  const ElementType type = command.operands[0]->type;
+  return type == ElementType::F32 || type == ElementType::BF16 ||
+                 type == ElementType::F16
+             ? okStatus()
+             : notHere(concat("collective of ", toString(type)));
+}
+
+template <typename Message>
+Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
+                                  const CommandT &command) {
+  if (!isQueued)
+    return notHere(actionName(command.action.type));
+  OPTRT_RETURN_IF_ERROR(expectMovable(command));
+  if (message.carried != 0)
+    return notHere("message that a later call waits for");
+  if (!message.peer->readings.empty())
+    return notHere("rank that is read when a command is executed");
+  const uint32_t operand = command.operands[0]->address;
+  for (bool isOperand : {kind == OPTRT_SEND, kind == OPTRT_RECEIVE})
+    addPointer(isOperand ? operand : kNone);
+  append(result.collectives,
+         {kind, OPTRT_SUM, static_cast<int32_t>(message.axis),
+          static_cast<int32_t>(
+              optimus_support::program::evaluate(*message.peer, coordinates)),
+          message.rows, message.cols, message.ld, message.ld,
+          typeOf(command, 0)});
+  return okStatus();
+}
+
+Status ProgramBinder::bind(const SendT &send, const CommandT &command) {
+  return bindMessage(send, OPTRT_SEND, command);
+}
+Status ProgramBinder::bind(const ReceiveT &receive, const CommandT &command) {
+  return bindMessage(receive, OPTRT_RECEIVE, command);
+}
+
+Status ProgramBinder::bind(const CollectiveT &collective,
+                           const CommandT &command) {
+  OPTRT_RETURN_IF_ERROR(expectMovable(command));
+  const ElementType type = command.operands[0]->type;
+  if (collective.kind == CollectiveKind::AllToAll && !isQueued)
+    return notHere("all_to_all");
+  if (collective.axes.size() != 1)
+    return notHere("collective over several mesh axes");
+  if (collective.wire != type || collective.encoding != Encoding::None)
+    return notHere("collective that packs what it sends");
+  if (collective.accumulation != ElementType::F32)
+    return notHere(
+        concat("collective that adds in ", toString(collective.accumulation)));
+  if (collective.carried != 0)
+    return notHere("collective that a later call waits for");
+  addPointers(command, 2);
+  append(result.collectives,
+         {static_cast<int32_t>(collective.kind),
+          static_cast<int32_t>(collective.reduction),
+          static_cast<int32_t>(collective.axes[0]),
+          static_cast<int32_t>(collective.root), collective.outer,
+          collective.inner, collective.src_ld, collective.dst_ld,
+          static_cast<int32_t>(type)});
+  return okStatus();
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+void ProgramBinder::bindOrder() {
+  std::vector<Queue> queues;
+  int numCopies = 0;
+  for (const auto &queue : function.queues) {
+    std::string name = "compute";
+    if (queue->kind == QueueKind::Copies)
+      name = ++numCopies == 1 ? "copies" : concat("copies", numCopies);
+    for (uint32_t axis : queue->axes)
+      name =
+          concat(axis == queue->axes.front() ? "" : name + "+", "axis ", axis);
+    queues.push_back(device.queue(name));
+  }
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    BoundProgram::Bound &bound = result.commands[number];
+    bound.queue = queues[command.queue];
+    bound.firstAwaited = result.awaited.size();
+    auto await = [&](uint32_t earlier) {
+      if (function.commands[earlier]->queue == command.queue)
+        return;
+      result.awaited.push_back(earlier);
+      result.commands[earlier].isAwaited = true;
+    };
+    for (uint32_t earlier : command.after)
+      await(earlier);
+    // It can be waited for when it has started.
+    if (const WaitT *wait = command.action.AsWait())
+      await(wait->command);
+    bound.lastAwaited = result.awaited.size();
+  }
+}
+
+Status ProgramBinder::bindGroups() {
+  // Others start one by one what may start together.
+  std::vector<uint32_t> latest(function.queues.size(), kNone);
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    BoundProgram::Bound &bound = result.commands[number];
+    bound.firstOfGroup = bound.lastOfGroup = number;
+    const uint32_t before = std::exchange(latest[command.queue], number);
+    const uint32_t group = groupOf(command);
+    if (!isQueued || group == 0 || before == kNone ||
+        groupOf(*function.commands[before]) != group)
+      continue;
+    bound.firstOfGroup = result.commands[before].firstOfGroup;
+    for (uint32_t i = bound.firstOfGroup; i != number; ++i)
+      if (result.commands[i].lastOfGroup == before)
+        result.commands[i].lastOfGroup = number;
+  }
+  for (uint32_t number = 0; number != function.commands.size(); ++number)
+    for (uint32_t i = result.commands[number].firstAwaited;
+         i != result.commands[number].lastAwaited; ++i)
+      if (result.commands[result.awaited[i]].lastOfGroup > number)
+        return notHere("command that comes after one of a group and before its "
+                       "last")
+            .withContext(result.describe(number));
+  return okStatus();
+}
+
+} // namespace optrt
