@@ -10,6 +10,7 @@
 
 #include "optimus/Analysis/KernelWork.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/bit.h"
 
 #include <algorithm>
@@ -57,6 +58,15 @@ static double getDistance(const AttentionPoint &point, const Work &work) {
          getDistance(point.headDim, work.headDim) +
          square(2) * (point.causal != work.causal) +
          square(4) * (point.gradient != work.gradient);
+}
+
+/// op(B) lies in memory as rows of `cols`, or with `trans` of `rows` elements.
+static double getDistance(const PackPoint &point, const Work &packing) {
+  return getDistance(point.rows, packing.k) +
+         getDistance(point.cols, packing.n) +
+         square(4) * (point.trans != packing.transB) +
+         getStrideDistance(point.trans ? point.rows : point.cols,
+                           packing.transB ? packing.k : packing.n);
 }
 
 /// How the nearest points compare to what a formula says of them: the mean of
@@ -127,6 +137,17 @@ double ComputeCosts::getAttentionSeconds(const Work &work,
          work.flops / (correction * rates.attentionFlopsPerSecond);
 }
 
+double ComputeCosts::getPackSeconds(const Work &work,
+                                    ArrayRef<OperandTraffic> traffic) const {
+  if (profile.packs.empty())
+    return profile.kernelAlpha + getTrafficSeconds(traffic);
+  double elementsPerSecond =
+      getCorrection<PackPoint>(profile.packs, work, [](const PackPoint &point) {
+        return double(point.rows) * point.cols / point.seconds;
+      });
+  return double(work.k) * work.n / elementsPerSecond;
+}
+
 /// What the device does to C after the product.
 double ComputeCosts::getEpilogueSeconds(exec::GemmOp gemm) const {
   if (gemm.getEpilogue() == exec::Epilogue::None || profile.streams.empty())
@@ -136,17 +157,16 @@ double ComputeCosts::getEpilogueSeconds(exec::GemmOp gemm) const {
   bool isFused = gemm.getEpilogue() == exec::Epilogue::Add &&
                  gemm.getLdc() == gemm.getN() &&
                  gemm.getLdExtra() == gemm.getN();
-  return (isFused ? 1 : 3) * bytes / getBytesPerSecond(2 * bytes);
+  return getFetchSeconds((isFused ? 1 : 2) * bytes, 2 * bytes);
 }
 
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
 
-double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
-  ArrayRef<std::pair<double, double>> points = profile.streams;
-  if (points.empty())
-    return profile.bytesPerSecond;
+/// Between two sizes that were measured, by the logarithms.
+static double interpolate(ArrayRef<std::pair<double, double>> points,
+                          double reuseBytes) {
   if (reuseBytes <= points.front().first)
     return points.front().second;
   if (reuseBytes >= points.back().first)
@@ -161,12 +181,47 @@ double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
   return below->second * std::pow(above->second / below->second, fraction);
 }
 
+double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
+  return profile.streams.empty() ? profile.bytesPerSecond
+                                 : interpolate(profile.streams, reuseBytes);
+}
+
+/// A processor's core waits for what it reads, and likewise for lines that it
+/// writes to; changed lines go back to memory at the same time. The loop that
+/// was timed so fetches two of the three bytes that it reads and writes.
+double ComputeCosts::getFetchSeconds(double bytes, double reuseBytes) const {
+  constexpr double kFetched = 2.0 / 3;
+  return bytes / (kFetched * getBytesPerSecond(reuseBytes));
+}
+
 double ComputeCosts::getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const {
+  bool fetches = !isGpu && !profile.streams.empty();
   double seconds = 0;
+  llvm::SmallDenseSet<Value, 8> fetched;
   for (const OperandTraffic &one : traffic)
-    seconds += (one.reads + one.writes) * one.bytes /
-               getBytesPerSecond(one.reuseBytes);
+    if (!fetches)
+      seconds += (one.reads + one.writes) * one.bytes /
+                 getBytesPerSecond(one.reuseBytes);
+    else if (fetched.insert(one.operand->get()).second)
+      seconds += getFetchSeconds(one.bytes, one.reuseBytes);
   return seconds;
+}
+
+/// Rows of a matrix lie too far apart for the processor to foresee which is
+/// read next.
+double ComputeCosts::getTrafficSeconds(exec::LaunchOp launch,
+                                       ArrayRef<OperandTraffic> traffic) const {
+  if (profile.columns.empty())
+    return getTrafficSeconds(traffic);
+  llvm::SmallBitVector byColumns = getBuffersByColumns(launch);
+  SmallVector<OperandTraffic> byRows;
+  double seconds = 0;
+  for (auto [number, one] : llvm::enumerate(traffic))
+    if (byColumns.test(number))
+      seconds += one.bytes / interpolate(profile.columns, one.reuseBytes);
+    else
+      byRows.push_back(one);
+  return seconds + getTrafficSeconds(byRows);
 }
 
 /// Products were timed with operands in a cache. For others, what was measured
@@ -220,7 +275,7 @@ double ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
                     : double(profile.threads) /
                           std::clamp<int64_t>(tasks, 1, profile.threads);
   return profile.kernelAlpha +
-         idle * std::max(computing, getTrafficSeconds(traffic));
+         idle * std::max(computing, getTrafficSeconds(launch, traffic));
 }
 
 double ComputeCosts::getSeconds(exec::CommandOpInterface command,
@@ -242,6 +297,8 @@ double ComputeCosts::getSeconds(exec::CommandOpInterface command,
   }
   case Work::Attention:
     return getAttentionSeconds(work, getFactors(command));
+  case Work::Packing:
+    return getPackSeconds(work, traffic);
   case Work::Traffic:
     return profile.kernelAlpha + getTrafficSeconds(traffic);
   }

@@ -161,6 +161,48 @@ KernelWork mlir::optimus::getKernelWork(exec::LaunchOp launch) {
   return WorkCounter(launch, kernel).count(kernel.front(), 1);
 }
 
+/// How much further an index is in the next iteration of a loop, 0 where that
+/// does not follow from sums and multiples.
+static int64_t getStep(Value index, scf::ForOp loop) {
+  APInt constant;
+  if (index == loop.getInductionVar())
+    return matchPattern(loop.getStep(), m_ConstantInt(&constant))
+               ? constant.getSExtValue()
+               : 0;
+  Operation *op = index.getDefiningOp();
+  if (!op)
+    return 0;
+  if (isa<arith::AddIOp>(op))
+    return getStep(op->getOperand(0), loop) + getStep(op->getOperand(1), loop);
+  if (isa<arith::MulIOp>(op))
+    for (auto [factor, other] : {std::pair(0, 1), std::pair(1, 0)})
+      if (matchPattern(op->getOperand(factor), m_ConstantInt(&constant)))
+        return constant.getSExtValue() * getStep(op->getOperand(other), loop);
+  return 0;
+}
+
+llvm::SmallBitVector mlir::optimus::getBuffersByColumns(exec::LaunchOp launch) {
+  unsigned count = launch.getBuffers().size();
+  llvm::SmallBitVector buffers(count);
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  if (!kernel || kernel.isExternal())
+    return buffers;
+  kernel.walk([&](vector::LoadOp load) {
+    auto loop = load->getParentOfType<scf::ForOp>();
+    auto buffer = dyn_cast<BlockArgument>(load.getBase());
+    if (!loop || !buffer || load.getIndices().size() != 1)
+      return;
+    // The first two arguments are the iterations.
+    int64_t number = int64_t(buffer.getArgNumber()) - 2;
+    int64_t step = getStep(load.getIndices().front(), loop);
+    if (number >= 0 && number < count &&
+        std::abs(step) > load.getVectorType().getNumElements())
+      buffers.set(number);
+  });
+  return buffers;
+}
+
 std::optional<Work> mlir::optimus::getAttentionWork(exec::LaunchOp launch) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
       launch, launch.getKernelAttr());

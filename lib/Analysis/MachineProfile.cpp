@@ -102,17 +102,20 @@ static bool readCount(const json::Object &object, StringRef key, int64_t &value,
   return true;
 }
 
+static bool requirePositive(StringRef key, double rate, json::Path path) {
+  if (rate == 0)
+    path.field(key).report(kMoreExpected);
+  return rate != 0;
+}
+
 static bool readGemmPoint(const json::Object &object, GemmPoint &point,
                           json::Path path) {
   if (!readCount(object, "m", point.m, path, true) ||
       !readCount(object, "n", point.n, path, true) ||
       !readCount(object, "k", point.k, path, true) ||
-      !readPositive(object, "seconds", point.seconds, path, true))
+      !readPositive(object, "seconds", point.seconds, path, true) ||
+      !requirePositive("seconds", point.seconds, path))
     return false;
-  if (point.seconds == 0) {
-    path.field("seconds").report(kMoreExpected);
-    return false;
-  }
   point.transA = object.getBoolean("trans_a").value_or(false);
   point.transB = object.getBoolean("trans_b").value_or(false);
   point.bias = object.getBoolean("bias").value_or(false);
@@ -123,14 +126,22 @@ static bool readAttentionPoint(const json::Object &object,
                                AttentionPoint &point, json::Path path) {
   if (!readCount(object, "seq", point.seq, path, true) ||
       !readCount(object, "head_dim", point.headDim, path, true) ||
-      !readPositive(object, "seconds", point.seconds, path, true))
+      !readPositive(object, "seconds", point.seconds, path, true) ||
+      !requirePositive("seconds", point.seconds, path))
     return false;
-  if (point.seconds == 0) {
-    path.field("seconds").report(kMoreExpected);
-    return false;
-  }
   point.causal = object.getBoolean("causal").value_or(false);
   point.gradient = object.getBoolean("gradient").value_or(false);
+  return true;
+}
+
+static bool readPackPoint(const json::Object &object, PackPoint &point,
+                          json::Path path) {
+  if (!readCount(object, "rows", point.rows, path, true) ||
+      !readCount(object, "cols", point.cols, path, true) ||
+      !readPositive(object, "seconds", point.seconds, path, true) ||
+      !requirePositive("seconds", point.seconds, path))
+    return false;
+  point.trans = object.getBoolean("trans").value_or(false);
   return true;
 }
 
@@ -139,17 +150,7 @@ static bool readStreamPoint(const json::Object &object,
   if (!readPositive(object, "bytes", point.first, path, true) ||
       !readPositive(object, "bytes_per_s", point.second, path, true))
     return false;
-  if (point.second == 0) {
-    path.field("bytes_per_s").report(kMoreExpected);
-    return false;
-  }
-  return true;
-}
-
-static bool requirePositive(StringRef key, double rate, json::Path path) {
-  if (rate == 0)
-    path.field(key).report(kMoreExpected);
-  return rate != 0;
+  return requirePositive("bytes_per_s", point.second, path);
 }
 
 /// Reads a list of objects.
@@ -216,9 +217,12 @@ static bool readCompute(const json::Object &object, ComputeProfile &compute,
       !requirePositive("bytes_per_s", compute.bytesPerSecond, path) ||
       !readRates(object, compute, path) ||
       !readList(object, "types", compute.otherTypes, path, readType) ||
-      !readList(object, "streams", compute.streams, path, readStreamPoint))
+      !readList(object, "packs", compute.packs, path, readPackPoint) ||
+      !readList(object, "streams", compute.streams, path, readStreamPoint) ||
+      !readList(object, "columns", compute.columns, path, readStreamPoint))
     return false;
   llvm::sort(compute.streams);
+  llvm::sort(compute.columns);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "ComputeCosts.h"
 
 #include "ComputeLoops.h"
+#include "ComputeShapes.h"
 
 #include "optimus-support/ElementType.h"
 
@@ -39,6 +40,21 @@ optrt_gemm_desc GemmPoint::command(int32_t type) const {
   return desc;
 }
 
+optrt_pack_desc PackPoint::command() const {
+  // As many elements as the compiler plans.
+  constexpr int64_t kBlockRows = 16, kBlockCols = 64;
+  auto roundUp = [](int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+  };
+  optrt_pack_desc desc{};
+  desc.rows = rows;
+  desc.cols = cols;
+  desc.ld = trans ? rows : cols;
+  desc.elements = roundUp(rows, kBlockRows) * roundUp(cols, kBlockCols);
+  desc.trans = trans;
+  return desc;
+}
+
 namespace {
 
 double takeMedian(std::vector<double> values) {
@@ -50,6 +66,8 @@ double takeMedian(std::vector<double> values) {
 /// Something that is timed round by round.
 struct Timed {
   std::function<Status()> call;
+  /// Goes before each call, and is not timed.
+  std::function<Status()> prepare;
   std::vector<double> times;
 
   double seconds() const { return std::max(takeMedian(times), 1e-9); }
@@ -67,6 +85,8 @@ Status timeRound(Timed &timed) {
   for (int calls = 0; calls < kFewestCalls ||
                       (calls != kMostCalls && total < kSecondsOfARound);
        ++calls) {
+    if (timed.prepare)
+      OPTRT_RETURN_IF_ERROR(timed.prepare());
     auto begin = Clock::now();
     OPTRT_RETURN_IF_ERROR(timed.call());
     timed.times.push_back(
@@ -112,72 +132,6 @@ private:
   int64_t next = 0;
 };
 
-/// Of a model's extents, those of 2 octaves each have two.
-constexpr int64_t kFeatures[] = {32,  64,  128,  192,  256,  384,
-                                 512, 768, 1024, 1536, 2048, 3072};
-constexpr int64_t kTokens[] = {32, 128, 1024};
-
-/// Rows are tokens of a rank, or what a panel cuts; forward products have no
-/// operand transposed and may have a bias, those of the input's gradient the
-/// second transposed. Of their pairs of features each second one is left out,
-/// like the black squares of a chess board: their neighbours are near. Those of
-/// the weight's gradient have the first transposed, and k is tokens; how rows
-/// lie in caches makes them uneven, so that all pairs are timed.
-std::vector<GemmPoint> shapes(int64_t largest) {
-  struct Operation {
-    bool transA, transB, bias;
-  };
-  std::vector<GemmPoint> points;
-  for (auto [transA, transB, bias] :
-       {Operation{false, false, false}, Operation{false, false, true},
-        Operation{false, true, false}, Operation{true, false, false}})
-    for (int64_t tokens : kTokens)
-      for (std::size_t i = 0; i != std::size(kFeatures); ++i)
-        for (std::size_t j = transA ? 0 : i % 2; j < std::size(kFeatures);
-             j += transA ? 1 : 2) {
-          if (transA && tokens == kTokens[0])
-            continue;
-          int64_t p = kFeatures[i], q = kFeatures[j];
-          GemmPoint point{transA ? p : tokens,
-                          q,
-                          transA ? tokens : p,
-                          transA,
-                          transB,
-                          bias};
-          // Larger ones are as fast, and take long.
-          constexpr int64_t kMostElements = 3 << 19;
-          if (std::max({tokens, p, q}) <= largest && p * q <= kMostElements)
-            points.push_back(point);
-        }
-  return points;
-}
-
-/// Those that are also timed with operands which no cache has, where that
-/// shows.
-std::vector<const GemmPoint *>
-chooseForCold(const std::vector<GemmPoint> &points) {
-  constexpr std::size_t kEvery = 15;
-  constexpr int64_t kLeast = 128;
-  std::vector<const GemmPoint *> large, chosen;
-  for (const GemmPoint &point : points)
-    if (std::min({point.m, point.n, point.k}) >= kLeast)
-      large.push_back(&point);
-  for (std::size_t i = 0; i < large.size(); i += kEvery)
-    chosen.push_back(large[i]);
-  return chosen;
-}
-
-std::vector<AttentionPoint> attentionShapes(int64_t largest) {
-  std::vector<AttentionPoint> points;
-  for (bool gradient : {false, true})
-    for (bool causal : {false, true})
-      for (int64_t seq : {32, 128, 512})
-        for (int64_t headDim : {16, 32, 64, 128})
-          if (seq <= largest)
-            points.push_back({seq, headDim, causal, gradient});
-  return points;
-}
-
 class ComputeTimer {
 public:
   ComputeTimer(Device &device, Operands operands, const ComputeGrid &grid)
@@ -188,13 +142,20 @@ public:
 private:
   Status gemm(const GemmPoint &point, int32_t type, bool rotates);
   Status attention(const AttentionPoint &point, int32_t type);
+  Status pack(const PackPoint &point);
   Status launch(optrt_kernel kernel, int64_t elements);
+  Status sumColumns(int64_t bytes);
+  Status computeBetween(int64_t bytes);
   void addProducts(ProductCosts &costs, int32_t type);
 
   /// Its time, after run(), goes into the place that `store` writes.
-  void add(std::function<Status()> call, std::function<void(double)> store) {
-    all.push_back({{std::move(call), {}}, std::move(store)});
+  void add(std::function<Status()> call, std::function<void(double)> store,
+           std::function<Status()> prepare = {}) {
+    all.push_back(
+        {{std::move(call), std::move(prepare), {}}, std::move(store)});
   }
+  void addStreams(std::vector<StreamPoint> &points,
+                  std::function<Status(int64_t)> pass, double passes);
   Status run();
 
   Device &device;
@@ -222,33 +183,47 @@ Status ComputeTimer::gemm(const GemmPoint &point, int32_t type, bool rotates) {
   return device.gemm(kCompute, desc, a, b, c, bias, nullptr);
 }
 
-/// Heads of one sequence, as many as keep a team busy.
-constexpr int64_t kHeads = 4;
+/// Features of a token. Heads lie beside each other, so that rows of one are
+/// far apart.
+constexpr int64_t kWidth = 512;
 
+/// A step comes to attention with operands that only far caches have: after a
+/// product that has just written all sequences.
 Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   optrt_attention_desc desc{};
   desc.type = type;
   desc.batch = 1;
   desc.seq = point.seq;
-  desc.heads = desc.kv_heads = kHeads;
+  desc.heads = desc.kv_heads = kWidth / point.headDim;
   desc.head_dim = point.headDim;
   // Slices of one buffer, as models have them.
-  const int64_t width = kHeads * point.headDim;
-  desc.q_ld = desc.kv_ld = 3 * width;
+  desc.q_ld = desc.kv_ld = 3 * kWidth;
   desc.causal = point.causal;
-  operands.begin(/*rotates=*/false);
-  const int64_t part = width * elementBytes(ElementType(type));
-  char *qkv = operands.take(3 * point.seq * width, type);
-  char *out = operands.take(point.seq * width, type);
-  auto *lse =
-      reinterpret_cast<float *>(operands.take(point.seq * kHeads, OPTRT_F32));
+  operands.begin(/*rotates=*/true);
+  const int64_t part = kWidth * elementBytes(ElementType(type));
+  char *qkv = operands.take(3 * point.seq * kWidth, type);
+  char *out = operands.take(point.seq * kWidth, type);
+  auto *lse = reinterpret_cast<float *>(
+      operands.take(point.seq * desc.heads, OPTRT_F32));
   if (!point.gradient)
     return device.attention(kCompute, desc, qkv, qkv + part, qkv + 2 * part,
                             /*lengths=*/nullptr, out, lse);
-  char *grad = operands.take(3 * point.seq * width, type);
+  char *grad = operands.take(3 * point.seq * kWidth, type);
+  char *outGrad = operands.take(point.seq * kWidth, type);
   return device.attentionGrad(
-      kCompute, desc, out, qkv, qkv + part, qkv + 2 * part,
+      kCompute, desc, outGrad, qkv, qkv + part, qkv + 2 * part,
       /*lengths=*/nullptr, out, lse, grad, grad + part, grad + 2 * part);
+}
+
+/// A step packs weights that it has not seen since the last one.
+Status ComputeTimer::pack(const PackPoint &point) {
+  operands.begin(/*rotates=*/true);
+  const optrt_pack_desc desc = point.command();
+  auto take = [&](int64_t elements) {
+    return reinterpret_cast<float *>(operands.take(elements, OPTRT_F32));
+  };
+  const float *from = take(point.rows * point.cols);
+  return device.pack(kCompute, desc, from, take(desc.elements));
 }
 
 /// Over two arrays that have so many elements together.
@@ -260,15 +235,57 @@ Status ComputeTimer::launch(optrt_kernel kernel, int64_t elements) {
   return device.launch(kCompute, desc, hostKernel("loop", kernel), args);
 }
 
+/// So many bytes of a matrix, column by column.
+Status ComputeTimer::sumColumns(int64_t bytes) {
+  operands.begin(/*rotates=*/false);
+  constexpr int64_t kRowBytes = kLoopWidth * sizeof(float);
+  int64_t rows = bytes / kRowBytes;
+  void *args[] = {operands.take(rows * kLoopWidth, OPTRT_F32),
+                  operands.take(kLoopWidth, OPTRT_F32), &rows};
+  optrt_launch_desc desc{"loop", kLoopWidth / kLoopColumns, 1, 2, 1};
+  return device.launch(kCompute, desc, hostKernel("loop", columnsLoop), args);
+}
+
+/// What a step multiplies while it touches so many bytes. Others on the machine
+/// use its caches meanwhile, so that a large one has not all of it any more.
+Status ComputeTimer::computeBetween(int64_t bytes) {
+  constexpr double kBytesPerSecond = 2e9;
+  constexpr int64_t kExtent = 128;
+  using Clock = std::chrono::steady_clock;
+  const auto end =
+      Clock::now() + std::chrono::duration<double>(static_cast<double>(bytes) /
+                                                   kBytesPerSecond);
+  while (Clock::now() < end)
+    OPTRT_RETURN_IF_ERROR(
+        gemm({kExtent, kExtent, kExtent}, OPTRT_F32, /*rotates=*/false));
+  return okStatus();
+}
+
+void ComputeTimer::addStreams(std::vector<StreamPoint> &points,
+                              std::function<Status(int64_t)> pass,
+                              double passes) {
+  for (int64_t kib : {16, 64, 256, 1024, 2048, 4096, 8192, 16384, 65536})
+    points.push_back({kib << 10});
+  for (StreamPoint &point : points)
+    add([&point, pass] { return pass(point.bytes); },
+        [&point, passes](double seconds) {
+          point.bytesPerSecond =
+              passes * static_cast<double>(point.bytes) / seconds;
+        },
+        [this, &point] { return computeBetween(point.bytes); });
+}
+
 void ComputeTimer::addProducts(ProductCosts &costs, int32_t type) {
-  costs.products = shapes(grid.largest);
+  costs.products = productShapes(grid.largest);
   for (GemmPoint &point : costs.products)
     add([this, &point, type] { return gemm(point, type, /*rotates=*/false); },
         [&point](double seconds) { point.seconds = seconds; });
   costs.attentions = attentionShapes(grid.largest);
   for (AttentionPoint &point : costs.attentions)
     add([this, &point, type] { return attention(point, type); },
-        [&point](double seconds) { point.seconds = seconds / kHeads; });
+        [&point](double seconds) {
+          point.seconds = seconds * static_cast<double>(point.headDim) / kWidth;
+        });
 }
 
 StatusOr<ComputeCosts> ComputeTimer::measure() {
@@ -280,14 +297,16 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
       [&](double seconds) { costs.gemmAlpha = seconds; });
   add([&] { return launch(multiplyLoop, 2 * kLoopElements); },
       [&](double seconds) { costs.kernelAlpha = seconds; });
-  for (int64_t kib : {16, 64, 256, 1024, 4096, 16384, 65536})
-    costs.streams.push_back({kib << 10});
-  for (StreamPoint &point : costs.streams)
-    add([&] { return launch(multiplyLoop, point.bytes / 4); },
-        // Half is read, half is read and written.
-        [&](double seconds) {
-          point.bytesPerSecond = 1.5 * point.bytes / seconds;
-        });
+  costs.packs = packShapes(grid.largest);
+  for (PackPoint &point : costs.packs)
+    add([this, &point] { return pack(point); },
+        [&point](double seconds) { point.seconds = seconds; });
+  // Half is read, half is read and written.
+  addStreams(
+      costs.streams,
+      [this](int64_t bytes) { return launch(multiplyLoop, bytes / 4); }, 1.5);
+  addStreams(
+      costs.columns, [this](int64_t bytes) { return sumColumns(bytes); }, 1);
   constexpr int64_t kInCache = 1 << 15;
   auto addLoop = [&](optrt_kernel kernel, double opsOfAnElement, double &rate) {
     add([this, kernel] { return launch(kernel, kInCache); },
@@ -363,10 +382,14 @@ ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
         return (c.*type).attentions[i].seconds;
       });
   }
-  for (std::size_t i = 0; i != result.streams.size(); ++i)
-    set([i](ComputeCosts &c) -> double & {
-      return c.streams[i].bytesPerSecond;
-    });
+  for (std::size_t i = 0; i != result.packs.size(); ++i)
+    set([i](ComputeCosts &c) -> double & { return c.packs[i].seconds; });
+  for (std::vector<StreamPoint> ComputeCosts::*list :
+       {&ComputeCosts::streams, &ComputeCosts::columns})
+    for (std::size_t i = 0; i != (result.*list).size(); ++i)
+      set([list, i](ComputeCosts &c) -> double & {
+        return (c.*list)[i].bytesPerSecond;
+      });
   for (double ComputeCosts::*figure :
        {&ComputeCosts::gemmAlpha, &ComputeCosts::kernelAlpha,
         &ComputeCosts::coldSecondsPerByte, &ComputeCosts::vectorOps,

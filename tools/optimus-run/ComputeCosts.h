@@ -47,7 +47,19 @@ struct AttentionPoint {
   }
 };
 
-/// A kernel that went through so many bytes over and over.
+/// op(B)[rows,cols] of products, packed; with `trans`, B is [cols,rows].
+struct PackPoint {
+  int64_t rows, cols;
+  bool trans = false;
+  double seconds = 0;
+
+  double bytes() const { return 8.0 * static_cast<double>(rows * cols); }
+  /// As a command on a matrix without gaps.
+  optrt_pack_desc command() const;
+};
+
+/// A kernel that went through so many bytes again and again, between products
+/// which lasted as long as those of a step that touches as much.
 struct StreamPoint {
   int64_t bytes;
   double bytesPerSecond = 0; ///< read and written
@@ -64,7 +76,10 @@ struct ProductCosts {
 
 struct ComputeCosts {
   ProductCosts f32, bf16;
+  std::vector<PackPoint> packs;
   std::vector<StreamPoint> streams;
+  /// The same of a matrix that is read column by column.
+  std::vector<StreamPoint> columns;
   double gemmAlpha = 0, kernelAlpha = 0;
   /// What a byte of a product's operands costs that lies in no cache.
   double coldSecondsPerByte = 0;

@@ -38,6 +38,26 @@ void multiplyLoop(int64_t begin, int64_t end, void *const *args) {
 }
 
 OPTIMUS_FOR_EVERY_PROCESSOR
+void columnsLoop(int64_t begin, int64_t end, void *const *args) {
+  using Columns =
+      float __attribute__((vector_size(kLoopColumns * sizeof(float))));
+  const char *x = static_cast<const char *>(args[0]);
+  char *y = static_cast<char *>(args[1]);
+  const int64_t rows = *static_cast<const int64_t *>(args[2]);
+  for (int64_t i = begin; i != end; ++i) {
+    Columns sum{};
+    for (int64_t row = 0; row != rows; ++row) {
+      Columns from;
+      std::memcpy(&from,
+                  x + row * kLoopWidth * sizeof(float) + i * sizeof(Columns),
+                  sizeof(Columns));
+      sum += from;
+    }
+    std::memcpy(y + i * sizeof(Columns), &sum, sizeof(Columns));
+  }
+}
+
+OPTIMUS_FOR_EVERY_PROCESSOR
 void polynomialLoop(int64_t begin, int64_t end, void *const *args) {
   const char *x = static_cast<const char *>(args[0]);
   char *y = static_cast<char *>(args[1]);

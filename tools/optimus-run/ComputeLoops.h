@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Loops as kernels have them, to be timed: optrt_kernel of two arrays, x and y,
-// whose iterations are kLoopElements elements each.
+// whose iterations are kLoopElements elements each, unless they say otherwise.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,11 @@ inline constexpr int64_t kLoopElements = 16;
 
 /// y *= x: 12 bytes of traffic an element.
 void multiplyLoop(int64_t begin, int64_t end, void *const *args);
+
+/// y = the sums of x's columns, x being rows of kLoopWidth elements, args[2] of
+/// them; an iteration is kLoopColumns columns.
+inline constexpr int64_t kLoopWidth = 768, kLoopColumns = 64;
+void columnsLoop(int64_t begin, int64_t end, void *const *args);
 
 /// y = p(x), kPolynomialOps operations of vectors an element.
 inline constexpr int kPolynomialOps = 34;

@@ -52,10 +52,17 @@ void print(const ProductCosts &costs, const char *type) {
 void print(const ComputeCosts &costs, int threads, int ranks) {
   print(costs.f32, "f32");
   print(costs.bf16, "bf16");
-  Table streams({"stream", "GB/s"});
-  for (const StreamPoint &point : costs.streams)
-    streams.addRow(
-        {formatBytes(point.bytes), format("%.1f", point.bytesPerSecond / 1e9)});
+  Table packs({"packed", "operand", "time (us)", "GB/s"}, {1});
+  for (const PackPoint &point : costs.packs)
+    packs.addRow({concat(point.rows, "x", point.cols), point.trans ? "B'" : "B",
+                  format("%.1f", point.seconds * 1e6),
+                  format("%.1f", point.bytes() / point.seconds / 1e9)});
+  packs.print(std::cout);
+  Table streams({"stream", "GB/s", "by columns"});
+  for (std::size_t i = 0; i != costs.streams.size(); ++i)
+    streams.addRow({formatBytes(costs.streams[i].bytes),
+                    format("%.1f", costs.streams[i].bytesPerSecond / 1e9),
+                    format("%.1f", costs.columns[i].bytesPerSecond / 1e9)});
   streams.print(std::cout);
   std::cout << format(
       "%d threads, %d ranks: products cost %.1f us and at best %.1f GFLOP/s in "
@@ -93,12 +100,22 @@ nlohmann::ordered_json toJson(const ProductCosts &costs) {
           {"points", points}};
 }
 
+nlohmann::ordered_json toJson(const std::vector<StreamPoint> &streams) {
+  auto points = nlohmann::ordered_json::array();
+  for (const StreamPoint &point : streams)
+    points.push_back(
+        {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
+  return points;
+}
+
 nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                               int ranks) {
-  auto streams = nlohmann::ordered_json::array();
-  for (const StreamPoint &point : costs.streams)
-    streams.push_back(
-        {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
+  auto packs = nlohmann::ordered_json::array();
+  for (const PackPoint &point : costs.packs)
+    packs.push_back({{"rows", point.rows},
+                     {"cols", point.cols},
+                     {"trans", point.trans},
+                     {"seconds", point.seconds}});
   nlohmann::ordered_json entry{{"threads", threads},
                                {"ranks", ranks},
                                {"cores", std::thread::hardware_concurrency()},
@@ -109,7 +126,9 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                                {"vector_ops_per_s", costs.vectorOps},
                                {"divisions_per_s", costs.divisions},
                                {"scalar_ops_per_s", costs.scalarOps},
-                               {"streams", streams}};
+                               {"packs", packs},
+                               {"streams", toJson(costs.streams)},
+                               {"columns", toJson(costs.columns)}};
   entry.update(toJson(costs.f32));
   nlohmann::ordered_json narrow{{"type", "bf16"}};
   narrow.update(toJson(costs.bf16));

@@ -267,6 +267,12 @@ TEST(MachineProfile, NamesWhichFigureIsWrong) {
          "missing at profile.gemm[0].streams[0].bytes_per_s");
   expect(R"("streams": [{"bytes": 4, "bytes_per_s": 0}])",
          "expected more than 0 at profile.gemm[0].streams[0].bytes_per_s");
+  expect(R"("columns": [{"bytes": 4, "bytes_per_s": 0}])",
+         "expected more than 0 at profile.gemm[0].columns[0].bytes_per_s");
+  expect(R"("packs": [{"rows": 8, "seconds": 1}])",
+         "missing at profile.gemm[0].packs[0].cols");
+  expect(R"("packs": [{"rows": 8, "cols": 8, "seconds": 0}])",
+         "expected more than 0 at profile.gemm[0].packs[0].seconds");
   expect(R"("attention": [{"seq": 8, "seconds": 1}])",
          "missing at profile.gemm[0].attention[0].head_dim");
   expect(R"("attention": [{"seq": 8, "head_dim": 8, "seconds": 0}])",

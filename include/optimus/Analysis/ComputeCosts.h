@@ -35,11 +35,16 @@ public:
 private:
   const ProductRates &getRates(Type factors) const;
   double getAttentionSeconds(const Work &work, Type factors) const;
+  double getPackSeconds(const Work &work,
+                        ArrayRef<OperandTraffic> traffic) const;
   double getLaunchSeconds(exec::LaunchOp launch,
                           ArrayRef<OperandTraffic> traffic) const;
   double getEpilogueSeconds(exec::GemmOp gemm) const;
   double getColdSeconds(ArrayRef<OperandTraffic> traffic) const;
   double getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const;
+  double getTrafficSeconds(exec::LaunchOp launch,
+                           ArrayRef<OperandTraffic> traffic) const;
+  double getFetchSeconds(double bytes, double reuseBytes) const;
   double getBytesPerSecond(double reuseBytes) const;
 
   ComputeProfile profile;

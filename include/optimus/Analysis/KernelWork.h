@@ -12,6 +12,8 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Work.h"
 
+#include "llvm/ADT/SmallBitVector.h"
+
 #include <optional>
 
 namespace mlir::optimus {
@@ -38,6 +40,10 @@ struct KernelWork {
 /// the data, are taken for what the largest buffer has for an iteration, and of
 /// two branches the one that computes more counts.
 KernelWork getKernelWork(exec::LaunchOp launch);
+
+/// Of its buffers, those whose elements it reads along columns of a matrix:
+/// more than a vector apart, one after the other.
+llvm::SmallBitVector getBuffersByColumns(exec::LaunchOp launch);
 
 /// What a launch of one of attention's kernels computes, with products that
 /// others compute, too; nothing for other kernels.

@@ -39,6 +39,13 @@ struct AttentionPoint {
 };
 
 /// Products and attention of factors of one type.
+/// op(B)[rows,cols] of products, packed from where no cache has it.
+struct PackPoint {
+  int64_t rows, cols;
+  bool trans = false;
+  double seconds;
+};
+
 struct ProductRates {
   /// Where no point was measured: the rate of a large product, and the extents
   /// at which m, n and k each halve it.
@@ -64,12 +71,16 @@ struct ComputeProfile : ProductRates {
   std::vector<std::pair<std::string, ProductRates>> otherTypes;
   /// What a byte of a product's operands costs that no cache has.
   double coldSecondsPerByte = 0;
+  /// Where none was measured, packing is priced as a copy.
+  std::vector<PackPoint> packs;
   /// Kernels and copies: the cost of a call, and bytes read and written.
   double kernelAlpha = 3e-6;
   double bytesPerSecond = 8e9;
   /// The same by how many bytes a kernel goes through over and over, where that
   /// was measured.
   std::vector<std::pair<double, double>> streams;
+  /// The same of a kernel that reads matrices column by column.
+  std::vector<std::pair<double, double>> columns;
   /// Elements that a kernel computes in a second: of vectors, of vectors that
   /// are divided, and one after the other. 0 where it is not known.
   double vectorOpsPerSecond = 0, divisionsPerSecond = 0, scalarOpsPerSecond = 0;

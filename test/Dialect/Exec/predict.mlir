@@ -33,8 +33,9 @@ func.func @attention(%q: memref<64xf32>, %o: memref<64xf32>, %l: memref<16xf32>,
 
 // 4 iterations of 16 elements: load, multiply, add and store are 256 of vectors
 // at 1 ns, 64 are divided at 10 ns, and 4 sums of one number take 10 ns each.
-// That is 0.936 us, longer than 512 bytes take to and from a cache, but shorter
-// than the 1.024 us to and from memory that the first launch takes.
+// That is 0.936 us, longer than 512 bytes take from a cache at 2/3 of the
+// stream's byte a ns, but shorter than the 1.536 us from memory that the first
+// launch takes.
 func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: memref<64xf32>) attributes {exec.kernel} {
   %c1 = arith.constant 1 : index
   scf.for %i = %begin to %end step %c1 {
@@ -56,15 +57,15 @@ func.func private @divide(%begin: index, %end: index, %x: memref<64xf32>, %y: me
 }
 
 // CHECK-LABEL: func.func @computing(
-// CHECK-SAME: predicted_parts_ms = {launch = {{1\.960000e-03|0\.00195999.*|0\.001960.*}} : f64}
+// CHECK-SAME: predicted_parts_ms = {launch = {{2\.472000e-03|0\.00247199.*|0\.002472.*}} : f64}
 func.func @computing(%x: memref<64xf32>, %y: memref<64xf32>) {
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
   exec.launch @divide extent 4 grain 1 (read %x : memref<64xf32>, write %y : memref<64xf32>)
   return
 }
 
-// One pass over 1 MiB from memory at 0.5 bytes a ns takes longer than its
-// arithmetic: 262144 elements are read, and as many written.
+// Two arrays of 1 MiB, one read and one written, are fetched from memory at 2/3
+// of 0.5 bytes a ns, which takes longer than the arithmetic.
 func.func private @double(%begin: index, %end: index, %x: memref<262144xf32>, %y: memref<262144xf32>) attributes {exec.kernel} {
   %c16 = arith.constant 16 : index
   %c1 = arith.constant 1 : index
@@ -78,8 +79,54 @@ func.func private @double(%begin: index, %end: index, %x: memref<262144xf32>, %y
 }
 
 // CHECK-LABEL: func.func @streaming(
-// CHECK-SAME: predicted_parts_ms = {launch = {{4\.19430.*}} : f64}
+// CHECK-SAME: predicted_parts_ms = {launch = {{6\.29145.*}} : f64}
 func.func @streaming(%x: memref<262144xf32>, %y: memref<262144xf32>) {
   exec.launch @double extent 16384 grain 256 (read %x : memref<262144xf32>, write %y : memref<262144xf32>)
+  return
+}
+
+// In place the same bytes are fetched once.
+// CHECK-LABEL: func.func @in_place(
+// CHECK-SAME: predicted_parts_ms = {launch = {{3\.14572.*}} : f64}
+func.func @in_place(%x: memref<262144xf32>) {
+  exec.launch @double extent 16384 grain 256 (read %x : memref<262144xf32>, write %x : memref<262144xf32>)
+  return
+}
+
+// 64 rows of 64 elements, summed 16 columns at a time: 16384 bytes at 0.1 bytes
+// a ns, and the sums' 256 at those of a stream.
+func.func private @sum_columns(%begin: index, %end: index, %x: memref<4096xf32>, %y: memref<64xf32>) attributes {exec.kernel} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<16xf32>
+  scf.for %i = %begin to %end step %c1 {
+    %column = arith.muli %i, %c16 : index
+    %sum = scf.for %row = %c0 to %c64 step %c1 iter_args(%partial = %zero) -> vector<16xf32> {
+      %above = arith.muli %row, %c64 : index
+      %at = arith.addi %above, %column : index
+      %from = vector.load %x[%at] : memref<4096xf32>, vector<16xf32>
+      %next = arith.addf %partial, %from : vector<16xf32>
+      scf.yield %next : vector<16xf32>
+    }
+    vector.store %sum, %y[%column] : memref<64xf32>, vector<16xf32>
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @columns(
+// CHECK-SAME: predicted_parts_ms = {launch = {{1\.6460.*e-01|0\.1646.*}} : f64}
+func.func @columns(%x: memref<4096xf32>, %y: memref<64xf32>) {
+  exec.launch @sum_columns extent 4 grain 1 (read %x : memref<4096xf32>, write %y : memref<64xf32>)
+  return
+}
+
+// Packing was timed: 2 ms, and 5 ms of what is stored transposed.
+// CHECK-LABEL: func.func @packing(
+// CHECK-SAME: predicted_parts_ms = {pack = {{7\.0000*.*|6\.9999.*}} : f64}
+func.func @packing(%w: memref<64xf32>, %p: memref<1024xf32>, %q: memref<1024xf32>) {
+  exec.pack %w into %p {rows = 8 : i64, cols = 8 : i64, ld = 8 : i64} : memref<64xf32>, memref<1024xf32>
+  exec.pack %w into %q {rows = 8 : i64, cols = 8 : i64, ld = 8 : i64, trans} : memref<64xf32>, memref<1024xf32>
   return
 }

@@ -155,8 +155,15 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
         "divisions_per_s", "scalar_ops_per_s"})
     EXPECT_GT(entry[key], 0) << key;
   EXPECT_GE(entry["cold_s_per_byte"], 0);
-  for (const auto &point : entry["streams"])
-    EXPECT_GT(point["bytes_per_s"], 0);
+  for (const char *key : {"streams", "columns"}) {
+    EXPECT_EQ(entry[key].size(), 9u) << key;
+    for (const auto &point : entry[key])
+      EXPECT_GT(point["bytes_per_s"], 0) << key;
+  }
+  // Two pairs of features, plain and transposed.
+  ASSERT_EQ(entry["packs"].size(), 4u);
+  for (const auto &point : entry["packs"])
+    EXPECT_GT(point["seconds"], 0);
   ASSERT_EQ(entry["types"].size(), 1u);
   EXPECT_EQ(entry["types"][0]["type"], "bf16");
   for (const auto &rates : {entry, entry["types"][0]}) {

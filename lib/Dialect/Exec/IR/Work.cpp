@@ -22,6 +22,13 @@ Work GemmOp::getWork() {
           .bias = getBias() != nullptr};
 }
 
+Work PackOp::getWork() {
+  return {.kind = Work::Packing,
+          .n = static_cast<int64_t>(getCols()),
+          .k = static_cast<int64_t>(getRows()),
+          .transB = getTrans()};
+}
+
 /// Half of each product is left out with the causal mask.
 template <typename Op>
 static Work getAttentionWork(Op op, int products, bool isGradient) {

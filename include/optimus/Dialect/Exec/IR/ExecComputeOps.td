@@ -53,7 +53,8 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def Exec_PackOp : Exec_Command<"pack", [], ["needsOperandsApart"]> {
+def Exec_PackOp : Exec_Command<"pack", [DeclareOpInterfaceMethods<WorkOpInterface>],
+    ["needsOperandsApart"]> {
   let summary = "Writes B of products in the device's own layout";
   let description = [{
     op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The layout follows

@@ -22,9 +22,12 @@ struct Work {
     Product,
     /// Attention, whose products are fused.
     Attention,
+    /// op(B)[k,n] of products, copied into the layout that they read.
+    Packing,
   };
   Kind kind = Traffic;
-  /// The extents of a product, and which factors are stored transposed.
+  /// The extents of a product, and which factors are stored transposed; of
+  /// packing those of B.
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   /// Whether a bias is added in it.

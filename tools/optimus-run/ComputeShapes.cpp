@@ -1,0 +1,85 @@
+//===- ComputeShapes.cpp - What of a rank's computations is timed ---------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ComputeShapes.h"
+
+#include <algorithm>
+
+using namespace optimus_run;
+
+namespace {
+
+/// Of a model's extents, those of 2 octaves each have two.
+constexpr int64_t kFeatures[] = {32,  64,  128,  192,  256,  384,
+                                 512, 768, 1024, 1536, 2048, 3072};
+constexpr int64_t kTokens[] = {32, 128, 1024};
+
+} // namespace
+
+std::vector<GemmPoint> optimus_run::productShapes(int64_t largest) {
+  struct Operation {
+    bool transA, transB, bias;
+  };
+  std::vector<GemmPoint> points;
+  for (auto [transA, transB, bias] :
+       {Operation{false, false, false}, Operation{false, false, true},
+        Operation{false, true, false}, Operation{true, false, false}})
+    for (int64_t tokens : kTokens)
+      for (std::size_t i = 0; i != std::size(kFeatures); ++i)
+        for (std::size_t j = transA ? 0 : i % 2; j < std::size(kFeatures);
+             j += transA ? 1 : 2) {
+          if (transA && tokens == kTokens[0])
+            continue;
+          int64_t p = kFeatures[i], q = kFeatures[j];
+          GemmPoint point{transA ? p : tokens,
+                          q,
+                          transA ? tokens : p,
+                          transA,
+                          transB,
+                          bias};
+          // Larger ones are as fast, and take long.
+          constexpr int64_t kMostElements = 3 << 19;
+          if (std::max({tokens, p, q}) <= largest && p * q <= kMostElements)
+            points.push_back(point);
+        }
+  return points;
+}
+
+std::vector<const GemmPoint *>
+optimus_run::chooseForCold(const std::vector<GemmPoint> &points) {
+  constexpr std::size_t kEvery = 15;
+  constexpr int64_t kLeast = 128;
+  std::vector<const GemmPoint *> large, chosen;
+  for (const GemmPoint &point : points)
+    if (std::min({point.m, point.n, point.k}) >= kLeast)
+      large.push_back(&point);
+  for (std::size_t i = 0; i < large.size(); i += kEvery)
+    chosen.push_back(large[i]);
+  return chosen;
+}
+
+std::vector<PackPoint> optimus_run::packShapes(int64_t largest) {
+  std::vector<PackPoint> points;
+  for (bool trans : {false, true})
+    for (std::size_t i = 0; i != std::size(kFeatures); ++i)
+      for (std::size_t j = i % 2; j < std::size(kFeatures); j += 2)
+        if (std::max(kFeatures[i], kFeatures[j]) <= largest)
+          points.push_back({kFeatures[i], kFeatures[j], trans});
+  return points;
+}
+
+std::vector<AttentionPoint> optimus_run::attentionShapes(int64_t largest) {
+  std::vector<AttentionPoint> points;
+  for (bool gradient : {false, true})
+    for (bool causal : {false, true})
+      for (int64_t seq : {32, 128, 512})
+        for (int64_t headDim : {16, 32, 64, 128})
+          if (seq <= largest)
+            points.push_back({seq, headDim, causal, gradient});
+  return points;
+}
