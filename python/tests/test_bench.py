@@ -37,7 +37,8 @@ def run_script(script, tools, *arguments):
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        # Of many commands.
+        timeout=4 * TIMEOUT_SECONDS,
     )
 
 

@@ -28,7 +28,8 @@ void ExecEvaluator::allocate(Value buffer) {
 
 int64_t ExecEvaluator::getCoordinate(int64_t rank, StringRef axis) {
   SmallVector<StringRef> faster;
-  for (optimus::MeshAxisAttr each : llvm::reverse(mesh.getAxisList())) {
+  SmallVector<optimus::MeshAxisAttr> axes = mesh.getAxisList();
+  for (optimus::MeshAxisAttr each : llvm::reverse(axes)) {
     if (each.getName().getValue() == axis)
       return rank / mesh.getProduct(faster) % each.getSize();
     faster.push_back(each.getName().getValue());
