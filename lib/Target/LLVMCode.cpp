@@ -16,7 +16,6 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
-#include "llvm/Transforms/IPO/AlwaysInliner.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -85,12 +84,6 @@ void LLVMCode::optimize() {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  // The pipeline would optimise what it inlines on its own first, and then once
-  // more in its place: twice the time.
-  builder.registerPipelineStartEPCallback(
-      [](llvm::ModulePassManager &passes, llvm::OptimizationLevel) {
-        passes.addPass(llvm::AlwaysInlinerPass());
-      });
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
       .run(*module, modules);
 }

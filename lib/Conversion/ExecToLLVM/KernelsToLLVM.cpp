@@ -103,8 +103,6 @@ LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
   for (StringRef name : names) {
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::Internal);
-    // Into the wrapper, before LLVM optimises both.
-    kernel.setAlwaysInline(true);
     createWrapper(module, kernel);
   }
   return success();

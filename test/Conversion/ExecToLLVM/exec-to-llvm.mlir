@@ -34,10 +34,9 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>) {
   return
 }
 
-// A kernel takes plain pointers, and is inlined into its wrapper.
+// A kernel takes plain pointers.
 // CHECK-LABEL: llvm.func internal @twice(
 // CHECK-SAME:    i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64)
-// CHECK-SAME:    always_inline
 func.func private @twice(%begin: index, %end: index, %x: memref<512xf32>, %y: memref<512xf32>,
                          %extent: i64, %first: i64) attributes {exec.kernel} {
   return
