@@ -290,8 +290,8 @@ Checkpoint::Impl::locate(const std::string &name) const {
 }
 
 Status Checkpoint::readShard(const std::string &name, const ShardLayout &layout,
-                             const Mesh &mesh, int64_t rank,
-                             float *shard) const {
+                             const Mesh &mesh, int64_t rank, int64_t begin,
+                             std::span<float> piece) const {
   OPTRT_ASSIGN_OR_RETURN(const StoredTensor *tensor, impl->locate(name));
   const std::vector<int64_t> &shape =
       impl->infos[int(tensor->kind)][tensor->index].shape;
@@ -300,9 +300,8 @@ Status Checkpoint::readShard(const std::string &name, const ShardLayout &layout,
                            " is read from the tensor ", name, " of shape ",
                            shapeToString(shape)));
   OPTRT_RETURN_IF_ERROR(optrt::readShard(*tensor->file, tensor->offset, layout,
-                                         mesh, rank, shard));
-  std::span<const float> elements(shard, layout.numLocalElements());
-  if (const float *bad = findNotFinite(elements))
+                                         mesh, rank, begin, piece));
+  if (const float *bad = findNotFinite(piece))
     return dataLoss(concat(tensor->file->path(), ": the tensor ", name,
                            " has an element that is not finite (", *bad,
                            "): the run that wrote it had diverged; use another "

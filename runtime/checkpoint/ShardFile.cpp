@@ -22,20 +22,24 @@ static constexpr int64_t kGap = (16 << 10) / sizeof(float);
 
 Status optrt::readShard(const InputFile &file, size_t offset,
                         const ShardLayout &layout, const Mesh &mesh,
-                        int64_t rank, float *shard) {
+                        int64_t rank, int64_t first, std::span<float> piece) {
   auto read = [&](int64_t element, float *to, int64_t count) {
     return file.read(offset + size_t(element) * sizeof(float), to,
                      size_t(count) * sizeof(float));
   };
   if (layout.hasPadding(mesh))
-    std::fill_n(shard, layout.numLocalElements(), 0.0f);
+    std::ranges::fill(piece, 0.0f);
+  auto place = [&](const ShardRun &run) {
+    return piece.data() + (run.localOffset - first);
+  };
   std::vector<float> window;
-  ShardRuns runs(layout, mesh, rank);
+  ShardRuns runs(layout, mesh, rank, first,
+                 first + static_cast<int64_t>(piece.size()));
   while (!runs.done()) {
     ShardRuns inWindow = runs;
-    const ShardRun first = runs.next();
-    const int64_t begin = first.globalOffset;
-    int64_t end = begin + first.count;
+    const ShardRun next = runs.next();
+    const int64_t begin = next.globalOffset;
+    int64_t end = begin + next.count;
     for (runs.advance(); !runs.done(); runs.advance()) {
       const ShardRun &run = runs.next();
       if (run.globalOffset - end > kGap ||
@@ -43,16 +47,15 @@ Status optrt::readShard(const InputFile &file, size_t offset,
         break;
       end = run.globalOffset + run.count;
     }
-    if (end == begin + first.count) {
-      OPTRT_RETURN_IF_ERROR(
-          read(begin, shard + first.localOffset, first.count));
+    if (end == begin + next.count) {
+      OPTRT_RETURN_IF_ERROR(read(begin, place(next), next.count));
       continue;
     }
     window.resize(std::min(kWindow, layout.numElements()));
     OPTRT_RETURN_IF_ERROR(read(begin, window.data(), end - begin));
     for (ShardRun run; inWindow.takeBefore(end, run);)
       std::copy_n(window.data() + (run.globalOffset - begin), run.count,
-                  shard + run.localOffset);
+                  place(run));
   }
   return okStatus();
 }

@@ -76,40 +76,57 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
   return buffers;
 }
 
+Status RankBuffers::moved(int64_t index, Status status) const {
+  if (status.ok())
+    status = device->synchronize();
+  return status.ok()
+             ? status
+             : status.withContext(concat("rank ", rank, ", the buffer \"",
+                                         manifest->buffers[index].name, "\""));
+}
+
 Status RankBuffers::visit(int64_t index, Access access,
                           const std::function<Status(void *)> &work) const {
   if (void *direct = device->hostAddress(addresses[index]))
     return work(direct);
   // Words of eight bytes, so that they are aligned for any element.
-  const Buffer &buffer = manifest->buffers[index];
-  const int64_t bytes = buffer.numBytes();
+  const int64_t bytes = manifest->buffers[index].numBytes();
   std::vector<int64_t> copy((bytes + 7) / 8);
-  auto moved = [&](Status status) {
-    if (status.ok())
-      status = device->synchronize();
-    return status.ok()
-               ? status
-               : status.withContext(concat("rank ", rank, ", the buffer \"",
-                                           buffer.name, "\""));
-  };
   if (access != Access::Write)
-    OPTRT_RETURN_IF_ERROR(
-        moved(device->read(kCompute, copy.data(), addresses[index], bytes)));
+    OPTRT_RETURN_IF_ERROR(moved(
+        index, device->read(kCompute, copy.data(), addresses[index], bytes)));
   OPTRT_RETURN_IF_ERROR(work(copy.data()));
   if (access == Access::Read)
     return okStatus();
-  return moved(device->write(kCompute, addresses[index], copy.data(), bytes));
+  return moved(index,
+               device->write(kCompute, addresses[index], copy.data(), bytes));
+}
+
+Status RankBuffers::fill(int64_t index, const FillPiece &work) {
+  const int64_t elements = manifest->buffers[index].layout.numLocalElements();
+  if (void *direct = device->hostAddress(addresses[index]))
+    return work(0, {static_cast<float *>(direct), size_t(elements)});
+  std::vector<float> piece;
+  for (int64_t begin = 0; begin < elements; begin += kPiece) {
+    piece.resize(std::min(elements - begin, kPiece));
+    OPTRT_RETURN_IF_ERROR(work(begin, piece));
+    OPTRT_RETURN_IF_ERROR(moved(
+        index,
+        device->write(kCompute, static_cast<float *>(addresses[index]) + begin,
+                      piece.data(), piece.size() * sizeof(float))));
+  }
+  return okStatus();
 }
 
 Status RankBuffers::initialize(int64_t index, uint64_t seed) {
   const Buffer &buffer = manifest->buffers[index];
   // Of anything but f32 the manifest says zeros.
-  if (buffer.type != ElementType::F32)
+  if (buffer.type != ElementType::F32 ||
+      buffer.init->kind == optimus_support::InitKind::Zeros)
     return device->clear(kCompute, addresses[index], buffer.numBytes());
-  return visit(index, Access::Write, [&](void *elements) {
-    optimus_support::initializeShard(*buffer.init, seed, buffer.layout,
-                                     manifest->mesh, rank,
-                                     static_cast<float *>(elements));
+  return fill(index, [&](int64_t begin, std::span<float> piece) {
+    optimus_support::initializePiece(*buffer.init, seed, buffer.layout,
+                                     manifest->mesh, rank, begin, piece);
     return okStatus();
   });
 }
@@ -171,21 +188,26 @@ Status RankBuffers::setRows(int64_t index, const int32_t *rows,
 
 Status RankBuffers::load(int64_t index, const Checkpoint &checkpoint) {
   const Buffer &buffer = manifest->buffers[index];
-  return visit(index, Access::Write, [&](void *elements) {
+  return fill(index, [&](int64_t begin, std::span<float> piece) {
     return checkpoint.readShard(buffer.saved->name, buffer.layout,
-                                manifest->mesh, rank,
-                                static_cast<float *>(elements));
+                                manifest->mesh, rank, begin, piece);
   });
 }
 
-StatusOr<const float *> RankBuffers::shard(int64_t index,
-                                           std::vector<float> &copy) const {
+StatusOr<const float *> RankBuffers::elements(int64_t index, int64_t begin,
+                                              int64_t count,
+                                              ShardWindow &window) const {
+  const auto *shard = static_cast<const float *>(addresses[index]);
   if (void *direct = device->hostAddress(addresses[index]))
-    return static_cast<const float *>(direct);
-  copy.resize(manifest->buffers[index].layout.numLocalElements());
-  OPTRT_RETURN_IF_ERROR(visit(index, Access::Read, [&](void *elements) {
-    std::copy_n(static_cast<const float *>(elements), copy.size(), copy.data());
-    return okStatus();
-  }));
-  return copy.data();
+    return static_cast<const float *>(direct) + begin;
+  const auto held = static_cast<int64_t>(window.elements.size());
+  if (begin < window.begin || begin + count > window.begin + held) {
+    const int64_t size = manifest->buffers[index].layout.numLocalElements();
+    window.begin = begin;
+    window.elements.resize(std::min(size - begin, std::max(count, kPiece)));
+    OPTRT_RETURN_IF_ERROR(moved(
+        index, device->read(kCompute, window.elements.data(), shard + begin,
+                            window.elements.size() * sizeof(float))));
+  }
+  return window.elements.data() + (begin - window.begin);
 }

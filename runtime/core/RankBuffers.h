@@ -29,6 +29,16 @@ StatusOr<DeviceMemory> allocateIn(Device &device, MemorySpace space,
                                   int64_t bytes, const char *purpose,
                                   const std::string &scratchFolder);
 
+/// Elements of a shard that host code has at a time where it cannot reach the
+/// device's memory: 4 MiB, which no plan of memory knows of.
+constexpr int64_t kPiece = 1 << 20;
+
+/// A copy of a piece of a shard.
+struct ShardWindow {
+  int64_t begin = 0;
+  std::vector<float> elements;
+};
+
 /// The model's buffers that a rank holds, in its device's memory or outside.
 /// Nothing else touches them, but for the functions of the library, which are
 /// passed them.
@@ -65,16 +75,25 @@ public:
 
   /// Reads what this rank has of a buffer that is saved.
   Status load(int64_t buffer, const Checkpoint &checkpoint);
-  /// The shard of an f32 buffer, to be handed on: where it lies or, where host
-  /// code cannot read that, in `copy`.
-  StatusOr<const float *> shard(int64_t buffer, std::vector<float> &copy) const;
+  /// `count` elements of the shard of an f32 buffer from `begin` on: where they
+  /// lie or, where host code cannot read that, in the window, which is read
+  /// again when they are not in it. Cheap where offsets ascend.
+  StatusOr<const float *> elements(int64_t buffer, int64_t begin, int64_t count,
+                                   ShardWindow &window) const;
 
 private:
+  /// Lets host code fill an f32 buffer: in place where it can reach the
+  /// device's memory, else in pieces of which one is in the host's at a time.
+  using FillPiece =
+      std::function<Status(int64_t begin, std::span<float> piece)>;
+  Status fill(int64_t buffer, const FillPiece &work);
   /// Lets host code work on a buffer: in place where it can reach the device's
   /// memory, else on a copy that is read before and written back after, as
   /// `access` asks for.
   Status visit(int64_t buffer, Access access,
                const std::function<Status(void *)> &work) const;
+  /// What became of a transfer of a buffer, once it is over.
+  Status moved(int64_t buffer, Status status) const;
 
   const Manifest *manifest = nullptr;
   int64_t rank = 0;

@@ -216,17 +216,18 @@ Session::gatherBuffer(TensorGather &gather, int64_t index,
   // What a rank cannot read it hands in as zeros: the others are waiting.
   Status unread;
   const ShardLayout &layout = manifest().buffers[index].layout;
-  std::vector<std::vector<float>> copies(ranks.size());
-  auto shardOf = [&](int local) -> const float * {
-    StatusOr<const float *> shard =
-        ranks[local]->buffers.shard(index, copies[local]);
-    if (shard.ok())
-      return *shard;
-    unread = shard.status();
-    copies[local].assign(layout.numLocalElements(), 0);
-    return copies[local].data();
+  std::vector<ShardWindow> windows(ranks.size());
+  auto read = [&](int local, int64_t begin, int64_t count) {
+    ShardWindow &window = windows[local];
+    StatusOr<const float *> elements =
+        ranks[local]->buffers.elements(index, begin, count, window);
+    if (elements.ok())
+      return *elements;
+    unread = elements.status();
+    window = {begin, std::vector<float>(count)};
+    return const_cast<const float *>(window.elements.data());
   };
-  OPTRT_RETURN_IF_ERROR(gather.gather(layout, shardOf, take));
+  OPTRT_RETURN_IF_ERROR(gather.gather(layout, read, take));
   return unread;
 }
 

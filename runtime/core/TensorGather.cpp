@@ -21,13 +21,13 @@ namespace {
 /// A rank that hands in a shard, and how far it has come.
 struct Owner {
   int rank;
-  const float *shard; ///< null in another process
+  int local; ///< of this process's ranks, or -1
   ShardRuns runs;
 };
 
 } // namespace
 
-Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
+Status TensorGather::gather(const ShardLayout &layout, const Read &read,
                             const Take &take) {
   const int64_t size = layout.numElements();
   // No message is longer, and growing would hold two.
@@ -37,8 +37,8 @@ Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
     int local = rank - control.firstRank();
     bool here = local >= 0 && local < control.numLocalRanks();
     if ((here || control.isRoot()) && layout.isCanonicalOwner(mesh, rank))
-      owners.push_back({rank, here ? shardOf(local) : nullptr,
-                        ShardRuns(layout, mesh, rank)});
+      owners.push_back(
+          {rank, here ? local : -1, ShardRuns(layout, mesh, rank)});
   }
 
   for (int64_t begin = 0; begin < size; begin += kSlab) {
@@ -51,15 +51,15 @@ Status TensorGather::gather(const ShardLayout &layout, const ShardOf &shardOf,
       int64_t expected = 0;
       for (ShardRun run; owner.runs.takeBefore(end, run);) {
         expected += run.count;
-        if (!owner.shard)
+        if (owner.local < 0)
           continue;
-        const float *from = owner.shard + run.localOffset;
+        const float *from = read(owner.local, run.localOffset, run.count);
         if (control.isRoot())
           std::copy_n(from, run.count, &slab[run.globalOffset - begin]);
         else
           message.insert(message.end(), from, from + run.count);
       }
-      if ((owner.shard && control.isRoot()) || expected == 0)
+      if ((owner.local >= 0 && control.isRoot()) || expected == 0)
         continue;
       message.resize(expected);
       OPTRT_RETURN_IF_ERROR(

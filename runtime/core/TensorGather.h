@@ -29,13 +29,15 @@ public:
   TensorGather(ControlPlane &control, const optimus_support::Mesh &mesh)
       : control(control), mesh(mesh) {}
 
-  /// `shardOf` gives the shard of each rank of this process, counted from 0. In
-  /// the root process `take` is called for the tensor's elements, slab after
-  /// slab. Collective.
-  using ShardOf = std::function<const float *(int localRank)>;
+  /// `read` gives elements of the shard of a rank of this process, counted from
+  /// 0, where they stay until it is called again for that rank, with ascending
+  /// offsets. In the root process `take` is called for the tensor's elements,
+  /// slab after slab. Collective.
+  using Read =
+      std::function<const float *(int localRank, int64_t begin, int64_t count)>;
   using Take = std::function<void(std::span<const float> slab)>;
-  Status gather(const optimus_support::ShardLayout &layout,
-                const ShardOf &shardOf, const Take &take);
+  Status gather(const optimus_support::ShardLayout &layout, const Read &read,
+                const Take &take);
 
 private:
   ControlPlane &control;

@@ -10,17 +10,30 @@
 
 #include "optimus-support/Philox.h"
 
+#include <algorithm>
+
 using namespace optimus_support;
 
 void optimus_support::initializeShard(const Initializer &init, uint64_t seed,
                                       const ShardLayout &layout,
                                       const Mesh &mesh, int64_t rank,
                                       float *local) {
-  std::fill_n(local, layout.numLocalElements(), 0.0f);
+  initializePiece(init, seed, layout, mesh, rank, 0,
+                  {local, static_cast<size_t>(layout.numLocalElements())});
+}
+
+void optimus_support::initializePiece(const Initializer &init, uint64_t seed,
+                                      const ShardLayout &layout,
+                                      const Mesh &mesh, int64_t rank,
+                                      int64_t begin, std::span<float> piece) {
+  std::ranges::fill(piece, 0.0f);
   if (init.kind == InitKind::Zeros)
     return;
-  layout.forEachRun(mesh, rank, [&](const ShardRun &run) {
-    float *out = local + run.localOffset;
+  const int64_t end = begin + static_cast<int64_t>(piece.size());
+  for (ShardRuns runs(layout, mesh, rank, begin, end); !runs.done();
+       runs.advance()) {
+    const ShardRun &run = runs.next();
+    float *out = piece.data() + (run.localOffset - begin);
     if (init.kind == InitKind::Normal)
       fillNormal(seed, init.stream, run.globalOffset, run.count, init.number,
                  out);
@@ -29,5 +42,5 @@ void optimus_support::initializeShard(const Initializer &init, uint64_t seed,
                   init.kind == InitKind::Ones
                       ? 1.0f
                       : static_cast<float>(init.number));
-  });
+  }
 }

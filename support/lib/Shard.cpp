@@ -97,16 +97,45 @@ ShardRuns::ShardRuns(const ShardLayout &layout, const Mesh &mesh,
   }
 }
 
+ShardRuns::ShardRuns(const ShardLayout &layout, const Mesh &mesh, int64_t rank,
+                     int64_t begin, int64_t end)
+    : ShardRuns(layout, mesh, rank) {
+  localEnd = end;
+  while (!finished && run.localOffset + run.count <= begin)
+    advance();
+  if (finished)
+    return;
+  clip();
+  if (!finished && run.localOffset < begin)
+    drop(begin - run.localOffset);
+}
+
+void ShardRuns::drop(int64_t count) {
+  run.globalOffset += count;
+  run.localOffset += count;
+  run.count -= count;
+  dropped += count;
+}
+
+void ShardRuns::clip() {
+  clipped =
+      std::clamp<int64_t>(run.localOffset + run.count - localEnd, 0, run.count);
+  run.count -= clipped;
+  finished = run.count == 0;
+}
+
 void ShardRuns::advance() {
-  run.globalOffset -= taken;
-  run.localOffset -= taken;
-  run.count += taken;
-  taken = 0;
+  run.globalOffset -= dropped;
+  run.localOffset -= dropped;
+  run.count += dropped + clipped;
+  dropped = clipped = 0;
   for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
     run.globalOffset += dim->globalStride;
     run.localOffset += dim->localStride;
-    if (++dim->index < dim->extent)
+    if (++dim->index < dim->extent) {
+      clip();
       return;
+    }
     run.globalOffset -= dim->extent * dim->globalStride;
     run.localOffset -= dim->extent * dim->localStride;
     dim->index = 0;
@@ -123,9 +152,6 @@ bool ShardRuns::takeBefore(int64_t end, ShardRun &part) {
     advance();
     return true;
   }
-  run.globalOffset += part.count;
-  run.localOffset += part.count;
-  run.count -= part.count;
-  taken += part.count;
+  drop(part.count);
   return true;
 }

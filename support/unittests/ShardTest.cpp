@@ -173,6 +173,32 @@ TEST(Shard, RunsAreTakenInPieces) {
       }
 }
 
+// Pieces of a shard's memory, padding included, hold the runs between them.
+TEST(Shard, RunsOfPartsAreThoseOfTheShard) {
+  for (const auto &[mesh, layout] : cases())
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+      for (int64_t size : {1, 2, 3, 5, 11, 1000}) {
+        std::vector<int64_t> expected, found; // element after element
+        auto append = [](std::vector<int64_t> &to, const ShardRun &run) {
+          for (int64_t i = 0; i < run.count; ++i)
+            to.insert(to.end(), {run.globalOffset + i, run.localOffset + i});
+        };
+        layout.forEachRun(mesh, rank,
+                          [&](const ShardRun &run) { append(expected, run); });
+        for (int64_t begin = 0; begin < layout.numLocalElements();
+             begin += size)
+          for (ShardRuns runs(layout, mesh, rank, begin, begin + size);
+               !runs.done(); runs.advance()) {
+            ASSERT_GE(runs.next().count, 1);
+            ASSERT_GE(runs.next().localOffset, begin);
+            ASSERT_LE(runs.next().localOffset + runs.next().count,
+                      begin + size);
+            append(found, runs.next());
+          }
+        EXPECT_EQ(found, expected);
+      }
+}
+
 TEST(Shard, RunsAreAsLongAsTheLayoutAllows) {
   Mesh mesh({{"row", 2}, {"col", 2}});
   auto runs = [&](const ShardLayout &layout, int64_t rank) {
@@ -202,6 +228,14 @@ TEST(Initialize, HasTheSameBitsOnEveryMesh) {
       std::vector<float> expected = local;
       initializeShard(init, 99, layout, mesh, rank, local.data());
       layout.slice(mesh, rank, whole.data(), expected.data());
+      EXPECT_EQ(std::memcmp(local.data(), expected.data(),
+                            local.size() * sizeof(float)),
+                0);
+      std::ranges::fill(local, NAN);
+      for (size_t begin = 0; begin < local.size(); begin += 7)
+        initializePiece(init, 99, layout, mesh, rank, begin,
+                        std::span(local).subspan(
+                            begin, std::min<size_t>(7, local.size() - begin)));
       EXPECT_EQ(std::memcmp(local.data(), expected.data(),
                             local.size() * sizeof(float)),
                 0);

@@ -330,7 +330,7 @@ TEST_F(Corruption, WhatIsNotFiniteIsNamed) {
   layout.axes = {{}};
   std::vector<float> shard(7);
   Status status =
-      (*checkpoint)->readShard("ln_f.bias", layout, Mesh(), 0, shard.data());
+      (*checkpoint)->readShard("ln_f.bias", layout, Mesh(), 0, 0, shard);
   EXPECT_EQ(status.code(), StatusCode::DataLoss);
   for (std::string text : {path, std::string("the tensor ln_f.bias has an "
                                              "element that is not finite")})

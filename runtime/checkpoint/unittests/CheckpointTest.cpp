@@ -158,8 +158,7 @@ TEST_F(Save, IsTheSameFromEveryMeshToEveryMesh) {
           std::vector<float> local(layout.numLocalElements(), -1.0f);
           std::vector<float> expected = local;
           Status read =
-              (*checkpoint)
-                  ->readShard(tensor.name, layout, to, rank, local.data());
+              (*checkpoint)->readShard(tensor.name, layout, to, rank, 0, local);
           ASSERT_TRUE(read.ok()) << read.message();
           initializeShard({InitKind::Normal, 1.0, 3}, 5, layout, to, rank,
                           expected.data());

@@ -69,11 +69,23 @@ TEST_F(ShardFile, ShardsAreThoseOfTheWholeTensor) {
         std::vector<float> expected(layout.numLocalElements());
         layout.slice(mesh, rank, whole.data(), expected.data());
         std::vector<float> found(expected.size(), -1.0f);
-        Status read = readShard(file, skip, layout, mesh, rank, found.data());
+        Status read = readShard(file, skip, layout, mesh, rank, 0, found);
         ASSERT_TRUE(read.ok()) << read.message();
         ASSERT_EQ(found == expected, true)
             << shapeToString(tensor.shape) << " rank " << rank << " of "
             << mesh.toString();
+        // In three pieces, of which only the first begins with a row.
+        std::ranges::fill(found, -1.0f);
+        for (size_t begin = 0, size = expected.size() / 3 + 1;
+             begin < expected.size(); begin += size) {
+          auto piece = std::span(found).subspan(
+              begin, std::min(size, expected.size() - begin));
+          read = readShard(file, skip, layout, mesh, rank, begin, piece);
+          ASSERT_TRUE(read.ok()) << read.message();
+        }
+        ASSERT_EQ(found == expected, true)
+            << "in pieces: " << shapeToString(tensor.shape) << " rank " << rank
+            << " of " << mesh.toString();
       }
     }
   }
@@ -86,7 +98,7 @@ TEST_F(ShardFile, AFileThatShrinksWhileItIsReadIsNamed) {
   std::filesystem::resize_file(root + "/file", 1996);
   Mesh mesh({{"row", 1}});
   ShardLayout layout{{1000}, {1000}, {{}}};
-  Status read = readShard(file, 0, layout, mesh, 0, whole.data());
+  Status read = readShard(file, 0, layout, mesh, 0, 0, whole);
   EXPECT_EQ(read.code(), StatusCode::DataLoss);
   EXPECT_EQ(read.message(),
             root + "/file changed while it was read: it ends at byte 1996, it "

@@ -10,6 +10,7 @@
 
 #include "RecordingDevice.h"
 #include "optimus-runtime/Device.h"
+#include "optimus-support/Philox.h"
 
 #include <gtest/gtest.h>
 
@@ -49,8 +50,8 @@ protected:
   }
 
   float elementOf(int64_t buffer, int64_t element) {
-    std::vector<float> copy;
-    return buffers.shard(buffer, copy).value()[element];
+    ShardWindow window;
+    return *buffers.elements(buffer, element, /*count=*/1, window).value();
   }
 
   Manifest manifest;
@@ -68,6 +69,35 @@ TEST_F(RankBuffersTest, SetsInitialValuesOfAnyType) {
   ASSERT_TRUE(buffers.initialize(kLogits, /*seed=*/1).ok());
   EXPECT_EQ(elementOf(kLogits, 0), 0.5f);
   EXPECT_EQ(elementOf(kLogits, 1), 0.0f);
+}
+
+// In a file, where host code reaches a piece of a buffer at a time.
+TEST_F(RankBuffersTest, SetsAndReadsWhatLiesElsewhereInPieces) {
+  const int64_t columns = 3 * kPiece / 2 + 5;
+  manifest.buffers.clear();
+  Buffer &buffer = manifest.buffers.emplace_back();
+  buffer.type = ElementType::F32;
+  buffer.layout = {{4, columns}, {2, columns}, {{0}, {}}};
+  buffer.init = Initializer{InitKind::Normal, 0.5, 3};
+  const MemorySpace space = MemorySpace::File;
+  const int64_t only = 0;
+  auto made = RankBuffers::create(manifest, /*rank=*/1, {&only, 1}, *device,
+                                  {&space, 1}, testing::TempDir());
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  ASSERT_EQ(device->hostAddress(made->argument(0)), nullptr);
+  ASSERT_TRUE(made->initialize(0, /*seed=*/7).ok());
+
+  std::vector<float> expected(2 * columns);
+  optimus_support::fillNormal(7, 3, 2 * columns, 2 * columns, 0.5,
+                              expected.data());
+  ShardWindow window;
+  for (int64_t begin = 0, count = 0; begin < 2 * columns; begin += count) {
+    count = std::min(kPiece / 3 + 1, 2 * columns - begin);
+    auto found = made->elements(0, begin, count, window);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    ASSERT_TRUE(std::equal(*found, *found + count, expected.data() + begin));
+    ASSERT_LE(window.elements.size(), kPiece);
+  }
 }
 
 TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {

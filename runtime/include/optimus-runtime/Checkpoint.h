@@ -169,13 +169,14 @@ public:
                     std::span<const TensorInfo> params,
                     std::span<const TensorInfo> states) const;
 
-  /// Reads the shard of `rank` of a tensor with this layout, padding zeroed, in
-  /// pieces: besides `shard` it takes 256 KiB. DataLoss if there is no tensor
-  /// of that name, or its file cannot be read, or an element is not finite.
+  /// Reads `piece`, from the local offset `begin` on, of the shard of `rank` of
+  /// a tensor with this layout, padding zeroed: besides `piece` it takes 256
+  /// KiB. DataLoss if there is no tensor of that name, or its file cannot be
+  /// read, or an element is not finite.
   Status readShard(const std::string &name,
                    const optimus_support::ShardLayout &layout,
                    const optimus_support::Mesh &mesh, int64_t rank,
-                   float *shard) const;
+                   int64_t begin, std::span<float> piece) const;
 
   /// All elements of a tensor, row-major.
   StatusOr<std::vector<float>> readTensor(const std::string &name) const;

@@ -11,6 +11,8 @@
 
 #include "optimus-support/Shard.h"
 
+#include <span>
+
 namespace optimus_support {
 
 enum class InitKind { Normal, Zeros, Ones, Constant };
@@ -31,6 +33,12 @@ struct Initializer {
 void initializeShard(const Initializer &init, uint64_t seed,
                      const ShardLayout &layout, const Mesh &mesh, int64_t rank,
                      float *local);
+
+/// Fills `piece` with those elements of that shard which begin at the local
+/// offset `begin`.
+void initializePiece(const Initializer &init, uint64_t seed,
+                     const ShardLayout &layout, const Mesh &mesh, int64_t rank,
+                     int64_t begin, std::span<float> piece);
 
 } // namespace optimus_support
 

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace optimus_support {
@@ -84,6 +85,9 @@ std::string shapeToString(std::span<const int64_t> shape);
 class ShardRuns {
 public:
   ShardRuns(const ShardLayout &layout, const Mesh &mesh, int64_t rank);
+  /// Of the elements with local offsets in [begin, end) only.
+  ShardRuns(const ShardLayout &layout, const Mesh &mesh, int64_t rank,
+            int64_t begin, int64_t end);
 
   bool done() const { return finished; }
   /// The run that comes next. Only unless done().
@@ -100,9 +104,16 @@ private:
     int64_t extent, globalStride, localStride;
     int64_t index = 0;
   };
+  /// Cuts so many elements off the front of the next run.
+  void drop(int64_t count);
+  /// Cuts off what of the next run lies beyond the last local offset.
+  void clip();
+
   std::vector<Dimension> outer; ///< slowest first
   ShardRun run{};               ///< what is left of it
-  int64_t taken = 0;            ///< elements cut off its front
+  int64_t dropped = 0;          ///< elements cut off its front
+  int64_t clipped = 0;          ///< elements cut off its end
+  int64_t localEnd = std::numeric_limits<int64_t>::max();
   bool finished = false;
 };
 
