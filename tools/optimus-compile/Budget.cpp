@@ -17,6 +17,8 @@
 #include "RecomputeModel.h"
 
 #include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -35,17 +37,23 @@ public:
   Candidate run(ModuleOp module) {
     if (failed(prepare(module)))
       return layout;
-    Candidate first = attempt();
+    Candidate chosen = attempt();
+    if (!mayOffload() || !chosen.problem.empty() ||
+        (fits(chosen) && chosen.values == "none"))
+      return chosen;
     // What lies in arguments is no value of the model.
-    if (!mayOffload() || fits(first) || !first.problem.empty())
-      return first;
     for (StringRef kinds :
          {"state", "state,parameters", "state,parameters,gradients"}) {
-      layout.offload = kinds;
-      if (Candidate found = attempt(); fits(found))
-        return found;
+      Candidate found = attemptWith(kinds);
+      if (isBetter(found, chosen))
+        chosen = found;
+      if (!fits(found))
+        continue;
+      if (kinds == "state")
+        offloadLessState(chosen);
+      break;
     }
-    return first;
+    return chosen;
   }
 
 private:
@@ -53,11 +61,25 @@ private:
   LogicalResult prepare(ModuleOp module);
   /// What is found with the arguments that `layout` offloads.
   Candidate attempt();
+  Candidate attemptWith(const Twine &offload) {
+    layout.offload = offload.str();
+    return attempt();
+  }
+  /// Replaces what was chosen where a part of the state will do.
+  void offloadLessState(Candidate &chosen);
   /// Of the program without recomputation, with its memory placed.
   void buildModel(func::FuncOp placed, const Recomputation &recomputation);
   void search();
   bool fits(const Candidate &candidate) const {
     return candidate.problem.empty() && candidate.rankBytes <= budget;
+  }
+  /// Whether it fits and another one does not, or is slower, or neither fits
+  /// and it takes less.
+  bool isBetter(const Candidate &candidate, const Candidate &other) const {
+    if (fits(candidate))
+      return !fits(other) || candidate.stepMs < other.stepMs;
+    return candidate.problem.empty() && !fits(other) &&
+           candidate.rankBytes < other.rankBytes;
   }
   /// Whether it is known how fast, and the user leaves open what.
   bool mayOffload() const {
@@ -123,6 +145,27 @@ Candidate BudgetSearch::attempt() {
     search();
   }
   return best;
+}
+
+void BudgetSearch::offloadLessState(Candidate &chosen) {
+  auto step = lowered->lookupSymbol<func::FuncOp>("train_step");
+  int64_t most = 0;
+  for (BlockArgument argument : step.getArguments())
+    if (BufferAttr buffer = getArgumentBuffer(step, argument.getArgNumber());
+        buffer && buffer.getLifetime() == Lifetime::State && buffer.getOf())
+      most += exec::getBufferBytes(argument);
+  int64_t least = 0;
+  constexpr int kRounds = 5;
+  for (int round = 0; round < kRounds; ++round) {
+    int64_t middle = least + (most - least) / 2;
+    Candidate found = attemptWith("state=" + Twine(middle));
+    if (isBetter(found, chosen)) {
+      chosen = found;
+      most = middle;
+    } else {
+      least = middle;
+    }
+  }
 }
 
 void BudgetSearch::buildModel(func::FuncOp placed,
@@ -228,9 +271,7 @@ void BudgetSearch::search() {
       best = *now;
       return;
     }
-    bool isBetter = fits(*now) ? !fits(best) || now->stepMs < best.stepMs
-                               : now->rankBytes < best.rankBytes;
-    if (isBetter)
+    if (isBetter(*now, best))
       best = *now;
     int64_t slack = budget - now->rankBytes;
     if (isLeast || (slack >= 0 && slack < budget / 200))

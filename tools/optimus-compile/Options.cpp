@@ -140,9 +140,9 @@ static cl::opt<std::string> recompute(
 static cl::opt<std::string> offload(
     "offload", cl::value_desc("what"), cl::cat(category),
     cl::desc("What lies outside the device's memory between its uses and is "
-             "copied behind computation: state, parameters, gradients, "
-             "activations, or ids of values, as h.*.mlp.gelu:*, with commas "
-             "between them"));
+             "copied behind computation: state, or so much of it, as "
+             "state=512MiB; parameters, gradients, activations, or ids of "
+             "values, as h.*.mlp.gelu:*, with commas between them"));
 static cl::opt<std::string> offloadTo(
     "offload-to", cl::init("file"), cl::value_desc("space"), cl::cat(category),
     cl::desc("Where that is: file: a scratch file (default); host: the host's "

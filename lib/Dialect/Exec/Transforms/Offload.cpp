@@ -43,6 +43,14 @@ public:
       kinds.insert(*kind);
       return std::nullopt;
     }
+    if (StringRef size = entry; size.consume_front("state=")) {
+      stateBytes = parseBytes(size);
+      if (stateBytes)
+        return std::nullopt;
+      return ("expected a size of state, as state=512MiB; found '" + entry +
+              "'")
+          .str();
+    }
     // The id of a value ends with its number among the results.
     if (!entry.contains(':'))
       return ("expected state, parameters, gradients, activations or ids of "
@@ -56,13 +64,37 @@ public:
     return std::nullopt;
   }
 
+  /// Chooses of the state that a function has, where it is not all of it: the
+  /// smallest tensors first, since the largest need the most memory when they
+  /// are fetched.
+  void chooseState(func::FuncOp function) {
+    chosen.clear();
+    if (!stateBytes)
+      return;
+    SmallVector<std::pair<int64_t, unsigned>> state; // bytes, argument
+    for (BlockArgument argument : function.getArguments())
+      if (BufferAttr buffer =
+              optimus::getArgumentBuffer(function, argument.getArgNumber());
+          buffer && isStateOfParameter(buffer))
+        state.push_back({getBufferBytes(argument), argument.getArgNumber()});
+    llvm::sort(state);
+    int64_t left = *stateBytes;
+    for (auto [bytes, argument] : state) {
+      if (left <= 0)
+        break;
+      chosen.insert(argument);
+      left -= bytes;
+    }
+  }
+
   /// Of an argument: all functions must agree on that.
-  bool takes(BufferAttr buffer) const {
+  bool takes(BufferAttr buffer, unsigned argument) const {
     switch (buffer.getLifetime()) {
     case optimus::Lifetime::Parameter:
       return kinds.contains("parameters");
     case optimus::Lifetime::State:
-      return buffer.getOf() && kinds.contains("state");
+      return isStateOfParameter(buffer) &&
+             (kinds.contains("state") || chosen.contains(argument));
     case optimus::Lifetime::Sequence:
       return buffer.getOf() && kinds.contains("gradients");
     case optimus::Lifetime::Call:
@@ -101,8 +133,16 @@ private:
                         [&](StringRef id) { return pattern.matches(id); });
   }
 
+  static bool isStateOfParameter(BufferAttr buffer) {
+    return buffer.getLifetime() == optimus::Lifetime::State && buffer.getOf();
+  }
+
   llvm::SmallDenseSet<StringRef> kinds;
   std::vector<ValuePattern> patterns;
+  /// Of state, at least so many bytes; and the arguments that chooseState()
+  /// took for them.
+  std::optional<int64_t> stateBytes;
+  llvm::SmallDenseSet<unsigned> chosen;
 };
 
 class OffloadPass : public exec::impl::OffloadPassBase<OffloadPass> {
@@ -160,6 +200,7 @@ public:
     FailureOr<optimus::CostModel> costs = pricing.getCosts(function);
     if (failed(costs))
       return signalPassFailure();
+    selection.chooseState(function);
     bool isNumbered = getCommands(function).front().getCommandId().has_value();
     hoistSums(function);
     offload(function, *costs);
@@ -190,7 +231,7 @@ private:
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     BufferAttr buffer =
         optimus::getArgumentBuffer(function, argument.getArgNumber());
-    return buffer && selection.takes(buffer);
+    return buffer && selection.takes(buffer, argument.getArgNumber());
   }
 
   /// Whether a command reads much that is offloaded and writes little.

@@ -86,8 +86,10 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     bits. See docs/paging.md.
 
     `values` are kinds: `state` and `parameters`, which are arguments; `gradients`
-    and `activations`, buffers of these categories with two or more stays; or
-    patterns of values' ids, as `h.*.mlp.gelu:*`. Buffers below `least` bytes stay.
+    and `activations`, buffers of these categories with two or more stays;
+    `state=SIZE`, at least so many bytes of the state, the smallest tensors first;
+    or patterns of values' ids, as `h.*.mlp.gelu:*`. Buffers below `least` bytes
+    stay.
 
     What reads an offloaded buffer only to sum it up moves up to where that was
     written, so that it is not fetched for it.
