@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Looks at the memory of processes of optimus-run while they run."""
+"""Looks at the memory of processes while they run."""
 
 import pathlib
 import subprocess
@@ -26,7 +26,7 @@ def anonymous_bytes(pid):
 
 
 def processes_of(parent, name):
-    """The descendants of a process that run a program."""
+    """A process and its descendants, where they run a program; all without one."""
     children = {}
     names = {}
     for folder in pathlib.Path("/proc").iterdir():
@@ -42,20 +42,20 @@ def processes_of(parent, name):
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
-        if names.get(pid) == name:
+        if name in (None, names.get(pid)):
             found.append(pid)
     return found
 
 
-def most_held(command):
-    """The standard output of a run, and the most that one of its processes of
-    optimus-run held."""
+def most_held(command, program="optimus-run"):
+    """The standard output of a run, and the most that one of its processes of a
+    program held; of all its processes without a program."""
     most = 0
     with tempfile.TemporaryFile("w+") as output:
         command = [str(part) for part in command]
         with subprocess.Popen(command, stdout=output, text=True) as running:
             while running.poll() is None:
-                for pid in processes_of(running.pid, "optimus-run"):
+                for pid in processes_of(running.pid, program):
                     most = max(most, anonymous_bytes(pid))
                 time.sleep(0.02)
         if running.returncode != 0:

@@ -51,6 +51,12 @@ def parse():
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument(
+        "--checkpoint",
+        action="store_true",
+        help="keep each block's input only and recompute the block (activation "
+        "checkpointing)",
+    )
+    parser.add_argument(
         "--serve", action="store_true", help="take numbers of steps from stdin"
     )
     return parser.parse_args()
@@ -65,6 +71,7 @@ def build(options):
     import torch
     from torch import nn
     from torch.nn import functional as F
+    from torch.utils.checkpoint import checkpoint
 
     hidden, heads = options.hidden, options.heads
 
@@ -104,7 +111,10 @@ def build(options):
         def forward(self, tokens, targets):
             x = self.wte(tokens) + self.wpe.weight
             for block in self.blocks:
-                x = block(x)
+                if options.checkpoint:
+                    x = checkpoint(block, x, use_reentrant=False)
+                else:
+                    x = block(x)
             logits = F.linear(self.ln_f(x), self.wte.weight)
             return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 

@@ -296,6 +296,39 @@ def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     assert float(rows["4", "`summa`"][1]) <= 0.004
 
 
+def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_path):
+    # In PyTorch's place: holds next to nothing and takes its time.
+    peer = tmp_path / "peer"
+    peer.write_text(
+        "#!/bin/sh\necho '{\"torch\": \"none\"}'\necho '{\"step\": 1, \"ms\": 9e9}'\n"
+    )
+    peer.chmod(0o755)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- curve -->\n<!-- /curve -->\n")
+    arguments = ["--layers", 2, "--hidden", 64, "--heads", 4, "--seq", 64, "--batch", 4]
+    arguments += ["--shares", "100,80,1", "--rounds", 1, "--threads", 1]
+    arguments += ["--peer", peer, "--write", page, "--scratch", tmp_path]
+    # The built-in rates: none is measured.
+    profile = tmp_path / "machine.json"
+    profile.write_text('{"version": 1}')
+    arguments += ["--machine-profile", profile]
+    result = run_script(REPOSITORY / "bench/budget", tools, *arguments)
+    assert result.returncode == 0, result.stderr
+    text = page.read_text()
+    rows = {}
+    for line in text.splitlines():
+        if line.startswith("| "):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            rows[cells[0].split(",")[0]] = cells
+    assert rows["none"][1] == rows["100 %"][1] == "none"
+    assert rows["1 %"][1] == "nothing fits"
+    assert float(rows["80 %"][4]) <= 0.8 * float(rows["none"][4]) + 0.1
+    assert float(rows["PyTorch"][9]) == 9e9
+    for other in ["none", "attention", "layer"]:
+        assert f"* {other}: " in text
+    assert "* PyTorch: no budget holds as little." in text
+
+
 def test_memory_behaviours_of_a_small_model(tools, tmp_path):
     page = tmp_path / "page.md"
     names = "run stability intervals lifetimes categories peak outliers swaps placement"
