@@ -18,7 +18,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 using namespace optrt;
@@ -35,8 +34,9 @@ int fail(const Status &status) {
   return status.exitCode();
 }
 
-void endProcess(const Status &status, bool speaks) {
-  std::_Exit(speaks ? fail(status) : status.exitCode());
+void reportEnd(const Status &status, bool speaks) {
+  if (speaks)
+    fail(status);
 }
 
 StatusOr<World> join(const std::string &backend) {
@@ -46,7 +46,7 @@ StatusOr<World> join(const std::string &backend) {
     return createMpiWorld();
   TcpJob job = tcpJobOf(launcher);
   job.timeoutSeconds = kTimeoutSeconds;
-  job.onStall = endProcess;
+  job.onStall = reportEnd;
   bool isSaidElsewhere = false;
   return createTcpWorld(std::move(job), isSaidElsewhere);
 }
@@ -59,7 +59,7 @@ Status run(World &world, int64_t rows, int64_t columns, double joined) {
   OPTRT_RETURN_IF_ERROR(
       world.layOut(optimus_support::Mesh({{"row", rows}, {"col", columns}})));
   double laidOut = seconds();
-  OPTRT_RETURN_IF_ERROR(world.control->watch({kTimeoutSeconds, endProcess}));
+  OPTRT_RETURN_IF_ERROR(world.control->watch({kTimeoutSeconds, reportEnd}));
   if (world.control->isRoot())
     std::printf("{\"backend\": \"%s\", \"ranks\": %d, \"join_s\": %.3f, "
                 "\"lay_out_s\": %.3f, \"watch_s\": %.3f}\n",

@@ -82,18 +82,17 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
   TcpJob job = tcpJobOf(launcher);
   job.version = "optimus-run " OPTIMUS_VERSION;
   job.timeoutSeconds = timeoutSeconds;
-  job.onStall = endProcess;
+  job.onStall = reportEnd;
   bool isSaidElsewhere = false;
   StatusOr<World> world = createTcpWorld(std::move(job), isSaidElsewhere);
   speaks = launcher.isFirst() || !isSaidElsewhere;
   return world;
 }
 
-void endProcess(const Status &status, bool speaks) {
+void reportEnd(const Status &status, bool speaks) {
   if (speaks)
     printFailure(status);
   optimus_support::removeTemporaries();
-  std::_Exit(status.exitCode());
 }
 
 } // namespace optimus_run

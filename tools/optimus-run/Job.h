@@ -33,8 +33,8 @@ optrt::StatusOr<optrt::World> joinJob(const JobOptions &options,
                                       const optrt::Launcher &launcher,
                                       double timeoutSeconds, bool &speaks);
 
-/// Ends this process where ranks are lost: WatchOptions::onStall.
-[[noreturn]] void endProcess(const optrt::Status &status, bool speaks);
+/// What a process does before it ends at once: WatchOptions::onStall.
+void reportEnd(const optrt::Status &status, bool speaks);
 
 } // namespace optimus_run
 

@@ -53,7 +53,7 @@ void TrainProfile::observe(SessionOptions &options) {
   if (!profile)
     return;
   options.observe = [this](const Rank &rank) { return profile->observe(rank); };
-  // The process ends there, with all that it knows.
+  // With all that is known, and before what is unfinished is removed.
   options.onStall = [this, onStall = std::move(options.onStall)](
                         const Status &status, bool speaks) {
     (void)finish(status, /*signal=*/0);

@@ -113,7 +113,7 @@ SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
   options.scratchFolder = ranks.scratchFolder;
   options.timeoutSeconds = ranks.timeoutSeconds;
   // The rank to blame cannot be ended in an orderly way, nor those that wait.
-  options.onStall = endProcess;
+  options.onStall = reportEnd;
   return options;
 }
 
@@ -186,7 +186,9 @@ static void prepareForWantOfMemory() {
     std::_Exit(1);
   } catch (...) {
   }
-  endProcess(statusOfException(), /*speaks=*/true);
+  const Status status = statusOfException();
+  reportEnd(status, /*speaks=*/true);
+  std::_Exit(status.exitCode());
 }
 
 static int runAndReport(int argc, char **argv) {

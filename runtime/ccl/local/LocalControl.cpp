@@ -52,6 +52,7 @@ public:
         options.timeoutSeconds,
         [onStall = std::move(options.onStall)](const Status &status) {
           onStall(status, /*speaks=*/true);
+          std::_Exit(status.exitCode());
         });
     return watchdog->start();
   }

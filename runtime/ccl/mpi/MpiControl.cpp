@@ -91,8 +91,8 @@ public:
   [[noreturn]] void exitJob(int code) override {
     std::fflush(nullptr);
     if (monitor)
-      monitor->quit();
-    // Ends this process too, where MPI can.
+      monitor->endAll(code);
+    // Those who do not hear it. Ends this process too, where MPI can.
     warnOfMpi("MPI_Abort", MPI_Abort(MPI_COMM_WORLD, code));
     std::_Exit(code);
   }

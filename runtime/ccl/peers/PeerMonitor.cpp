@@ -12,12 +12,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <sstream>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 
 namespace optrt {
@@ -38,20 +36,12 @@ struct RankNews {
 };
 static_assert(std::is_trivially_copyable_v<RankNews>);
 
-/// When a rank dies, mpirun sends all others SIGTERM, at about the time at
-/// which they notice. Who died must be said first.
-volatile std::sig_atomic_t terminated = 0;
-void noteTermination(int) { terminated = 1; }
-/// What the signal did before.
-struct sigaction terminationBefore;
-constexpr std::chrono::milliseconds kTerminationGrace(500);
+/// Until neighbours have heard that this rank leaves.
+constexpr std::chrono::milliseconds kTimeToPart(1000);
 
-/// How long the ranks that do not speak leave mpirun alone, which ends all when
-/// it sees one end.
-constexpr std::chrono::milliseconds kTimeToSpeak(100);
-/// Until neighbours have heard what is said last: where nothing is printed, and
-/// where that waits for it.
-constexpr std::chrono::milliseconds kTimeToPart(1000), kTimeToBeHeard(50);
+/// How long a rank that could end waits for those that are not ready. Where one
+/// has died, mpirun (4.1) kills all others two seconds later.
+constexpr std::chrono::milliseconds kTimeToEnd(1000);
 
 constexpr double kLongestInterval = 0.5;
 
@@ -90,15 +80,7 @@ Status PeerMonitor::start() {
       thread, startThread("the thread that watches the other ranks (--timeout "
                           "0 does without it)",
                           [this] { work(); }));
-  struct sigaction now {};
-  if (sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler != SIG_IGN &&
-      now.sa_handler != noteTermination) {
-    terminationBefore = now;
-    struct sigaction action {};
-    action.sa_handler = noteTermination;
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGTERM, &action, nullptr);
-  }
+  termination.hold();
   return okStatus();
 }
 
@@ -107,25 +89,16 @@ PeerMonitor::~PeerMonitor() {
   if (thread.joinable())
     thread.join();
   tellAll(Goodbye, std::to_string(options.rank));
-  partFromAll(kTimeToPart);
-  struct sigaction now {};
-  if (sigaction(SIGTERM, nullptr, &now) == 0 &&
-      now.sa_handler == noteTermination)
-    sigaction(SIGTERM, &terminationBefore, nullptr);
+  partFromAll();
 }
 
-void PeerMonitor::quit() {
-  quiet.store(true);
-  tellAll(Quit, "");
-}
-
-void PeerMonitor::endOthers() {
-  quiet.store(true);
+void PeerMonitor::endAll(int exitCode) {
   // The rank that speaks is the one that needs no more words.
-  tellAll(Verdict, concat(options.rank, ' ', options.rank, " rank ",
-                          options.rank, " ended the job"));
-  // The monitor's thread reads on meanwhile, as in partFromAll().
-  std::this_thread::sleep_for(kTimeToBeHeard);
+  if (announceEnd({options.rank, options.rank, exitCode,
+                   concat("rank ", options.rank, " ended the job")}))
+    getReady(exitCode);
+  // The monitor's thread ends the process meanwhile.
+  std::this_thread::sleep_for(2 * kTimeToEnd);
 }
 
 void PeerMonitor::tell(Neighbour &to, MessageType type,
@@ -157,8 +130,8 @@ void PeerMonitor::send(Neighbour &to) {
 /// A connection that is closed while something lies unread is reset, and what
 /// was said last and is not on its way yet is lost. So all is read, and nothing
 /// said, until the others have closed theirs.
-void PeerMonitor::partFromAll(std::chrono::milliseconds atMost) {
-  const Clock::time_point latest = Clock::now() + atMost;
+void PeerMonitor::partFromAll() {
+  const Clock::time_point latest = Clock::now() + kTimeToPart;
   bool isAlone = false;
   while (!isAlone && Clock::now() < latest) {
     isAlone = true;
@@ -283,17 +256,17 @@ void PeerMonitor::understand(Neighbour &from, uint32_t type,
     if (isRank)
       noteGone(about);
     return;
-  case Quit:
-    if (!quiet.exchange(true))
-      tellAll(Quit, "");
+  case Ready:
+    if (isRank && !std::exchange(ranks[about].ready, true))
+      tellAll(Ready, payload);
     return;
   case Verdict: {
-    std::istringstream verdict{std::string(payload)};
-    int culprit = -1, speaker = -1;
-    verdict >> culprit >> speaker;
-    verdict.ignore(1);
-    end(culprit, speaker, std::string(std::istreambuf_iterator(verdict), {}));
-    return;
+    std::istringstream text{std::string(payload)};
+    End verdict;
+    text >> verdict.culprit >> verdict.speaker >> verdict.exitCode;
+    text.ignore(1);
+    verdict.message.assign(std::istreambuf_iterator(text), {});
+    return end(verdict);
   }
   }
 }
@@ -310,12 +283,18 @@ bool PeerMonitor::isNeighbour(int rank) const {
                      [&](const Neighbour &one) { return one.rank == rank; });
 }
 
+double PeerMonitor::silenceOf(int rank) const {
+  return std::chrono::duration<double>(Clock::now() - ranks[rank].lastHeard)
+      .count();
+}
+
+/// Longer than a healthy rank is.
+bool PeerMonitor::isSilent(int rank) const {
+  return silenceOf(rank) > std::max(1.0, 4 * interval.count());
+}
+
 void PeerMonitor::judge() {
   std::vector<RankReport> reports(ranks.size());
-  Clock::time_point now = Clock::now();
-  auto age = [&](int rank) {
-    return std::chrono::duration<double>(now - ranks[rank].lastHeard).count();
-  };
   for (int rank = 0; rank != options.size; ++rank) {
     reports[rank].activity = ranks[rank].activity;
     if (!options.places.empty())
@@ -326,21 +305,22 @@ void PeerMonitor::judge() {
     // Of the others, their neighbours know it first.
     if (!isNeighbour(rank))
       continue;
-    reports[rank].silentSeconds = age(rank);
+    reports[rank].silentSeconds = silenceOf(rank);
     // The last news are as old as the silence.
     if (ranks[rank].activity.waits())
-      reports[rank].activity.waitedSeconds += age(rank);
+      reports[rank].activity.waitedSeconds += silenceOf(rank);
   }
   std::optional<Stall> stall =
       findStall(reports, options.mesh, options.names, options.timeoutSeconds);
   if (!stall)
     return;
   // Of whom nothing is heard, its neighbours will say so.
-  const double fresh = std::max(1.0, 4 * interval.count());
   if (!ranks[stall->rank].gone && stall->rank != options.rank &&
-      !isNeighbour(stall->rank) && age(stall->rank) > fresh)
+      !isNeighbour(stall->rank) && isSilent(stall->rank))
     return;
-  end(stall->rank, chooseSpeaker(stall->rank), stall->message);
+  const Status status = unavailable(stall->message);
+  end({stall->rank, chooseSpeaker(stall->rank), status.exitCode(),
+       status.message()});
 }
 
 /// The lowest rank that lives.
@@ -352,30 +332,49 @@ int PeerMonitor::chooseSpeaker(int culprit) const {
   return speaker;
 }
 
-/// All end; one says why. Who hears the verdict does not choose again: the
-/// speaker may have ended since.
-void PeerMonitor::end(int culprit, int speaker, const std::string &message) {
-  if (quiet.exchange(true))
-    return;
-  tellAll(Verdict, concat(culprit, ' ', speaker, ' ', message));
-  bool speaks = speaker == options.rank && culprit != options.rank;
-  const Clock::time_point mayLeave = Clock::now() + kTimeToSpeak;
-  partFromAll(speaks ? kTimeToBeHeard : kTimeToSpeak);
-  if (!speaks)
-    std::this_thread::sleep_until(mayLeave);
-  options.onStall(unavailable(message), speaks);
+/// False where the end has begun already.
+bool PeerMonitor::announceEnd(const End &verdict) {
+  if (ending.exchange(true))
+    return false;
+  tellAll(Verdict, concat(verdict.culprit, ' ', verdict.speaker, ' ',
+                          verdict.exitCode, ' ', verdict.message));
+  return true;
 }
 
-void PeerMonitor::watchTermination() {
-  if (!terminated)
+/// All end; one says why. Who hears the verdict does not choose again: the
+/// speaker may have ended since.
+void PeerMonitor::end(const End &verdict) {
+  if (!announceEnd(verdict))
     return;
-  Clock::time_point now = Clock::now();
-  if (terminatedAt == Clock::time_point())
-    terminatedAt = now;
-  if (now - terminatedAt < kTerminationGrace)
-    return;
-  sigaction(SIGTERM, &terminationBefore, nullptr);
-  kill(getpid(), SIGTERM);
+  options.onStall(unavailable(verdict.message),
+                  verdict.speaker == options.rank &&
+                      verdict.culprit != options.rank);
+  getReady(verdict.exitCode);
+}
+
+/// What this process has to do before it ends is done.
+void PeerMonitor::getReady(int exitCode) {
+  termination.endWith(exitCode);
+  tellAll(Ready, std::to_string(options.rank));
+  ownExitCode.store(exitCode);
+}
+
+/// Ranks end together: as soon as mpirun sees the second one end, it kills what
+/// is left (SIGKILL), ready or not.
+bool PeerMonitor::mayEnd() {
+  if (ownExitCode.load() < 0)
+    return false;
+  if (latestEnd == Clock::time_point())
+    latestEnd = Clock::now() + kTimeToEnd;
+  bool allAreReady = true;
+  for (int rank = 0; rank != options.size; ++rank)
+    allAreReady =
+        allAreReady && (rank == options.rank || ranks[rank].ready ||
+                        ranks[rank].gone || ranks[rank].left || isSilent(rank));
+  std::lock_guard lock(sending);
+  for (Neighbour &to : neighbours)
+    send(to);
+  return allAreReady || Clock::now() >= latestEnd;
 }
 
 void PeerMonitor::work() {
@@ -383,7 +382,8 @@ void PeerMonitor::work() {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
   };
   Clock::time_point nextBeat = Clock::now(), nextNews = nextBeat;
-  while (!stopping.load()) {
+  // An end that has begun is the process's.
+  while (!stopping.load() || ending.load()) {
     std::vector<pollfd> watched;
     for (const Neighbour &one : neighbours)
       watched.push_back(
@@ -396,9 +396,12 @@ void PeerMonitor::work() {
     for (std::size_t i = 0; i != neighbours.size(); ++i)
       if (watched[i].revents)
         receiveFrom(neighbours[i]);
-    if (quiet.load())
+    if (ending.load()) {
+      if (mayEnd())
+        return options.endProcess(ownExitCode.load());
       continue;
-    watchTermination();
+    }
+    termination.letPass();
     bool beats = Clock::now() >= nextBeat;
     if (beats) {
       beat();

@@ -10,7 +10,7 @@
 // few others (overlayPeers) and a thread that says on them, again and again,
 // what its rank and those that it has heard of are doing. A closed connection
 // is a dead process, silence a stopped one, and what ranks say tells who it is
-// that the others wait for. Whoever finds out tells all.
+// that the others wait for. Whoever finds out tells all, and all end together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,12 @@
 #define OPTIMUS_RUNTIME_CCL_PEERS_PEERMONITOR_H
 
 #include "../Stall.h"
+#include "HeldTermination.h"
 #include "PeerSockets.h"
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -38,9 +40,10 @@ public:
     const RankActivity *activity = nullptr; ///< of this process's rank
     /// Where each rank runs, "process 17 on node4"; or none.
     std::vector<std::string> places;
-    /// Called once, on the monitor's thread, in every process; must end the
-    /// process. `speaks` in the one that is to print the status.
+    /// As in WatchOptions; on the monitor's thread.
     std::function<void(const Status &status, bool speaks)> onStall;
+    /// How the process ends, once all are ready to.
+    std::function<void(int exitCode)> endProcess = std::_Exit;
   };
 
   /// Takes the connections to the rank's overlayPeers(), or to all others.
@@ -52,17 +55,13 @@ public:
   PeerMonitor(const PeerMonitor &) = delete;
   PeerMonitor &operator=(const PeerMonitor &) = delete;
 
-  /// Before this process ends the job in another way: from now on nobody
-  /// reports its end, nor the others'.
-  void quit();
-
-  /// Ends all the other processes without a word; from now on nobody here
-  /// reports anything.
-  void endOthers();
+  /// Ends all processes with this code and without a word. Returns where that
+  /// takes too long.
+  void endAll(int exitCode);
 
 private:
   using Clock = std::chrono::steady_clock;
-  enum MessageType : uint32_t { News, Goodbye, Quit, Verdict, Gone };
+  enum MessageType : uint32_t { News, Goodbye, Verdict, Gone, Ready };
 
   struct Rank {
     ActivitySnapshot activity;
@@ -70,6 +69,13 @@ private:
     Clock::time_point lastHeard;
     bool left = false; ///< said good-bye
     bool gone = false; ///< and did not say so
+    bool ready = false; ///< to end
+  };
+
+  /// Of the job.
+  struct End {
+    int culprit = -1, speaker = -1, exitCode = 1;
+    std::string message;
   };
 
   /// The far end of a connection.
@@ -87,25 +93,31 @@ private:
   void tell(Neighbour &to, MessageType type, std::string_view payload);
   void tellAll(MessageType type, std::string_view payload);
   void send(Neighbour &to);
-  void partFromAll(std::chrono::milliseconds atMost);
+  void partFromAll();
   void receiveFrom(Neighbour &from);
   void understand(Neighbour &from, uint32_t type, std::string_view payload);
   void readNews(Neighbour &from, std::string_view payload);
   void noteGone(int rank);
   bool isNeighbour(int rank) const;
+  double silenceOf(int rank) const;
+  bool isSilent(int rank) const;
   void judge();
   int chooseSpeaker(int culprit) const;
-  void end(int culprit, int speaker, const std::string &message);
-  void watchTermination();
+  bool announceEnd(const End &verdict);
+  void end(const End &verdict);
+  void getReady(int exitCode);
+  bool mayEnd();
 
   const Options options;
   const std::chrono::duration<double> interval;
   std::vector<Rank> ranks;
   std::vector<Neighbour> neighbours;
   Clock::time_point goneAt; ///< when the last death was heard of
-  std::atomic<bool> stopping{false}, quiet{false};
+  std::atomic<bool> stopping{false}, ending{false};
+  std::atomic<int> ownExitCode{-1}; ///< once this process is ready to end
+  Clock::time_point latestEnd;
+  HeldTermination termination;
   std::mutex sending;
-  Clock::time_point terminatedAt;
   std::thread thread;
 };
 

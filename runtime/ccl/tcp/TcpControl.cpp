@@ -167,7 +167,7 @@ public:
   [[noreturn]] void exitJob(int code) override {
     std::fflush(nullptr);
     if (monitor)
-      monitor->endOthers();
+      monitor->endAll(code);
     std::_Exit(code);
   }
 

@@ -51,7 +51,6 @@ inline World createTcpOrDie() {
   job.onStall = [](const Status &status, bool speaks) {
     if (speaks)
       std::fprintf(stderr, "%s\n", status.message().c_str());
-    std::_Exit(1);
   };
   bool isSaidElsewhere = false;
   return valueOrDie(createTcpWorld(std::move(job), isSaidElsewhere));

@@ -74,8 +74,8 @@ struct WatchOptions {
   /// 0: nobody watches.
   double timeoutSeconds = 0;
   /// Called once in every process, on a thread of the control plane's, with who
-  /// is to blame; must end the process. `speaks` is true in the one that
-  /// prints.
+  /// is to blame, before the process ends with the status's exit code: prints
+  /// it where `speaks`, and leaves nothing half-written.
   std::function<void(const Status &status, bool speaks)> onStall;
 };
 
