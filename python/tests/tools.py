@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -176,14 +177,24 @@ class Checkpoint:
 
 
 class Tools:
-    """The programs of one build, and what they made in this session."""
+    """The programs of one build, and what they made in this session.
+
+    OPTIMUS_RUN is the command line of an optimus-run of another build, and
+    OPTIMUS_MCPU the processor that it runs on.
+    """
 
     def __init__(self, binaries: Path, session: Session):
         self.binaries = binaries
         self._session = session
+        self._other_run = shlex.split(os.environ.get("OPTIMUS_RUN", ""))
+        processor = os.environ.get("OPTIMUS_MCPU")
+        self._processor = ["--mcpu", processor] if processor else []
 
     def command(self, tool: str, *arguments) -> List[str]:
-        return [str(self.binaries / tool), *map(str, arguments)]
+        program = [str(self.binaries / tool)]
+        if tool == "optimus-run" and self._other_run:
+            program = self._other_run
+        return [*program, *map(str, arguments)]
 
     def call(self, tool: str, *arguments) -> subprocess.CompletedProcess:
         return call(self.command(tool, *arguments))
@@ -261,7 +272,7 @@ class Tools:
     def _compiled(
         self, suffix: str, model: Model, mesh: Optional[str], strategy: str, *flags
     ) -> Path:
-        flags = ("--strategy", strategy, *map(str, flags))
+        flags = ("--strategy", strategy, *self._processor, *map(str, flags))
         if mesh:
             flags += ("--mesh", mesh)
         key = repr((model.KIND, *model, *flags)).encode()

@@ -32,6 +32,10 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // CPU: error: --mcpu: unknown processor 'abacus' for {{.*}}; known are native, {{[a-z0-9-]+}}, {{[a-z0-9-]+}},
 // RUN: not optimus-compile %s --mcpu=natvie -o %t.so 2>&1 | FileCheck %s --check-prefix=NEAR
 // NEAR: error: --mcpu: unknown processor 'natvie' for {{.*}}; did you mean 'native'?; known are native,
+// RUN: not optimus-compile %s --mcpu=aarch64-linux-gnu:native -o %t.so 2>&1 | FileCheck %s --check-prefix=ARM
+// ARM: error: --mcpu: unknown processor 'native' for aarch64; known are {{[a-z0-9-]+}}, {{[a-z0-9-]+}},
+// RUN: not optimus-compile %s --mcpu=arm64-apple-macos:apple-m1 -o %t.so 2>&1 | FileCheck %s --check-prefix=TRIPLE
+// TRIPLE: error: --mcpu: expected the triple of a 64-bit little-endian Linux, as aarch64-linux-gnu, found 'arm64-apple-macos'
 // RUN: not optimus-compile %s --optimizer=adam -o %t.so 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
 // OPTIMIZER: error: --optimizer: unknown optimizer 'adam'; known are adamw, lamb, sgd
 // RUN: not optimus-compile %s --compile-to=moon 2>&1 | FileCheck %s --check-prefix=PHASE

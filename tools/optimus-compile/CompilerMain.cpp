@@ -122,7 +122,8 @@ static int compile(const DialectRegistry &extensions) {
     return fail("--mcpu: " + llvm::toString(target.takeError()));
   std::optional<LibraryWriter> writer;
   if (options->writesLibrary()) {
-    StatusOr<LibraryWriter> created = LibraryWriter::create("optimus-compile");
+    StatusOr<LibraryWriter> created =
+        LibraryWriter::create("optimus-compile", target->triple);
     if (!created.ok())
       return fail(created.status());
     writer = *std::move(created);

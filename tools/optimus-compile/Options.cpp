@@ -70,8 +70,9 @@ static cl::opt<std::string> cubinFolder(
              "sm_90.ptx and sm_90.cubin"));
 static cl::opt<std::string>
     cpu("mcpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
-        cl::desc("With --target cpu: the processor to compile for (default: "
-                 "this one)"));
+        cl::desc("With --target cpu: the processor to compile for, of another "
+                 "architecture as aarch64-linux-gnu:neoverse-n1 (default: this "
+                 "one)"));
 static cl::opt<std::string>
     optimizer("optimizer", cl::init("adamw"), cl::value_desc("name"),
               cl::cat(category),

@@ -112,7 +112,7 @@ std::string CompiledKernels::compile() {
   auto target = CpuTarget::get("native");
   if (!target)
     return llvm::toString(target.takeError());
-  auto writer = LibraryWriter::create("optimus-kernels");
+  auto writer = LibraryWriter::create("optimus-kernels", target->triple);
   if (!writer.ok())
     return writer.status().message();
   if (auto written = writer->write(*module, *target, path); !written.ok())

@@ -37,19 +37,27 @@ static llvm::Error makeError(const char *format, Args &&...args) {
 // The target
 //===----------------------------------------------------------------------===//
 
-static llvm::Triple getTriple() {
+static llvm::Triple getHostTriple() {
   return llvm::Triple(llvm::sys::getDefaultTargetTriple());
 }
 
-static llvm::Expected<const llvm::Target *> lookupTarget() {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+static llvm::Expected<const llvm::Target *>
+lookupTarget(const llvm::Triple &triple) {
+  if (triple == getHostTriple()) {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  } else {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+  }
   std::string message;
   const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(getTriple(), message);
+      llvm::TargetRegistry::lookupTarget(triple, message);
   if (!target)
-    return makeError("LLVM has no code generator for {0}: {1}",
-                     getTriple().str(), message);
+    return makeError("LLVM has no code generator for {0}: {1}", triple.str(),
+                     message);
   return target;
 }
 
@@ -66,12 +74,33 @@ static bool isCodeFeature(StringRef name) {
          });
 }
 
+/// Libraries are of ELF, and what they share with the runtime is laid out as
+/// 64-bit machines with little-endian numbers do.
+static llvm::Expected<llvm::Triple> parseTriple(StringRef name) {
+  llvm::Triple triple(llvm::Triple::normalize(name));
+  if (!triple.isOSLinux() || !triple.isArch64Bit() || !triple.isLittleEndian())
+    return makeError("expected the triple of a 64-bit little-endian Linux, as "
+                     "aarch64-linux-gnu, found '{0}'",
+                     name);
+  return triple;
+}
+
 llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {
-  auto target = lookupTarget();
+  CpuTarget result;
+  result.triple = getHostTriple();
+  if (name.contains(':')) {
+    auto [tripleName, processor] = name.split(':');
+    auto triple = parseTriple(tripleName);
+    if (!triple)
+      return triple.takeError();
+    result.triple = *triple;
+    name = processor;
+  }
+  auto target = lookupTarget(result.triple);
   if (!target)
     return target.takeError();
-  CpuTarget result;
-  if (name == "native") {
+  const bool isHost = result.triple == getHostTriple();
+  if (isHost && name == "native") {
     result.cpu = llvm::sys::getHostCPUName().str();
     // A virtual machine may lack what its processor's name promises.
     std::vector<std::string> features;
@@ -84,18 +113,20 @@ llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {
     result.cpu = name.str();
   }
   std::unique_ptr<llvm::MCSubtargetInfo> known(
-      (*target)->createMCSubtargetInfo(getTriple(), "", ""));
+      (*target)->createMCSubtargetInfo(result.triple, "", ""));
   if (!known->isCPUStringValid(result.cpu)) {
-    std::vector<std::string> names{"native"};
+    std::vector<std::string> names;
+    if (isHost)
+      names.push_back("native");
     for (const auto &processor : known->getAllProcessorDescriptions())
       names.push_back(processor.Key);
     return makeError("unknown processor '{0}' for {1}{2}; known are {3}", name,
-                     getTriple().getArchName(),
+                     result.triple.getArchName(),
                      optimus_support::didYouMean(name.str(), names),
                      llvm::join(names, ", "));
   }
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget(
-      (*target)->createMCSubtargetInfo(getTriple(), result.cpu,
+      (*target)->createMCSubtargetInfo(result.triple, result.cpu,
                                        result.features));
   for (const llvm::SubtargetFeatureKV &feature :
        subtarget->getEnabledProcessorFeatures())
@@ -107,11 +138,11 @@ llvm::Expected<CpuTarget> CpuTarget::get(StringRef name) {
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 CpuTarget::createMachine() const {
-  auto target = lookupTarget();
+  auto target = lookupTarget(triple);
   if (!target)
     return target.takeError();
   std::unique_ptr<llvm::TargetMachine> machine((*target)->createTargetMachine(
-      getTriple(), cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      triple, cpu, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
   if (!machine)
     return makeError("LLVM cannot make code for the processor '{0}'", cpu);
@@ -140,18 +171,29 @@ static Status writeObject(LLVMCode &code, const std::string &path) {
 // The library
 //===----------------------------------------------------------------------===//
 
-StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool) {
+StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool,
+                                              const llvm::Triple &triple) {
   LibraryWriter writer;
   // Compilers run a linker, and have temporary files of their own meanwhile.
-  for (StringRef name : {"ld", "ld.lld", "cc", "gcc", "clang"})
+  std::vector<std::string> linkers{"ld", "ld.lld", "cc", "gcc", "clang"};
+  std::string package = "binutils";
+  if (triple != getHostTriple()) {
+    std::string name = (triple.getArchName() + "-linux-gnu").str();
+    linkers = {name + "-ld", "ld.lld"};
+    package = "binutils-" + name;
+  }
+  for (const std::string &name : linkers)
     if (auto program = llvm::sys::findProgramByName(name)) {
       writer.linker = *program;
       break;
     }
   if (writer.linker.empty())
     return optimus_support::unavailable(
-        "no linker found: expected 'ld', 'ld.lld', 'cc', 'gcc' or 'clang' in "
-        "PATH; install binutils, or stop before with --compile-to");
+        llvm::formatv("no linker found: expected '{0}' or '{1}' in PATH; "
+                      "install {2}, or stop before with --compile-to",
+                      llvm::join(llvm::drop_end(linkers), "', '"),
+                      linkers.back(), package)
+            .str());
   OPTRT_ASSIGN_OR_RETURN(writer.scratch,
                          optimus_support::ScratchFolder::create(tool));
   return writer;

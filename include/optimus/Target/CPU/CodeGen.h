@@ -17,6 +17,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
 
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ namespace mlir::optimus {
 
 /// The processor that code is for.
 struct CpuTarget {
+  /// The machine's architecture and system: this one's, as a rule.
+  llvm::Triple triple;
   /// LLVM's name, never "native".
   std::string cpu;
   /// As LLVM's target machines want it: "+avx2,-avx512f,…"; empty if the
@@ -35,8 +38,9 @@ struct CpuTarget {
   /// which the code cannot run.
   std::vector<std::string> required;
 
-  /// `name` is a processor that LLVM knows, or "native", this machine. The
-  /// error of an unknown one says how to list those known.
+  /// `name` is a processor that LLVM knows, or "native", this machine; of
+  /// another architecture with its triple, as "aarch64-linux-gnu:neoverse-n1".
+  /// The error of an unknown one lists those known.
   static llvm::Expected<CpuTarget> get(StringRef name);
 
   /// A machine that writes position-independent code for this target.
@@ -48,9 +52,10 @@ struct CpuTarget {
 class LibraryWriter {
 public:
   /// `tool` begins the name of the folder for temporary files. Errors name what
-  /// the machine lacks: a linker in PATH, or a TMPDIR that can be written.
+  /// the machine lacks: a linker for `triple` in PATH, or a TMPDIR that can be
+  /// written.
   static optimus_support::StatusOr<LibraryWriter>
-  create(const std::string &tool);
+  create(const std::string &tool, const llvm::Triple &triple);
 
   /// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves
   /// it, to a shared library at `path`, which appears complete or not at all.

@@ -10,9 +10,45 @@
 
 #include <cstdint>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 using namespace optrt::emulator;
 
 static constexpr size_t kStackBytes = 64 << 10;
+
+/// The last switch; one system thread at a time emulates.
+static Fiber *from, *to;
+
+void Fiber::begin() {
+  arrive();
+  to->body();
+}
+
+void Fiber::leaveFor(Fiber &next) {
+  from = this;
+  to = &next;
+#ifdef __SANITIZE_ADDRESS__
+  if (next.stack) {
+    next.bottom = next.stack.get();
+    next.bytes = kStackBytes;
+  }
+  __sanitizer_start_switch_fiber(&fakeStack, next.bottom, next.bytes);
+#endif
+}
+
+void Fiber::arrive() {
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(to->fakeStack, &from->bottom, &from->bytes);
+#endif
+}
+
+void Fiber::switchTo(Fiber &next) {
+  leaveFor(next);
+  swap(next);
+  arrive();
+}
 
 #ifdef __x86_64__
 
@@ -48,7 +84,7 @@ optimus_switch_stack:
 )");
 
 Fiber::Fiber(void (*body)())
-    : stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
+    : body(body), stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
   // Six registers, where to go on, and where that would return to: nowhere. A
   // function begins 8 bytes below a multiple of 16.
   constexpr size_t kWords = 8;
@@ -56,23 +92,23 @@ Fiber::Fiber(void (*body)())
   auto *words = reinterpret_cast<uintptr_t *>(end) - kWords;
   for (size_t word = 0; word < kWords; ++word)
     words[word] = 0;
-  words[kWords - 2] = reinterpret_cast<uintptr_t>(body);
+  words[kWords - 2] = reinterpret_cast<uintptr_t>(&Fiber::begin);
   top = words;
 }
 
-void Fiber::switchTo(Fiber &next) { optimus_switch_stack(&top, next.top); }
+void Fiber::swap(Fiber &next) { optimus_switch_stack(&top, next.top); }
 
 #else
 
 Fiber::Fiber(void (*body)())
-    : stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
+    : body(body), stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
   getcontext(&context);
   context.uc_stack.ss_sp = stack.get();
   context.uc_stack.ss_size = kStackBytes;
   context.uc_link = nullptr;
-  makecontext(&context, body, 0);
+  makecontext(&context, &Fiber::begin, 0);
 }
 
-void Fiber::switchTo(Fiber &next) { swapcontext(&context, &next.context); }
+void Fiber::swap(Fiber &next) { swapcontext(&context, &next.context); }
 
 #endif

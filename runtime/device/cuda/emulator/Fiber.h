@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_FIBER_H
 #define OPTIMUS_RUNTIME_DEVICE_CUDA_EMULATOR_FIBER_H
 
+#include <cstddef>
 #include <memory>
 
 #ifndef __x86_64__
@@ -33,7 +34,20 @@ public:
   void switchTo(Fiber &next);
 
 private:
+  /// What a fiber of its own begins with.
+  static void begin();
+  /// AddressSanitizer follows stacks, and is told of each switch.
+  void leaveFor(Fiber &next);
+  static void arrive();
+  void swap(Fiber &next);
+
+  void (*body)() = nullptr;
   std::unique_ptr<char[]> stack;
+#ifdef __SANITIZE_ADDRESS__
+  const void *bottom = nullptr;
+  size_t bytes = 0;
+  void *fakeStack = nullptr; ///< the sanitizer's
+#endif
 #ifdef __x86_64__
   void *top = nullptr;
 #else

@@ -1,0 +1,32 @@
+# ===- test_processors.py - Libraries for other processors ----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Compiling on one architecture for another; scripts/test-arm runs what is made."""
+
+import platform
+import shutil
+
+import pytest
+
+from tools import Model, call
+
+MODEL = Model(layers=1, hidden=16, heads=2, sequence=16, vocabulary=256, batch=4)
+AARCH64 = 183  # e_machine in ELF's header
+
+
+@pytest.mark.skipif(
+    platform.machine() == "aarch64"
+    or not any(map(shutil.which, ["aarch64-linux-gnu-ld", "ld.lld"])),
+    reason="needs another processor than 64-bit ARM, and a linker for that",
+)
+def test_a_library_for_arm(tools, text):
+    flags = ("--mcpu", "aarch64-linux-gnu:neoverse-n1")
+    library = tools.library(MODEL, "row:2,col:2", "summa", *flags)
+    assert int.from_bytes(library.read_bytes()[18:20], "little") == AARCH64
+    result = call(tools.train_command(library, text, 1))
+    assert result.returncode == 1
+    assert "it is for another kind of processor" in result.stderr
