@@ -24,6 +24,8 @@ namespace {
 /// What a scalar division, or a function of the mathematics library, takes in
 /// operations that wait for each other.
 constexpr double kDivisionInOps = 4, kFunctionInOps = 20;
+/// What kernels do, with integers, to widen bf16 and to round to it.
+constexpr double kWideningInOps = 2, kRoundingInOps = 8;
 
 class WorkCounter {
 public:
@@ -62,6 +64,20 @@ private:
   llvm::DenseMap<Value, std::optional<int64_t>> known;
 };
 } // namespace
+
+/// What an operation that is no division computes of an element, in operations.
+static double getOpsOfElement(Operation *op) {
+  auto isNarrow = [](Value value) {
+    return getElementTypeOrSelf(value).isBF16();
+  };
+  if (isa<math::MathDialect>(op->getDialect()))
+    return kFunctionInOps;
+  if (isa<arith::ExtFOp>(op) && isNarrow(op->getOperand(0)))
+    return kWideningInOps;
+  if (isa<arith::TruncFOp>(op) && isNarrow(op->getResult(0)))
+    return kRoundingInOps;
+  return 1;
+}
 
 static IntegerAttr getConstant(Type type, int64_t integer) {
   unsigned width = type.isIndex() ? IndexType::kInternalStorageBitWidth
@@ -136,19 +152,17 @@ KernelWork WorkCounter::countElements(Operation *op, double times) {
   if (!type || op->hasTrait<OpTrait::ConstantLike>() ||
       isa<vector::BroadcastOp, arith::BitcastOp>(op))
     return work;
-  bool isFunction = isa<math::MathDialect>(op->getDialect());
   bool isDivision = isa<arith::DivFOp, math::SqrtOp, math::RsqrtOp>(op);
   if (auto vector = dyn_cast<VectorType>(type)) {
     double elements = times * vector.getNumElements();
     if (isDivision)
       work.divisions = elements;
     else
-      work.vectorOps = elements * (isFunction ? kFunctionInOps : 1);
+      work.vectorOps = elements * getOpsOfElement(op);
   } else if (isa<FloatType>(type) &&
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
-    work.scalarOps = times * (isDivision   ? kDivisionInOps
-                              : isFunction ? kFunctionInOps
-                                           : 1);
+    work.scalarOps =
+        times * (isDivision ? kDivisionInOps : getOpsOfElement(op));
   }
   return work;
 }

@@ -29,7 +29,7 @@ using optimus_support::StatusCode;
 using optimus_support::StatusOr;
 
 /// As docs/profile.md says: "OPTF" and the version of the tables.
-static constexpr int64_t kApplication = 0x4F505446, kVersion = 1;
+static constexpr int64_t kApplication = 0x4F505446, kVersion = 2;
 /// A machine changes while it trains; so many steps say what one takes.
 static constexpr int64_t kMostSteps = 32;
 

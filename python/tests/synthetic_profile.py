@@ -30,10 +30,15 @@ CREATE TABLE accesses(function INTEGER, command INTEGER, operand INTEGER, block 
   access INTEGER, bytes INTEGER, PRIMARY KEY(function, command, operand)) WITHOUT ROWID;
 CREATE TABLE calls(call INTEGER PRIMARY KEY, rank INTEGER, step INTEGER,
   function INTEGER, begin INTEGER, end INTEGER);
-CREATE TABLE times(call INTEGER, command INTEGER, begin INTEGER, end INTEGER);
-CREATE TABLE transfers(call INTEGER, command INTEGER, begin INTEGER, end INTEGER);
+CREATE TABLE spans(call INTEGER PRIMARY KEY, commands TEXT, transfers TEXT);
 CREATE TABLE allocations(call INTEGER, block INTEGER, address INTEGER,
   malloc_begin INTEGER, malloc_end INTEGER, free_begin INTEGER, free_end INTEGER);
+CREATE VIEW times(call, command, begin, end) AS
+  SELECT call, key, begin + (value ->> 0), begin + (value ->> 1)
+  FROM spans JOIN calls USING (call), json_each(spans.commands);
+CREATE VIEW transfers(call, command, begin, end) AS
+  SELECT call, value ->> 0, begin + (value ->> 1), begin + (value ->> 2)
+  FROM spans JOIN calls USING (call), json_each(spans.transfers);
 """
 
 READ, WRITE, BOTH = 1, 2, 3
@@ -176,7 +181,7 @@ def write(path: Path, shape: Shape = Shape(), **trace) -> None:
     program = _Program(shape)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA application_id = 0x4F505446")
-    connection.execute("PRAGMA user_version = 1")
+    connection.execute("PRAGMA user_version = 2")
     connection.executescript(SCHEMA)
     _write_static(connection, shape, program, trace)
     _write_measured(connection, shape, program)
@@ -240,12 +245,15 @@ def _write_measured(connection, shape: Shape, program: _Program) -> None:
     for step in range(1, shape.steps + 1):
         for rank in _ranks(shape):
             times, transfers = _times(program, ready[rank], call)
-            end = times[-1][2] + 500
-            _insert(
-                connection, "calls", [(call, rank, step, 0, ready[rank] - 200, end)]
-            )
-            _insert(connection, "times", [(call, *row) for row in times])
-            _insert(connection, "transfers", [(call, *row) for row in transfers])
+            begin, end = ready[rank] - 200, times[-1][2] + 500
+            _insert(connection, "calls", [(call, rank, step, 0, begin, end)])
+            commands = [(first - begin, last - begin) for _, first, last in times]
+            moved = [
+                (number, first - begin, last - begin)
+                for number, first, last in transfers
+            ]
+            spans = (json.dumps(rows) if rows else None for rows in (commands, moved))
+            _insert(connection, "spans", [(call, *spans)])
             if shape.dynamic:
                 rows = _allocations(program, times)
                 _insert(connection, "allocations", [(call, *row) for row in rows])

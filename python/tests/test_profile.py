@@ -55,7 +55,7 @@ class Profile:
     def check(self):
         assert self.one("PRAGMA integrity_check") == "ok"
         assert self.one("PRAGMA application_id") == 0x4F505446
-        assert self.one("PRAGMA user_version") == 1
+        assert self.one("PRAGMA user_version") == 2
         assert self.trace["complete"] == 1
         self.check_calls()
         self.check_order()
@@ -66,7 +66,7 @@ class Profile:
         """Every command of every call is there, in order, within the call."""
         calls = self.rows("SELECT call, function, begin, end FROM calls ORDER BY call")
         assert [call for call, *_ in calls] == list(range(len(calls)))
-        times = self.rows("SELECT call, command, begin, end FROM times ORDER BY rowid")
+        times = self.rows("SELECT call, command, begin, end FROM times")
         sizes = dict(
             self.rows("SELECT function, count(*) FROM commands GROUP BY function")
         )

@@ -68,7 +68,7 @@ def test_another_database(tmp_path, capfd):
 def test_another_version(path, capfd):
     change(path, "PRAGMA user_version = 7")
     said = refused(capfd, "memory", path)
-    assert "version 7" in said and "reads version 1" in said
+    assert "version 7" in said and "reads version 2" in said
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.9, 0.99])
@@ -103,16 +103,19 @@ def test_not_closed(path, capfd):
         ("UPDATE commands SET queue = 9 WHERE command = 1", "queue 9"),
         ("UPDATE blocks SET first = 9999 WHERE space = 'arena'", "command 9999"),
         ("UPDATE calls SET function = 5 WHERE call = 2", "function 5"),
-        ("UPDATE times SET command = 9999 WHERE call = 2 AND command = 1", "9999"),
-        ("INSERT INTO times VALUES (0, 1, 5, 6)", "two places"),
+        ("UPDATE spans SET transfers = '[[9999,1,2]]' WHERE call = 2", "command 9999"),
+        ("UPDATE spans SET commands = json_set(commands, '$[#]', json('[1,2]'))", "command"),
+        ("INSERT INTO allocations SELECT call % 2, 150, 5, 1, 2, 3, 4 FROM calls", "two places"),
         ("UPDATE blocks SET bytes = 'much' WHERE space = 'arena'", "damaged"),
         ("UPDATE ranks SET coordinates = '{'", "damaged"),
-        ("UPDATE times SET end = begin - 9 WHERE call = 3", "times of call 3 end"),
+        ("UPDATE spans SET commands = '[[9,1]]' WHERE call = 3", "times of call 3 end"),
+        ("UPDATE spans SET commands = '[[1,2,3]]' WHERE call = 3", "damaged"),
+        ("UPDATE spans SET commands = '[[1,' WHERE call = 3", "damaged"),
         ("UPDATE calls SET step = NULL WHERE call = 3", "damaged"),
         ("UPDATE blocks SET last = 1 WHERE block = 150", "blocks end"),
         ("UPDATE blocks SET bytes = -5 WHERE block = 150", "sizes"),
         ("UPDATE trace SET value = 'x' WHERE key = 'process'", "damaged"),
-        ("DELETE FROM times", "found none"),
+        ("DELETE FROM spans", "found none"),
         ("DROP TABLE accesses", "'accesses'"),
         ("UPDATE calls SET begin = NULL", "no call"),
     ],

@@ -63,13 +63,6 @@ Status Database::execute(const char *sql) {
              : failure();
 }
 
-Status Database::addModule(const char *name, const sqlite3_module &module,
-                           void *argument) {
-  return sqlite3_create_module(handle, name, &module, argument) == SQLITE_OK
-             ? okStatus()
-             : failure();
-}
-
 bool Database::isInTransaction() const {
   return handle && sqlite3_get_autocommit(handle) == 0;
 }
@@ -85,11 +78,6 @@ StatusOr<Insertion> Insertion::prepare(Database &database,
                            table, " VALUES ", row);
   for (int i = 1; i < rows; ++i)
     sql += "," + row;
-  return prepare(database, sql);
-}
-
-StatusOr<Insertion> Insertion::prepare(Database &database,
-                                       const std::string &sql) {
   Insertion insertion;
   insertion.database = &database;
   if (sqlite3_prepare_v3(database.handle, sql.c_str(), -1,

@@ -19,7 +19,6 @@
 #include <utility>
 
 struct sqlite3;
-struct sqlite3_module;
 struct sqlite3_stmt;
 
 namespace optrt {
@@ -47,10 +46,6 @@ public:
   /// Runs statements that return nothing.
   Status execute(const char *sql);
 
-  /// A table that is not in the file; both must outlive the database.
-  Status addModule(const char *name, const sqlite3_module &module,
-                   void *argument);
-
   /// Whether a transaction is open: a failure may have rolled it back.
   bool isInTransaction() const;
 
@@ -77,10 +72,6 @@ public:
   static StatusOr<Insertion> prepare(Database &database, std::string_view table,
                                      int columns, int rows = 1,
                                      bool replaces = false);
-
-  /// Of what a statement selects.
-  static StatusOr<Insertion> prepare(Database &database,
-                                     const std::string &sql);
 
   /// The next column. Text must stay until insert().
   void add(int64_t value);

@@ -16,7 +16,7 @@ namespace optrt {
 /// As docs/profile.md describes them; "OPTF".
 static constexpr const char *kTables = R"(
 PRAGMA application_id = 0x4F505446;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 BEGIN;
 CREATE TABLE trace(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE ranks(rank INTEGER PRIMARY KEY, coordinates TEXT);
@@ -35,12 +35,16 @@ CREATE TABLE accesses(function INTEGER, command INTEGER, operand INTEGER,
   PRIMARY KEY(function, command, operand)) WITHOUT ROWID;
 CREATE TABLE calls(call INTEGER PRIMARY KEY, rank INTEGER, step INTEGER,
   function INTEGER, begin INTEGER, end INTEGER);
-CREATE TABLE times(call INTEGER, command INTEGER, begin INTEGER, end INTEGER);
-CREATE TABLE transfers(call INTEGER, command INTEGER, begin INTEGER,
-  end INTEGER);
+CREATE TABLE spans(call INTEGER PRIMARY KEY, commands TEXT, transfers TEXT);
 CREATE TABLE allocations(call INTEGER, block INTEGER, address INTEGER,
   malloc_begin INTEGER, malloc_end INTEGER, free_begin INTEGER,
   free_end INTEGER);
+CREATE VIEW times(call, command, begin, end) AS
+  SELECT call, key, begin + (value ->> 0), begin + (value ->> 1)
+  FROM spans JOIN calls USING (call), json_each(spans.commands);
+CREATE VIEW transfers(call, command, begin, end) AS
+  SELECT call, value ->> 0, begin + (value ->> 1), begin + (value ->> 2)
+  FROM spans JOIN calls USING (call), json_each(spans.transfers);
 )";
 
 Status ProfileWriter::open(const std::string &path) {
@@ -50,16 +54,11 @@ Status ProfileWriter::open(const std::string &path) {
 
 Status ProfileWriter::prepare() {
   for (auto [insertion, table, columns] : {std::tuple(&calls, "calls", 6),
-                                           {&transfers, "transfers", 4},
+                                           {&spans, "spans", 3},
                                            {&allocations, "allocations", 7}}) {
     OPTRT_ASSIGN_OR_RETURN(*insertion,
                            Insertion::prepare(database, table, columns));
   }
-  OPTRT_RETURN_IF_ERROR(recorded.attach(database));
-  OPTRT_ASSIGN_OR_RETURN(
-      times, Insertion::prepare(database,
-                                "INSERT INTO times SELECT ?, command, begin, "
-                                "end FROM recorded"));
   return okStatus();
 }
 
@@ -115,10 +114,19 @@ Status ProfileWriter::describe(const Session &session,
   return prepare();
 }
 
-Status ProfileWriter::writeTimes(int64_t call, const CallRecord &record) {
-  recorded.show(record.commands);
-  times.add(call);
-  return times.insert();
+/// From the call's begin on, which takes fewer digits.
+Status ProfileWriter::writeSpans(int64_t call, const CallRecord &record) {
+  const int64_t from = record.times.begin;
+  commands.clear();
+  for (const CommandTimes &one : record.commands)
+    commands.add(one.begin - from, one.end - from);
+  transfers.clear();
+  for (const CallRecord::Transfer &one : record.transfers)
+    transfers.add(one.command, one.times.begin - from, one.times.end - from);
+  spans.add(call);
+  spans.add(commands.get());
+  spans.add(transfers.get());
+  return spans.insert();
 }
 
 Status ProfileWriter::write(const CallRecord &record) {
@@ -135,13 +143,7 @@ Status ProfileWriter::write(const CallRecord &record) {
   calls.add(programs.functionOf(record.rank, record.call));
   add(calls, record.times);
   OPTRT_RETURN_IF_ERROR(calls.insert());
-  OPTRT_RETURN_IF_ERROR(writeTimes(call, record));
-  for (const CallRecord::Transfer &one : record.transfers) {
-    transfers.add(call);
-    transfers.add(static_cast<int64_t>(one.command));
-    add(transfers, one.times);
-    OPTRT_RETURN_IF_ERROR(transfers.insert());
-  }
+  OPTRT_RETURN_IF_ERROR(writeSpans(call, record));
   for (const CallRecord::Allocation &one : record.allocations) {
     allocations.add(call);
     allocations.add(programs.blockOf(record.rank, record.call, one.buffer));
@@ -163,7 +165,7 @@ Status ProfileWriter::dropStep() {
 }
 
 Status ProfileWriter::finish(const std::string &ending) {
-  for (Insertion *insertion : {&calls, &times, &transfers, &allocations})
+  for (Insertion *insertion : {&calls, &spans, &allocations})
     *insertion = Insertion();
   {
     // In the place of what was there, so that the file need not grow.

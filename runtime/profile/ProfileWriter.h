@@ -11,8 +11,8 @@
 
 #include "CallRecord.h"
 #include "Database.h"
+#include "JsonRows.h"
 #include "ProgramRows.h"
-#include "RecordedTimes.h"
 #include "optimus-runtime/Profile.h"
 
 namespace optrt {
@@ -21,7 +21,7 @@ namespace optrt {
 class ProfileWriter {
 public:
   /// `origin` is when time begins, in steadyNanoseconds().
-  explicit ProfileWriter(int64_t origin) : origin(origin), recorded(origin) {}
+  explicit ProfileWriter(int64_t origin) : origin(origin) {}
 
   /// Makes the tables in an empty file.
   Status open(const std::string &path);
@@ -40,13 +40,13 @@ public:
 
 private:
   Status prepare();
-  Status writeTimes(int64_t call, const CallRecord &record);
+  Status writeSpans(int64_t call, const CallRecord &record);
 
   const int64_t origin;
-  RecordedTimes recorded;
   Database database;
   ProgramRows programs;
-  Insertion calls, times, transfers, allocations;
+  Insertion calls, spans, allocations;
+  JsonRows commands, transfers;
   int64_t nextCall = 0;
 };
 

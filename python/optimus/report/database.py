@@ -8,6 +8,7 @@
 """SQLite files, and tables of numbers in them as arrays."""
 
 import itertools
+import json
 import os
 import sqlite3
 import struct
@@ -22,8 +23,8 @@ HEADER_BYTES = 100  # of an SQLite file
 
 
 class Stream:
-    """A table in the order of the file: (call, its rows), of which no more is in
-    memory than a call and some."""
+    """The rows of each call in a table, in the order of the file, of which no more is
+    in memory than a call and some."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: str, query: str, width: int
@@ -35,9 +36,6 @@ class Stream:
         cursor = connection.execute(query + " ORDER BY rowid")
         self._items = self._grouped(cursor, width)
         self._waiting: Optional[Tuple[int, np.ndarray]] = None
-
-    def __iter__(self) -> Iterator[Tuple[int, np.ndarray]]:
-        return self._items
 
     def until(self, call: int) -> Optional[np.ndarray]:
         """The rows of `call`, if it has any; those of earlier calls are dropped."""
@@ -89,6 +87,11 @@ def column(rows: Sequence[tuple], at: int) -> np.ndarray:
     """A column of whole numbers; NULL is -1."""
     numbers = (-1 if row[at] is None else row[at] for row in rows)
     return np.fromiter(numbers, np.int64, len(rows))
+
+
+def json_rows(text: Optional[str], width: int) -> np.ndarray:
+    """Rows of whole numbers as they lie in a text; none where it is NULL."""
+    return np.array(json.loads(text or "[]"), np.int64).reshape(-1, width)
 
 
 def open_database(path: str) -> sqlite3.Connection:

@@ -17,13 +17,20 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from optimus.report import ReportError
-from optimus.report.database import Stream, column, damaged, matrix, open_database
+from optimus.report.database import (
+    Stream,
+    column,
+    damaged,
+    json_rows,
+    matrix,
+    open_database,
+)
 
 APPLICATION_ID = 0x4F505446  # "OPTF"
-VERSION = 1
+VERSION = 2
 NOT_MEASURED = -1
 
-TABLES = "trace ranks functions queues commands blocks accesses calls times transfers"
+TABLES = "trace ranks functions queues commands blocks accesses calls spans"
 
 
 class Blocks(NamedTuple):
@@ -308,31 +315,29 @@ class Profile:
             raise damaged(self.path, error) from None
 
     def _measured(self) -> Iterator[Call]:
-        times = self._stream("SELECT call, command, begin, end FROM times", 4)
-        transfers = self._stream("SELECT call, command, begin, end FROM transfers", 4)
+        spans = self._connection.execute(
+            "SELECT call, commands, transfers FROM spans ORDER BY call"
+        )
         allocations = self._allocations()
         infos = {info.call: info for info in self.calls}
-        for number, rows in times:
-            moved = transfers.until(number)
+        for number, commands, transfers in spans:
             allocated = allocations.until(number) if allocations else None
             info = infos.get(number)
             if info is None:  # cut short
                 continue
-            function = self.functions[info.function]
-            begin, end = self._times(info.function, rows)
-            moved_begin, moved_end = self._times(info.function, moved)
+            ran = json_rows(commands, 2)
+            moved = json_rows(transfers, 3)
+            begin, end = self._times(info, np.arange(len(ran)), ran)
+            moved_begin, moved_end = self._times(info, moved[:, 0], moved[:, 1:])
             yield Call(
                 info,
-                function,
+                self.functions[info.function],
                 begin,
                 end,
                 moved_begin,
                 moved_end,
                 self._allocated(allocated),
             )
-
-    def _stream(self, query: str, width: int) -> Stream:
-        return Stream(self._connection, self.path, query, width)
 
     def _allocations(self) -> Optional[Stream]:
         known = "SELECT 1 FROM sqlite_master WHERE name = 'allocations'"
@@ -342,7 +347,7 @@ class Profile:
             "SELECT call, block, address, malloc_begin, malloc_end, free_begin,"
             " free_end FROM allocations"
         )
-        return self._stream(query, 7)
+        return Stream(self._connection, self.path, query, 7)
 
     def _allocated(self, rows: Optional[np.ndarray]) -> np.ndarray:
         """Rows of block (index), address, and the four times."""
@@ -355,16 +360,15 @@ class Profile:
         return rows
 
     def _times(
-        self, function: int, rows: Optional[np.ndarray]
+        self, info: CallInfo, numbers: np.ndarray, spans: np.ndarray
     ) -> Tuple[np.ndarray, np.ndarray]:
-        """Begin and end for each command of a function."""
-        commands = self._command_numbers[function]
+        """Begin and end for each command of the function that a call is of."""
+        commands = self._command_numbers[info.function]
         begin = np.full(len(commands), NOT_MEASURED, np.int64)
         end = begin.copy()
-        if rows is not None:
-            index = self._index(commands, rows[:, 1], "command", "times")
-            begin[index], end[index] = rows[:, 2], rows[:, 3]
-            _check_order(rows[:, 2], rows[:, 3], "times of call %d" % rows[0, 0])
+        index = self._index(commands, numbers, "command", "spans")
+        begin[index], end[index] = (spans + info.begin).T
+        _check_order(begin[index], end[index], "times of call %d" % info.call)
         return begin, end
 
 
