@@ -28,6 +28,7 @@ RACE = (
 #: What is printed, and the mesh that the bug shows on.
 BUGS = {
     "missing event": (RACE, "row:1,col:2"),
+    "missing event between ranks": (RACE, "row:1,col:2"),
     "wrong stream": (RACE, "row:1,col:2"),
     "host access": (
         r"host code touches the device's memory; the last that was put on a stream is \w+",
