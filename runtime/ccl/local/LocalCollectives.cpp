@@ -111,9 +111,8 @@ public:
   ~LocalCollectives() override { progress.clear(); }
 
   std::string_view name() const override { return "local"; }
-  /// Without an axis there are no collectives.
   bool isQueued(std::string_view device) const override {
-    return device == "cuda" && !gpuGroups.empty() && !gpuGroups[0].empty();
+    return device == "cuda" && numRanks > 1;
   }
 
   Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,

@@ -112,7 +112,7 @@ public:
   /// Whether it is for GPUs alone, of which each rank has one.
   virtual bool needsGpus() const { return false; }
   /// Whether it puts collectives on the queues of such devices: then ranks have
-  /// what connect() returns in place of communicator().
+  /// what connect() returns in place of communicator(). After createGroups().
   virtual bool isQueued(std::string_view /*device*/) const {
     return needsGpus();
   }
