@@ -13,6 +13,7 @@
 #include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
+#include "optimus/Kernels/ReductionKernels.h"
 #include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/RowChain.h"
 #include "optimus/Kernels/RowSums.h"
@@ -320,9 +321,9 @@ static ArrayRef<Kind> getKinds() {
       Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped,
       LambDirection, LambUpdate, LayerNorm, LayerNormGrad, Lengths, LogitsGrad,
       MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
-      RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain,
-      RowDot, RowMax, RowMoments, RowSums, Sgd, SoftmaxSums, SumLeading,
-      SumPartials, SumSquares, SumTokens, TokenLoss>();
+      ReduceRanks, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale,
+      Rotary, RowChain, RowDot, RowMax, RowMoments, RowSums, Sgd, SoftmaxSums,
+      SumLeading, SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

@@ -8,8 +8,10 @@
 
 #include "optimus/Target/Passes.h"
 
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/KernelFunctions.h"
+#include "optimus/Kernels/ReductionKernels.h"
 #include "optimus/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,6 +20,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_BUILDKERNELSPASS
@@ -76,6 +79,69 @@ static LogicalResult checkBuffers(exec::LaunchOp launch,
   return success();
 }
 
+/// Whether the kernel of a reduction reads and writes nothing but what begins
+/// at a multiple of a tensor's alignment.
+static bool isAligned(exec::CollectiveStartOp start, int64_t tensorAlignment) {
+  const int64_t bytes = int64_t(start.getOuter() * start.getInner()) *
+                        getElementBytes(start.getSrc().getType());
+  return isAligned(start.getSrc(), /*begin=*/0, tensorAlignment) &&
+         isAligned(start.getDst(), /*begin=*/0, tensorAlignment) &&
+         (start.getKind() != exec::CollectiveKind::ReduceScatter ||
+          bytes % tensorAlignment == 0);
+}
+
+static KernelDescription describe(const kernels::ReduceRanks &kernel,
+                                  Type element) {
+  KernelDescription description = Kernel(kernel).describe(element.getContext());
+  const SmallVector<Type> types(description.getOperands().size(), element);
+  [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
+  assert(succeeded(isSet) && "collectives are of floats");
+  return description;
+}
+
+/// Declares the kernels that ranks add by where they share a device, and names
+/// them where they reduce: one for each number of ranks and type.
+static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
+  using exec::CollectiveKind;
+  struct Reduction {
+    kernels::ReduceRanks kernel;
+    SmallVector<exec::CollectiveStartOp> starts;
+  };
+  MeshOp mesh = getMesh(module);
+  llvm::MapVector<StringAttr, Reduction> reductions;
+  module.walk([&](exec::CollectiveStartOp start) {
+    const CollectiveKind kind = start.getKind();
+    const int64_t ranks =
+        mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+    if (ranks == 1 || kind == CollectiveKind::Broadcast ||
+        kind == CollectiveKind::AllGather)
+      return;
+    const kernels::ReduceRanks kernel{
+        ranks, int64_t(start.getOuter() * start.getInner()),
+        kind == CollectiveKind::AllReduce,
+        start.getReduction() == exec::Reduction::Max,
+        isAligned(start, tensorAlignment)};
+    auto name = StringAttr::get(
+        start.getContext(),
+        describe(kernel, getElementTypeOrSelf(start.getSrc())).getName());
+    // One code serves all of a name.
+    auto &[shared, starts] =
+        reductions.try_emplace(name, Reduction{kernel, {}}).first->second;
+    shared.elements = std::max(shared.elements, kernel.elements);
+    shared.isAligned &= kernel.isAligned;
+    starts.push_back(start);
+  });
+  KernelDeclarations declarations(module);
+  for (auto &[name, reduction] : reductions) {
+    auto &[kernel, starts] = reduction;
+    declarations.declare(
+        kernel,
+        describe(kernel, getElementTypeOrSelf(starts.front().getSrc())));
+    for (exec::CollectiveStartOp start : starts)
+      start.setKernel(name);
+  }
+}
+
 namespace {
 class BuildKernelsPass
     : public optimus::impl::BuildKernelsPassBase<BuildKernelsPass> {
@@ -89,6 +155,8 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     const KernelSchedule &schedule = findTarget(target)->getKernelSchedule();
+    if (findTarget(target)->reducesByKernels())
+      declareReductions(module, schedule.getTensorAlignment());
     llvm::StringMap<ScheduledKernel> kernels;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function->hasAttr(exec::ExecDialect::kKernel))

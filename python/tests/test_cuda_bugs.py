@@ -28,10 +28,11 @@ RACE = (
 #: What is printed, and the mesh that the bug shows on.
 BUGS = {
     "missing event": (RACE, "row:1,col:2"),
+    "missing event between ranks": (RACE, "row:1,col:2"),
     "wrong stream": (RACE, "row:1,col:2"),
     "host access": (
         r"host code touches the device's memory; the last that was put on a stream is \w+",
-        "row:1,col:2",
+        None,
     ),
     "allocation in capture": (
         COMMAND + r"CAPTURE_UNSUPPORTED \(memory is allocated while a stream is captured\)",
@@ -41,6 +42,8 @@ BUGS = {
     "misaligned workspace": (COMMAND + "cublasLtMatmul", None),
     "any reduction": (COMMAND + "cublasLtMatmulAlgoGetHeuristic", None),
 }
+#: What the program must have for it to show.
+FLAGS = {"host access": ["--offload", "state", "--offload-to", "host"]}
 #: What cuBLASLt logs besides.
 LOGGED = {
     "wrong epilogue": "a bias is given, and the epilogue adds none",
@@ -50,7 +53,8 @@ LOGGED = {
 
 
 def train(tools, text, mesh, bug):
-    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *EMULATED)
+    flags = [*EMULATED, *FLAGS.get(bug, [])]
+    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *flags)
     seeded = str(tools.binaries.resolve().parent / "lib/libseeded_bugs.so")
     environment = tools.fake_gpu()
     environment.update(

@@ -78,7 +78,7 @@ def test_what_rests_on_the_host_changes_no_bit(tools, library, text, tmp_path):
 
 @pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
 def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
-    """Collectives go by way of the host, in rank order."""
+    """Collectives stay there, and add in rank order."""
     numbers, parameters = train(tools, library, text, tmp_path / "serial", fake(tools))
     sharded = tools.library(GPT2, mesh, strategy, *FLAGS)
     results = [

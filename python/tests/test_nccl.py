@@ -7,8 +7,8 @@
 # ===----------------------------------------------------------------------===#
 """optimus-run --backend nccl on the fake driver and the fake NCCL.
 
-The fake NCCL adds in rank order, as `local` does by way of the host, so that both
-must give the same bits. Real NCCL adds in an order of its own."""
+The fake NCCL adds in rank order on the host, as kernels of `local` do on the GPU
+that all ranks share, so that both must give the same bits. Real NCCL adds in an order of its own."""
 
 import json
 import re
@@ -42,6 +42,8 @@ MESHES = {
 }
 FLAGS = ["--seed", 1, "--lr", 1e-2]
 NCCL = ["--backend", "nccl", "--timeout", 60]
+#: Those that put collectives on queues of GPUs.
+QUEUED = pytest.mark.parametrize("backend", [NCCL, ["--backend", "local"]], ids=["nccl", "local"])
 needs_mpirun = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
 
 
@@ -77,7 +79,7 @@ def train_command(tools, library, text, folder, *flags):
 
 @pytest.fixture
 def local(tools, gpus, text, tmp_path):
-    """What ranks of a mesh make of the steps on one GPU, by way of the host."""
+    """What ranks of a mesh make of the steps on one GPU."""
 
     def train(mesh, precision="f32"):
         folder = tmp_path / "local"
@@ -176,9 +178,10 @@ def test_a_process_that_sees_one_gpu_takes_it(tools, local, text, tmp_path):
     assert results(folder) == expected
 
 
-def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path):
+@QUEUED
+def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path, backend):
     profile = tmp_path / "profile.db"
-    flags = [*NCCL, "--profile", profile]
+    flags = [*backend, "--profile", profile]
     succeed(call(tools.train_command(compiled(tools, "2x2"), text, 2, *flags)))
     with sqlite3.connect(profile) as database:
 
@@ -201,11 +204,12 @@ def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path):
         assert count(waits + " WHERE times.end < transfers.end - 1000") == 0
 
 
+@QUEUED
 @pytest.mark.parametrize("flags", [(), ("--eager",)], ids=["overlapping", "eager"])
-def test_the_log_says_what_communication_was_hidden(tools, gpus, text, tmp_path, flags):
+def test_the_log_says_what_communication_was_hidden(tools, gpus, text, tmp_path, flags, backend):
     """In the steps that are submitted, recorded and replayed."""
     command = tools.train_command(
-        compiled(tools, "2x2"), text, 4, *NCCL, *flags, log=tmp_path / "log"
+        compiled(tools, "2x2"), text, 4, *backend, *flags, log=tmp_path / "log"
     )
     succeed(call(command))
     for line in read_log(tmp_path / "log"):

@@ -27,6 +27,9 @@ Workload BoundProgram::workload() const {
   Workload result{gemms, packs, {}, {}, {}, {}};
   for (const Launch &launch : launches)
     result.kernels.push_back(launch.kernel);
+  for (const optimus_kernel *kernel : reductions)
+    if (kernel)
+      result.kernels.push_back(kernel);
   for (const Bound &command : commands) {
     if (command.action == Action::Attention)
       result.attentions.push_back(attentions[command.descriptor]);
@@ -110,27 +113,33 @@ Status BoundProgram::run(Rank &rank) {
   rank.beginCall(planned);
   const bool usesHost =
       dynamic || !evaluations.empty() || (!collectives.empty() && !rank.queued);
-  return usesHost || rank.observer || rank.isEager || !rank.device->canRecord()
-             ? submitAll(rank)
-             : submitOrReplay(rank);
+  bool records =
+      !usesHost && !rank.observer && !rank.isEager && rank.device->canRecord();
+  if (rank.queued) {
+    OPTRT_ASSIGN_OR_RETURN(records, rank.queued->agreeToRecord(records));
+  }
+  return records ? submitOrReplay(rank) : submitAll(rank);
 }
 
 Status BoundProgram::submitOrReplay(Rank &rank) {
   // The first time devices find out how they do each command best.
   if (!std::exchange(hasRun, true))
     return submitAll(rank);
-  Device &device = *rank.device;
+  Recorder &recorder =
+      rank.queued ? rank.queued->recorder(*rank.device) : *rank.device;
   if (!recording) {
-    OPTRT_RETURN_IF_ERROR(locate(rank, device.beginRecording()));
-    Status status = submitAll(rank);
-    StatusOr<uint32_t> ended = device.endRecording();
-    OPTRT_RETURN_IF_ERROR(status);
+    OPTRT_RETURN_IF_ERROR(locate(rank, recorder.beginRecording()));
+    if (Status status = submitAll(rank); !status.ok()) {
+      recorder.abandonRecording();
+      return status;
+    }
+    StatusOr<uint32_t> ended = recorder.endRecording();
     if (!ended.ok())
       return locate(rank, ended.status());
     recording = *ended;
   }
   numSubmitted = uint32_t(commands.size());
-  return locate(rank, device.replay(*recording));
+  return locate(rank, recorder.replay(*recording));
 }
 
 Status BoundProgram::submitAll(Rank &rank) {
@@ -178,7 +187,7 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
     rank.observer->end(*this, site);
   if (rank.isEager && status.ok()) [[unlikely]]
     status = rank.finish(site);
-  const bool isHosts = isWait || isStart(command.action);
+  const bool isHosts = !rank.queued && (isWait || isStart(command.action));
   if (isHosts && status.ok())
     noteWait(number);
   // What starts together, others come after together.
@@ -193,12 +202,14 @@ Status BoundProgram::start(Rank &rank, Site site) {
   auto operandsOf = [this](uint32_t number) -> QueuedCollective {
     const Bound &one = commands[number];
     return {number, &collectives[one.descriptor], pointers[one.pointers],
-            pointers[one.pointers + 1]};
+            pointers[one.pointers + 1], reductions[one.descriptor]};
   };
   const Bound &command = commands[site.number];
   if (command.firstOfGroup == command.lastOfGroup) {
     const QueuedCollective one = operandsOf(site.number);
-    return rank.startCollective(site, *one.desc, one.src, one.dst);
+    return rank.queued
+               ? rank.startTogether(site.queue, {&one, 1})
+               : rank.startCollective(site, *one.desc, one.src, one.dst);
   }
   if (command.lastOfGroup != site.number)
     return okStatus();

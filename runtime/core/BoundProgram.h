@@ -151,6 +151,8 @@ private:
   std::vector<optrt_copy_desc> copies;
   std::vector<optrt_attention_desc> attentions;
   std::vector<optrt_collective_desc> collectives;
+  /// Of each of these what reduces on a device; null for nothing.
+  std::vector<const optimus_kernel *> reductions;
   /// In the order in which they are started.
   std::vector<PlannedCollective> planned;
   /// Scalars of launches, which are handed over by address.

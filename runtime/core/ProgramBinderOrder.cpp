@@ -45,6 +45,7 @@ Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
               optimus_support::program::evaluate(*message.peer, coordinates)),
           message.rows, message.cols, message.ld, message.ld,
           typeOf(command, 0)});
+  result.reductions.push_back(nullptr);
   return okStatus();
 }
 
@@ -78,6 +79,11 @@ Status ProgramBinder::bind(const CollectiveT &collective,
           static_cast<int32_t>(collective.root), collective.outer,
           collective.inner, collective.src_ld, collective.dst_ld,
           static_cast<int32_t>(type)});
+  result.reductions.push_back(
+      isQueued && collective.kernel != kNone
+          ? kernels.find(result.target->kernels[collective.kernel]->name)
+                ->second
+          : nullptr);
   return okStatus();
 }
 

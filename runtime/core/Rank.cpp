@@ -28,7 +28,7 @@ Rank::Rank(const Mesh &mesh, World &world, int rank,
     : mesh(mesh), rank(rank), device(std::move(device)),
       traffic(mesh.numAxes()), activity(world.control->activity(rank)),
       exposed(mesh.numAxes()) {
-  for (int axis = 0; axis != mesh.numAxes() && !world.collectives->isQueued();
+  for (int axis = 0; axis != mesh.numAxes() && !world.collectives->needsGpus();
        ++axis)
     communicators.push_back(&world.collectives->communicator(rank, axis));
 }
@@ -341,10 +341,6 @@ void Rank::count(const optrt_collective_desc &desc) {
 
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                              const void *src, void *dst) {
-  if (queued) {
-    const QueuedCollective one{site.number, &desc, src, dst};
-    return startTogether(site.queue, {&one, 1});
-  }
   Status checked = checkCollective(desc, src, dst);
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checked);
@@ -379,7 +375,10 @@ Status Rank::startTogether(Queue queue,
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(note(&CommandTimes::begin));
-  OPTRT_RETURN_IF_ERROR(queued->enqueue(queue, together));
+  Status status = queued->enqueue(queue, together);
+  if (!status.ok() && program && !device->adviceOnLateFailure().empty())
+    return program->locate(*this, status);
+  OPTRT_RETURN_IF_ERROR(status);
   return note(&CommandTimes::end);
 }
 

@@ -77,7 +77,7 @@ private:
 
 Session::~Session() {
   // Those that share communicators end together.
-  if (team && world.collectives->isQueued())
+  if (team && world.collectives->isQueued(manifest().target))
     (void)team->run([this](int i) {
       ranks[i].reset();
       return okStatus();
@@ -100,7 +100,7 @@ static Status checkDevice(const std::string &chosen,
                           const ModelLibrary &library,
                           const Collectives &collectives) {
   const std::string &target = library.manifest().target;
-  if (collectives.isQueued() && target != "cuda")
+  if (collectives.needsGpus() && target != "cuda")
     return invalidArgument(concat(
         "expected a library for GPUs, between which --backend ",
         collectives.name(), " moves tensors; found `", library.path(),
@@ -163,7 +163,7 @@ Status Session::build(const SessionOptions &options) {
   StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
   OPTRT_RETURN_IF_ERROR(control.agreeInTime(devices.status()));
   std::vector<int> gpus(control.numLocalRanks());
-  if (world.collectives->isQueued()) {
+  if (world.collectives->needsGpus()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
   }
   OPTRT_ASSIGN_OR_RETURN(
@@ -261,7 +261,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
   const bool isPlanned = options.placement == Placement::Planned;
   Device &device = *rank.context.device;
-  if (world.collectives->isQueued()) {
+  if (world.collectives->isQueued(manifest.target)) {
     OPTRT_ASSIGN_OR_RETURN(rank.context.queued,
                            world.collectives->connect(rank.context.rank, device,
                                                       options.timeoutSeconds));

@@ -41,6 +41,8 @@ Status checkKernel(const KernelT &kernel);
 
 /// That a launch, whose fields are in range, fits its kernel.
 Status checkLaunch(const CommandContext &context, const CommandT &command);
+/// The same of a collective whose axes and operands were checked.
+Status checkReduction(const CommandContext &context, const CommandT &command);
 
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.

@@ -47,6 +47,9 @@ public:
           checkLaunch({target, table, function, mesh}, command));
     else
       OPTRT_RETURN_IF_ERROR(checkShapes());
+    if (command.action.type == Action::Collective)
+      OPTRT_RETURN_IF_ERROR(
+          checkReduction({target, table, function, mesh}, command));
     return checkWrites();
   }
 

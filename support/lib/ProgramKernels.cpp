@@ -88,6 +88,37 @@ static KernelT signatureOf(const FunctionT &function, const CommandT &command,
   return kernel;
 }
 
+/// What one collective shows of the kernel that reduces for it.
+static KernelT signatureOf(const CollectiveT &collective,
+                           const CommandT &command, const Mesh &mesh) {
+  int64_t members = 1;
+  for (uint32_t axis : collective.axes)
+    members *= mesh.axisSize(static_cast<int>(axis));
+  KernelT kernel;
+  kernel.iterations = collective.outer * collective.inner;
+  auto add = [&](Access access, int64_t count) {
+    for (int64_t i = 0; i != count; ++i) {
+      auto buffer = std::make_unique<KernelBufferT>();
+      buffer->type = command.operands[0]->type;
+      buffer->access = access;
+      buffer->extents.emplace_back(kernel.iterations, kNone, false);
+      kernel.buffers.push_back(std::move(buffer));
+    }
+  };
+  add(Access::Read, members);
+  add(Access::Write,
+      collective.kind == CollectiveKind::AllReduce ? members : 1);
+  return kernel;
+}
+
+/// The kernel that a command is done by; kNone for none.
+static uint32_t kernelOf(const CommandT &command) {
+  if (const LaunchT *launch = command.action.AsLaunch())
+    return launch->kernel;
+  const CollectiveT *collective = command.action.AsCollective();
+  return collective ? collective->kernel : kNone;
+}
+
 /// What both have in common: the kernel needs no more than the smaller buffer,
 /// and bears what either gives it.
 static void join(KernelT &kernel, const KernelT &other) {
@@ -119,11 +150,13 @@ void describeKernels(TargetT &target, const Mesh &mesh) {
   for (const std::unique_ptr<ProgramTableT> &table : target.tables)
     for (const std::unique_ptr<FunctionT> &function : table->functions)
       for (const std::unique_ptr<CommandT> &command : function->commands) {
-        const LaunchT *launch = command->action.AsLaunch();
-        if (!launch || isGiven[launch->kernel])
+        const uint32_t number = kernelOf(*command);
+        if (number == kNone || isGiven[number])
           continue;
-        KernelT &kernel = *target.kernels[launch->kernel];
-        KernelT shown = signatureOf(*function, *command, mesh);
+        KernelT &kernel = *target.kernels[number];
+        const CollectiveT *collective = command->action.AsCollective();
+        KernelT shown = collective ? signatureOf(*collective, *command, mesh)
+                                   : signatureOf(*function, *command, mesh);
         if (kernel.iterations != 0) {
           join(kernel, shown);
           continue;
@@ -235,6 +268,34 @@ Status checkLaunch(const CommandContext &context, const CommandT &command) {
         checkBuffer(*kernel.buffers[i], *command.operands[i], launch, most)
             .withContext(concat("buffer ", i, " of ", kernel.name)));
   return okStatus();
+}
+
+Status checkReduction(const CommandContext &context, const CommandT &command) {
+  const CollectiveT &collective = *command.action.AsCollective();
+  if (collective.kernel == kNone)
+    return okStatus();
+  if (collective.kernel >= context.target.kernels.size())
+    return wrong(concat("reduces by kernel ", collective.kernel, " of ",
+                        context.target.kernels.size()));
+  const KernelT &kernel = *context.target.kernels[collective.kernel];
+  const KernelT needed = signatureOf(collective, command, context.mesh);
+  auto fits = [&](const KernelBufferT &buffer, const KernelBufferT &given) {
+    CheckedSize elements = 0;
+    for (const Extent &extent : buffer.extents)
+      elements =
+          elements + CheckedSize(extent.scale()) *
+                         (extent.by_iterations() ? needed.iterations : 1);
+    return buffer.type == given.type && buffer.access == given.access &&
+           elements.isAtMost(needed.iterations);
+  };
+  bool isFit = kernel.scalars.empty() &&
+               kernel.buffers.size() == needed.buffers.size() &&
+               kernel.iterations >= needed.iterations;
+  for (size_t i = 0; isFit && i != kernel.buffers.size(); ++i)
+    isFit = fits(*kernel.buffers[i], *needed.buffers[i]);
+  return isFit ? okStatus()
+               : wrong(concat("reduces by ", describe(kernel), "; expected ",
+                              describe(needed)));
 }
 
 } // namespace optimus_support::program

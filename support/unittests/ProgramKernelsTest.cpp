@@ -128,6 +128,42 @@ TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
   EXPECT_THAT(check(all).message(), HasSubstr("the kernel needs one of 64"));
 }
 
+/// A kernel that reduces takes what every rank gives, and what has the results.
+TEST_F(ProgramKernelsTest, ReductionsFitTheirKernels) {
+  auto reduce = [&](CollectiveKind kind, uint32_t kernel, View src, View dst) {
+    CollectiveT one;
+    one.kind = kind;
+    one.axes = {1};
+    one.outer = 1;
+    one.inner = 8;
+    one.kernel = kernel;
+    f.wait(f.collective(std::move(one), src, dst));
+  };
+  const uint32_t toAll = programs.kernel("sum_to_all"),
+                 toOne = programs.kernel("sum");
+  reduce(CollectiveKind::AllReduce, toAll, f.at(rows, 0, 8), f.at(rows, 0, 8));
+  reduce(CollectiveKind::ReduceScatter, toOne, f.at(rows, 0, 24),
+         f.at(rows, 32, 8));
+  ProgramsT all = programs.finish();
+  Status status = check(all);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(program::describe(*all.targets.front()->kernels[1]),
+            "sum(8 f32 read, 8 f32 read, 8 f32 read, 8 f32 write) of 8 "
+            "iterations");
+  uint32_t &kernel = all.targets.front()
+                         ->tables[0]
+                         ->functions[0]
+                         ->commands[0]
+                         ->action.AsCollective()
+                         ->kernel;
+  kernel = toOne;
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("reduces by sum(8 f32 read, 8 f32 read, 8 f32 read, 8 "
+                        "f32 write) of 8 iterations; expected (8 f32 read"));
+  kernel = 2;
+  EXPECT_THAT(check(all).message(), HasSubstr("reduces by kernel 2 of 2"));
+}
+
 TEST_F(ProgramKernelsTest, HashesTellSignaturesApart) {
   describeEmbed();
   ProgramsT all = programs.finish();

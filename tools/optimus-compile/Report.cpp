@@ -307,8 +307,8 @@ static void printPinned(const RankMemory &memory, llvm::raw_ostream &out) {
                    formatBytes(memory.pinned));
   if (memory.staged > 0)
     out << formatv("host memory of a rank that is pinned for collectives: none "
-                   "over NCCL, {0} ({1} bytes) where they go by way of the "
-                   "host\n",
+                   "over NCCL or within a GPU, {0} ({1} bytes) where they go "
+                   "by way of the host\n",
                    formatBytes(memory.staged), memory.staged);
 }
 

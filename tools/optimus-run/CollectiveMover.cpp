@@ -179,7 +179,7 @@ Movers::create(World &world, int index, int64_t maxBytes,
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
                          factory->create(/*threads=*/1, gpus[index]));
   std::unique_ptr<DeviceMover> mover;
-  if (collectives.isQueued()) {
+  if (collectives.needsGpus()) {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<QueuedCollectives> connected,
                            collectives.connect(rank, *device, timeoutSeconds));
     mover =

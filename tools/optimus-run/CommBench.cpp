@@ -234,7 +234,7 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(world.layOut(optimus_support::Mesh({{"ranks", n}})));
 
   OPTRT_RETURN_IF_ERROR(
-      movers->chooseGpus(control, world.collectives->isQueued()));
+      movers->chooseGpus(control, world.collectives->needsGpus()));
 
   std::vector<Row> rows;
   for (const Collective &collective : kCollectives)

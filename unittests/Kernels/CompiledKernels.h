@@ -22,6 +22,7 @@
 #include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
+#include "optimus/Kernels/ReductionKernels.h"
 #include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/TokenKernels.h"
 #include "optimus/Target/CPU/CpuSchedule.h"

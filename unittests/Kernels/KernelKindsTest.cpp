@@ -41,6 +41,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       NormGradSums{2, 3},
       NormParamGrad{2, 3},
       Normalize{2, 3},
+      ReduceRanks{3, 8, true, false, true},
       RmsNorm{2, 3, 1e-6},
       RmsNormGrad{2, 3, 6, true, false},
       RmsParamGrad{2, 3},

@@ -99,6 +99,10 @@ public:
   /// columns, of which there are few for a GPU.
   virtual bool addsEmbeddingsByRows() const { return false; }
 
+  /// Whether ranks that share such a device add what they have by a kernel; on
+  /// others the host adds.
+  virtual bool reducesByKernels() const { return false; }
+
   /// How a kernel of a name with such iterations is launched. Nothing where the
   /// host calls kernels.
   virtual std::optional<DeviceKernel>

@@ -156,6 +156,8 @@ static LogicalResult setAction(exec::CollectiveStartOp op,
   collective.dst_ld = op.getDstLd();
   // It travels as it lies; what is added is added in f32.
   collective.wire = getElementType(op.getSrc());
+  if (std::optional<StringRef> kernel = op.getKernel())
+    collective.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(collective),
                            {op.getSrc(), op.getDst()});
 }

@@ -52,6 +52,7 @@ public:
 
   bool hasAttention() const override { return false; }
   bool addsEmbeddingsByRows() const override { return true; }
+  bool reducesByKernels() const override { return true; }
 
   std::optional<DeviceKernel>
   getDeviceKernel(StringRef name, const IterationSpace &space) const override {

@@ -8,6 +8,7 @@
 
 #include "LocalGroup.h"
 #include "ProgressThread.h"
+#include "SharedGpuRank.h"
 #include "core/Thread.h"
 
 #include <algorithm>
@@ -110,6 +111,9 @@ public:
   ~LocalCollectives() override { progress.clear(); }
 
   std::string_view name() const override { return "local"; }
+  bool isQueued(std::string_view device) const override {
+    return device == "cuda" && numRanks > 1;
+  }
 
   Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
                       std::span<const Axes> axes) override {
@@ -121,6 +125,10 @@ public:
     // A single rank performs all it starts when it waits.
     if (numRanks > 1)
       OPTRT_RETURN_IF_ERROR(progress.start());
+    this->control = &control;
+    gpu = std::make_unique<SharedGpu>(numRanks);
+    gpuGroups.assign(numRanks, {});
+    watch = std::make_unique<QueueWatch>();
     groups.clear();
     communicators.clear();
     communicators.resize(numRanks);
@@ -142,12 +150,22 @@ public:
         communicators[rank].push_back(
             std::make_unique<LocalCommunicator>(group, index, *ranks[rank]));
       }
+      addGpuGroups(mesh, list);
     }
     return okStatus();
   }
 
   Communicator &communicator(int rank, int group) override {
     return *communicators[rank][group];
+  }
+
+  StatusOr<std::unique_ptr<QueuedCollectives>> connect(int rank, Device &device,
+                                                       double) override {
+    OPTRT_RETURN_IF_ERROR(watch->start());
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<SharedGpuRank> made,
+                           SharedGpuRank::create(*control, rank, device, *gpu,
+                                                 gpuGroups[rank], *watch));
+    return std::unique_ptr<QueuedCollectives>(std::move(made));
   }
 
   void expectThreads(int threadsPerRank) override {
@@ -157,16 +175,40 @@ public:
   void abort() override {
     for (const std::shared_ptr<LocalGroup> &group : groups)
       group->abort();
+    if (gpu) {
+      gpu->abort();
+      watch->abort();
+    }
     // What it works on may be freed next.
     progress.clear();
   }
 
 private:
+  void addGpuGroups(const optimus_support::Mesh &mesh, const Axes &axes) {
+    for (int first = 0; first != numRanks; ++first) {
+      if (mesh.firstOfGroup(first, axes) != first)
+        continue;
+      std::vector<int> members(mesh.combinedSize(axes));
+      for (int rank = 0; rank != numRanks; ++rank)
+        if (mesh.firstOfGroup(rank, axes) == first)
+          members[mesh.combinedIndex(rank, axes)] = rank;
+      auto group = std::make_shared<SharedGpuGroup>(axesName(mesh, axes),
+                                                    members, *gpu, *control);
+      for (int rank : members)
+        gpuGroups[rank].push_back(group);
+    }
+  }
+
   int numRanks = 1;
+  ControlPlane *control = nullptr;
   ProgressThread progress;
   std::vector<std::shared_ptr<LocalGroup>> groups;
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::vector<std::vector<std::unique_ptr<LocalCommunicator>>> communicators;
+  /// Where ranks compute on a GPU.
+  std::unique_ptr<SharedGpu> gpu;
+  std::vector<std::vector<std::shared_ptr<SharedGpuGroup>>> gpuGroups;
+  std::unique_ptr<QueueWatch> watch;
 };
 
 } // namespace

@@ -21,13 +21,14 @@ using namespace nccl;
 class NcclCollectives final : public Collectives {
 public:
   std::string_view name() const override { return "nccl"; }
-  bool isQueued() const override { return true; }
+  bool needsGpus() const override { return true; }
 
   /// Agrees on an id for each group, which its first member makes.
   /// Communicators are made with devices.
   Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
                       std::span<const Axes> axes) override {
     std::string own;
+    watch = std::make_unique<QueueWatch>();
     OPTRT_RETURN_IF_ERROR(control.agree(makeIds(control, mesh, axes, own)));
     std::string all;
     for (const std::string &ids : control.allGather(own))
@@ -39,7 +40,7 @@ public:
         if (mesh.firstOfGroup(rank, axes[number]) != rank)
           continue;
         NcclGroup group;
-        group.name = nameOf(mesh, axes[number]);
+        group.name = axesName(mesh, axes[number]);
         group.members = membersOf(mesh, axes[number], rank);
         group.membership.size = int(mesh.combinedSize(axes[number]));
         std::memcpy(&group.membership.id, all.data(), sizeof(UniqueId));
@@ -55,14 +56,14 @@ public:
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<NcclRank> joined,
                            NcclRank::join(*library, *control, rank, device,
                                           groups[rank - control->firstRank()],
-                                          timeoutSeconds, watch));
+                                          timeoutSeconds, *watch));
     return std::unique_ptr<QueuedCollectives>(std::move(joined));
   }
 
   /// Nobody asks for what moves memory of the host's.
   Communicator &communicator(int, int) override { std::abort(); }
   void expectThreads(int) override {}
-  void abort() override { watch.abort(); }
+  void abort() override { watch->abort(); }
 
 private:
   /// Those of groups whose first member is a rank of this process, in the order
@@ -70,7 +71,7 @@ private:
   Status makeIds(ControlPlane &control, const optimus_support::Mesh &mesh,
                  std::span<const Axes> axes, std::string &ids) {
     OPTRT_ASSIGN_OR_RETURN(const NcclLibrary *library, NcclLibrary::open());
-    OPTRT_RETURN_IF_ERROR(watch.start());
+    OPTRT_RETURN_IF_ERROR(watch->start());
     const int first = control.firstRank();
     for (int rank = first; rank != first + control.numLocalRanks(); ++rank)
       for (const Axes &list : axes) {
@@ -98,14 +99,6 @@ private:
     }
   }
 
-  static std::string nameOf(const optimus_support::Mesh &mesh,
-                            const Axes &axes) {
-    std::string name = axes.size() == 1 ? "mesh axis " : "mesh axes ";
-    for (int axis : axes)
-      name += (axis == axes.front() ? "" : "+") + mesh.axes()[axis].name;
-    return name;
-  }
-
   /// Of the group whose first member is a rank.
   static std::string membersOf(const optimus_support::Mesh &mesh,
                                const Axes &axes, int first) {
@@ -118,7 +111,7 @@ private:
 
   ControlPlane *control = nullptr;
   std::vector<std::vector<NcclGroup>> groups; ///< of each rank of this process
-  NcclWatch watch;
+  std::unique_ptr<QueueWatch> watch;
 };
 
 } // namespace

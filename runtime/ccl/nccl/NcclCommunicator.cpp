@@ -66,27 +66,9 @@ static Type typeOf(int32_t type) {
   return type == OPTRT_BF16 ? kBF16 : type == OPTRT_F16 ? kF16 : kF32;
 }
 
-/// A collective without gaps between rows, and with one row where each rank has
-/// a part: NCCL moves one stretch of memory.
-static bool isOneStretch(const optrt_collective_desc &desc, bool isGathered,
-                         int64_t ld) {
-  return desc.outer <= 1 || (!isGathered && ld == desc.inner);
-}
-
-Status NcclCommunicator::check(const optrt_collective_desc &desc) {
-  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
-  if (isOneStretch(desc, exchanges || desc.kind == OPTRT_REDUCE_SCATTER,
-                   desc.src_ld) &&
-      isOneStretch(desc, exchanges || desc.kind == OPTRT_ALL_GATHER,
-                   desc.dst_ld))
-    return okStatus();
-  return internal(concat("NCCL moves one stretch of memory; found ", desc.outer,
-                         " rows of ", desc.inner,
-                         ", which the compiler packs for --target cuda"));
-}
-
 Status NcclCommunicator::enqueue(std::span<const QueuedCollective> together,
-                                 Stream stream) {
+                                 Queue queue) {
+  const Stream stream = device.nativeQueue(queue);
   return call([&]() -> Called {
     // An exchange is many, of which none waits for another.
     if (together.size() == 1 && together[0].desc->kind != OPTRT_ALL_TO_ALL)

@@ -11,7 +11,7 @@
 
 #include "NcclLibrary.h"
 
-#include "optimus-runtime/QueuedCollectives.h"
+#include "ccl/queued/QueuedRank.h"
 
 #include <functional>
 #include <mutex>
@@ -28,29 +28,28 @@ struct Membership {
 /// One rank's NCCL communicator. No call of NCCL blocks: what takes long goes
 /// on by itself and is asked about, so that another thread can end it at any
 /// time.
-class NcclCommunicator {
+class NcclCommunicator final : public QueuedCommunicator {
 public:
   /// `timeoutSeconds` is how long the other members may take to join, or NCCL
   /// to take a collective; 0: for ever.
-  NcclCommunicator(const NcclLibrary &library, double timeoutSeconds)
-      : library(library), timeoutSeconds(timeoutSeconds) {}
+  NcclCommunicator(const NcclLibrary &library, Device &device,
+                   double timeoutSeconds)
+      : library(library), device(device), timeoutSeconds(timeoutSeconds) {}
   /// Ends whatever is under way.
-  ~NcclCommunicator() { abort(); }
+  ~NcclCommunicator() override { NcclCommunicator::abort(); }
 
   /// Joins the group, with the device that is the thread's.
   Status join(const Membership &membership);
-  /// Whether NCCL moves it: Internal for anything but one stretch of memory.
-  static Status check(const optrt_collective_desc &desc);
-  /// Puts some that were checked on a stream, to start together.
-  Status enqueue(std::span<const QueuedCollective> together, Stream stream);
-  /// Leaves, when the others do, too, and nothing is under way.
-  Status leave();
+  Status check(const QueuedCollective &one) const override {
+    return checkOneStretch("NCCL", *one.desc);
+  }
+  Status enqueue(std::span<const QueuedCollective> together,
+                 Queue queue) override;
+  Status leave() override;
 
-  /// What went wrong since it joined. Any thread.
-  Status look();
-  /// Ends what is under way, here alone: streams go on, results are undefined,
-  /// and all calls from now on fail. Any thread.
-  void abort();
+  Status look() override;
+  /// Here alone: streams go on, and results are undefined.
+  void abort() override;
 
 private:
   /// One of NCCL's functions, and what it said.
@@ -71,6 +70,7 @@ private:
   Status settle(const char *name);
 
   const NcclLibrary &library;
+  Device &device;
   const double timeoutSeconds;
   int size = 0;        ///< members
   std::mutex mutex;    ///< of all calls of NCCL

@@ -191,20 +191,26 @@ Status CudaDevice::beginRecording() {
   return okStatus();
 }
 
-StatusOr<uint32_t> CudaDevice::endRecording() {
+Status CudaDevice::joinAll() {
   OPTRT_RETURN_IF_ERROR(enter());
-  Status joined;
-  for (size_t i = 1; i != streams.size() && joined.ok(); ++i)
-    joined = join(streams[0], streams[i]);
+  for (size_t i = 1; i != streams.size(); ++i)
+    OPTRT_RETURN_IF_ERROR(join(streams[0], streams[i]));
+  return okStatus();
+}
+
+StatusOr<uint32_t> CudaDevice::finishRecording(const Status &status) {
   isRecording = false;
-  Status status = instantiate(recordings.back().graph);
-  if (status.ok())
-    status = std::move(joined);
   if (status.ok())
     return uint32_t(recordings.size() - 1);
   discard(recordings.back());
   recordings.pop_back();
   return status;
+}
+
+StatusOr<uint32_t> CudaDevice::endRecording() {
+  const Status joined = joinAll();
+  const Status status = instantiate(recordings.back().graph);
+  return finishRecording(status.ok() ? joined : status);
 }
 
 /// What was captured of the first stream, as a graph that can be launched.
@@ -223,7 +229,8 @@ Status CudaDevice::replay(uint32_t recording) {
   if (recording >= recordings.size())
     return internal(concat("recording ", recording, " was not made"));
   const Recording &one = recordings[recording];
-  OPTRT_CUDA(driver, graphLaunch, one.graph, streams[0]);
+  if (one.graph)
+    OPTRT_CUDA(driver, graphLaunch, one.graph, streams[0]);
   timestamps.insert(timestamps.end(), one.timestamps.begin(),
                     one.timestamps.end());
   replayed.push_back(recording);

@@ -59,6 +59,10 @@ public:
   Status replay(uint32_t recording) override;
   void discardRecordings() override;
 
+  Status follow(Queue queue, Device &other, Queue otherQueue) override;
+  Status joinRecording(Device &first) override;
+  StatusOr<uint32_t> leaveRecording(Device &first) override;
+
   Status timestamp(Queue queue, int64_t &time) override;
 
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
@@ -122,7 +126,8 @@ private:
     int64_t bytesIn = 0, bytesOut = 0;
     std::deque<CommandTimes> times;
   };
-  /// A graph, the events that each replay records, and what it copies.
+  /// A graph, or null where another device has it; the events that each replay
+  /// records, and what it copies.
   struct Recording {
     GraphExec graph = nullptr;
     std::vector<Timestamp> timestamps;
@@ -139,6 +144,9 @@ private:
   /// Reads when events were reached.
   Status measureTimes();
   Status instantiate(GraphExec &exec);
+  /// All its queues go on as one.
+  Status joinAll();
+  StatusOr<uint32_t> finishRecording(const Status &status);
   void discard(Recording &recording);
   /// `to` goes on where `from` is.
   Status join(Stream to, Stream from);

@@ -1,4 +1,4 @@
-//===- CudaRanks.cpp - GPUs of ranks, and what NCCL needs of them ---------===//
+//===- CudaRanks.cpp - What ranks need of GPUs for each other -------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -42,6 +42,32 @@ Status CudaDevice::post(Queue queue, uint32_t *word, uint32_t number) {
   OPTRT_CUDA(driver, memsetD32Async, reinterpret_cast<Address>(word), number, 1,
              streamOf(queue));
   return okStatus();
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks that share a GPU
+//===----------------------------------------------------------------------===//
+
+// A context is that of all devices of a GPU, and so is what streams wait for.
+Status CudaDevice::follow(Queue queue, Device &other, Queue otherQueue) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  return join(streamOf(queue),
+              static_cast<Stream>(other.nativeQueue(otherQueue)));
+}
+
+Status CudaDevice::joinRecording(Device &first) {
+  recordings.emplace_back();
+  isRecording = true;
+  for (uint32_t number = 0; number != streams.size(); ++number)
+    OPTRT_RETURN_IF_ERROR(follow({number}, first, kCompute));
+  return okStatus();
+}
+
+StatusOr<uint32_t> CudaDevice::leaveRecording(Device &first) {
+  Status status = joinAll();
+  if (status.ok())
+    status = first.follow(kCompute, *this, kCompute);
+  return finishRecording(status);
 }
 
 } // namespace optrt::cuda

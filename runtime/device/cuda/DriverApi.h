@@ -50,6 +50,7 @@ enum : Result {
   kCaptureInvalidated = 901,
   kCaptureUnmatched = 903,
   kCaptureUnjoined = 904,
+  kCaptureWrongThread = 908,
 };
 
 /// CUdevice_attribute.

@@ -109,9 +109,13 @@ public:
   /// That of a rank of this process for the `group`th of these.
   virtual Communicator &communicator(int rank, int group) = 0;
 
-  /// Whether it puts collectives on the queues of GPUs: then ranks have a GPU
-  /// each, and what connect() returns in place of communicator().
-  virtual bool isQueued() const { return false; }
+  /// Whether it is for GPUs alone, of which each rank has one.
+  virtual bool needsGpus() const { return false; }
+  /// Whether it puts collectives on the queues of such devices: then ranks have
+  /// what connect() returns in place of communicator(). After createGroups().
+  virtual bool isQueued(std::string_view /*device*/) const {
+    return needsGpus();
+  }
   /// Joins a rank of this process, whose device it is, with the others, on the
   /// rank's thread and at the same time as all others: the others may take so
   /// long to come, and 0: for ever. All are given back at the same time, too.

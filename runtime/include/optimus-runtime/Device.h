@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_H
 #define OPTIMUS_RUNTIME_DEVICE_H
 
+#include "optimus-runtime/Recorder.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
@@ -153,10 +154,8 @@ private:
 /// Errors: InvalidArgument when a descriptor or a pointer cannot be right,
 /// Unavailable when memory runs out, Internal when a library underneath fails;
 /// those of what a queue does later are synchronize()'s. Nothing throws.
-class Device {
+class Device : public Recorder {
 public:
-  virtual ~Device() = default;
-
   /// What a GPU says of itself, as an object of JSON; empty of a processor.
   virtual std::string properties() const { return {}; }
   /// What tells the GPUs that this process sees from all others in the world,
@@ -205,27 +204,40 @@ public:
   // Repetition
   //===--------------------------------------------------------------------===//
 
-  /// Whether the device records what is put on its queues, to do it again with
-  /// one call. Addresses and scalars are recorded as they are; host code and
-  /// synchronize() have no place in between.
+  /// Whether the device records what is put on its queues.
   virtual bool canRecord() const { return false; }
-  /// From now on nothing is done, only recorded.
-  virtual Status beginRecording() {
+  Status beginRecording() override {
     return internal("this device does not record");
   }
-  /// What was recorded gets a number. Fails where anything in between did not
-  /// allow it; in either case the recording is over.
-  virtual StatusOr<uint32_t> endRecording() {
+  StatusOr<uint32_t> endRecording() override {
     return internal("this device does not record");
   }
-  /// Does what was recorded, behind all that is on the queue for computation
-  /// and before what is put there next.
-  virtual Status replay(uint32_t recording) {
+  Status replay(uint32_t recording) override {
     return internal("this device does not record");
   }
   /// Gives all recordings back, for which a library waits that has put
   /// something into one.
   virtual void discardRecordings() {}
+
+  //===--------------------------------------------------------------------===//
+  // Several devices of one GPU, in one process
+  //===--------------------------------------------------------------------===//
+
+  /// What is put on `queue` from now on comes after all that is on a queue of
+  /// another one. Here and below, nothing else is called on either meanwhile,
+  /// and the thread may be that of the other.
+  virtual Status follow(Queue queue, Device &other, Queue otherQueue) {
+    return internal("this device shares no GPU");
+  }
+  /// What is put on its queues from now on is a part of what `first` records,
+  /// until leaveRecording(). That gives it a number here, whose replay(), with
+  /// that of the whole on `first`, lets timestamps be read.
+  virtual Status joinRecording(Device &first) {
+    return internal("this device shares no GPU");
+  }
+  virtual StatusOr<uint32_t> leaveRecording(Device &first) {
+    return internal("this device shares no GPU");
+  }
 
   //===--------------------------------------------------------------------===//
   // Time

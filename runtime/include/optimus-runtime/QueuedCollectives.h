@@ -30,6 +30,8 @@ struct QueuedCollective {
   const optrt_collective_desc *desc;
   const void *src;
   void *dst;
+  /// What reduces it on the device, where the program has that.
+  const optimus_kernel *kernel = nullptr;
 };
 
 /// One rank's end of all its groups where a back-end puts collectives on the
@@ -49,7 +51,8 @@ public:
   /// Puts the next of these on a queue: one, or several of a mesh axis that
   /// start together, so that none waits for another. Operands lie in the
   /// device's memory, without gaps between rows; a matrix that is gathered,
-  /// scattered or both has one row. Errors name the rank and the command.
+  /// scattered or both has one row. Errors name the rank and the command, but
+  /// for those that a device tells late.
   virtual Status enqueue(Queue queue,
                          std::span<const QueuedCollective> together) = 0;
 
@@ -60,6 +63,12 @@ public:
   /// When the queues are empty, or have failed: the first failure of what was
   /// on them, with the name of the command.
   virtual Status endCall() = 0;
+
+  /// Whether all ranks whose calls are recorded together want to record this
+  /// one, or to replay it. Behind beginCall(), on each of them.
+  virtual StatusOr<bool> agreeToRecord(bool own) { return own; }
+  /// What records calls in place of the rank's device.
+  virtual Recorder &recorder(Device &device) { return device; }
 
   /// Bytes of the GPU's memory that the back-end has taken so far.
   virtual int64_t heldBytes() const = 0;

@@ -177,6 +177,11 @@ void addKernels(CompiledKernels &kernels) {
   kernels.add(updates);
   kernels.add(squares);
   add(SumPartials{96});
+  for (int64_t ranks : {2, 3, 4, 8})
+    for (bool toAll : {false, true}) {
+      add(ReduceRanks{ranks, n, toAll, false, /*isAligned=*/true});
+      add(ReduceRanks{ranks, n, toAll, true, /*isAligned=*/true});
+    }
   add(Clip{});
 }
 } // namespace

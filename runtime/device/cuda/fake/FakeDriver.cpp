@@ -78,6 +78,7 @@ Result cuGetErrorName(Result result, const char **name) {
     FAKE_NAME(kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
     FAKE_NAME(kCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED")
     FAKE_NAME(kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED")
+    FAKE_NAME(kCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD")
 #undef FAKE_NAME
   default:
     return kInvalidValue;

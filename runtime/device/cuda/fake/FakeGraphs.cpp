@@ -52,6 +52,9 @@ Result cuStreamEndCapture(Stream stream, Graph *graph) {
       stream->capture->origin != stream)
     return gpu.refuse(kCaptureUnmatched, "a capture ends that was not begun");
   const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture->thread != std::this_thread::get_id())
+    return gpu.refuse(kCaptureWrongThread,
+                      "a capture ends on another thread than it began on");
   const std::set<size_t> last = stream->frontier;
   for (Stream other : gpu.streams)
     if (other->capture == capture) {

@@ -37,10 +37,24 @@ static void doubleIt(void *const *p) {
   EACH(i, n) store(x + i, 2 * load(x + i));
 }
 
+// What two ranks have, to both.
+static void sumOfTwo(void *const *p) {
+  const int64_t n = *(const int64_t *)p[0];
+  float *buffers[4];
+  for (int i = 0; i != 4; ++i)
+    buffers[i] = *(float *const *)p[1 + i];
+  EACH(i, n) {
+    const float sum = load(buffers[0] + i) + load(buffers[1] + i);
+    store(buffers[2] + i, sum);
+    store(buffers[3] + i, sum);
+  }
+}
+
 static const optimus_emulated_kernel kernels[] = {
     {"add", add, 3, kThreads},
     {"double_it", doubleIt, 2, kThreads},
+    {"sum_of_two", sumOfTwo, 5, kThreads},
 };
 
-__attribute__((visibility("default"))) const optimus_emulated_code
-    optimus_emulated_image = {kernels, 0, 2, 0};
+__attribute__((visibility("default")))
+const optimus_emulated_code optimus_emulated_image = {kernels, 0, 3, 0};

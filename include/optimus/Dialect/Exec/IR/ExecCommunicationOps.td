@@ -20,7 +20,8 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
     only. `src` may be `dst` for all_reduce, and on the root of a broadcast or reduce.
     Between start and wait nothing may write `src` or touch `dst`. `src` of a broadcast
     is read on the root only, `dst` of a reduce is written on the root only. Reductions
-    add in rank order, narrow elements in f32, and round the sum once.
+    add in rank order, narrow elements in f32, and round the sum once. `kernel` does that
+    where ranks share a device that adds by kernels.
 
     ```mlir
     %t = exec.collective_start all_reduce sum over "col", %x to %x
@@ -37,6 +38,7 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
                        StrAttr:$axis, DefaultValuedAttr<I64Attr, "0">:$root,
                        Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
                        I64Attr:$outer, I64Attr:$inner, I64Attr:$src_ld, I64Attr:$dst_ld,
+                       OptionalAttr<FlatSymbolRefAttr>:$kernel,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let results = (outs Exec_TokenType:$token);
   let assemblyFormat = [{

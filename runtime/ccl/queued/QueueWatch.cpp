@@ -1,4 +1,4 @@
-//===- NcclWatch.cpp - Looks at what GPUs do ------------------------------===//
+//===- QueueWatch.cpp - Looks at what GPUs do -----------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,24 +6,25 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NcclWatch.h"
+#include "QueueWatch.h"
 
 #include "core/Thread.h"
 
 #include <chrono>
 
-namespace optrt::nccl {
+namespace optrt {
 
-Status NcclWatch::start() {
-  isAborted = false;
+Status QueueWatch::start() {
+  std::lock_guard lock(mutex);
   if (thread.joinable())
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that watches NCCL", [this] { work(); }));
+  OPTRT_ASSIGN_OR_RETURN(thread,
+                         startThread("the thread that watches queues of GPUs",
+                                     [this] { work(); }));
   return okStatus();
 }
 
-NcclWatch::~NcclWatch() {
+QueueWatch::~QueueWatch() {
   if (!thread.joinable())
     return;
   {
@@ -34,7 +35,7 @@ NcclWatch::~NcclWatch() {
   thread.join();
 }
 
-void NcclWatch::work() {
+void QueueWatch::work() {
   constexpr std::chrono::milliseconds kInterval(20);
   std::unique_lock lock(mutex);
   while (!wake.wait_for(lock, kInterval, [this] { return isStopping; }))
@@ -42,23 +43,23 @@ void NcclWatch::work() {
       rank->look();
 }
 
-void NcclWatch::add(Watched &rank) {
+void QueueWatch::add(Watched &rank) {
   std::lock_guard lock(mutex);
   ranks.push_back(&rank);
   if (isAborted)
     rank.abort();
 }
 
-void NcclWatch::remove(Watched &rank) {
+void QueueWatch::remove(Watched &rank) {
   std::lock_guard lock(mutex);
   std::erase(ranks, &rank);
 }
 
-void NcclWatch::abort() {
+void QueueWatch::abort() {
   std::lock_guard lock(mutex);
   isAborted = true;
   for (Watched *rank : ranks)
     rank->abort();
 }
 
-} // namespace optrt::nccl
+} // namespace optrt

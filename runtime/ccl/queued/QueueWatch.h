@@ -1,4 +1,4 @@
-//===- NcclWatch.h - Looks at what GPUs do ----------------------*- C++ -*-===//
+//===- QueueWatch.h - Looks at what GPUs do ---------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H
-#define OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H
+#ifndef OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
+#define OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
 
 #include "optimus-runtime/Status.h"
 
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace optrt::nccl {
+namespace optrt {
 
 /// What is looked at.
 class Watched {
@@ -28,16 +28,16 @@ public:
 
 /// A thread that looks at the ranks of this process many times a second, since
 /// they wait for their GPUs where they cannot look themselves.
-class NcclWatch {
+class QueueWatch {
 public:
-  /// From now on; nobody is looked at so far.
+  /// From now on, if not before; nobody is looked at so far.
   Status start();
-  ~NcclWatch();
+  ~QueueWatch();
 
   /// Ends it at once where all were ended.
   void add(Watched &rank);
   void remove(Watched &rank);
-  /// Ends what is under way on all ranks, until the next start().
+  /// Ends what is under way on all ranks, for good.
   void abort();
 
 private:
@@ -50,6 +50,6 @@ private:
   std::thread thread;
 };
 
-} // namespace optrt::nccl
+} // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CCL_NCCL_NCCLWATCH_H
+#endif // OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H

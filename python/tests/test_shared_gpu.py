@@ -1,0 +1,69 @@
+# ===- test_shared_gpu.py - Ranks of one process on one GPU -----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""`--backend local` on the fake GPU: collectives stay there, and the steps of all
+ranks are one graph. Their bits are those of tcp's, which go by way of the host;
+test_nccl.py has those of the fake NCCL, which adds by itself, on more meshes."""
+
+import json
+
+import pytest
+
+from test_launchers import by_hand, finish, start
+from test_nccl import GPT2, STEPS, gpus, results, train_command  # noqa: F401
+from test_nccl import MESHES as OVER_NCCL
+from tools import EMULATED, BertModel, LlamaModel, call, succeed
+
+MESHES = {**OVER_NCCL, "2x3": ("row:2,col:3", "summa")}
+RANKS = {"data:2": 2, "2x2": 4, "1x4": 4, "2x3": 6}
+SHAPE = dict(layers=1, sequence=8, vocabulary=256, batch=4)
+MODELS = {
+    "gpt2": GPT2,
+    "bert": BertModel(hidden=16, heads=4, ffn=16, **SHAPE),
+    "llama": LlamaModel(hidden=16, heads=4, kv_heads=2, ffn=24, **SHAPE),
+}
+
+
+def train(tools, text, folder, model, mesh, precision, *flags):
+    library = tools.library(
+        MODELS[model], *MESHES[mesh], *EMULATED, "--precision", precision
+    )
+    succeed(call(train_command(tools, library, text, folder, *flags)))
+    return results(folder)
+
+
+@pytest.mark.parametrize(
+    "model, precision, mesh",
+    [("gpt2", precision, mesh) for precision in ("f32", "bf16") for mesh in MESHES]
+    + [("bert", "bf16", "2x2"), ("llama", "f32", "2x3"), ("llama", "bf16", "1x4")],
+)
+def test_one_graph_has_the_bits_of_single_commands(
+    tools, gpus, text, tmp_path, monkeypatch, model, precision, mesh  # noqa: F811
+):
+    counts = tmp_path / "counts.json"
+    monkeypatch.setenv("OPTIMUS_FAKE_GPU_COUNTS", str(counts))
+    eager = train(tools, text, tmp_path / "eager", model, mesh, precision, "--eager")
+    assert json.loads(counts.read_text())["graph_launches"] == 0
+    assert train(tools, text, tmp_path / "recorded", model, mesh, precision) == eager
+    found = json.loads(counts.read_text())
+    assert found["graph_launches"] == STEPS - 1, "one of all ranks"
+    assert found["allocations"] == 0, "everything is given back"
+    # Words that say how far the GPU is, for each of two axes.
+    assert found["most_pinned_bytes"] <= 8 * 2 * RANKS[mesh]
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_the_bits_are_those_of_the_way_by_the_host(
+    tools, gpus, text, tmp_path, precision  # noqa: F811
+):
+    expected = train(tools, text, tmp_path / "local", "gpt2", "2x2", precision)
+    folder = tmp_path / "tcp"
+    library = tools.library(GPT2, *MESHES["2x2"], *EMULATED, "--precision", precision)
+    command = train_command(tools, library, text, folder, "--backend", "tcp")
+    said = finish(start(command, by_hand))
+    assert [code for code, _, _ in said] == [0] * 4, said
+    assert results(folder) == expected
