@@ -161,6 +161,36 @@ Status BoundProgram::executePlaced(Rank &rank, uint32_t number) {
   return status;
 }
 
+/// From then on what fails on a queue may be this command.
+Status BoundProgram::awaitOthers(Rank &rank, Site site) {
+  const Bound &command = commands[site.number];
+  if (command.action == Action::Wait)
+    OPTRT_RETURN_IF_ERROR(rank.reachWait(site, command.descriptor));
+  for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
+    OPTRT_RETURN_IF_ERROR(
+        rank.device->await(command.queue, events[awaited[i]]));
+  numSubmitted = site.number + 1;
+  return okStatus();
+}
+
+Status BoundProgram::submitInTurn(Rank &rank, Site site) {
+  OPTRT_RETURN_IF_ERROR(awaitOthers(rank, site));
+  return submit(rank, site);
+}
+
+Status BoundProgram::submitObserved(Rank &rank, Site site) {
+  // What a command comes after is no part of it; a wait is nothing else.
+  const bool isWait = commands[site.number].action == Action::Wait;
+  if (isWait)
+    rank.observer->begin(*this, site);
+  OPTRT_RETURN_IF_ERROR(awaitOthers(rank, site));
+  if (!isWait)
+    rank.observer->begin(*this, site);
+  Status status = submit(rank, site);
+  rank.observer->end(*this, site);
+  return status;
+}
+
 Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Bound &command = commands[number];
   const NvtxRange range(rank.ranges, rank.ranges ? rangeOf(number) : "");
@@ -170,24 +200,13 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
                     concat("rank ", rank.rank, ", ", describe(number), ": ",
                            status.message()));
   const Site site(number, command.queue);
-  // What a command comes after is no part of it; a wait is nothing else.
-  const bool isWait = command.action == Action::Wait;
-  if (rank.observer && isWait)
-    rank.observer->begin(*this, site);
-  if (isWait)
-    OPTRT_RETURN_IF_ERROR(rank.reachWait(site, command.descriptor));
-  for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
-    OPTRT_RETURN_IF_ERROR(
-        rank.device->await(command.queue, events[awaited[i]]));
-  numSubmitted = number + 1;
-  if (rank.observer && !isWait)
-    rank.observer->begin(*this, site);
-  Status status = submit(rank, site);
-  if (rank.observer)
-    rank.observer->end(*this, site);
+  Status status =
+      rank.observer ? submitObserved(rank, site) : submitInTurn(rank, site);
   if (rank.isEager && status.ok()) [[unlikely]]
     status = rank.finish(site);
-  const bool isHosts = !rank.queued && (isWait || isStart(command.action));
+  const bool isHosts =
+      !rank.queued &&
+      (command.action == Action::Wait || isStart(command.action));
   if (isHosts && status.ok())
     noteWait(number);
   // What starts together, others come after together.

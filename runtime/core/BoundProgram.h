@@ -119,6 +119,9 @@ private:
   const char *rangeOf(uint32_t command) const;
   Status execute(Rank &rank, uint32_t number);
   Status executePlaced(Rank &rank, uint32_t number);
+  Status awaitOthers(Rank &rank, Site site);
+  Status submitInTurn(Rank &rank, Site site);
+  Status submitObserved(Rank &rank, Site site);
   Status submit(Rank &rank, Site site);
   Status start(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
