@@ -10,6 +10,7 @@ ranks are one graph. Their bits are those of tcp's, which go by way of the host;
 test_nccl.py has those of the fake NCCL, which adds by itself, on more meshes."""
 
 import json
+import re
 
 import pytest
 
@@ -28,10 +29,12 @@ MODELS = {
 }
 
 
+def library_of(tools, model, mesh, precision):
+    return tools.library(MODELS[model], *MESHES[mesh], *EMULATED, "--precision", precision)
+
+
 def train(tools, text, folder, model, mesh, precision, *flags):
-    library = tools.library(
-        MODELS[model], *MESHES[mesh], *EMULATED, "--precision", precision
-    )
+    library = library_of(tools, model, mesh, precision)
     succeed(call(train_command(tools, library, text, folder, *flags)))
     return results(folder)
 
@@ -56,14 +59,43 @@ def test_one_graph_has_the_bits_of_single_commands(
     assert found["most_pinned_bytes"] <= 8 * 2 * RANKS[mesh]
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
+BY_THE_HOST = [
+    ("gpt2", "f32", "2x2"),
+    ("gpt2", "bf16", "2x3"),
+    ("bert", "bf16", "data:2"),
+    ("llama", "bf16", "2x2"),
+]
+
+
+@pytest.mark.parametrize("model, precision, mesh", BY_THE_HOST)
 def test_the_bits_are_those_of_the_way_by_the_host(
-    tools, gpus, text, tmp_path, precision  # noqa: F811
+    tools, gpus, text, tmp_path, model, precision, mesh  # noqa: F811
 ):
-    expected = train(tools, text, tmp_path / "local", "gpt2", "2x2", precision)
+    expected = train(tools, text, tmp_path / "local", model, mesh, precision)
     folder = tmp_path / "tcp"
-    library = tools.library(GPT2, *MESHES["2x2"], *EMULATED, "--precision", precision)
-    command = train_command(tools, library, text, folder, "--backend", "tcp")
-    said = finish(start(command, by_hand))
-    assert [code for code, _, _ in said] == [0] * 4, said
+    command = train_command(
+        tools, library_of(tools, model, mesh, precision), text, folder, "--backend", "tcp"
+    )
+    said = finish(start(command, by_hand, ranks=RANKS[mesh]))
+    assert [code for code, _, _ in said] == [0] * RANKS[mesh], said
     assert results(folder) == expected
+
+
+def test_ranks_take_what_was_predicted_and_not_a_byte_more(tools, text, tmp_path):
+    """Collectives within a GPU need none of its memory."""
+    library, (mesh, strategy) = tmp_path / "model.so", MESHES["2x2"]
+    flags = ("--mesh", mesh, "--strategy", strategy, *EMULATED, "--report", "-o", library)
+    report = tools.run("optimus-compile", tools.program(GPT2), *flags)
+    (predicted,) = re.findall(r"a rank needs .* \((\d+) bytes\) of its GPU", report)
+    command = tools.train_command(library, text, STEPS)
+    needed = 4 * int(predicted)
+    succeed(call(command, env=tools.fake_gpu(bytes=needed)))
+    result = call(command, env=tools.fake_gpu(bytes=needed - 1))
+    assert result.returncode == 1
+    assert "cannot allocate" in result.stderr
+
+
+def test_inspect_tells_what_adds(tools):
+    flags = ("--commands", "--function", "train_step")
+    listed = tools.run("optimus-run", "inspect", library_of(tools, "gpt2", "1x4", "bf16"), *flags)
+    assert re.search(r": all_reduce.* by=sum_of_ranks_to_all_(bf16_)?4 ", listed), listed

@@ -164,6 +164,8 @@ private:
       if (one->kind == CollectiveKind::Broadcast ||
           one->kind == CollectiveKind::Reduce)
         text += concat(" root=", one->root);
+      if (one->kernel != kNone)
+        text += concat(" by=", target.kernels[one->kernel]->name);
     } else if (const WaitT *wait = command.action.AsWait()) {
       text += wait->command != kNone ? concat(" for ", wait->command)
                                      : concat(" carried ", wait->carried);
