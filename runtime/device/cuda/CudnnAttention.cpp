@@ -21,7 +21,6 @@ namespace optrt::cuda {
 
 namespace {
 using Tensor = DnnGraph::Tensor;
-using Extents = DnnGraph::Extents;
 
 /// Writes the graphs operation by operation as NVIDIA's cudnn-frontend does:
 /// cuDNN knows attention by them. Tensors in memory come in the order in which
@@ -50,6 +49,16 @@ private:
                          {d.heads * d.seq, d.seq, 1, 1});
   }
   void addLengths();
+  Tensor scaled(const Tensor &scores) {
+    const double scale = 1 / std::sqrt(double(d.head_dim));
+    return graph.pointwise(kDnnMul, scores,
+                           graph.value(static_cast<float>(scale)));
+  }
+  /// `scores` where `condition` holds; nothing is seen elsewhere.
+  Tensor seen(const Tensor &scores, const Tensor &condition) {
+    constexpr float nothing = -std::numeric_limits<float>::infinity();
+    return graph.select(scores, graph.value(nothing), condition);
+  }
   Tensor scaledScores(const Tensor &q, const Tensor &k);
   Tensor maskFuture(const Tensor &scores);
   /// A gradient of keys or values, which heads of queries may share.
@@ -74,18 +83,15 @@ void AttentionWriter::addLengths() {
 }
 
 Tensor AttentionWriter::scaledScores(const Tensor &q, const Tensor &k) {
-  Tensor scores = graph.matmul(q, k, {queriesEnd(), keysEnd(), nullptr});
-  const auto scale = static_cast<float>(1 / std::sqrt(double(d.head_dim)));
-  scores = graph.pointwise(kDnnMul, scores, graph.value(scale));
+  const Tensor scores =
+      scaled(graph.matmul(q, k, {queriesEnd(), keysEnd(), nullptr}));
   if (!d.has_lengths)
     return scores;
   const Tensor row = graph.index(scores, 2, kDnnI32),
                col = graph.index(scores, 3, kDnnI32);
   const Tensor isQuery = graph.condition(kDnnLess, row, queries),
                isKey = graph.condition(kDnnLess, col, keys);
-  return graph.select(scores,
-                      graph.value(-std::numeric_limits<float>::infinity()),
-                      graph.condition(kDnnAnd, isQuery, isKey));
+  return seen(scores, graph.condition(kDnnAnd, isQuery, isKey));
 }
 
 Tensor AttentionWriter::maskFuture(const Tensor &scores) {
@@ -93,9 +99,7 @@ Tensor AttentionWriter::maskFuture(const Tensor &scores) {
     return scores;
   const Tensor row = graph.index(scores, 2, kDnnF32),
                col = graph.index(scores, 3, kDnnF32);
-  return graph.select(scores,
-                      graph.value(-std::numeric_limits<float>::infinity()),
-                      graph.condition(kDnnGreaterEqual, row, col));
+  return seen(scores, graph.condition(kDnnGreaterEqual, row, col));
 }
 
 DnnGraph AttentionWriter::writeForward() && {
@@ -143,11 +147,10 @@ DnnGraph AttentionWriter::writeGradient() && {
   const Tensor weights = graph.unary(kDnnExp, scores);
   addProduct(graph.transposed(weights, kDnnBF16), dout, dv);
 
-  Tensor slope = graph.matmul(dout, v, {queriesEnd(), keysEnd(), nullptr});
-  slope =
-      graph.pointwise(kDnnMul, graph.pointwise(kDnnSub, slope, delta), weights);
-  const auto scale = static_cast<float>(1 / std::sqrt(double(d.head_dim)));
-  slope = graph.pointwise(kDnnMul, slope, graph.value(scale));
+  const Tensor change =
+      graph.matmul(dout, v, {queriesEnd(), keysEnd(), nullptr});
+  const Tensor slope = scaled(graph.pointwise(
+      kDnnMul, graph.pointwise(kDnnSub, change, delta), weights));
   addProduct(graph.transposed(slope, kDnnBF16), q, dk);
 
   const Tensor keysByRow = graph.transposed(k, kDnnF32);
