@@ -50,6 +50,7 @@ CHECKED = {
         "kv-heads": 2,
     },
 }
+CUDNN = ("--attention", "cudnn")
 # What matters most comes first, should time run out.
 TIMED = {
     "gpt2-124m": (dict(layers=12, hidden=768, heads=12, seq=1024, vocab=50304), [16, 32, 64, 8, 4]),
@@ -106,6 +107,10 @@ def plan(architectures, tiny=False):
             reference = Library(f"{name}-cpu", target="cpu", flags=cpu, **shared)
             shared["reference"] = reference.name
             libraries += [reference, Library(name, target="cuda", flags=cuda, **shared)]
+            if precision == "bf16":
+                libraries.append(
+                    Library(f"{name}-cudnn", target="cuda", flags=(*cuda, *CUDNN), **shared)
+                )
             if family != "gpt2" or (tiny and precision == "bf16"):
                 continue
             for shape, (mesh, strategy) in (TINY_MESHES if tiny else MESHES).items():
@@ -114,18 +119,26 @@ def plan(architectures, tiny=False):
                     Library(f"{name}-{shape}", target="cuda", flags=flags, mesh=mesh, **shared)
                 )
     for model, (sizes, batches) in (TINY_TIMED if tiny else TIMED).items():
-        for batch in batches:
-            libraries.append(
-                Library(
-                    f"{model}-b{batch}",
-                    "gpt2",
-                    {**sizes, "batch": batch},
-                    "bf16",
-                    "cuda",
-                    cuda,
-                    timed=model,
-                )
+        shared = dict(family="gpt2", precision="bf16", target="cuda")
+        libraries += [
+            Library(
+                f"{model}-b{batch}",
+                sizes={**sizes, "batch": batch},
+                flags=cuda,
+                timed=model,
+                **shared,
             )
+            for batch in batches
+        ]
+        libraries.append(
+            Library(
+                f"{model}-b{batches[0]}-cudnn",
+                sizes={**sizes, "batch": batches[0]},
+                flags=(*cuda, *CUDNN),
+                timed=f"{model} with cuDNN's attention",
+                **shared,
+            )
+        )
     return libraries
 
 

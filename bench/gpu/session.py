@@ -33,11 +33,13 @@ class TimedOut(Exception):
 
 
 CUBLASLT = "OPTIMUS_CUBLASLT_LIBRARY"
+CUDNN = "OPTIMUS_CUDNN_LIBRARY"
 NCCL = "OPTIMUS_NCCL_LIBRARY"
 
 # What optimus-run opens, newest first, and what a fake pack has in its place.
 OPENED = {
     CUBLASLT: (("libcublasLt.so.13", "libcublasLt.so.12"), "libfake_cublaslt.so"),
+    CUDNN: (("libcudnn.so.9",), "libfake_cudnn.so"),
     NCCL: (("libnccl.so.2",), "libfake_nccl.so"),
 }
 

@@ -53,6 +53,7 @@ private:
   Status readSchedule();
   Status readRecompute();
   Status readOffload();
+  Status readAttention();
 
   const PhaseFlags &flags;
   PhaseOptions options;
@@ -174,6 +175,22 @@ Status Reader::readOffload() {
   return okStatus();
 }
 
+Status Reader::readAttention() {
+  OPTRT_RETURN_IF_ERROR(take("attention", "attention", flags.attention,
+                             {"ours", "cudnn"}, options.attention));
+  options.deterministic = flags.deterministic;
+  const bool usesLibrary = options.attention != "ours";
+  if (usesLibrary && !options.isForGpu())
+    return invalidArgument(name("attention") + " " + options.attention +
+                           ": expected " + name("target") + " cuda beside it");
+  if (options.deterministic && !usesLibrary)
+    return invalidArgument(name("deterministic") + ": expected " +
+                           name("attention") +
+                           " cudnn beside it; all else adds in the same order "
+                           "always");
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
@@ -191,6 +208,7 @@ StatusOr<PhaseOptions> Reader::read() {
   options.serial = flags.serial;
   OPTRT_RETURN_IF_ERROR(
       take("target", "target", flags.target, getTargetNames(), options.target));
+  OPTRT_RETURN_IF_ERROR(readAttention());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

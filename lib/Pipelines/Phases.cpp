@@ -113,6 +113,8 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   ToExecPassOptions exec;
   exec.cpu = options.cpu;
   exec.target = options.target;
+  exec.attention = options.attention;
+  exec.deterministic = options.deterministic;
   passes.addPass(createToExecPass(exec));
   passes.addPass(createChainLaunchesPass({options.target}));
   passes.addPass(createGroupLaunchesPass({options.target}));

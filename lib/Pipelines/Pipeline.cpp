@@ -93,6 +93,12 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "target",
       llvm::cl::desc("The device to compile for: cpu (default), or cuda as "
                      "far as the phase place")};
+  Option<std::string> attention{
+      *this, "attention",
+      llvm::cl::desc("What computes attention: ours (default) or cudnn")};
+  Option<bool> deterministic{
+      *this, "deterministic",
+      llvm::cl::desc("cuDNN's attention adds in the same order always")};
   Option<std::string> cpu{*this, "mcpu",
                           llvm::cl::desc("The processor to compile for "
                                          "(default: this one)")};
@@ -128,6 +134,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
     flags.machineProfile = machineProfile;
     flags.profile = profile;
     flags.target = target;
+    flags.attention = attention;
+    flags.deterministic = deterministic;
     flags.cpu = cpu;
     flags.serial = serial;
     return flags;

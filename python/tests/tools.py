@@ -211,6 +211,7 @@ class Tools:
             os.environ,
             OPTIMUS_CUDA_DRIVER_LIBRARY=str(libraries / "libfake_cuda.so"),
             OPTIMUS_CUBLASLT_LIBRARY=str(libraries / "libfake_cublaslt.so"),
+            OPTIMUS_CUDNN_LIBRARY=str(libraries / "libfake_cudnn.so"),
             OPTIMUS_NCCL_LIBRARY=str(libraries / "libfake_nccl.so"),
             **{
                 "OPTIMUS_FAKE_GPU_" + name.upper(): str(value)

@@ -30,11 +30,14 @@ Workload BoundProgram::workload() const {
   for (const optimus_kernel *kernel : reductions)
     if (kernel)
       result.kernels.push_back(kernel);
-  for (const Bound &command : commands) {
+  for (uint32_t number = 0; number != commands.size(); ++number) {
+    const Bound &command = commands[number];
     if (command.action == Action::Attention)
-      result.attentions.push_back(attentions[command.descriptor]);
+      result.attentions.push_back(
+          {attentions[command.descriptor], describe(number)});
     if (command.action == Action::AttentionGrad)
-      result.attentionGrads.push_back(attentions[command.descriptor]);
+      result.attentionGrads.push_back(
+          {attentions[command.descriptor], describe(number)});
   }
   return result;
 }
@@ -259,11 +262,12 @@ Status BoundProgram::submit(Rank &rank, Site site) {
     return rank.copy(site, copies[command.descriptor], nullptr, f(0));
   case Action::Attention:
     return rank.attention(site, attentions[command.descriptor], f(0), f(1),
-                          f(2), static_cast<const int32_t *>(p[3]), f(4), f(5));
+                          f(2), static_cast<const int32_t *>(p[3]), f(4), f(5),
+                          p[6]);
   case Action::AttentionGrad:
     return rank.attentionGrad(site, attentions[command.descriptor], f(0), f(1),
                               f(2), f(3), static_cast<const int32_t *>(p[4]),
-                              f(5), f(6), f(7), f(8), f(9));
+                              f(5), f(6), f(7), f(8), f(9), p[10]);
   case Action::Collective:
   case Action::Send:
   case Action::Receive:

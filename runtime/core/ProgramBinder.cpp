@@ -215,13 +215,15 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   }
   case Action::Attention:
     bound.descriptor = result.attentions.size();
-    addPointers(command, 6);
-    status = bind(*command.action.AsAttention()->shape, command);
+    addPointers(command, 7);
+    status = bind(*command.action.AsAttention()->shape, command,
+                  /*isDeterministic=*/false);
     break;
   case Action::AttentionGrad:
     bound.descriptor = result.attentions.size();
-    addPointers(command, 10);
-    status = bind(*command.action.AsAttentionGrad()->shape, command);
+    addPointers(command, 11);
+    status = bind(*command.action.AsAttentionGrad()->shape, command,
+                  command.action.AsAttentionGrad()->deterministic);
     break;
   case Action::Collective:
     bound.descriptor = result.collectives.size();
@@ -291,15 +293,21 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
 }
 
 Status ProgramBinder::bind(const AttentionShapeT &shape,
-                           const CommandT &command) {
+                           const CommandT &command, bool isDeterministic) {
   OPTRT_RETURN_IF_ERROR(expectComputable("attention", command));
   if (shape.query_offset != kNone || shape.key_length != kNone ||
       shape.key_capacity != 0 ||
       (shape.head_stride != 0 && shape.head_stride != shape.head_dim))
     return notHere("attention with positions, or heads that are apart");
+  const size_t lengths = command.action.AsAttention() ? 3 : 4;
+  const uint32_t workspace = *optimus_support::program::workspaceOf(command);
   append(result.attentions,
          {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim,
-          shape.q_ld, shape.kv_ld, shape.causal, typeOf(command, 0)});
+          shape.q_ld, shape.kv_ld, shape.causal, typeOf(command, 0),
+          command.operands[lengths]->address != kNone, isDeterministic,
+          workspace < command.operands.size()
+              ? command.operands[workspace]->row_bytes
+              : 0});
   return okStatus();
 }
 

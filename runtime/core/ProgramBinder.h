@@ -48,7 +48,7 @@ private:
   Status bind(const optimus_support::program::CollectiveT &collective,
               const CommandT &command);
   Status bind(const optimus_support::program::AttentionShapeT &shape,
-              const CommandT &command);
+              const CommandT &command, bool isDeterministic);
   Status bind(const optimus_support::program::SendT &send,
               const CommandT &command);
   Status bind(const optimus_support::program::ReceiveT &receive,

@@ -26,6 +26,12 @@ std::string optrt::describe(const optrt_pack_desc &d) {
   return concat("pack of ", d.rows, " x ", d.cols, " into ", d.elements,
                 " elements");
 }
+std::string optrt::describe(const optrt_attention_desc &d) {
+  return concat(d.causal ? "causal " : "", "attention in ", d.batch,
+                " sequences of ", d.seq, " tokens, with ", d.heads,
+                " heads of ", d.head_dim, " for queries and ", d.kv_heads,
+                " for keys", d.has_lengths ? ", up to the length of each" : "");
+}
 
 namespace {
 

@@ -19,6 +19,7 @@ namespace optrt {
 /// "gemm of m 4, n 4, k 4, B transposed".
 std::string describe(const optrt_gemm_desc &d);
 std::string describe(const optrt_pack_desc &d);
+std::string describe(const optrt_attention_desc &d);
 
 /// InvalidArgument where a descriptor or a pointer cannot be right.
 Status check(const optrt_gemm_desc &d, const void *a, const void *b,

@@ -173,6 +173,7 @@ private:
       printShape(*one->shape);
     } else if (const AttentionGradT *one = command.action.AsAttentionGrad()) {
       printShape(*one->shape);
+      flag(one->deterministic, "deterministic");
     }
   }
 

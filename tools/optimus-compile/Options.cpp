@@ -64,6 +64,14 @@ static cl::opt<std::string> gpuArchitectures(
     cl::desc("With --target cuda: the architectures to make machine code for "
              "(default: sm_80,sm_90,sm_100); emulated: for this machine's "
              "processor, to try and test kernels on"));
+static cl::opt<std::string> attention(
+    "attention", cl::init("ours"), cl::value_desc("whose"), cl::cat(category),
+    cl::desc("With --target cuda: what computes attention, our kernels (ours, "
+             "default) or cuDNN (cudnn: bf16 only)"));
+static cl::opt<bool> deterministic(
+    "deterministic", cl::cat(category),
+    cl::desc("With --attention cudnn: its gradient adds in the same order "
+             "always, which takes longer and more workspace"));
 static cl::opt<std::string> cubinFolder(
     "cubins-to", cl::value_desc("dir"), cl::cat(category),
     cl::desc("With --target cuda: write the kernels of each architecture, as "
@@ -231,6 +239,8 @@ static PhaseFlags getPhaseFlags() {
   flags.machineProfile = machineProfile;
   flags.profile = profile;
   flags.target = targetName;
+  flags.attention = attention;
+  flags.deterministic = deterministic;
   flags.cpu = cpu;
   flags.serial = serial;
   return flags;
@@ -353,12 +363,12 @@ StatusOr<CompileOptions> mlir::optimus::readCompileOptions() {
   OPTRT_RETURN_IF_ERROR(readPhases(options));
   OPTRT_RETURN_IF_ERROR(readGpu(options));
   const cl::Option *changing[] = {
-      &meshText,       &strategy,       &noPad,
-      &optimizer,      &accumulate,     &schedule,
-      &extraWorkspace, &machineProfile, std::addressof(layouts),
-      &recompute,      &profile,        &targetName,
-      &offload,        &offloadTo,      &offloadBandwidth,
-      &offloadWindow};
+      &meshText,       &strategy,         &noPad,
+      &optimizer,      &accumulate,       &schedule,
+      &extraWorkspace, &machineProfile,   std::addressof(layouts),
+      &recompute,      &profile,          &targetName,
+      &attention,      &deterministic,    &offload,
+      &offloadTo,      &offloadBandwidth, &offloadWindow};
   for (const cl::Option *option : changing)
     if (isGiven(*option))
       options.given.insert(option->ArgStr);

@@ -85,6 +85,13 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) {
        return options.phases.target == "cpu" ? "" : options.phases.target;
      }},
+    {"attention", "exec", "attention",
+     [](auto &options) {
+       return options.phases.attention == "ours" ? ""
+                                                 : options.phases.attention;
+     }},
+    {"deterministic", "exec", "deterministic",
+     [](auto &options) { return getTruth(options.phases.deterministic); }},
     {"offload", "schedule", "offload",
      [](auto &options) { return options.phases.offload; }},
     {"offload-to", "schedule", "offload-to",

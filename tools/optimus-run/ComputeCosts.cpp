@@ -207,12 +207,14 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
       operands.take(point.seq * desc.heads, OPTRT_F32));
   if (!point.gradient)
     return device.attention(kCompute, desc, qkv, qkv + part, qkv + 2 * part,
-                            /*lengths=*/nullptr, out, lse);
+                            /*lengths=*/nullptr, out, lse,
+                            /*workspace=*/nullptr);
   char *grad = operands.take(3 * point.seq * kWidth, type);
   char *outGrad = operands.take(point.seq * kWidth, type);
   return device.attentionGrad(
       kCompute, desc, outGrad, qkv, qkv + part, qkv + 2 * part,
-      /*lengths=*/nullptr, out, lse, grad, grad + part, grad + 2 * part);
+      /*lengths=*/nullptr, out, lse, grad, grad + part, grad + 2 * part,
+      /*workspace=*/nullptr);
 }
 
 /// A step packs weights that it has not seen since the last one.

@@ -28,10 +28,10 @@ struct PhaseFlags {
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
   std::string offload, offloadTo, offloadBandwidth, offloadWindow;
-  std::string target, cpu, serial;
+  std::string target, attention, cpu, serial;
   /// Entries joined by semicolons.
   std::string layouts;
-  bool accumulate = false, noPad = false;
+  bool accumulate = false, noPad = false, deterministic = false;
   std::optional<bool> tuneProducts;
 };
 

@@ -70,6 +70,9 @@ struct PhaseOptions {
   /// The device, as the option of --optimus-to-exec is.
   std::string target = "cpu";
   bool isForGpu() const { return target == "cuda"; }
+  /// As its options of those names are.
+  std::string attention = "ours";
+  bool deterministic = false;
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
   /// Of a device with code of its own, that code for the phase "llvm"; null

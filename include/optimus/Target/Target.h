@@ -47,6 +47,13 @@ struct GemmShape {
   bool isDense;
 };
 
+/// An attention or its gradient, as far as a library is asked for it.
+struct LibraryAttention {
+  int64_t batch, seq, heads, kvHeads, headDim;
+  Type elements;
+  bool isGradient, isDeterministic;
+};
+
 /// A kernel as a device finds and launches it that runs blocks of threads.
 struct DeviceKernel {
   std::string name;   ///< in the device's code
@@ -94,6 +101,17 @@ public:
 
   /// Whether attention is a command; it is launches of kernels elsewhere.
   virtual bool hasAttention() const = 0;
+
+  /// The library that may compute attention in place of kernels, as --attention
+  /// names it; none by default.
+  virtual StringRef getAttentionLibrary() const { return ""; }
+
+  /// How many bytes of workspace that library takes for an attention at most,
+  /// or why it does not compute it.
+  virtual llvm::Expected<int64_t>
+  getAttentionWorkspace(const LibraryAttention &) const {
+    return llvm::createStringError("this device has no library for attention");
+  }
 
   /// Whether the gradient of an embedding goes by the table's rows, not by
   /// columns, of which there are few for a GPU.

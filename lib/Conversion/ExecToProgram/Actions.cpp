@@ -9,6 +9,7 @@
 #include "FunctionBuilder.h"
 
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -119,24 +120,40 @@ static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
   return shape;
 }
 
+/// Writes an attention, whose operands end with its workspace if it has any.
+template <typename OpT, typename ActionT>
+static LogicalResult
+setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
+             FunctionBuilder &builder, program::CommandT &command) {
+  attention.shape = getShape(op);
+  Value workspace = op.getWorkspace();
+  if (workspace)
+    operands.push_back(workspace);
+  if (failed(builder.setAction(command, std::move(attention), operands)))
+    return failure();
+  if (workspace)
+    command.operands.back()->row_bytes = getBytes(workspace.getType());
+  return success();
+}
+
 static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
-  program::AttentionT attention;
-  attention.shape = getShape(op);
-  return builder.setAction(command, std::move(attention),
-                           {op.getQ(), op.getK(), op.getV(), op.getLengths(),
-                            op.getOut(), op.getLse()});
+  return setAttention(op, program::AttentionT(),
+                      {op.getQ(), op.getK(), op.getV(), op.getLengths(),
+                       op.getOut(), op.getLse()},
+                      builder, command);
 }
 
 static LogicalResult setAction(exec::AttentionGradOp op,
                                FunctionBuilder &builder,
                                program::CommandT &command) {
   program::AttentionGradT attention;
-  attention.shape = getShape(op);
-  return builder.setAction(command, std::move(attention),
-                           {op.getDout(), op.getQ(), op.getK(), op.getV(),
-                            op.getLengths(), op.getOut(), op.getLse(),
-                            op.getDq(), op.getDk(), op.getDv()});
+  attention.deterministic = op.getDeterministic();
+  return setAttention(op, std::move(attention),
+                      {op.getDout(), op.getQ(), op.getK(), op.getV(),
+                       op.getLengths(), op.getOut(), op.getLse(), op.getDq(),
+                       op.getDk(), op.getDv()},
+                      builder, command);
 }
 
 static LogicalResult setAction(exec::CollectiveStartOp op,

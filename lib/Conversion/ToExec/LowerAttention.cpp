@@ -108,35 +108,76 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+static bool isCommand(const Lowering &lowering) {
+  return lowering.getTarget().hasAttention() ||
+         lowering.getAttention().usesLibrary;
+}
+
+/// What a library takes for `op` at most; null where none computes it.
+template <typename OpT>
+static FailureOr<Value> allocateWorkspace(OpT op, const AttentionShape &shape,
+                                          Lowering &lowering) {
+  const AttentionChoice &choice = lowering.getAttention();
+  if (!choice.usesLibrary)
+    return Value();
+  auto tensor = cast<RankedTensorType>(op.getInputs().front().getType());
+  llvm::Expected<int64_t> bytes = lowering.getTarget().getAttentionWorkspace(
+      {shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
+       shape.headDim, tensor.getElementType(),
+       std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic});
+  if (!bytes)
+    return op.emitOpError()
+           << "is not for " << lowering.getTarget().getAttentionLibrary()
+           << ": " << llvm::toString(bytes.takeError())
+           << "; --attention ours computes it";
+  return lowering.allocateWorkspace(llvm::divideCeil(*bytes, sizeof(float)),
+                                    "attention workspace");
+}
+
+//===----------------------------------------------------------------------===//
 // The operations
 //===----------------------------------------------------------------------===//
 
 namespace {
 struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
-  void lower(AttentionOp op, Lowering &lowering) const {
-    if (!lowering.getTarget().hasAttention())
-      return AttentionLaunches(op, lowering).launchForward(op);
+  LogicalResult lower(AttentionOp op, Lowering &lowering) const {
+    if (!isCommand(lowering)) {
+      AttentionLaunches(op, lowering).launchForward(op);
+      return success();
+    }
     AttentionShape shape(op.getInputs());
+    FailureOr<Value> workspace = allocateWorkspace(op, shape, lowering);
+    if (failed(workspace))
+      return failure();
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
         getPart(op.getInputs(), shape, AttentionShape::K, lowering),
         getPart(op.getInputs(), shape, AttentionShape::V, lowering),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
-        getLengths(op.getLengths(), lowering), shape.batch, shape.sequence,
-        shape.getNumHeads(), shape.groups, shape.headDim,
+        getLengths(op.getLengths(), lowering), *workspace, shape.batch,
+        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
         op.getCausal(), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
+    return success();
   }
 };
 
 struct AttentionGradLowering
     : LoweringModel<AttentionGradLowering, AttentionGradOp> {
-  void lower(AttentionGradOp op, Lowering &lowering) const {
-    if (!lowering.getTarget().hasAttention())
-      return AttentionLaunches(op, lowering).launchBackward(op);
+  LogicalResult lower(AttentionGradOp op, Lowering &lowering) const {
+    if (!isCommand(lowering)) {
+      AttentionLaunches(op, lowering).launchBackward(op);
+      return success();
+    }
     AttentionShape shape(op.getInputs());
+    FailureOr<Value> workspace = allocateWorkspace(op, shape, lowering);
+    if (failed(workspace))
+      return failure();
     exec::AttentionGradOp::create(
         lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -146,11 +187,13 @@ struct AttentionGradLowering
         getPart(op.getDinputs(), shape, AttentionShape::Q, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::K, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::V, lowering),
-        getLengths(op.getLengths(), lowering), shape.batch, shape.sequence,
-        shape.getNumHeads(), shape.groups, shape.headDim,
+        getLengths(op.getLengths(), lowering), *workspace, shape.batch,
+        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        op.getCausal(), lowering.getAttention().isDeterministic,
+        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
+    return success();
   }
 };
 

@@ -57,15 +57,20 @@ struct NamedBuffer {
   Value buffer;
 };
 
+/// Whether a library of the target computes attention, and how.
+struct AttentionChoice {
+  bool usesLibrary = false, isDeterministic = false;
+};
+
 /// Emits the commands of one function.
 class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
            const Processor &processor, KernelDeclarations &declarations,
-           const BufferAssignment &assignment)
+           const BufferAssignment &assignment, AttentionChoice attention)
       : builder(builder), mesh(mesh), target(target), processor(processor),
-        declarations(declarations), assignment(assignment),
-        values(assignment.getBuffers().size()) {}
+        attention(attention), declarations(declarations),
+        assignment(assignment), values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 
@@ -74,6 +79,7 @@ public:
 
   MeshOp getMesh() const { return mesh; }
   const Target &getTarget() const { return target; }
+  const AttentionChoice &getAttention() const { return attention; }
   MLIRContext *getContext() const { return builder.getContext(); }
 
   /// The buffer of a tensor; allocates it at first.
@@ -148,6 +154,7 @@ private:
   MeshOp mesh;
   const Target &target;
   const Processor &processor;
+  AttentionChoice attention;
   KernelDeclarations &declarations;
   const BufferAssignment &assignment;
   SmallVector<Value> values;

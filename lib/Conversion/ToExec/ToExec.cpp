@@ -47,9 +47,10 @@ namespace {
 class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
-                    const Processor &processor, KernelDeclarations &kernels)
+                    const Processor &processor, AttentionChoice attention,
+                    KernelDeclarations &kernels)
       : function(function), target(target), processor(processor),
-        kernels(kernels) {}
+        attention(attention), kernels(kernels) {}
 
   LogicalResult run() {
     if (failed(check()))
@@ -149,7 +150,7 @@ private:
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
     Lowering lowering(builder, optimus::getMesh(function), target, processor,
-                      kernels, assignment);
+                      kernels, assignment, attention);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
       if (buffer.kind == Buffer::Argument)
@@ -190,6 +191,7 @@ private:
   func::FuncOp function;
   const Target &target;
   const Processor &processor;
+  AttentionChoice attention;
   KernelDeclarations &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
@@ -208,6 +210,12 @@ public:
       return emitError(UnknownLoc::get(context))
              << "mcpu: " << llvm::toString(found.takeError());
     processor = std::move(*found);
+    StringRef library = findTarget(target)->getAttentionLibrary();
+    if (attention != "ours" && (library.empty() || attention != library))
+      return emitError(UnknownLoc::get(context))
+             << "attention: expected ours"
+             << (library.empty() ? "" : " or " + library.str()) << ", found '"
+             << attention << "'";
     return success();
   }
 
@@ -218,7 +226,9 @@ public:
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, processor, kernels);
+      FunctionConverter converter(function, device, processor,
+                                  {attention != "ours", deterministic},
+                                  kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();

@@ -8,6 +8,7 @@
 
 #include "optimus/Target/CUDA/CudaDevice.h"
 
+#include "optimus-support/GpuScratch.h"
 #include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Target/CUDA/CudaSchedule.h"
 #include "optimus/Target/Target.h"
@@ -51,6 +52,28 @@ public:
   bool mixesElements() const override { return false; }
 
   bool hasAttention() const override { return false; }
+  StringRef getAttentionLibrary() const override { return "cudnn"; }
+
+  llvm::Expected<int64_t>
+  getAttentionWorkspace(const LibraryAttention &attention) const override {
+    if (!attention.elements.isBF16()) {
+      std::string found;
+      llvm::raw_string_ostream(found) << attention.elements;
+      return llvm::createStringError(
+          "expected elements of bf16 (--precision bf16), found " + found);
+    }
+    if (attention.headDim % 8 != 0 || attention.headDim > 128)
+      return llvm::createStringError(
+          "expected heads whose size is a multiple of 8 up to 128, found " +
+          llvm::Twine(attention.headDim));
+    if (attention.seq == 1)
+      return llvm::createStringError("expected sequences of 2 tokens at least, "
+                                     "found 1");
+    return optimus_support::cudnnWorkspaceBytes(
+        {attention.batch, attention.seq, attention.heads, attention.kvHeads,
+         attention.headDim, attention.isGradient, attention.isDeterministic});
+  }
+
   bool addsEmbeddingsByRows() const override { return true; }
   bool reducesByKernels() const override { return true; }
 

@@ -128,14 +128,14 @@ public:
         queue);
   }
   Status attention(Queue queue, const optrt_attention_desc &, const void *,
-                   const void *, const void *, const int32_t *, void *,
-                   float *) override {
+                   const void *, const void *, const int32_t *, void *, float *,
+                   void *) override {
     return note("attention", queue);
   }
   Status attentionGrad(Queue queue, const optrt_attention_desc &, const void *,
                        const void *, const void *, const void *,
                        const int32_t *, const void *, const float *, void *,
-                       void *, void *) override {
+                       void *, void *, void *) override {
     return note("attention_grad", queue);
   }
   size_t scratchBytes() const override { return 0; }

@@ -102,9 +102,9 @@ Status AttentionEngine::prepare(const optrt_attention_desc &desc,
 
 Status AttentionEngine::prepare(const Workload &workload) {
   room.seal(false);
-  for (const optrt_attention_desc &desc : workload.attentions)
+  for (const auto &[desc, command] : workload.attentions)
     OPTRT_RETURN_IF_ERROR(prepare(desc, /*isGradient=*/false));
-  for (const optrt_attention_desc &desc : workload.attentionGrads)
+  for (const auto &[desc, command] : workload.attentionGrads)
     OPTRT_RETURN_IF_ERROR(prepare(desc, /*isGradient=*/true));
   room.seal(true);
   return okStatus();

@@ -8,6 +8,8 @@
 
 #include "CudaDevice.h"
 
+#include "device/Descriptors.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -70,6 +72,7 @@ CudaDevice::~CudaDevice() {
   keep(synchronize());
   workspace = DeviceMemory();
   products.reset();
+  attentions.reset();
   kernels.reset();
   const DriverApi &api = driver.api();
   discardRecordings();
@@ -300,9 +303,7 @@ Status CudaDevice::prepare(const Workload &workload) {
   if (!workload.packs.empty())
     return unavailable("the program packs weights, and this device has no "
                        "packed layout");
-  if (!workload.attentions.empty() || !workload.attentionGrads.empty())
-    return internal("attention is compiled into launches for GPUs; found an "
-                    "attention command");
+  OPTRT_RETURN_IF_ERROR(prepareAttention(workload));
   if (workload.products.empty() || products)
     return okStatus();
   OPTRT_ASSIGN_OR_RETURN(products, Products::open(options.tf32));
@@ -344,17 +345,52 @@ Status CudaDevice::launch(Queue queue, const optrt_launch_desc &desc,
   return settle(queue);
 }
 
-Status CudaDevice::attention(Queue, const optrt_attention_desc &, const void *,
-                             const void *, const void *, const int32_t *,
-                             void *, float *) {
-  return internal("attention is compiled into launches for GPUs");
+Status CudaDevice::prepareAttention(const Workload &workload) {
+  if (workload.attentions.empty() && workload.attentionGrads.empty())
+    return okStatus();
+  if (!attentions) {
+    OPTRT_ASSIGN_OR_RETURN(attentions, CudnnAttention::open(driver, gpu.major));
+  }
+  auto prepare = [&](const std::vector<AttentionCall> &calls,
+                     bool isGradient) -> Status {
+    for (const AttentionCall &call : calls)
+      OPTRT_RETURN_IF_ERROR(attentions->prepare(call.desc, isGradient)
+                                .withContext(describe(call.desc))
+                                .withContext(call.command));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(prepare(workload.attentions, /*isGradient=*/false));
+  return prepare(workload.attentionGrads, /*isGradient=*/true);
 }
 
-Status CudaDevice::attentionGrad(Queue, const optrt_attention_desc &,
-                                 const void *, const void *, const void *,
-                                 const void *, const int32_t *, const void *,
-                                 const float *, void *, void *, void *) {
-  return internal("attention is compiled into launches for GPUs");
+Status CudaDevice::runAttention(Queue queue, const optrt_attention_desc &desc,
+                                bool isGradient,
+                                const AttentionOperands &operands) {
+  OPTRT_RETURN_IF_ERROR(enter());
+  if (!attentions)
+    return internal("an attention, of which prepare() was told nothing");
+  const auto turn = takeTurn();
+  OPTRT_RETURN_IF_ERROR(
+      attentions->run(streamOf(queue), desc, isGradient, operands));
+  return settle(queue);
+}
+
+Status CudaDevice::attention(Queue queue, const optrt_attention_desc &desc,
+                             const void *q, const void *k, const void *v,
+                             const int32_t *lengths, void *out, float *lse,
+                             void *workspace) {
+  return runAttention(queue, desc, /*isGradient=*/false,
+                      {q, k, v, lengths, out, lse, workspace});
+}
+
+Status CudaDevice::attentionGrad(Queue queue, const optrt_attention_desc &desc,
+                                 const void *dout, const void *q, const void *k,
+                                 const void *v, const int32_t *lengths,
+                                 const void *out, const float *lse, void *dq,
+                                 void *dk, void *dv, void *workspace) {
+  return runAttention(
+      queue, desc, /*isGradient=*/true,
+      {q, k, v, lengths, out, lse, workspace, dout, dq, dk, dv});
 }
 
 } // namespace optrt::cuda

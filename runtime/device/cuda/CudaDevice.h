@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 #define OPTIMUS_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 
+#include "CudnnAttention.h"
 #include "Driver.h"
 #include "Kernels.h"
 #include "Products.h"
@@ -99,11 +100,12 @@ public:
               void *dst) override;
   Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
                    const void *k, const void *v, const int32_t *lengths,
-                   void *out, float *lse) override;
+                   void *out, float *lse, void *workspace) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk, void *dv) override;
+                       const float *lse, void *dq, void *dk, void *dv,
+                       void *workspace) override;
   StatusOr<int64_t> freeBytes() const override;
   size_t scratchBytes() const override { return size_t(workspace.size()); }
 
@@ -166,6 +168,9 @@ private:
   /// That there was not enough of the GPU's memory for `what`: what is planned,
   /// what is free, who holds the rest, and what to do.
   Status outOfMemory(const std::string &what) const;
+  Status prepareAttention(const Workload &workload);
+  Status runAttention(Queue queue, const optrt_attention_desc &desc,
+                      bool isGradient, const AttentionOperands &operands);
   Status copyPlain(Stream stream, void *to, const void *from, int64_t bytes);
   Status copyRows(Stream stream, const optrt_copy_desc &desc, const void *src,
                   void *dst);
@@ -192,6 +197,7 @@ private:
   Copies copies; ///< since takeTransfers(), but for what was replayed
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Products> products;
+  std::unique_ptr<CudnnAttention> attentions;
   DeviceMemory workspace;
   Status firstFailure; ///< of functions without a status
 };

@@ -263,7 +263,8 @@ Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
 
 Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
                                const void *q, const void *k, const void *v,
-                               const int32_t *lengths, void *out, float *lse) {
+                               const int32_t *lengths, void *out, float *lse,
+                               void *workspace) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
@@ -276,16 +277,20 @@ Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
     const int32_t *each = at(lengths, d.batch);
     void *result = at.of(d.type, out, tokens * width);
     float *sums = at(lse, tokens * d.heads);
+    void *extra = at(static_cast<char *>(workspace), d.workspace_bytes);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->attention(kCompute, d, queries, keys, values, each, result,
-                              sums);
+                              sums, extra);
   });
 }
 
-Status HiddenDevice::attentionGrad(
-    Queue queue, const optrt_attention_desc &desc, const void *dout,
-    const void *q, const void *k, const void *v, const int32_t *lengths,
-    const void *out, const float *lse, void *dq, void *dk, void *dv) {
+Status HiddenDevice::attentionGrad(Queue queue,
+                                   const optrt_attention_desc &desc,
+                                   const void *dout, const void *q,
+                                   const void *k, const void *v,
+                                   const int32_t *lengths, const void *out,
+                                   const float *lse, void *dq, void *dk,
+                                   void *dv, void *workspace) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
     const optrt_attention_desc &d = desc;
@@ -302,10 +307,11 @@ Status HiddenDevice::attentionGrad(
     void *ofQueries = at.of(d.type, dq, tokens, width, d.q_ld),
          *ofKeys = at.of(d.type, dk, tokens, kvWidth, d.kv_ld),
          *ofValues = at.of(d.type, dv, tokens, kvWidth, d.kv_ld);
+    void *extra = at(static_cast<char *>(workspace), d.workspace_bytes);
     OPTRT_RETURN_IF_ERROR(at.status);
     return kernels->attentionGrad(kCompute, d, gradient, queries, keys, values,
                                   each, result, sums, ofQueries, ofKeys,
-                                  ofValues);
+                                  ofValues, extra);
   });
 }
 

@@ -91,11 +91,12 @@ public:
   /// thread.
   Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
                    const void *k, const void *v, const int32_t *lengths,
-                   void *out, float *lse) override;
+                   void *out, float *lse, void *workspace) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                        const void *dout, const void *q, const void *k,
                        const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk, void *dv) override;
+                       const float *lse, void *dq, void *dk, void *dv,
+                       void *workspace) override;
 
   std::string slowPrecision(int32_t type) const override;
   /// oneDNN's scratchpad and attention's, of which each thread has a share that

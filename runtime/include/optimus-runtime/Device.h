@@ -68,11 +68,17 @@ inline int64_t alignedSize(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+/// An attention or a gradient of one, and what messages call it.
+struct AttentionCall {
+  optrt_attention_desc desc;
+  std::string command;
+};
+
 /// The commands of a program that may need more than their operands.
 struct Workload {
   std::vector<optrt_gemm_desc> products;
   std::vector<optrt_pack_desc> packs;
-  std::vector<optrt_attention_desc> attentions, attentionGrads;
+  std::vector<AttentionCall> attentions, attentionGrads;
   std::vector<const optimus_kernel *> kernels;
   /// Where a GPU's kernels are found.
   std::span<const optimus_image> images;
@@ -358,16 +364,18 @@ public:
 
   /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
   /// null. Lengths outside [1, seq] are taken for the nearest one inside.
+  /// `workspace` has the descriptor's bytes, and is null where these are 0.
   virtual Status attention(Queue queue, const optrt_attention_desc &desc,
                            const void *q, const void *k, const void *v,
-                           const int32_t *lengths, void *out, float *lse) = 0;
+                           const int32_t *lengths, void *out, float *lse,
+                           void *workspace) = 0;
 
   /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
                                const void *dout, const void *q, const void *k,
                                const void *v, const int32_t *lengths,
                                const void *out, const float *lse, void *dq,
-                               void *dk, void *dv) = 0;
+                               void *dk, void *dv, void *workspace) = 0;
 
   /// A sentence where programs of a precision, OPTRT_BF16 for instance, take
   /// longer than in f32; otherwise empty.

@@ -17,6 +17,30 @@ namespace optimus_support {
 /// for cuBLASLt on Hopper.
 inline constexpr int64_t kGpuWorkspaceBytes = int64_t(32) << 20;
 
+/// An attention as cuDNN is asked for it.
+struct CudnnAttentionShape {
+  int64_t batch, seq, heads, kvHeads, headDim;
+  bool isGradient, isDeterministic;
+};
+
+/// Bytes that cuDNN 9.16 to 9.26 and we take for it at most, which a program
+/// reserves. Plans take next to nothing but for the gradient: where heads of
+/// queries share keys, the gradients of keys and values for each of them; and
+/// where it is deterministic, the gradients of all scores. Of ours are the sums
+/// of dout times out and, otherwise, those of the queries' gradient in f32.
+inline int64_t cudnnWorkspaceBytes(const CudnnAttentionShape &d) {
+  constexpr int64_t next = int64_t(1) << 20, tile = 128, bf16 = 2, f32 = 4;
+  if (!d.isGradient)
+    return next;
+  const int64_t rows = d.batch * d.heads * d.seq;
+  const int64_t padded = (d.seq + tile - 1) / tile * tile;
+  const int64_t keys =
+      d.heads == d.kvHeads ? 0 : 2 * d.batch * d.heads * padded * d.headDim;
+  const int64_t scores = d.batch * d.heads * padded * padded;
+  return next + rows * f32 + keys * bf16 +
+         (d.isDeterministic ? scores * bf16 : rows * d.headDim * f32);
+}
+
 } // namespace optimus_support
 
 #endif // OPTIMUS_SUPPORT_GPUSCRATCH_H

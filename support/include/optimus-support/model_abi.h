@@ -41,7 +41,7 @@ extern "C" {
   OPTRT_ASSERT(offsetof(type, field) == (offset),                              \
                #field " of " #type " is at " #offset)
 
-#define OPTRT_ABI_VERSION 7
+#define OPTRT_ABI_VERSION 8
 
 /// The sections of a library that hold its manifest and its programs, so that
 /// they can be read without running anything.
@@ -212,6 +212,9 @@ typedef struct optrt_attention_desc {
   int64_t q_ld, kv_ld;
   int32_t causal;
   int32_t type; ///< of all elements but those of lse, which are f32
+  int32_t has_lengths;
+  int32_t deterministic; ///< a gradient whose sums are added in one order
+  int64_t workspace_bytes;
 } optrt_attention_desc;
 OPTRT_FIELD(optrt_attention_desc, batch, 0);
 OPTRT_FIELD(optrt_attention_desc, seq, 8);
@@ -222,7 +225,10 @@ OPTRT_FIELD(optrt_attention_desc, q_ld, 40);
 OPTRT_FIELD(optrt_attention_desc, kv_ld, 48);
 OPTRT_FIELD(optrt_attention_desc, causal, 56);
 OPTRT_FIELD(optrt_attention_desc, type, 60);
-OPTRT_SIZE(optrt_attention_desc, 64);
+OPTRT_FIELD(optrt_attention_desc, has_lengths, 64);
+OPTRT_FIELD(optrt_attention_desc, deterministic, 68);
+OPTRT_FIELD(optrt_attention_desc, workspace_bytes, 72);
+OPTRT_SIZE(optrt_attention_desc, 80);
 
 /// Code that a table launches by its name: for processors a function here, for
 /// GPUs one of the images', which takes its iterations (i64), then a pointer

@@ -3,7 +3,7 @@
 // The model: a version, the manifest, the tables and the kernels that they name, each with its wrapper
 // and a hash of what it was written for.
 // CHECK:      llvm.mlir.global internal constant @optimus.model()
-// CHECK:        llvm.mlir.constant(7 : i32)
+// CHECK:        llvm.mlir.constant(8 : i32)
 // CHECK:        llvm.mlir.addressof @optimus.manifest
 // CHECK:        llvm.mlir.constant(2 : i64)
 // CHECK:        llvm.mlir.addressof @optimus.programs

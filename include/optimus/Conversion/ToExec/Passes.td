@@ -63,7 +63,8 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     the alignment of buffers, tokens in a chunk of the loss, which products of a parameter are
     faster from a packed copy on the processor that is compiled for, which collectives move
     rows that lie apart (those of others are packed first), what a product can do with its
-    result (launches do the rest), and whether attention is a command or launches. A parameter is packed by one
+    result (launches do the rest), and whether attention is a command or launches. With `attention` it is a command of the
+    target's library, with the workspace that the target says it takes at most; what the library does not compute is an error. A parameter is packed by one
     `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,
@@ -79,7 +80,11 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", "\"cpu\"",
            "The device that the program is for: cpu or cuda">,
     Option<"cpu", "mcpu", "std::string", "\"generic\"",
-           "The processor that the program is for">
+           "The processor that the program is for">,
+    Option<"attention", "attention", "std::string", "\"ours\"",
+           "What computes attention: ours, or a library that the target has (cudnn)">,
+    Option<"deterministic", "deterministic", "bool", "false",
+           "A library's attention adds in the same order always">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,

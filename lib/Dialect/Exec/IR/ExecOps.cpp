@@ -337,14 +337,23 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
   return check({{"lse", op.getLse()}}, tokens * heads);
 }
 
+/// Those of the operands that an attention may do without.
+static void addOptional(SmallVector<Access> &accesses,
+                        MutableOperandRange lengths,
+                        MutableOperandRange workspace) {
+  for (OpOperand &operand : lengths)
+    accesses.push_back({&operand, true, false});
+  for (OpOperand &operand : workspace)
+    accesses.push_back({&operand, true, true});
+}
+
 SmallVector<Access> AttentionOp::getAccesses() {
   SmallVector<Access> accesses = {{&getQMutable(), true, false},
                                   {&getKMutable(), true, false},
                                   {&getVMutable(), true, false},
                                   {&getOutMutable(), false, true},
                                   {&getLseMutable(), false, true}};
-  if (getLengths())
-    accesses.push_back({&*getLengthsMutable().begin(), true, false});
+  addOptional(accesses, getLengthsMutable(), getWorkspaceMutable());
   return accesses;
 }
 
@@ -360,8 +369,7 @@ SmallVector<Access> AttentionGradOp::getAccesses() {
       {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
       {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
       {&getDvMutable(), false, true}};
-  if (getLengths())
-    accesses.push_back({&*getLengthsMutable().begin(), true, false});
+  addOptional(accesses, getLengthsMutable(), getWorkspaceMutable());
   return accesses;
 }
 

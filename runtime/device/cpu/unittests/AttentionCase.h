@@ -68,7 +68,7 @@ inline Case makeCase(int64_t batch, int64_t seq, int64_t heads, int64_t headDim,
   int64_t width = (heads + 2 * kvHeads) * headDim;
   Case x{{batch, seq, heads, kvHeads, headDim,
           sideBySide ? width : heads * headDim,
-          sideBySide ? width : kvHeads * headDim, causal, 0},
+          sideBySide ? width : kvHeads * headDim, causal, OPTRT_F32, 0, 0, 0},
          sideBySide,
          {},
          {},

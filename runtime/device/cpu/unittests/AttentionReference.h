@@ -26,12 +26,13 @@ inline Result runDevice(CpuDevice &device, const Case &x) {
   const int32_t *lengths = x.lengths.empty() ? nullptr : x.lengths.data();
   Status status =
       device.attention(kCompute, x.desc, in + x.begin(0), in + x.begin(1),
-                       in + x.begin(2), lengths, r.out.data(), r.lse.data());
+                       in + x.begin(2), lengths, r.out.data(), r.lse.data(),
+                       /*workspace=*/nullptr);
   EXPECT_TRUE(status.ok()) << status.toString();
   status = device.attentionGrad(
       kCompute, x.desc, x.dout.data(), in + x.begin(0), in + x.begin(1),
       in + x.begin(2), lengths, r.out.data(), r.lse.data(), grads + x.begin(0),
-      grads + x.begin(1), grads + x.begin(2));
+      grads + x.begin(1), grads + x.begin(2), /*workspace=*/nullptr);
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
 }

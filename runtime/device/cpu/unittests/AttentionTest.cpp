@@ -143,7 +143,7 @@ TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   CpuDevice device(maxThreads);
   EXPECT_EQ(device.scratchBytes(), 0u);
   Workload workload;
-  workload.attentions = workload.attentionGrads = {x.desc};
+  workload.attentions = workload.attentionGrads = {{x.desc, ""}};
   ASSERT_TRUE(device.prepare(workload).ok());
   size_t reserved = device.scratchBytes();
   EXPECT_GT(reserved, 0u);
@@ -163,12 +163,12 @@ TEST(Attention, MoreThanWasPreparedIsRefused) {
   Case x = makeCase(2, 90, 2, 40, true);
   CpuDevice device(1);
   Workload workload;
-  workload.attentions = {x.desc};
-  workload.attentions[0].seq = 10;
+  workload.attentions = {{x.desc, ""}};
+  workload.attentions[0].desc.seq = 10;
   ASSERT_TRUE(device.prepare(workload).ok());
   float *p = x.inputs.data();
   Status status =
-      device.attention(kCompute, x.desc, p, p, p, nullptr, p, p);
+      device.attention(kCompute, x.desc, p, p, p, nullptr, p, p, nullptr);
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_NE(status.message().find("bytes of scratch memory"),
             std::string::npos)
@@ -204,9 +204,9 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[64] = {};
   auto run = [&](optrt_attention_desc d, float *out) {
-    return device.attention(kCompute, d, x, x, x, nullptr, out, x);
+    return device.attention(kCompute, d, x, x, x, nullptr, out, x, nullptr);
   };
-  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, 0};
+  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, OPTRT_F32, 0, 0, 0};
   EXPECT_TRUE(run(good, x + 32).ok());
   auto refuses = [&](auto change) {
     optrt_attention_desc bad = good;

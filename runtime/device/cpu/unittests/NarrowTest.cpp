@@ -274,7 +274,7 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   ASSERT_TRUE(device
                   .attention(kCompute, d, widened(q).data(), widened(k).data(),
                              widened(v).data(), lengths.data(), expected.data(),
-                             expectedLse.data())
+                             expectedLse.data(), nullptr)
                   .ok());
   optrt_attention_desc narrow = d;
   narrow.type = OPTRT_BF16;
@@ -282,7 +282,7 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   std::vector<float> lse(expectedLse.size());
   ASSERT_TRUE(device
                   .attention(kCompute, narrow, q.data(), k.data(), v.data(),
-                             lengths.data(), out.data(), lse.data())
+                             lengths.data(), out.data(), lse.data(), nullptr)
                   .ok());
   EXPECT_EQ(out, narrowed(expected));
   EXPECT_EQ(lse, expectedLse);
@@ -294,7 +294,7 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
                                  widened(q).data(), widened(k).data(),
                                  widened(v).data(), lengths.data(),
                                  widened(out).data(), lse.data(), dq.data(),
-                                 dk.data(), dv.data())
+                                 dk.data(), dv.data(), nullptr)
                   .ok());
   std::vector<uint16_t> foundDq(dq.size()), foundDk(dk.size()),
       foundDv(dv.size());
@@ -302,7 +302,7 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
                   .attentionGrad(kCompute, narrow, dout.data(), q.data(),
                                  k.data(), v.data(), lengths.data(), out.data(),
                                  lse.data(), foundDq.data(), foundDk.data(),
-                                 foundDv.data())
+                                 foundDv.data(), nullptr)
                   .ok());
   EXPECT_EQ(foundDq, narrowed(dq));
   EXPECT_EQ(foundDk, narrowed(dk));
@@ -339,7 +339,7 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   attention.q_ld = 18;
   attention.kv_ld = 9;
   attention.type = OPTRT_BF16;
-  workload.attentions = workload.attentionGrads = {attention};
+  workload.attentions = workload.attentionGrads = {{attention, ""}};
   for (bool isGradient : {false, true})
     bound.attention(attention.seq, attention.head_dim, isGradient, true);
   ASSERT_TRUE(device.prepare(workload).ok());
@@ -356,13 +356,14 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   }
   ASSERT_TRUE(device
                   .attention(kCompute, attention, values.data(), values.data(),
-                             values.data(), nullptr, dq.data(), lse.data())
+                             values.data(), nullptr, dq.data(), lse.data(),
+                             nullptr)
                   .ok());
   ASSERT_TRUE(device
                   .attentionGrad(kCompute, attention, values.data(),
                                  values.data(), values.data(), values.data(),
                                  nullptr, values.data(), lse.data(), dq.data(),
-                                 dk.data(), dv.data())
+                                 dk.data(), dv.data(), nullptr)
                   .ok());
   EXPECT_EQ(device.scratchBytes(), prepared);
 }

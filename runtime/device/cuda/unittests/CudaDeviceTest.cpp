@@ -235,13 +235,13 @@ TEST_F(CudaDeviceTest, AFunctionThatTheImageLacksIsNamed) {
                         "cuModuleGetFunction: CUDA_ERROR_NOT_FOUND"));
 }
 
-TEST_F(CudaDeviceTest, AttentionIsCompiledIntoLaunches) {
-  Workload workload;
-  workload.attentions.emplace_back();
-  Status status = device->prepare(workload);
+TEST_F(CudaDeviceTest, AttentionThatWasNotPreparedIsRefused) {
+  Status status =
+      device->attention(kCompute, {}, nullptr, nullptr, nullptr, nullptr,
+                        nullptr, nullptr, /*workspace=*/nullptr);
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_THAT(status.message(),
-              HasSubstr("attention is compiled into launches for GPUs"));
+              HasSubstr("an attention, of which prepare() was told nothing"));
 }
 
 //===----------------------------------------------------------------------===//

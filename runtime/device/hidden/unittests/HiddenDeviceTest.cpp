@@ -135,7 +135,7 @@ TEST_F(HiddenDeviceTest, RegionsEndWithWhatWasAllocated) {
   attention.q_ld = attention.kv_ld = 2;
   expectFailure(device->attention(kCompute, attention, floats(), floats(),
                                   floats(), nullptr, floats() + 4,
-                                  floats() + 15),
+                                  floats() + 15, nullptr),
                 "touches 8 bytes where 4 are left of what was allocated");
 }
 

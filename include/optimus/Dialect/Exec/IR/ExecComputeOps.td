@@ -117,7 +117,8 @@ def Exec_LaunchOp : Exec_Command<"launch", [AttrSizedOperandSegments,
 }
 
 class Exec_AttentionCommand<string mnemonic>
-    : Exec_Command<mnemonic, [DeclareOpInterfaceMethods<WorkOpInterface>]> {
+    : Exec_Command<mnemonic, [AttrSizedOperandSegments,
+                              DeclareOpInterfaceMethods<WorkOpInterface>]> {
   let hasVerifier = 1;
 }
 
@@ -129,7 +130,8 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     elements of q and `kv_ld` of k and of v, so that the three may be
     slices of one buffer. out is [batch, seq, heads, head_dim], lse [batch, heads, seq].
     With `lengths`, the tokens of a sequence see its first ones only, as many as
-    its length says, which is from 1 to seq.
+    its length says, which is from 1 to seq. `workspace` is all that a device's library may use
+    besides, where it needs any.
 
     ```mlir
     exec.attention %q, %k, %v, %out, %lse
@@ -144,12 +146,13 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
-                       Optional<Exec_IndexBuffer>:$lengths,
+                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
-    $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
+    $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict `:`
     type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
   }];
 }
@@ -158,20 +161,23 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
   let summary = "The gradient of attention";
   let description = [{
     Shapes are those of `exec.attention`; dout is like out and dq, dk and dv
-    are like q, k and v.
+    are like q, k and v. A `deterministic` one adds in the same order always, which costs a
+    device's library time and workspace.
 
     Constraints: those of `exec.attention`.
   }];
   let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
                        Exec_FloatBuffer:$dq, Exec_FloatBuffer:$dk, Exec_FloatBuffer:$dv,
-                       Optional<Exec_IndexBuffer>:$lengths,
+                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
-                       UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
+                       UnitAttr:$causal, UnitAttr:$deterministic,
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv
-    (`lengths` `(` $lengths^ `:` type($lengths) `)`)? attr-dict `:`
+    (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict `:`
     type($dout) `,` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,`
     type($dq) `,` type($dk) `,` type($dv)
   }];

@@ -1,0 +1,170 @@
+# ===- test_cudnn.py - Attention by cuDNN, without a GPU -------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Models whose attention is a graph of cuDNN's, on the fake driver and the fake
+cuDNN of runtime/device/cuda/fake, which computes any such graph; and what the
+real cuDNN says of these graphs, where it is: it plans without a GPU."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from test_cuda_matrix import Run, bounds, tokens  # noqa: F401
+from tools import (
+    EMULATED,
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    call,
+    losses,
+    succeed,
+)
+
+SHAPE = dict(layers=1, sequence=4, vocabulary=16, batch=2)
+FAMILIES = {
+    "gpt2": Model(hidden=32, heads=2, ffn=32, **SHAPE),
+    # Sequences end where their lengths say; some tokens are masked in each batch.
+    "bert": BertModel(hidden=32, heads=4, ffn=20, **{**SHAPE, "sequence": 16, "batch": 4}),
+    # Heads of queries share keys.
+    "llama": LlamaModel(hidden=32, heads=4, kv_heads=2, ffn=24, **SHAPE),
+}
+BF16 = ("--precision", "bf16")
+CUDNN = (*EMULATED, *BF16, "--attention", "cudnn")
+MESHES = {"serial": (None, "serial"), "2x2": ("row:2,col:2", "summa")}
+STEPS = 3
+
+
+class Case:
+    """What a run of test_cuda_matrix.py asks of one."""
+
+    microbatches = 1
+
+    def __init__(self, captured):
+        self.captured = captured
+
+
+@pytest.mark.parametrize("mesh", list(MESHES))
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, mesh):  # noqa: F811
+    """Within what rounding explains, which `verify` derives from the program for the
+    loss and each gradient: twice, once for each of the two."""
+    model = FAMILIES[family]
+    cpu = tools.library(model, None, "serial", *BF16)
+    ours = tools.library(model, *MESHES[mesh], *EMULATED, *BF16)
+    theirs = tools.library(model, *MESHES[mesh], *CUDNN)
+    bound = bounds(tools, session, tokens, cpu, theirs)
+    commands = tools.run("optimus-run", "inspect", theirs, "--commands")
+    assert re.search(r": attention ", commands) and re.search(r": attention_grad ", commands)
+
+    expected = Run(tools, tokens, Case(True), tmp_path / "ours", [(ours, STEPS)])
+    for captured in (True, False):
+        found = Run(
+            tools, tokens, Case(captured), tmp_path / str(captured), [(theirs, STEPS)]
+        )
+        assert (losses(found.log) > 0).all()
+        np.testing.assert_allclose(
+            losses(found.log), losses(expected.log), rtol=2 * bound["loss"]
+        )
+        for key, values in expected.end.moments.items():
+            kind, name = key.split(".", 1)
+            of_gradients = {"exp_avg": 1, "exp_avg_sq": 2}[kind]
+            difference = np.linalg.norm(found.end.moments[key] - values)
+            limit = 2 * of_gradients * bound[name] * np.linalg.norm(values)
+            assert difference <= limit, key
+        assert (found.graph_launches > 0) == (captured and mesh == "serial")
+
+
+def train(tools, library, data, folder, **settings):
+    folder.mkdir()
+    command = tools.train_command(
+        library, data, STEPS, "--lr", 3e-3, "--seed", 1, "--save", folder / "end",
+        log=folder / "log",
+    )  # fmt: skip
+    environment = dict(tools.fake_gpu(seed=settings.pop("seed", 1)))
+    environment.update({"OPTIMUS_" + name: str(value) for name, value in settings.items()})
+    return call(command, env=environment)
+
+
+def test_only_the_deterministic_gradient_adds_in_one_order(tools, tokens, tmp_path):  # noqa: F811
+    """The fake GPU adds what cuDNN's default gradient adds in memory in random order.
+    That shows where a sum in f32 lies close to where bf16 rounds the other way: in
+    some of many."""
+    model = FAMILIES["gpt2"]._replace(layers=2, sequence=64, batch=4)
+    for flags, is_same in (((), False), (("--deterministic",), True)):
+        library = tools.library(model, None, "serial", *CUDNN, *flags)
+        moments = []
+        for seed in (1, 2):
+            folder = tmp_path / ("%d%s" % (seed, "".join(flags)))
+            succeed(train(tools, library, tokens, folder, seed=seed))
+            moments.append(Checkpoint(folder / "end").moments)
+        same = [moments[0][key].tobytes() == moments[1][key].tobytes() for key in moments[0]]
+        assert all(same) == is_same
+
+
+@pytest.mark.parametrize("flags", [(), ("--deterministic",)])
+def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
+    """Workspace lies in the arena, so that the GPU's memory has nothing besides."""
+    counts = tmp_path / "counts"
+    library = tools.library(FAMILIES["llama"], None, "serial", *CUDNN, *flags)
+    command = tools.command("optimus-run", "bench", library, "--steps", 2, "--json")
+    planned = json.loads(succeed(call(command, env=tools.fake_gpu(counts=counts))))["memory"]
+    held = json.loads(counts.read_text())["most_bytes"]
+    # What is not a multiple of 256 is rounded up, buffer by buffer.
+    assert 0 <= held - planned["total"] < 64 * 256
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (
+            {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"},
+            r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention ours",
+        ),
+        ({"FAKE_CUDNN_VERSION": 91501}, r"cuDNN in \S+ is 9\.15\.1; .* 9\.16 or later"),
+        (
+            {"FAKE_CUDNN_WORKSPACE": 1 << 30},
+            r"h\.0\.attn.*attention in 2 sequences of 4 tokens.*cuDNN 9\.16\.0 takes 1073741824 bytes "
+            r"of workspace; expected at most 1048576, which the model was compiled with\. "
+            r"Compile it with --attention ours",
+        ),
+    ],
+)
+def test_what_cudnn_lacks_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
+    library = tools.library(FAMILIES["gpt2"], None, "serial", *CUDNN)
+    result = train(tools, library, tokens, tmp_path / "run", **settings)
+    assert result.returncode == 1
+    assert re.search(message, result.stderr), result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "run/end").exists()
+
+
+def test_ours_needs_no_cudnn(tools, tokens, tmp_path):  # noqa: F811
+    library = tools.library(FAMILIES["gpt2"], None, "serial", *EMULATED, *BF16)
+    settings = {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"}
+    succeed(train(tools, library, tokens, tmp_path / "run", **settings))
+
+
+def test_the_real_cudnn_makes_plans_of_our_graphs(tools):
+    """Where bench/peers was set up, or cuDNN is installed: kernels and all, for a GPU
+    that is not there. Its driver is one of ours that loads nothing."""
+    build = tools.binaries.resolve().parent
+    wheels = Path.home().glob(".cache/optimus/peers-*/lib/python3*/site-packages/nvidia")
+    folders = [build / "lib/planning"]
+    environment = dict(os.environ)
+    for wheel in wheels:
+        folders += [wheel / "cudnn/lib", *wheel.glob("cu1?/lib")]
+        environment["OPTIMUS_CUDNN_LIBRARY"] = str(wheel / "cudnn/lib/libcudnn.so.9")
+    environment["LD_LIBRARY_PATH"] = ":".join(map(str, folders))
+    said = succeed(call([build / "unittests/OptimusCudnnPlansTests"], env=environment))
+    if "[  SKIPPED ]" in said:
+        pytest.skip(re.search(r"Skipped\n(.*)", said)[1])
+    assert "[  PASSED  ]" in said
