@@ -11,8 +11,9 @@
 #include <cstring>
 
 // Kernels of models are compiled for the processor that they run on, and these
-// are as fast.
-#if defined(__x86_64__) && defined(__gnu_linux__)
+// are as fast. What picks a version runs before a sanitizer is ready.
+#if defined(__x86_64__) && defined(__gnu_linux__) &&                           \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define OPTIMUS_FOR_EVERY_PROCESSOR                                            \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
