@@ -80,7 +80,7 @@ def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, 
             difference = np.linalg.norm(found.end.moments[key] - values)
             limit = 2 * of_gradients * bound[name] * np.linalg.norm(values)
             assert difference <= limit, key
-        assert (found.graph_launches > 0) == (captured and mesh == "serial")
+        assert (found.graph_launches > 0) == captured
 
 
 def train(tools, library, data, folder, **settings):

@@ -382,17 +382,17 @@ void PeerMonitor::work() {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
   };
   Clock::time_point nextBeat = Clock::now(), nextNews = nextBeat;
+  bool isDue = false;
   // An end that has begun is the process's.
   while (!stopping.load() || ending.load()) {
     std::vector<pollfd> watched;
     for (const Neighbour &one : neighbours)
       watched.push_back(
           {ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN, 0});
+    const Clock::time_point looked = Clock::now();
     // Short enough that the end of the process does not wait for it.
     constexpr int kMilliseconds = 20;
     poll(watched.data(), watched.size(), kMilliseconds);
-    // All that has arrived is read before anybody is judged: this process may
-    // have been stopped itself.
     for (std::size_t i = 0; i != neighbours.size(); ++i)
       if (watched[i].revents)
         receiveFrom(neighbours[i]);
@@ -413,8 +413,13 @@ void PeerMonitor::work() {
     }
     bool died =
         goneAt != Clock::time_point() && Clock::now() - goneAt >= kSettling;
-    if (beats || died)
+    isDue |= beats || died;
+    // This process may have been stopped itself, anywhere in here: all that has
+    // arrived since is read before anybody is judged.
+    if (isDue && Clock::now() - looked < interval) {
       judge();
+      isDue = false;
+    }
   }
 }
 

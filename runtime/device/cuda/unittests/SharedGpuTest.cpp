@@ -8,6 +8,7 @@
 
 #include "FakeGpuTest.h"
 
+#include "ccl/local/Watchdog.h"
 #include "optimus-runtime/QueuedCollectives.h"
 #include "optimus-runtime/World.h"
 
@@ -28,9 +29,11 @@ class SharedGpuTest : public FakeGpuTest {
 protected:
   SharedGpuTest() {
     EXPECT_TRUE(world.layOut(mesh).ok());
-    world.control->nameCommands([](int, CommandId command) {
-      return concat("h.", command.number, ".attn");
-    });
+    world.control->nameCommands(nameOf);
+  }
+
+  static std::string nameOf(int, CommandId command) {
+    return concat("h.", command.number, ".attn");
   }
 
   /// A rank, on its own thread: what it computes on, and a buffer of its own.
@@ -240,14 +243,15 @@ TEST_F(SharedGpuTest, ARankThatIsLateIsNamed) {
     ASSERT_TRUE(world.layOut(mesh).ok());
     std::string said;
     std::atomic<bool> isSaid = false;
-    WatchOptions options;
-    options.timeoutSeconds = 0.5;
-    options.onStall = [&](const Status &status, bool) {
-      said = status.message();
-      world.collectives->abort();
-      isSaid = true;
-    };
-    ASSERT_TRUE(world.control->watch(std::move(options)).ok());
+    // The control plane's would end the process.
+    Watchdog watchdog(
+        {&world.control->activity(0), &world.control->activity(1)}, mesh,
+        nameOf, /*timeoutSeconds=*/0.5, [&](const Status &status) {
+          said = status.message();
+          world.collectives->abort();
+          isSaid = true;
+        });
+    ASSERT_TRUE(watchdog.start().ok());
     auto outcomes = run([&](TestRank &rank, int number) -> Status {
       const bool isLate = number == 1;
       if (place != BeforeACall || !isLate)
