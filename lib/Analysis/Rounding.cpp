@@ -11,10 +11,12 @@
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallSet.h"
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -72,16 +74,51 @@ double mlir::optimus::countRoundings(OpResult result) {
   return own + countNarrowRoundings(result.getOwner(), result.getType(), own);
 }
 
-double mlir::optimus::estimateRounding(Value value) {
-  llvm::DenseSet<Value> seen;
-  SmallVector<Value> open{value};
-  double sum = 0;
-  while (!open.empty()) {
-    auto result = dyn_cast<OpResult>(open.pop_back_val());
-    if (!result || !seen.insert(result).second)
-      continue;
-    sum += countRoundings(result);
-    llvm::append_range(open, result.getOwner()->getOperands());
+namespace {
+/// A result, what it is made from, and the value by whose search it was found
+/// last.
+struct Rounded {
+  double roundings = 0;
+  SmallVector<unsigned, 4> from;
+  int64_t foundFor = -1;
+};
+} // namespace
+
+static std::vector<Rounded>
+countAll(Block &body, const llvm::DenseMap<Value, unsigned> &numbers) {
+  std::vector<Rounded> all(numbers.size());
+  for (Operation &op : body)
+    for (OpResult result : op.getResults()) {
+      Rounded &rounded = all[numbers.at(result)];
+      rounded.roundings = countRoundings(result);
+      for (Value operand : op.getOperands())
+        if (auto found = numbers.find(operand); found != numbers.end())
+          rounded.from.push_back(found->second);
+    }
+  return all;
+}
+
+SmallVector<double> mlir::optimus::estimateRoundings(Block &body) {
+  llvm::DenseMap<Value, unsigned> numbers;
+  for (Operation &op : body)
+    for (Value result : op.getResults())
+      numbers.try_emplace(result, numbers.size());
+  std::vector<Rounded> all = countAll(body, numbers);
+  SmallVector<double> estimates;
+  for (auto [index, value] :
+       llvm::enumerate(body.getTerminator()->getOperands())) {
+    SmallVector<unsigned> open;
+    if (auto found = numbers.find(value); found != numbers.end())
+      open.push_back(found->second);
+    double sum = 0;
+    while (!open.empty()) {
+      Rounded &rounded = all[open.pop_back_val()];
+      if (std::exchange(rounded.foundFor, index) == int64_t(index))
+        continue;
+      sum += rounded.roundings;
+      llvm::append_range(open, rounded.from);
+    }
+    estimates.push_back(std::sqrt(sum));
   }
-  return std::sqrt(sum);
+  return estimates;
 }

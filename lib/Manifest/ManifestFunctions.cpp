@@ -18,11 +18,11 @@ namespace json = llvm::json;
 DictionaryAttr mlir::optimus::getRoundings(func::FuncOp function) {
   Builder builder(function.getContext());
   SmallVector<NamedAttribute> roundings;
-  Operation *end = function.getBody().front().getTerminator();
-  for (auto [index, value] : llvm::enumerate(end->getOperands()))
+  for (auto [index, estimate] :
+       llvm::enumerate(estimateRoundings(function.getBody().front())))
     if (BufferAttr buffer = getResultBuffer(function, index))
       roundings.push_back(builder.getNamedAttr(
-          buffer.getName(), builder.getF64FloatAttr(estimateRounding(value))));
+          buffer.getName(), builder.getF64FloatAttr(estimate)));
   return builder.getDictionaryAttr(roundings);
 }
 

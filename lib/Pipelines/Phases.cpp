@@ -160,7 +160,8 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   // Commands that this compilation placed are verified already.
   if (options.from == "place")
     passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
-  passes.addPass(createExecToLLVMPass({options.target}, options.images));
+  passes.addPass(createExecToLLVMPass({options.target, options.kernelsApart},
+                                      options.images));
 }
 
 ArrayRef<Phase> mlir::optimus::getPhases() {

@@ -168,6 +168,32 @@ int Compilation::buildImages() {
   return kDone;
 }
 
+bool Compilation::compilesKernelsApart() {
+  return options.writesLibrary() && !options.isForGpu() &&
+         options.compileFrom.empty() && options.dumpFolder.empty() &&
+         getReproducerPath().empty() &&
+         module.getContext()->isMultithreadingEnabled();
+}
+
+int Compilation::writeLibrary() {
+  std::string object;
+  if (kernels) {
+    TimingScope waiting = timing.nest("Wait for kernels");
+    auto compiled = kernels->wait();
+    if (!compiled.ok())
+      return fail(compiled.status());
+    object = *std::move(compiled);
+  }
+  TimingScope writing = timing.nest("Code generation");
+  Status written =
+      writer->write(module, target, options.output, std::move(object));
+  // A module of somebody else's may not be what it must be.
+  if (written.code() == optimus_support::StatusCode::Internal &&
+      !options.compileFrom.empty())
+    return fail(Twine(written.message()));
+  return written.ok() ? kDone : fail(written);
+}
+
 int Compilation::run() {
   StringRef start =
       options.compileFrom.empty() ? "input" : StringRef(options.compileFrom);
@@ -189,12 +215,10 @@ int Compilation::run() {
       return code;
     if (std::optional<int> code = finishPhase(phase.name))
       return *code;
+    if (phase.name == "exec" && compilesKernelsApart()) {
+      kernels.emplace(module, target, *writer, timing);
+      phases.kernelsApart = true;
+    }
   }
-  TimingScope writing = timing.nest("Code generation");
-  Status written = writer->write(module, target, options.output);
-  // A module of somebody else's may not be what it must be.
-  if (written.code() == optimus_support::StatusCode::Internal &&
-      !options.compileFrom.empty())
-    return fail(Twine(written.message()));
-  return written.ok() ? kDone : fail(written);
+  return writeLibrary();
 }

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
 
+#include "KernelObject.h"
 #include "Options.h"
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
@@ -45,6 +46,10 @@ private:
   std::optional<int> finishPhase(StringRef phase);
   /// Compiles the kernels that a GPU runs.
   int buildImages();
+  /// Whether kernels are compiled beside the phases that come after "exec":
+  /// unless somebody wants to see, or to repeat, how they are lowered.
+  bool compilesKernelsApart();
+  int writeLibrary();
   optimus_support::Status print(const std::string &path, StringRef phase);
 
   ModuleOp module;
@@ -54,6 +59,7 @@ private:
   const CpuTarget &target;
   LibraryWriter *writer;
   TimingScope &timing;
+  std::optional<KernelObject> kernels;
 };
 
 } // namespace mlir::optimus

@@ -30,10 +30,8 @@ std::vector<double> estimate(llvm::StringRef text) {
   if (!module)
     return {};
   func::FuncOp function = *module->getOps<func::FuncOp>().begin();
-  std::vector<double> estimates;
-  for (Value value : function.getBody().front().getTerminator()->getOperands())
-    estimates.push_back(estimateRounding(value));
-  return estimates;
+  SmallVector<double> estimates = estimateRoundings(function.getBody().front());
+  return {estimates.begin(), estimates.end()};
 }
 
 TEST(Rounding, AddsUpWhatEachValueIsMadeFrom) {

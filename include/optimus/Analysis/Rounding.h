@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_ANALYSIS_ROUNDING_H
 #define OPTIMUS_ANALYSIS_ROUNDING_H
 
-#include "mlir/IR/Value.h"
+#include "mlir/IR/Block.h"
 
 namespace mlir::optimus {
 
@@ -21,12 +21,12 @@ namespace mlir::optimus {
 /// program on local tensors, or whole ones.
 double countRoundings(OpResult result);
 
-/// The relative rounding error of a value of a straight-line function, in units
-/// of the unit roundoff u, if each operation handed on relative errors as they
-/// are: the root of the sum of countRoundings() over all results that the value
-/// is made from, each once. See docs/equivalence.md for the derivation and its
-/// sources.
-double estimateRounding(Value value);
+/// The relative rounding errors of what a straight-line function returns, in
+/// units of the unit roundoff u, if each operation handed on relative errors as
+/// they are: the root of the sum of countRoundings() over all results that a
+/// value is made from, each once. See docs/equivalence.md for the derivation
+/// and its sources.
+SmallVector<double> estimateRoundings(Block &body);
 
 } // namespace mlir::optimus
 

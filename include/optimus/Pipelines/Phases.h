@@ -78,6 +78,8 @@ struct PhaseOptions {
   /// Of a device with code of its own, that code for the phase "llvm"; null
   /// without.
   std::shared_ptr<const DeviceImages> images;
+  /// As the option of --optimus-exec-to-llvm is.
+  bool kernelsApart = false;
   /// The phase that made the program which was read; empty for "input".
   std::string from;
   /// As the option of --optimus-verify-partition is.

@@ -23,6 +23,11 @@ namespace mlir::optimus {
 /// The name of the wrapper of a kernel.
 std::string getWrapperName(StringRef kernel);
 
+/// The wrapper of a kernel, without a body yet: only this library's other
+/// objects see it.
+LLVM::LLVMFuncOp declareWrapper(OpBuilder &b, Location loc,
+                                llvm::StringRef kernel);
+
 /// Converts all that is left, the kernels, to the LLVM dialect and writes
 /// their wrappers.
 LogicalResult convertKernels(ModuleOp module);

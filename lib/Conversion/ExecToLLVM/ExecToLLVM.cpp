@@ -45,6 +45,16 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
   return kernels;
 }
 
+/// Replaces kernels, whose code another object of the library has.
+static void declareWrappers(ModuleOp module) {
+  for (auto kernel :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    OpBuilder b(kernel);
+    declareWrapper(b, kernel.getLoc(), kernel.getSymName());
+    kernel.erase();
+  }
+}
+
 namespace {
 class ExecToLLVM : public optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
 public:
@@ -73,13 +83,13 @@ public:
         function.erase();
     if (auto mesh = getMesh(module))
       mesh.erase();
-    if (deviceKernels->empty()) {
-      if (failed(convertKernels(module)))
-        return signalPassFailure();
-    } else {
+    if (!deviceKernels->empty())
       // Their code is in the images.
       module.getBody()->clear();
-    }
+    else if (kernelsApart)
+      declareWrappers(module);
+    else if (failed(convertKernels(module)))
+      return signalPassFailure();
     auto manifest = module->getAttrOfType<StringAttr>(kManifestAttr);
     const std::string bytes = optimus_support::program::pack(*programs);
     const auto &code = *programs->targets.front();

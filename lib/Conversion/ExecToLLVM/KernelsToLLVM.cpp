@@ -8,11 +8,19 @@
 
 #include "Conversion.h"
 
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Target/LowerKernels.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+
+namespace mlir::optimus {
+#define GEN_PASS_DEF_KERNELSTOLLVMPASS
+#include "optimus/Conversion/ExecToLLVM/Passes.h.inc"
+} // namespace mlir::optimus
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -21,20 +29,27 @@ std::string mlir::optimus::getWrapperName(StringRef kernel) {
   return ("optimus.kernel." + kernel).str();
 }
 
-/// void wrapper(i64 begin, i64 end, ptr args): calls the kernel with the
-/// pointers in args, and with what they point to for its scalars.
-static void createWrapper(ModuleOp module, LLVM::LLVMFuncOp kernel) {
-  MLIRContext *context = module.getContext();
-  Location loc = kernel.getLoc();
+LLVM::LLVMFuncOp mlir::optimus::declareWrapper(OpBuilder &b, Location loc,
+                                               StringRef kernel) {
+  MLIRContext *context = b.getContext();
   Type ptr = LLVM::LLVMPointerType::get(context);
   Type i64 = IntegerType::get(context, 64);
-  OpBuilder b(context);
-  b.setInsertionPointAfter(kernel);
   auto wrapper = LLVM::LLVMFuncOp::create(
-      b, loc, getWrapperName(kernel.getSymName()),
+      b, loc, getWrapperName(kernel),
       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
-                                  {i64, i64, ptr}),
-      LLVM::Linkage::Internal);
+                                  {i64, i64, ptr}));
+  wrapper.setVisibility_(LLVM::Visibility::Hidden);
+  return wrapper;
+}
+
+/// void wrapper(i64 begin, i64 end, ptr args): calls the kernel with the
+/// pointers in args, and with what they point to for its scalars.
+static void createWrapper(LLVM::LLVMFuncOp kernel) {
+  Location loc = kernel.getLoc();
+  OpBuilder b(kernel.getContext());
+  b.setInsertionPointAfter(kernel);
+  LLVM::LLVMFuncOp wrapper = declareWrapper(b, loc, kernel.getSymName());
+  Type ptr = LLVM::LLVMPointerType::get(kernel.getContext());
   Block *entry = wrapper.addEntryBlock(b);
   b.setInsertionPointToEnd(entry);
   SmallVector<Value> operands{entry->getArgument(0), entry->getArgument(1)};
@@ -103,7 +118,23 @@ LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
   for (StringRef name : names) {
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::Internal);
-    createWrapper(module, kernel);
+    createWrapper(kernel);
   }
   return success();
 }
+
+namespace {
+class KernelsToLLVM
+    : public optimus::impl::KernelsToLLVMPassBase<KernelsToLLVM> {
+public:
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+      if (!op.hasAttr(exec::ExecDialect::kKernel))
+        op.erase();
+    module->removeAttr(kManifestAttr);
+    if (failed(convertKernels(module)))
+      signalPassFailure();
+  }
+};
+} // namespace

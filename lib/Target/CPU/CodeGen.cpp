@@ -13,6 +13,7 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -43,14 +44,19 @@ static llvm::Triple getHostTriple() {
 
 static llvm::Expected<const llvm::Target *>
 lookupTarget(const llvm::Triple &triple) {
+  // Once each, as other threads may be at work with them.
   if (triple == getHostTriple()) {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
+    [[maybe_unused]] static const bool isKnown =
+        !llvm::InitializeNativeTarget() &&
+        !llvm::InitializeNativeTargetAsmPrinter();
   } else {
-    llvm::InitializeAllTargetInfos();
-    llvm::InitializeAllTargets();
-    llvm::InitializeAllTargetMCs();
-    llvm::InitializeAllAsmPrinters();
+    [[maybe_unused]] static const bool areKnown = [] {
+      llvm::InitializeAllTargetInfos();
+      llvm::InitializeAllTargets();
+      llvm::InitializeAllTargetMCs();
+      llvm::InitializeAllAsmPrinters();
+      return true;
+    }();
   }
   std::string message;
   const llvm::Target *target =
@@ -150,24 +156,6 @@ CpuTarget::createMachine() const {
 }
 
 //===----------------------------------------------------------------------===//
-// The object
-//===----------------------------------------------------------------------===//
-
-static Status writeObject(LLVMCode &code, const std::string &path) {
-  std::error_code failed;
-  llvm::raw_fd_ostream file(path, failed);
-  if (failed)
-    return optimus_support::cannotWrite(path, failed.value());
-  OPTRT_RETURN_IF_ERROR(code.emit(llvm::CodeGenFileType::ObjectFile, file));
-  file.close();
-  failed = file.error();
-  file.clear_error();
-  if (failed)
-    return optimus_support::cannotWrite(path, failed.value());
-  return optimus_support::okStatus();
-}
-
-//===----------------------------------------------------------------------===//
 // The library
 //===----------------------------------------------------------------------===//
 
@@ -199,16 +187,32 @@ StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool,
   return writer;
 }
 
-StatusOr<std::string> LibraryWriter::link(LLVMCode &code) {
-  std::string object = scratch->file("model.o");
+StatusOr<std::string> LibraryWriter::writeObject(LLVMCode &code,
+                                                 StringRef name) const {
+  std::string path = scratch->file((name + ".o").str());
+  std::error_code failed;
+  llvm::raw_fd_ostream file(path, failed);
+  if (failed)
+    return optimus_support::cannotWrite(path, failed.value());
+  OPTRT_RETURN_IF_ERROR(code.emit(llvm::CodeGenFileType::ObjectFile, file));
+  file.close();
+  failed = file.error();
+  file.clear_error();
+  if (failed)
+    return optimus_support::cannotWrite(path, failed.value());
+  return path;
+}
+
+StatusOr<std::string>
+LibraryWriter::link(const std::vector<std::string> &objects) {
   std::string library = scratch->file("model.so");
-  OPTRT_RETURN_IF_ERROR(writeObject(code, object));
   std::string log = scratch->file("link.log"), message;
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};
-  int status = llvm::sys::ExecuteAndWait(
-      linker, {linker, "-shared", "-o", library, object}, std::nullopt,
-      redirects, 0, 0, &message);
+  SmallVector<StringRef> arguments{linker, "-shared", "-o", library};
+  llvm::append_range(arguments, objects);
+  int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt,
+                                         redirects, 0, 0, &message);
   if (status == 0)
     return library;
   constexpr size_t kMostLogBytes = size_t(1) << 20;
@@ -223,20 +227,51 @@ StatusOr<std::string> LibraryWriter::link(LLVMCode &code) {
 
 StatusOr<std::string> LibraryWriter::build(LLVMCode &code) {
   constexpr size_t kMostBytes = size_t(1) << 30;
-  OPTRT_ASSIGN_OR_RETURN(std::string library, link(code));
+  OPTRT_ASSIGN_OR_RETURN(std::string object, writeObject(code, "code"));
+  OPTRT_ASSIGN_OR_RETURN(std::string library, link({object}));
   return optimus_support::readInput(library, kMostBytes);
 }
 
-Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
-                            const std::string &path) {
+StatusOr<std::string> LibraryWriter::compile(ModuleOp module,
+                                             const CpuTarget &target,
+                                             StringRef name) const {
   auto machine = target.createMachine();
   if (!machine)
     return optimus_support::internal(llvm::toString(machine.takeError()));
   OPTRT_ASSIGN_OR_RETURN(
-      LLVMCode code,
-      LLVMCode::translate(module, "optimus-model", std::move(*machine)));
+      LLVMCode code, LLVMCode::translate(module, name, std::move(*machine)));
   code.optimize();
-  OPTRT_ASSIGN_OR_RETURN(std::string library, link(code));
+  return writeObject(code, name);
+}
+
+/// Moves the kernels, what only the library itself sees, to a module of their
+/// own.
+static OwningOpRef<ModuleOp> takeKernels(ModuleOp module) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<LLVM::LLVMFuncOp>())) {
+    const bool isWrapper =
+        function.getVisibility_() == LLVM::Visibility::Hidden;
+    const bool isInternal = function.getLinkage() == LLVM::Linkage::Internal;
+    if (function.isExternal() || !(isWrapper || isInternal))
+      continue;
+    if (isWrapper)
+      OpBuilder(function).cloneWithoutRegions(*function);
+    function->remove();
+    kernels->push_back(function);
+  }
+  return kernels;
+}
+
+Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
+                            const std::string &path, std::string kernels) {
+  if (kernels.empty()) {
+    OwningOpRef<ModuleOp> taken = takeKernels(module);
+    OPTRT_ASSIGN_OR_RETURN(kernels, compileKernels(*taken, target));
+  }
+  OPTRT_ASSIGN_OR_RETURN(std::string table,
+                         compile(module, target, "optimus-model"));
+  OPTRT_ASSIGN_OR_RETURN(std::string library, link({kernels, table}));
   OPTRT_ASSIGN_OR_RETURN(
       optimus_support::OutputFile file,
       optimus_support::OutputFile::open(path, {.executable = true}));

@@ -42,7 +42,7 @@ func.func private @twice(%begin: index, %end: index, %x: memref<512xf32>, %y: me
   return
 }
 
-// CHECK-LABEL: llvm.func internal @optimus.kernel.twice(
+// CHECK-LABEL: llvm.func hidden @optimus.kernel.twice(
 // CHECK-SAME:    %[[BEGIN:.*]]: i64, %[[END:.*]]: i64, %[[LIST:.*]]: !llvm.ptr)
 // A buffer's entry is its pointer, a scalar's points to it.
 // CHECK:         %[[E0:.*]] = llvm.getelementptr %[[LIST]][0]

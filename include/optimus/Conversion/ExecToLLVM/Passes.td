@@ -37,13 +37,28 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
                            "::mlir::cf::ControlFlowDialect"];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "The device that the program is for: cpu or cuda">
+           "The device that the program is for: cpu or cuda">,
+    Option<"kernelsApart", "kernels-apart", "bool", "false",
+           "Only declare the wrappers of kernels, as --optimus-kernels-to-llvm "
+           "makes them for another object of the library">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,
     Statistic<"numKernels", "kernels", "Number of distinct kernels">,
     Statistic<"numProgramBytes", "program-bytes", "Bytes of the tables">
   ];
+}
+
+def KernelsToLLVMPass : Pass<"optimus-kernels-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "Lowers a program's kernels and nothing else to the LLVM dialect";
+  let description = [{
+    Leaves of a module its kernels, the functions with `exec.kernel`, and their wrappers,
+    as `--optimus-exec-to-llvm` makes them. What launches them may change meanwhile: with
+    the option `kernels-apart` that pass only declares the wrappers, which are visible
+    to what is linked with them and to nobody else.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::cf::ControlFlowDialect"];
 }
 
 #endif // OPTIMUS_CONVERSION_EXECTOLLVM_PASSES

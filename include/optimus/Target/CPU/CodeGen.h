@@ -58,20 +58,34 @@ public:
   create(const std::string &tool, const llvm::Triple &triple);
 
   /// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves
-  /// it, to a shared library at `path`, which appears complete or not at all.
-  /// Kernels are optimised for `target`; steps, which only call the runtime,
-  /// are compiled as they are. The error is Internal if the module is not what
+  /// it, optimised for `target` to a shared library at `path`, which appears
+  /// complete or not at all. `kernels` is the object file of its kernels, where
+  /// they were compiled before. The error is Internal if the module is not what
   /// it must be, and Unavailable if the machine cannot (a full disk).
   optimus_support::Status write(ModuleOp module, const CpuTarget &target,
-                                const std::string &path);
+                                const std::string &path,
+                                std::string kernels = "");
+
+  /// Compiles the kernels of a library, as --optimus-kernels-to-llvm leaves
+  /// them, and returns the path of the object file. Another thread may write
+  /// the module of another context meanwhile.
+  optimus_support::StatusOr<std::string>
+  compileKernels(ModuleOp kernels, const CpuTarget &target) const {
+    return compile(kernels, target, "optimus-kernels");
+  }
 
   /// Makes a shared library of other code for this machine's kind of processor
   /// and returns its bytes.
   optimus_support::StatusOr<std::string> build(LLVMCode &code);
 
 private:
-  /// Returns the path of the library, among the temporary files.
-  optimus_support::StatusOr<std::string> link(LLVMCode &code);
+  /// These return the path of what they wrote, among the temporary files.
+  optimus_support::StatusOr<std::string>
+  compile(ModuleOp module, const CpuTarget &target, StringRef name) const;
+  optimus_support::StatusOr<std::string> writeObject(LLVMCode &code,
+                                                     StringRef name) const;
+  optimus_support::StatusOr<std::string>
+  link(const std::vector<std::string> &objects);
 
   std::string linker; ///< found in PATH
   std::unique_ptr<optimus_support::ScratchFolder> scratch;
