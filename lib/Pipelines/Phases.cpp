@@ -20,6 +20,7 @@
 #include "optimus/Target/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/SmallVectorExtras.h"
@@ -162,6 +163,17 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
     passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
   passes.addPass(createExecToLLVMPass({options.target, options.kernelsApart},
                                       options.images));
+}
+
+LogicalResult mlir::optimus::runPasses(PassManager &passes, ModuleOp module,
+                                       bool verifiesEach) {
+#ifndef NDEBUG
+  verifiesEach = true;
+#endif
+  passes.enableVerifier(verifiesEach);
+  if (failed(passes.run(module)))
+    return failure();
+  return verifiesEach ? success() : verify(module);
 }
 
 ArrayRef<Phase> mlir::optimus::getPhases() {

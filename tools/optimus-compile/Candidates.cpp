@@ -106,7 +106,7 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
     }
     auto passes = PassManager::on<ModuleOp>(module.getContext());
     phase.addPasses(passes, options);
-    if (failed(passes.run(module))) {
+    if (failed(runPasses(passes, module))) {
       if (candidate.problem.empty())
         candidate.problem = ("phase '" + phase.name + "' failed").str();
       candidate.isFault = !checksInput(phase, candidate.recompute, options);

@@ -131,7 +131,8 @@ int Compilation::runPhase(const Phase &phase) {
   if (failed(applyMlirFlags(passes, phaseTiming)))
     return kBadInput;
   phase.addPasses(passes, phases);
-  if (failed(passes.run(module)))
+  // A reproducer names the pass that broke the program.
+  if (failed(runPasses(passes, module, !getReproducerPath().empty())))
     return fail("phase '" + phase.name + "' failed", code);
   return kDone;
 }

@@ -105,6 +105,12 @@ struct Phase {
   bool checksInput;
 };
 
+/// Runs the passes of a phase and verifies what they leave once, not after
+/// each: a tenth of a compilation. Builds with assertions verify after each
+/// pass, and so does everyone where `verifiesEach` asks for it.
+LogicalResult runPasses(PassManager &passes, ModuleOp module,
+                        bool verifiesEach = false);
+
 /// All phases, from "differentiate" to "llvm".
 ArrayRef<Phase> getPhases();
 
