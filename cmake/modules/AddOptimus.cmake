@@ -71,6 +71,16 @@ function(optimus_add_library name)
   optimus_use_headers(${name} OptimusHeaders)
 endfunction()
 
+# A part of the runtime that optimus-run opens on demand, if its stamp is that
+# of optimus-run.
+#   optimus_add_plugin(NAME SOURCES... [LINK LIB...])
+function(optimus_add_plugin name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} MODULE ${ARG_UNPARSED_ARGUMENTS}
+    $<TARGET_OBJECTS:OptimusPluginStamp>)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings)
+endfunction()
+
 # A GoogleTest program, its tests registered one by one with ctest.
 #   optimus_add_unittest(NAME SOURCES... [LINK LIB...])
 function(optimus_add_unittest name)

@@ -8,9 +8,12 @@
 
 #include "Plugin.h"
 
+#include "PluginStamp.h"
+
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace optrt {
@@ -30,6 +33,20 @@ static StatusOr<std::string> pathOf(const Plugin &plugin) {
       .string();
 }
 
+/// That a plugin has the classes of this program.
+static Status checkStamp(void *handle, const std::string &path) {
+  const auto stamp = reinterpret_cast<decltype(&optimus_plugin_stamp)>(
+      dlsym(handle, "optimus_plugin_stamp"));
+  const std::string_view found = stamp ? stamp() : "none",
+                         expected = optimus_plugin_stamp();
+  if (found == expected)
+    return okStatus();
+  return unavailable(concat(
+      path, " and this program are not of the same build: expected the stamp ",
+      expected, " of their interface, found ", found,
+      "; build both again (`ninja -C build`), or install both from one build"));
+}
+
 StatusOr<void *> openPlugin(const Plugin &plugin) {
   OPTRT_ASSIGN_OR_RETURN(std::string path, pathOf(plugin));
   void *handle = dlopen(path.c_str(),
@@ -41,6 +58,7 @@ StatusOr<void *> openPlugin(const Plugin &plugin) {
   if (!entry)
     return unavailable(concat(path, " is not ", plugin.what,
                               ": it has no symbol ", plugin.entry));
+  OPTRT_RETURN_IF_ERROR(checkStamp(handle, path));
   return entry;
 }
 

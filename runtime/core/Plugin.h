@@ -27,7 +27,8 @@ struct Plugin {
 };
 
 /// Opens a plugin, for as long as the process lives, and returns its entry.
-/// Unavailable when it is not there, lacks a library or has no entry.
+/// Unavailable when it is not there, lacks a library, has no entry or was not
+/// built with this program (PluginStamp.h).
 StatusOr<void *> openPlugin(const Plugin &plugin);
 
 } // namespace optrt

@@ -59,6 +59,16 @@ TEST_F(DeviceTest, ALibraryThatIsNoPluginIsNamed) {
   expectUnavailable(OPTIMUS_TOY, "no symbol optimus_device_create");
 }
 
+TEST_F(DeviceTest, APluginOfAnotherBuildIsRefused) {
+  expectUnavailable(OPTIMUS_PLUGINS "/plugin-of-another-build.so",
+                    "found stamp-of-another; build both again");
+}
+
+TEST_F(DeviceTest, APluginOfBeforeStampsIsRefused) {
+  expectUnavailable(OPTIMUS_PLUGINS "/plugin-without-stamp.so",
+                    "found none; build both again");
+}
+
 // Only where the user has not chosen; libgomp reads it when it is loaded.
 TEST_F(DeviceTest, ThreadsSpinBrieflyUnlessToldOtherwise) {
   setenv("OPTIMUS_DEVICE_CPU_LIBRARY", "/nowhere/device.so", 1);

@@ -247,6 +247,19 @@ TEST_F(Errors, DeviceThatCannotBeOpened) {
               AllOf(HasSubstr("/nowhere/device.so"), HasSubstr("oneDNN")));
 }
 
+TEST_F(Errors, PluginsOfAnotherBuild) {
+  const std::string plugin = OPTIMUS_PLUGINS "/plugin-of-another-build.so";
+  auto expectRefused = [&](const std::string &command, const char *variable) {
+    Outcome outcome = runProgram(command, variable + ("=" + plugin));
+    EXPECT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                HasSubstr(plugin + " and this program are not of the same "
+                                   "build: expected the stamp "));
+  };
+  expectRefused(train("toy1"), "OPTIMUS_DEVICE_CPU_LIBRARY");
+  expectRefused("bench --gemm --device cuda", "OPTIMUS_DEVICE_CUDA_LIBRARY");
+}
+
 TEST_F(Errors, Divergence) {
   expect(1, "train " + toy("toy2") + data() + " --steps 40 --lr 1e38",
          {"training diverged: at step", "lower --lr"});

@@ -84,11 +84,13 @@ struct TestRank {
     return bytes;
   }
   /// Puts some on the axis's queue, to start together, before what is computed
-  /// next.
+  /// next. Where that fails, what is under way ends before this returns: the
+  /// caller gives back the memory that it uses.
   Status put(std::span<const QueuedCollective> together) {
-    OPTRT_RETURN_IF_ERROR(device->await(axis, device->record(kCompute)));
-    OPTRT_RETURN_IF_ERROR(collectives->enqueue(axis, together));
-    return device->await(kCompute, device->record(axis));
+    Status status = order(together);
+    if (!status.ok())
+      (void)device->synchronize();
+    return status;
   }
   Status put(const optrt_collective_desc &desc, const void *src, void *dst) {
     const QueuedCollective one{0, &desc, src, dst};
@@ -99,6 +101,13 @@ struct TestRank {
     Status status = device->synchronize(),
            communicated = collectives->endCall();
     return communicated.ok() ? status : communicated;
+  }
+
+private:
+  Status order(std::span<const QueuedCollective> together) {
+    OPTRT_RETURN_IF_ERROR(device->await(axis, device->record(kCompute)));
+    OPTRT_RETURN_IF_ERROR(collectives->enqueue(axis, together));
+    return device->await(kCompute, device->record(axis));
   }
 };
 

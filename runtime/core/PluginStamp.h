@@ -1,0 +1,20 @@
+//===- PluginStamp.h - Tells plugins of another build -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
+#define OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
+
+/// A hash of PluginContract.cpp as the compiler sees it, which the build
+/// computes: whatever header of it changes, the stamp changes. A plugin and a
+/// program each have their own; where the two differ, neither knows the other's
+/// classes. A function, since data of that name in a plugin whose symbols are
+/// global would stand for that of all that are opened after it.
+extern "C" __attribute__((visibility("default"))) const char *
+optimus_plugin_stamp();
+
+#endif // OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
