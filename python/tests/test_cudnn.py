@@ -147,6 +147,32 @@ def test_what_cudnn_lacks_is_one_message(tools, tokens, tmp_path, settings, mess
     assert not (tmp_path / "run/end").exists()
 
 
+@pytest.mark.parametrize(
+    "model, flags, message",
+    [
+        (FAMILIES["gpt2"], ("--precision", "f32"), "found f32"),
+        (FAMILIES["gpt2"]._replace(hidden=24), BF16, "multiple of 8 up to 128, found 12"),
+        (FAMILIES["gpt2"]._replace(sequence=1), BF16, "2 tokens at least, found 1"),
+    ],
+)
+def test_a_model_that_is_not_for_cudnn_is_no_fault_of_ours(tools, tmp_path, model, flags, message):
+    flags = (*EMULATED, *flags, "--attention", "cudnn", "-o", tmp_path / "model.so")
+    result = tools.call("optimus-compile", tools.program(model), *flags)
+    assert result.returncode == 1, result.stderr
+    assert message in result.stderr and "--attention ours" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_order_is_for_some_architectures(tools, tmp_path):
+    flags = ("--target", "cuda", *BF16, "--attention", "cudnn", "--deterministic")
+    program, to = tools.program(FAMILIES["gpt2"]), ("--compile-to", "place", "-o", tmp_path / "q")
+    result = tools.call("optimus-compile", program, *flags, "--gpu-arch", "sm_100,sm_120", *to)
+    assert result.returncode == 1
+    assert "--deterministic: expected an architecture up to sm_90" in result.stderr
+    assert "found sm_100,sm_120" in result.stderr
+    tools.run("optimus-compile", program, *flags, "--gpu-arch", "sm_90,sm_100", *to)
+
+
 def test_ours_needs_no_cudnn(tools, tokens, tmp_path):  # noqa: F811
     library = tools.library(FAMILIES["gpt2"], None, "serial", *EMULATED, *BF16)
     settings = {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"}
