@@ -129,6 +129,16 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
             {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"},
             r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention ours",
         ),
+        (
+            {"FAKE_CUDNN_OLD_DRIVER": 1},
+            r"cuDNN 9\.16\.0 does not go with this GPU's driver: cudnnCreate: "
+            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention ours",
+        ),
+        (
+            {"FAKE_CUBLASLT_OLD_DRIVER": 1},
+            r"cuBLASLt in \S+ does not go with this GPU's driver: cublasLtCreate: "
+            r"CUBLAS_STATUS_NOT_INITIALIZED; .*CUDA's toolkit",
+        ),
         ({"FAKE_CUDNN_VERSION": 91501}, r"cuDNN in \S+ is 9\.15\.1; .* 9\.16 or later"),
         (
             {"FAKE_CUDNN_WORKSPACE": 1 << 30},
@@ -138,7 +148,7 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
         ),
     ],
 )
-def test_what_cudnn_lacks_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
+def test_what_libraries_lack_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
     library = tools.library(FAMILIES["gpt2"], None, "serial", *CUDNN)
     result = train(tools, library, tokens, tmp_path / "run", **settings)
     assert result.returncode == 1
