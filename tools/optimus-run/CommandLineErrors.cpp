@@ -47,6 +47,14 @@ static std::string unknownArgument(const CLI::App *app) {
                 didYouMean(rest[0], names), "; there are ", list);
 }
 
+void optimus_run::refuseEmptyValues(const CLI::App &subcommand) {
+  for (const CLI::Option *option : subcommand.get_options())
+    for (const std::string &value : option->results())
+      if (value.empty())
+        throw CLI::ValidationError(option->get_name(),
+                                   "expected a value, found nothing");
+}
+
 std::string optimus_run::failureMessage(const CLI::App *app,
                                         const CLI::Error &error) {
   std::string what = unknownArgument(app);

@@ -15,6 +15,10 @@
 
 namespace optimus_run {
 
+/// Throws where an option was given an empty value, as by `--save "$FOLDER"`
+/// where that is not set: without the option, nothing would be saved.
+void refuseEmptyValues(const CLI::App &subcommand);
+
 /// One line that says what is wrong, and one that says where help is.
 std::string failureMessage(const CLI::App *app, const CLI::Error &error);
 
