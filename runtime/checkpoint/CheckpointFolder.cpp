@@ -293,9 +293,11 @@ Status StagingFolder::place(bool useExchange) {
   }
 
   // Whose it was and who could read it stay as they are, where we may say so.
-  if (lock >= 0) {
+  // File systems that know no permissions give all folders the same.
+  struct stat made;
+  if (lock >= 0 && fstat(lock, &made) == 0) {
     [[maybe_unused]] int owned = fchown(lock, info.st_uid, info.st_gid);
-    if (fchmod(lock, info.st_mode & 07777) != 0)
+    if (made.st_mode != info.st_mode && fchmod(lock, info.st_mode & 07777) != 0)
       return failure();
   }
   if (useExchange) {
