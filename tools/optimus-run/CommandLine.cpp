@@ -405,6 +405,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
     app.get_subcommand(name)->set_version_flag("--version", kVersion);
 
   try {
+    refuseNothingAfterEquals({argv + 1, argv + argc});
     app.parse(argc, argv);
     for (const CLI::App *subcommand : app.get_subcommands())
       refuseEmptyValues(*subcommand);
