@@ -110,8 +110,10 @@ MeasuredCosts::getSeconds(exec::CommandOpInterface command) const {
   return lookup(work);
 }
 
-bool MeasuredCosts::isOf(StringRef mesh, StringRef strategy) const {
-  return profile.mesh == mesh && profile.strategy == strategy;
+bool MeasuredCosts::isOf(StringRef mesh, StringRef strategy,
+                         StringRef device) const {
+  return profile.mesh == mesh && profile.strategy == strategy &&
+         profile.device == device;
 }
 
 bool MeasuredCosts::hasRun(StringRef function) const {

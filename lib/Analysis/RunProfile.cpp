@@ -162,6 +162,7 @@ Status ProfileReader::readTrace() {
                     "that still writes it or was killed");
   profile.mesh = trace["mesh"];
   profile.strategy = trace["strategy"];
+  profile.device = trace["device"];
   profile.hosts.insert(trace["host"]);
   if (llvm::StringRef(trace["ranks"]).getAsInteger(10, profile.numRanks))
     return dataLoss(

@@ -12,7 +12,9 @@
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
+#include "optimus/Dialect/Exec/Transforms/OffloadChoice.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Target/Target.h"
@@ -155,15 +157,24 @@ Status Reader::readReducePrecision() {
 
 Status Reader::readOffload() {
   options.offload = flags.offload;
+  if (!flags.offload.empty())
+    if (auto parsed = exec::OffloadChoice::parse(
+            llvm::to_vector(llvm::split(flags.offload, ',')));
+        !parsed)
+      return fail("offload", parsed.takeError());
+  options.offloadTo = options.isForGpu() ? "host" : "file";
   OPTRT_RETURN_IF_ERROR(take("offload-to", "memory space", flags.offloadTo,
                              {"file", "host"}, options.offloadTo));
+  if (options.isForGpu() && options.offloadTo == "file")
+    return invalidArgument(name("offload-to") + ": expected host beside " +
+                           name("target") +
+                           " cuda, whose GPU reaches no file; found file");
   options.offloadBandwidth = flags.offloadBandwidth;
-  for (StringRef rate : llvm::split(flags.offloadBandwidth, ','))
-    if (!rate.empty() && exec::parseBytes(rate).value_or(0) == 0)
-      return invalidArgument(name("offload-bandwidth") +
-                             ": expected bytes a second, as 512MiB, or two of "
-                             "them, in and out; found '" +
-                             flags.offloadBandwidth + "'");
+  if (!exec::Bandwidth::parse(flags.offloadBandwidth))
+    return invalidArgument(name("offload-bandwidth") +
+                           ": expected bytes a second, as 512MiB, or two of "
+                           "them, in and out; found '" +
+                           flags.offloadBandwidth + "'");
   if (flags.offloadWindow.empty())
     return okStatus();
   std::optional<int64_t> window = exec::parseBytes(flags.offloadWindow);
@@ -204,10 +215,10 @@ StatusOr<PhaseOptions> Reader::read() {
   options.profile = flags.profile;
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());
-  OPTRT_RETURN_IF_ERROR(readOffload());
   options.serial = flags.serial;
   OPTRT_RETURN_IF_ERROR(
       take("target", "target", flags.target, getTargetNames(), options.target));
+  OPTRT_RETURN_IF_ERROR(readOffload());
   OPTRT_RETURN_IF_ERROR(readAttention());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;

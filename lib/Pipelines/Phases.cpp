@@ -31,7 +31,7 @@ using namespace mlir::optimus;
 using func::FuncOp;
 
 std::shared_ptr<const MeasuredCosts> PhaseOptions::getMeasured() const {
-  bool isUsed = measured && measured->isOf(mesh.toString(), strategy);
+  bool isUsed = measured && measured->isOf(mesh.toString(), strategy, target);
   return isUsed ? measured : nullptr;
 }
 

@@ -183,6 +183,11 @@ def test_mesh_needs_as_many_processes(tools, text):
         (["--threads-per-rank", "0"], "--threads-per-rank"),
         (["--save-every", "2"], "--save"),
         (["--colour", "red"], "--colour"),
+        (["--save", ""], "--save: expected a value"),
+        (["--load="], "--load: expected a value"),
+        (["--save=", "--seed=3"], "--save: expected a value"),
+        (["--scratch", ""], "--scratch: expected a value"),
+        (["--ranks", "2"], "--ranks requires --rank"),
     ],
 )
 def test_bad_flag(tools, library, text, flags, word):

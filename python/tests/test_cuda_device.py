@@ -60,8 +60,9 @@ def test_turns_of_streams_change_no_bit(tools, library, text, tmp_path):
 
 
 def test_what_rests_on_the_host_changes_no_bit(tools, library, text, tmp_path):
-    """Copies are part of the recorded step, and every replay tells what they took."""
-    kinds = ("--offload", "state,parameters,gradients,activations", "--offload-to", "host")
+    """Where a GPU offloads to unless it is told otherwise. Copies are part of the
+    recorded step, and every replay tells what they took."""
+    kinds = ("--offload", "state,parameters,gradients,activations")
     paged = tools.library(GPT2, None, "serial", *FLAGS, *kinds)
     numbers, parameters = train(tools, library, text, tmp_path / "kept", fake(tools))
     counts = tmp_path / "counts.json"

@@ -129,6 +129,16 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
             {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"},
             r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention ours",
         ),
+        (
+            {"FAKE_CUDNN_OLD_DRIVER": 1},
+            r"cuDNN 9\.16\.0 does not go with this GPU's driver: cudnnCreate: "
+            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention ours",
+        ),
+        (
+            {"FAKE_CUBLASLT_OLD_DRIVER": 1},
+            r"cuBLASLt in \S+ does not go with this GPU's driver: cublasLtCreate: "
+            r"CUBLAS_STATUS_NOT_INITIALIZED; .*CUDA's toolkit",
+        ),
         ({"FAKE_CUDNN_VERSION": 91501}, r"cuDNN in \S+ is 9\.15\.1; .* 9\.16 or later"),
         (
             {"FAKE_CUDNN_WORKSPACE": 1 << 30},
@@ -138,13 +148,39 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
         ),
     ],
 )
-def test_what_cudnn_lacks_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
+def test_what_libraries_lack_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
     library = tools.library(FAMILIES["gpt2"], None, "serial", *CUDNN)
     result = train(tools, library, tokens, tmp_path / "run", **settings)
     assert result.returncode == 1
     assert re.search(message, result.stderr), result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "run/end").exists()
+
+
+@pytest.mark.parametrize(
+    "model, flags, message",
+    [
+        (FAMILIES["gpt2"], ("--precision", "f32"), "found f32"),
+        (FAMILIES["gpt2"]._replace(hidden=24), BF16, "multiple of 8 up to 128, found 12"),
+        (FAMILIES["gpt2"]._replace(sequence=1), BF16, "2 tokens at least, found 1"),
+    ],
+)
+def test_a_model_that_is_not_for_cudnn_is_no_fault_of_ours(tools, tmp_path, model, flags, message):
+    flags = (*EMULATED, *flags, "--attention", "cudnn", "-o", tmp_path / "model.so")
+    result = tools.call("optimus-compile", tools.program(model), *flags)
+    assert result.returncode == 1, result.stderr
+    assert message in result.stderr and "--attention ours" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_order_is_for_some_architectures(tools, tmp_path):
+    flags = ("--target", "cuda", *BF16, "--attention", "cudnn", "--deterministic")
+    program, to = tools.program(FAMILIES["gpt2"]), ("--compile-to", "place", "-o", tmp_path / "q")
+    result = tools.call("optimus-compile", program, *flags, "--gpu-arch", "sm_100,sm_120", *to)
+    assert result.returncode == 1
+    assert "--deterministic: expected an architecture up to sm_90" in result.stderr
+    assert "found sm_100,sm_120" in result.stderr
+    tools.run("optimus-compile", program, *flags, "--gpu-arch", "sm_90,sm_100", *to)
 
 
 def test_ours_needs_no_cudnn(tools, tokens, tmp_path):  # noqa: F811

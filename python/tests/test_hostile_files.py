@@ -157,6 +157,19 @@ def test_the_linkers_words_are_passed_on(tools, folder, program):
     assert left_in(folder) == ["ld"]
 
 
+def test_an_assembler_that_is_too_old(tools, folder, program):
+    (folder / "ptxas").write_text(
+        "#!/bin/sh\n"
+        "echo \"ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'\" >&2\n"
+        "exit 255\n"
+    )
+    (folder / "ptxas").chmod(0o755)
+    path = {"environment": {"PATH": "%s:%s" % (folder, os.environ["PATH"])}}
+    command = ["optimus-compile", program, "--target", "cuda", "--gpu-arch", "sm_121", "-o", "out"]
+    refuse(run(tools, folder, *command, **path), folder / "ptxas", "does not know sm_121")
+    assert left_in(folder) == ["ptxas"]
+
+
 def test_a_limit_on_memory(tools, folder, program, limits_addresses):
     """However little there is, it is one message that says what was asked for."""
     command = ["optimus-compile", program, "--compile-to=llvm", "-o", "out"]

@@ -14,7 +14,7 @@ import sqlite3
 
 import pytest
 
-from tools import Model, succeed, call
+from tools import EMULATED, Model, succeed, call
 
 MODEL = Model(layers=2, hidden=48, heads=4, sequence=32, vocabulary=256, batch=4)
 DEEPER = MODEL._replace(layers=3)
@@ -139,9 +139,9 @@ def test_collectives_and_other_meshes(tools, of_mesh):
     as_it_ran = [*mesh, "--tune-products=false"]
     report = succeed(compile_with(tools, MODEL, profile, *as_it_ran))
     assert "100.0 % of their time" in line_of(report, "train_step", "measured")
-    for other in (["--mesh", "row:1,col:4"], [*mesh, "--strategy", "megatron"], []):
+    for other in (["--mesh", "row:1,col:4"], [*mesh, "--strategy", "megatron"], [*mesh, *EMULATED], []):
         report = succeed(compile_with(tools, MODEL, profile, *other))
-        assert "is not used: it is of mesh row:2,col:2 with strategy summa" in report
+        assert "is not used: it is of mesh row:2,col:2 with strategy summa on cpu" in report
         assert "measured" not in report
 
 

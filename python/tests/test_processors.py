@@ -29,4 +29,5 @@ def test_a_library_for_arm(tools, text):
     assert int.from_bytes(library.read_bytes()[18:20], "little") == AARCH64
     result = call(tools.train_command(library, text, 1))
     assert result.returncode == 1
-    assert "it is for another kind of processor" in result.stderr
+    assert "it is for another kind of processor (aarch64, this one is " in result.stderr
+    assert "--mcpu TRIPLE:NAME" in result.stderr

@@ -266,6 +266,20 @@ def test_steps_that_mean_nothing_are_refused(tools, text, tmp_path, value):
     assert not list(tmp_path.iterdir())
 
 
+def test_steps_that_the_run_does_not_take_are_refused(tools, text, tmp_path):
+    library, folder, profile = tools.library(GPT2), tmp_path / "saved", tmp_path / "run.profile"
+    succeed(call(tools.train_command(library, text, STEPS, "--save", folder)))
+    flags = ["--profile", profile, "--profile-steps"]
+    for steps, more in (("%d:9" % (STEPS + 1), []), ("1:%d" % STEPS, ["--load", folder])):
+        last = STEPS + 2 if more else STEPS
+        result = call(tools.train_command(library, text, last, *flags, steps, *more))
+        assert result.returncode == 1
+        first = STEPS + 1 if more else 1
+        assert "expected some of the steps %d to %d" % (first, last) in result.stderr
+        assert result.stderr.rstrip().endswith("found " + steps)
+        assert not profile.exists()
+
+
 def test_steps_need_a_profile(tools, text):
     flags = ["--profile-steps", "1:2"]
     result = call(tools.train_command(tools.library(GPT2), text, STEPS, *flags))

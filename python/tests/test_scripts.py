@@ -330,6 +330,7 @@ def test_a_signal_ends_what_a_script_runs(machine, number):
         (["--steps", "many"], "--steps: expected a number of steps from 1 on, found"),
         (["--precision", "f16"], "--precision: expected f32 or bf16, found 'f16'"),
         (["--steps"], "expected a value after '--steps'"),
+        (["--colour"], "unknown argument '--colour' (expected --mesh, --strategy,"),
     ],
 )
 def test_quickstart_says_what_it_expects(arguments, message):
@@ -337,6 +338,12 @@ def test_quickstart_says_what_it_expects(arguments, message):
     assert (result.returncode, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
     assert message in result.stderr
+
+
+def test_no_flag_is_a_pattern_of_tests_for_arm():
+    result = call([str(REPOSITORY / "scripts/test-arm"), "--colour"])
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "unknown argument '--colour' (expected a pattern" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,23 @@ public:
             concat(launcher.job.empty() ? "" : ".", variables(part));
     bool makesSense = launcher.rank && (!known.sizes[0] || launcher.size) &&
                       (!launcher.size || *launcher.rank < *launcher.size);
-    if (!makesSense && !known.isCertain)
+    // Where processes meet is of no use to one.
+    const bool speaksOfSeveral = known.meets == Meets::AtAddress &&
+                                 variables("MASTER_ADDR") &&
+                                 variables("MASTER_PORT");
+    if (!makesSense && !known.isCertain && !speaksOfSeveral)
       return std::nullopt;
+    if (!makesSense) {
+      launcher.nonsense = concat(
+          "the variables ", known.sizes[0], " (`", text(known.sizes[0]),
+          "`) and ", known.rank, " (`", text(known.rank), "`) say that ",
+          known.name, " started this process, but not as which of how many; ",
+          std::strcmp(known.name, "--rank") == 0
+              ? "give --ranks N and --rank R from 0 to N - 1"
+              : concat("start it with ", known.name, ", or unset them"));
+      // Each process that is told so says so.
+      launcher.rank.reset();
+    }
     // Variables without the server that they are about are left over.
     if (!known.sizes[0] && !hasPmixServer())
       launcher.finds = Finds::PerhapsMpi;
@@ -299,16 +314,8 @@ StatusOr<Launcher> findLauncher(const Variables &variables) {
     std::optional<Launcher> found = finder.look(known);
     if (!found)
       continue;
-    if (!found->rank || !found->size || *found->rank >= *found->size)
-      if (known.isCertain)
-        return invalidArgument(
-            concat("the variables ", known.sizes[0], " (`",
-                   finder.text(known.sizes[0]), "`) and ", known.rank, " (`",
-                   finder.text(known.rank), "`) say that ", known.name,
-                   " started this process, but not as which of how many; ",
-                   std::strcmp(known.name, "--rank") == 0
-                       ? "give --ranks N and --rank R from 0 to N - 1"
-                       : "start it with mpirun, or unset them"));
+    if (!found->nonsense.empty() && known.isCertain)
+      return invalidArgument(found->nonsense);
     launcher = *std::move(found);
     break;
   }
@@ -342,6 +349,8 @@ StatusOr<std::string> chooseBackend(const Launcher &launcher,
           "leave it out for ranks as threads of this one process");
     return std::string("local");
   }
+  if (!launcher.nonsense.empty())
+    return invalidArgument(launcher.nonsense);
   if (asked == "mpi") {
     if (launcher.finds == Finds::Tcp && !launcher.isAlone())
       return invalidArgument(

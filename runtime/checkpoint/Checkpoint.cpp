@@ -133,7 +133,9 @@ Status Checkpoint::Impl::openFiles() {
   std::error_code error;
   if (!std::filesystem::exists(statePath, error))
     return invalidArgument(
-        concat(path, " is not a checkpoint: it has no ", kStateFile));
+        error
+            ? concat("cannot read the checkpoint ", path, ": ", error.message())
+            : concat(path, " is not a checkpoint: it has no ", kStateFile));
   OPTRT_ASSIGN_OR_RETURN(InputFile stateFile,
                          InputFile::open(statePath, StatusCode::DataLoss));
   OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll(kMostStateBytes));

@@ -243,11 +243,15 @@ StagingFolder::create(const std::string &dir) {
 
   std::unique_ptr<StagingFolder> folder(new StagingFolder());
   folder->target = target.string();
+  // While it is written, nobody reads it who could not read the old one.
+  struct stat old;
+  const mode_t mode =
+      stat(target.c_str(), &old) == 0 ? (old.st_mode & 0777) | S_IRWXU : 0777;
   // What has this process's number and is still there is in use.
   for (int attempt = 0; folder->staging.empty(); ++attempt) {
     std::string path =
         hiddenSibling(target, "tmp-") + concat(getpid(), "-", attempt);
-    if (mkdir(path.c_str(), 0777) == 0)
+    if (mkdir(path.c_str(), mode) == 0)
       folder->staging = path;
     else if (errno != EEXIST)
       return invalidArgument(
@@ -288,6 +292,14 @@ Status StagingFolder::place(bool useExchange) {
     return parent.sync();
   }
 
+  // Whose it was and who could read it stay as they are, where we may say so.
+  // File systems that know no permissions give all folders the same.
+  struct stat made;
+  if (lock >= 0 && fstat(lock, &made) == 0) {
+    [[maybe_unused]] int owned = fchown(lock, info.st_uid, info.st_gid);
+    if (made.st_mode != info.st_mode && fchmod(lock, info.st_mode & 07777) != 0)
+      return failure();
+  }
   if (useExchange) {
     if (renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, target.c_str(),
                   RENAME_EXCHANGE) == 0) {

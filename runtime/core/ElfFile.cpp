@@ -26,6 +26,20 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #error "the ELF number of this kind of processor"
 #endif
 
+/// As the first part of a triple.
+std::string nameOfMachine(uint16_t machine) {
+  switch (machine) {
+  case EM_X86_64:
+    return "x86_64";
+  case EM_AARCH64:
+    return "aarch64";
+  case EM_RISCV:
+    return "riscv64";
+  default:
+    return concat("ELF machine ", machine);
+  }
+}
+
 /// Reads some bytes of a file, which somebody may be cutting short meanwhile.
 using ReadAt =
     std::function<Status(uint64_t offset, void *to, std::size_t bytes)>;
@@ -95,8 +109,11 @@ Status ElfFile::check() {
   OPTRT_RETURN_IF_ERROR(covers("the header", 0, sizeof(header)));
   if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != kMachine)
-    return fail(concat("it is for another kind of processor (ELF machine ",
-                       header.e_machine, ", this one is ", kMachine, ")"));
+    return fail(concat("it is for another kind of processor (",
+                       nameOfMachine(header.e_machine), ", this one is ",
+                       nameOfMachine(kMachine),
+                       "); compile the model on this machine, or for it with "
+                       "--mcpu TRIPLE:NAME"));
   if (header.e_type != ET_DYN)
     return fail(concat("it is no shared object but has ELF type ",
                        header.e_type, ", expected ", ET_DYN));

@@ -13,6 +13,14 @@
 
 using namespace optimus_support;
 
+static std::string toLower(std::string_view text) {
+  std::string lower(text);
+  for (char &c : lower)
+    if (c >= 'A' && c <= 'Z')
+      c += 'a' - 'A';
+  return lower;
+}
+
 /// Damerau's distance, of which each stretch of letters is changed once.
 static size_t getDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> table(a.size() + 1,
@@ -41,7 +49,8 @@ optimus_support::nearestName(std::string_view name,
   // Who changes every letter makes another name.
   size_t least = std::min((name.size() + 2) / 3 + 1, name.size());
   for (const std::string &other : known)
-    if (size_t distance = getDistance(name, other); distance < least) {
+    if (size_t distance = getDistance(toLower(name), toLower(other));
+        distance < least) {
       least = distance;
       nearest = other;
     }

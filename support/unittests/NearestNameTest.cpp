@@ -25,6 +25,12 @@ TEST(NearestName, FindsWhatSlipsLeadTo) {
   EXPECT_EQ(nearestName("summa_paper", kKnown), "summa-paper");
 }
 
+TEST(NearestName, MindsNoCapitals) {
+  EXPECT_EQ(nearestName("SUMMA", kKnown), "summa");
+  EXPECT_EQ(nearestName("H100", {"a100", "h100"}), "h100");
+  EXPECT_EQ(nearestName("gelu", {"GELU"}), "GELU");
+}
+
 TEST(NearestName, DoesNotGuess) {
   EXPECT_EQ(nearestName("magic", kKnown), "");
   EXPECT_EQ(nearestName("", kKnown), "");

@@ -153,9 +153,10 @@ static cl::opt<std::string> offload(
              "state=512MiB; parameters, gradients, activations, or ids of "
              "values, as h.*.mlp.gelu:*, with commas between them"));
 static cl::opt<std::string> offloadTo(
-    "offload-to", cl::init("file"), cl::value_desc("space"), cl::cat(category),
+    "offload-to", cl::value_desc("space"), cl::cat(category),
     cl::desc("Where that is: file: a scratch file (default); host: the host's "
-             "memory"));
+             "memory (default with --target cuda, whose GPU reaches no "
+             "file)"));
 static cl::opt<std::string> offloadBandwidth(
     "offload-bandwidth", cl::value_desc("rates"), cl::cat(category),
     cl::desc("Bytes a second from there and to it, as 512MiB,1GiB (the "
@@ -290,6 +291,20 @@ static Status readPhases(CompileOptions &options) {
   return okStatus();
 }
 
+/// Whether an architecture is one for which cuDNN's gradient has one order.
+static Status checkDeterministic(const CompileOptions &options) {
+  constexpr unsigned kLatest = 90;
+  if (!options.phases.deterministic || options.emulatesGpu ||
+      llvm::any_of(options.gpuArchitectures, [](StringRef name) {
+        return getArchitectureNumber(name) <= kLatest;
+      }))
+    return okStatus();
+  return invalidArgument("--deterministic: expected an architecture up to "
+                         "sm_90 in --gpu-arch, for which cuDNN adds in one "
+                         "order; found " +
+                         llvm::join(options.gpuArchitectures, ","));
+}
+
 /// What is asked for of a GPU.
 static Status readGpu(CompileOptions &options) {
   bool isForGpu = options.isForGpu();
@@ -310,6 +325,7 @@ static Status readGpu(CompileOptions &options) {
   options.emulatesGpu =
       std::erase(options.gpuArchitectures, kEmulated.str()) > 0;
   options.cubinFolder = cubinFolder;
+  OPTRT_RETURN_IF_ERROR(checkDeterministic(options));
   if (isGiven(cpu))
     return invalidArgument("--mcpu: expected no --target cuda beside it, whose "
                            "processors --gpu-arch names");

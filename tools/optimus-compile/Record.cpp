@@ -146,6 +146,11 @@ static StringRef getText(DictionaryAttr record, StringRef name) {
   return text ? text.getValue() : StringRef();
 }
 
+/// A flag's value in a message: what is not recorded is the default.
+static std::string quote(StringRef value) {
+  return value.empty() ? "the default" : ("'" + value + "'").str();
+}
+
 /// Refuses what is no flag: as a typing mistake it would be lost.
 static Status checkNames(DictionaryAttr record, const std::string &input) {
   std::vector<std::string> known{kPhase.str()};
@@ -199,11 +204,11 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
     bool isDone = hasRun(flag.phase, start);
     if (isGiven && isDone && flag.get(options) != recorded)
       return invalidArgument(
-          llvm::formatv("--{0}: '{1}' was compiled with '{2}' as far as "
-                        "'{3}', found '{4}'; leave the flag out, or start "
+          llvm::formatv("--{0}: '{1}' was compiled with {2} as far as "
+                        "'{3}', found {4}; leave the flag out, or start "
                         "before '{5}'",
-                        flag.name, options.input, recorded, start,
-                        flag.get(options), flag.phase)
+                        flag.name, options.input, quote(recorded), start,
+                        quote(flag.get(options)), flag.phase)
               .str());
     // Nothing asks for a profile any more, and it may be gone.
     bool isOfNoUse =

@@ -383,8 +383,9 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
   if (phases.measured && !phases.getMeasured()) {
     const RunProfile &run = phases.measured->getProfile();
     out << formatv("profile {0} is not used: it is of mesh {1} with strategy "
-                   "{2}\n\n",
-                   phases.measured->getName(), run.mesh, run.strategy);
+                   "{2} on {3}\n\n",
+                   phases.measured->getName(), run.mesh, run.strategy,
+                   run.device);
   }
 
   printRankMemory(getRankMemoryTable(module, options.isForGpu()), options, out);

@@ -115,6 +115,7 @@ CLI::Option *addJob(CLI::App *app, JobOptions &job) {
 void addRanks(CLI::App *app, CLI::Option *rank, JobOptions &job) {
   rank->needs(app->add_option("--ranks", job.ranks,
                               "With --rank: how many there are (OPTIMUS_RANKS)")
+                  ->needs(rank)
                   ->check(count(1, optimus_support::kMaxRanks))
                   ->group(rank->get_group()));
 }
@@ -404,7 +405,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
     app.get_subcommand(name)->set_version_flag("--version", kVersion);
 
   try {
+    refuseNothingAfterEquals({argv + 1, argv + argc});
     app.parse(argc, argv);
+    for (const CLI::App *subcommand : app.get_subcommands())
+      refuseEmptyValues(*subcommand);
   } catch (const CLI::ParseError &error) {
     // Help and version are "errors" with code 0.
     if (speaks)

@@ -47,6 +47,27 @@ static std::string unknownArgument(const CLI::App *app) {
                 didYouMean(rest[0], names), "; there are ", list);
 }
 
+static CLI::ValidationError nothingGiven(const std::string &option) {
+  return CLI::ValidationError(option, "expected a value, found nothing");
+}
+
+void optimus_run::refuseEmptyValues(const CLI::App &subcommand) {
+  for (const CLI::Option *option : subcommand.get_options())
+    for (const std::string &value : option->results())
+      if (value.empty())
+        throw nothingGiven(option->get_name());
+}
+
+void optimus_run::refuseNothingAfterEquals(
+    const std::vector<std::string> &arguments) {
+  for (const std::string &argument : arguments) {
+    if (argument == "--")
+      return;
+    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
+      throw nothingGiven(argument.substr(0, argument.size() - 1));
+  }
+}
+
 std::string optimus_run::failureMessage(const CLI::App *app,
                                         const CLI::Error &error) {
   std::string what = unknownArgument(app);

@@ -98,8 +98,8 @@ private:
 
 StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(files.open(options, control));
-  OPTRT_RETURN_IF_ERROR(
-      control.agree(profile.open(options, control)).withContext("--profile"));
+  OPTRT_RETURN_IF_ERROR(control.agree(profile.open(options, plan(), control))
+                            .withContext("--profile"));
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (control.isRoot())
     announce();

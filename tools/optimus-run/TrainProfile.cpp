@@ -10,6 +10,7 @@
 
 #include "StopSignals.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <string_view>
@@ -40,11 +41,17 @@ std::string TrainProfile::pathOf(const TrainOptions &options,
                 control.firstRank() / control.numLocalRanks());
 }
 
-Status TrainProfile::open(const TrainOptions &options,
+Status TrainProfile::open(const TrainOptions &options, const TrainingPlan &plan,
                           const ControlPlane &control) {
   path = pathOf(options, control);
   if (path.empty())
     return okStatus();
+  const StepRange &asked = options.profileSteps;
+  const int64_t last = plan.hyperparameters.steps;
+  if (asked.first > std::max<int64_t>(last, 1) || asked.last < plan.firstStep)
+    return invalidArgument(concat(
+        "--profile-steps: expected some of the steps ", plan.firstStep, " to ",
+        last, ", which this run takes; found ", asked.first, ":", asked.last));
   OPTRT_ASSIGN_OR_RETURN(profile, Profile::open(path, options.profileSteps));
   return okStatus();
 }

@@ -10,6 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINPROFILE_H
 
 #include "Commands.h"
+#include "TrainingPlan.h"
 #include "optimus-runtime/Profile.h"
 
 #include <memory>
@@ -35,8 +36,9 @@ public:
   static std::string pathOf(const TrainOptions &options,
                             const optrt::ControlPlane &control);
 
-  /// Nothing without --profile.
-  optrt::Status open(const TrainOptions &options,
+  /// Nothing without --profile. An error where the plan has none of the steps
+  /// that are to be recorded.
+  optrt::Status open(const TrainOptions &options, const TrainingPlan &plan,
                      const optrt::ControlPlane &control);
   /// Has the ranks of a session observed.
   void observe(optrt::SessionOptions &options);

@@ -41,8 +41,8 @@ public:
   /// else of the same work. Nothing where none was measured.
   std::optional<double> getSeconds(exec::CommandOpInterface command) const;
 
-  /// Whether the run had this mesh and this strategy.
-  bool isOf(StringRef mesh, StringRef strategy) const;
+  /// Whether the run had this mesh and this strategy, on such a device.
+  bool isOf(StringRef mesh, StringRef strategy, StringRef device) const;
 
   /// Whether the run called a function of this name.
   bool hasRun(StringRef function) const;

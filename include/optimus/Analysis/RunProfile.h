@@ -55,8 +55,8 @@ struct MeasuredIdle {
 };
 
 struct RunProfile {
-  /// As the run had them: "row:2,col:2", "summa".
-  std::string mesh, strategy;
+  /// As the run had them: "row:2,col:2", "summa", "cpu".
+  std::string mesh, strategy, device;
   /// Of the run, and the names of the hosts that its processes had.
   int64_t numRanks = 1;
   std::set<std::string> hosts;

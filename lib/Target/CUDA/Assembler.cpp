@@ -96,6 +96,13 @@ StatusOr<CudaBinary> CudaAssembler::assemble(const std::string &ptx,
   constexpr size_t kMostLogBytes = size_t(1) << 24;
   constexpr size_t kMostCubinBytes = size_t(1) << 30;
   auto text = optimus_support::readInput(log, kMostLogBytes);
+  if (status != 0 && text.ok() &&
+      StringRef(*text).contains("is not defined for option 'gpu-name'"))
+    return optimus_support::unavailable(
+        llvm::formatv("'{0}' does not know {1}; leave it out, or put the ptxas "
+                      "of another CUDA toolkit in front in PATH",
+                      program, architecture)
+            .str());
   if (status != 0)
     return internal(llvm::formatv("'{0} --gpu-name {1}' failed with {2}: {3}",
                                   program, architecture, status,

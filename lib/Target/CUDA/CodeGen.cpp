@@ -50,6 +50,13 @@ static StatusOr<const llvm::Target *> lookupDeviceTarget() {
   return target;
 }
 
+unsigned mlir::optimus::getArchitectureNumber(StringRef name) {
+  unsigned number = 0;
+  if (name.consume_front("sm_"))
+    name.consumeInteger(10, number);
+  return number;
+}
+
 StatusOr<std::vector<std::string>>
 mlir::optimus::readCudaArchitectures(StringRef text) {
   OPTRT_ASSIGN_OR_RETURN(const llvm::Target *target, lookupDeviceTarget());
@@ -65,6 +72,12 @@ mlir::optimus::readCudaArchitectures(StringRef text) {
                         "which LLVM does not know",
                         kCudaArchitectures, kEmulated, name)
               .str());
+    if (isKnown && getArchitectureNumber(name) < kOldestArchitecture)
+      return invalidArgument(
+          llvm::formatv("expected sm_{0} or newer, whose tensor cores know "
+                        "bf16; found '{1}'",
+                        kOldestArchitecture, name)
+              .str());
     if (!llvm::is_contained(result, name))
       result.push_back(name.str());
   }
@@ -73,13 +86,8 @@ mlir::optimus::readCudaArchitectures(StringRef text) {
 
 StringRef
 mlir::optimus::getNewestArchitecture(ArrayRef<std::string> architectures) {
-  auto getNumber = [](StringRef name) {
-    unsigned number = 0;
-    name.drop_front(StringRef("sm_").size()).consumeInteger(10, number);
-    return number;
-  };
-  return *llvm::max_element(architectures, [&](StringRef a, StringRef b) {
-    return getNumber(a) < getNumber(b);
+  return *llvm::max_element(architectures, [](StringRef a, StringRef b) {
+    return getArchitectureNumber(a) < getArchitectureNumber(b);
   });
 }
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import sqlite3
+import stat
 import struct
 from typing import Iterator, Optional, Sequence, Tuple
 
@@ -96,6 +97,9 @@ def json_rows(text: Optional[str], width: int) -> np.ndarray:
 
 def open_database(path: str) -> sqlite3.Connection:
     try:
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise ValueError("it is not a regular file, and may never end")
         with open(path, "rb") as file:
             start = file.read(HEADER_BYTES)
             size = os.fstat(file.fileno()).st_size

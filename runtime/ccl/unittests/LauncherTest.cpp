@@ -260,6 +260,18 @@ TEST(Launcher, VariablesThatMakeNoSenseAreRefused) {
            with(kByHand, {{"OPTIMUS_RANK", "3"}})})
     EXPECT_THAT(find(wrong).status().message(),
                 HasSubstr("not as which of how many"));
+  // Ranks from 1 on: the last would train the whole model by itself.
+  for (const Environment &wrong :
+       std::vector<Environment>{{{"RANK", "2"}, {"WORLD_SIZE", "2"}},
+                                {{"RANK", "one"}, {"WORLD_SIZE", "2"}},
+                                {{"RANK", "0"}, {"WORLD_SIZE", "earth"}}}) {
+    Environment all =
+        with(wrong, {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}});
+    EXPECT_THAT(backend(all), AllOf(HasSubstr("not as which of how many"),
+                                    HasSubstr("start it with torchrun")));
+    EXPECT_TRUE(find(all)->isFirst()) << "it says so";
+    EXPECT_EQ(backend(all, "local"), "local");
+  }
   for (const char *point :
        {"node1", ":17", "node1:", "node1:0", "node1:70000", "node1:1x"})
     EXPECT_THAT(backend(with(kByHand, {{"OPTIMUS_RENDEZVOUS", point}})),

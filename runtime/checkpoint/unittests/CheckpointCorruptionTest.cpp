@@ -128,6 +128,17 @@ TEST_F(Corruption, MissingFilesAreFound) {
   }
 }
 
+// As one in a folder that others may not enter: not known to be none.
+TEST_F(Corruption, AStateThatCannotBeReachedIsNoOtherFolder) {
+  std::filesystem::remove(dir + "/state.json");
+  std::filesystem::create_symlink("state.json", dir + "/state.json");
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_EQ(checkpoint.status().message(),
+            "cannot read the checkpoint " + dir +
+                ": Too many levels of symbolic links");
+}
+
 TEST_F(Corruption, ChecksumsAreOptionalButSizesAreNot) {
   std::string path = dir + "/optimizer.safetensors";
   std::string bytes = readFile(path);

@@ -63,6 +63,16 @@ TEST_F(Destination, IsNotReplacedUnlessItIsACheckpoint) {
   EXPECT_TRUE(Checkpoint::open(dir).ok());
 }
 
+TEST_F(Destination, KeepsItsPermissions) {
+  using std::filesystem::perms;
+  ASSERT_TRUE(save(dir, 1).ok());
+  for (perms mode : {perms::owner_all, perms::owner_all | perms::group_all}) {
+    std::filesystem::permissions(dir, mode);
+    ASSERT_TRUE(save(dir, 2).ok());
+    EXPECT_EQ(std::filesystem::status(dir).permissions(), mode);
+  }
+}
+
 TEST_F(Destination, IsCheckedAgainWhenItIsReplaced) {
   auto writer = declareAll(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();

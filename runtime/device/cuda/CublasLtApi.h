@@ -38,6 +38,7 @@ using LtPreference =
   X(16, CUBLAS_STATUS_LICENSE_ERROR)
 enum : LtResult {
   kLtSuccess = 0,
+  kLtNotInitialized = 1,
   kLtAllocFailed = 3,
   kLtInvalidValue = 7,
   kLtExecutionFailed = 13,

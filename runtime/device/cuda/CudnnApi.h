@@ -24,6 +24,7 @@ using DnnObject = void *; ///< cudnnBackendDescriptor_t
 
 enum : DnnResult {
   kDnnSuccess = 0,
+  kDnnNotInitialized = 1001,
   kDnnBadParameter = 2000,
   kDnnNotFinalized = 2004,
   kDnnNotSupported = 3000,

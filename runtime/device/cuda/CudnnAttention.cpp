@@ -228,8 +228,13 @@ CudnnAttention::open(const Driver &driver, int architecture) {
   OPTRT_ASSIGN_OR_RETURN(const Cudnn *cudnn, Cudnn::open());
   std::unique_ptr<CudnnAttention> attention(
       new CudnnAttention(driver, *cudnn, architecture));
-  OPTRT_RETURN_IF_ERROR(
-      cudnn->check(cudnn->api().create(&attention->handle), "cudnnCreate"));
+  if (Status created =
+          cudnn->check(cudnn->api().create(&attention->handle), "cudnnCreate");
+      !created.ok())
+    return unavailable(concat(
+        cudnn->version(),
+        " does not go with this GPU's driver: ", created.message(),
+        "; install another one, or compile the model with --attention ours"));
   return attention;
 }
 

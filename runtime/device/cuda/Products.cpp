@@ -80,8 +80,11 @@ StatusOr<std::unique_ptr<Products>> Products::open(bool tf32) {
   OPTRT_RETURN_IF_ERROR(library.find(#symbol, api.name));
   OPTRT_CUBLASLT_FUNCTIONS(OPTRT_CUBLASLT_LOAD)
 #undef OPTRT_CUBLASLT_LOAD
-  OPTRT_RETURN_IF_ERROR(
-      products->check(api.create(&products->handle), "cublasLtCreate"));
+  if (Status created =
+          products->check(api.create(&products->handle), "cublasLtCreate");
+      !created.ok())
+    return library.refuse(
+        concat("does not go with this GPU's driver: ", created.message()));
   return products;
 }
 

@@ -58,6 +58,10 @@ struct Launcher {
   /// left over from what is around a job.
   bool isCertain = false;
 
+  /// What its variables say that cannot be, as that this is rank 2 of 2; empty
+  /// if they make sense. Then they may be left over, which the user must say.
+  std::string nonsense;
+
   /// Whether it started no other process than this one.
   bool isAlone() const { return name.empty() || size == 1; }
   /// Whether this is the process that speaks to the user.

@@ -49,8 +49,11 @@ TEST(Architectures, AreThoseOfLLVM) {
   auto read = readCudaArchitectures("sm_80,sm_90,sm_80");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(*read, (std::vector<std::string>{"sm_80", "sm_90"}));
-  for (const char *wrong : {"", "sm_80,", "sm_12345", "volta", "generic"})
+  for (const char *wrong :
+       {"", "sm_80,", "sm_12345", "volta", "generic", "sm_75"})
     EXPECT_FALSE(readCudaArchitectures(wrong).ok()) << wrong;
+  EXPECT_EQ(getArchitectureNumber("sm_90a"), 90u);
+  EXPECT_EQ(getArchitectureNumber(kEmulated), 0u);
 }
 
 namespace {

@@ -21,6 +21,9 @@ namespace mlir::optimus {
 /// The architectures that kernels are compiled for unless told otherwise.
 inline constexpr llvm::StringLiteral kCudaArchitectures = "sm_80,sm_90,sm_100";
 
+/// The oldest whose tensor cores multiply what kernels need: bf16.
+inline constexpr unsigned kOldestArchitecture = 80;
+
 /// What stands for an architecture where kernels are emulated on the host.
 inline constexpr llvm::StringLiteral kEmulated = "emulated";
 
@@ -31,8 +34,11 @@ std::string getCudaName(StringRef kernel);
 /// --optimus-kernels-to-nvvm. A failure is reported on the operation concerned.
 LogicalResult convertKernelsToNVVM(ModuleOp module);
 
-/// Reads "sm_80,sm_90"; the error says which LLVM does not know. One of them
-/// may be kEmulated.
+/// The 90 of "sm_90" and "sm_90a"; 0 of kEmulated.
+unsigned getArchitectureNumber(StringRef name);
+
+/// Reads "sm_80,sm_90"; the error says which LLVM does not know, or is too old.
+/// One of them may be kEmulated.
 optimus_support::StatusOr<std::vector<std::string>>
 readCudaArchitectures(StringRef text);
 

@@ -11,11 +11,10 @@
 
 #include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
-#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Exec/Transforms/OffloadChoice.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
-#include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -30,46 +29,18 @@ using optimus::BufferAttr;
 using optimus::ValuePattern;
 
 namespace {
-/// What is to be offloaded, by kind and by the ids of values.
+/// What is offloaded of a function.
 class Selection {
 public:
-  static constexpr StringLiteral kKinds[] = {"state", "parameters", "gradients",
-                                             "activations"};
-
-  /// Returns what is wrong with an entry; nothing if it was taken.
-  std::optional<std::string> add(StringRef entry) {
-    if (const auto *kind = llvm::find(kKinds, entry);
-        kind != std::end(kKinds)) {
-      kinds.insert(*kind);
-      return std::nullopt;
-    }
-    if (StringRef size = entry; size.consume_front("state=")) {
-      stateBytes = parseBytes(size);
-      if (stateBytes)
-        return std::nullopt;
-      return ("expected a size of state, as state=512MiB; found '" + entry +
-              "'")
-          .str();
-    }
-    // The id of a value ends with its number among the results.
-    if (!entry.contains(':'))
-      return ("expected state, parameters, gradients, activations or ids of "
-              "values, as h.*.mlp.gelu:*; found '" +
-              entry + "'")
-          .str();
-    auto pattern = ValuePattern::create(entry);
-    if (!pattern)
-      return llvm::toString(pattern.takeError());
-    patterns.push_back(std::move(*pattern));
-    return std::nullopt;
-  }
+  Selection() = default;
+  explicit Selection(OffloadChoice asked) : asked(std::move(asked)) {}
 
   /// Chooses of the state that a function has, where it is not all of it: the
   /// smallest tensors first, since the largest need the most memory when they
   /// are fetched.
   void chooseState(func::FuncOp function) {
     chosen.clear();
-    if (!stateBytes)
+    if (!asked.stateBytes)
       return;
     SmallVector<std::pair<int64_t, unsigned>> state; // bytes, argument
     for (BlockArgument argument : function.getArguments())
@@ -78,7 +49,7 @@ public:
           buffer && isStateOfParameter(buffer))
         state.push_back({getBufferBytes(argument), argument.getArgNumber()});
     llvm::sort(state);
-    int64_t left = *stateBytes;
+    int64_t left = *asked.stateBytes;
     for (auto [bytes, argument] : state) {
       if (left <= 0)
         break;
@@ -91,12 +62,12 @@ public:
   bool takes(BufferAttr buffer, unsigned argument) const {
     switch (buffer.getLifetime()) {
     case optimus::Lifetime::Parameter:
-      return kinds.contains("parameters");
+      return asked.kinds.contains("parameters");
     case optimus::Lifetime::State:
       return isStateOfParameter(buffer) &&
-             (kinds.contains("state") || chosen.contains(argument));
+             (asked.kinds.contains("state") || chosen.contains(argument));
     case optimus::Lifetime::Sequence:
-      return buffer.getOf() && kinds.contains("gradients");
+      return buffer.getOf() && asked.kinds.contains("gradients");
     case optimus::Lifetime::Call:
       return false;
     }
@@ -105,17 +76,17 @@ public:
 
   bool takes(AllocOp allocation) const {
     StringRef category = allocation.getCategory();
-    if ((category == "gradient" && kinds.contains("gradients")) ||
-        (category == "activation" && kinds.contains("activations")))
+    if ((category == "gradient" && asked.kinds.contains("gradients")) ||
+        (category == "activation" && asked.kinds.contains("activations")))
       return true;
-    return llvm::any_of(patterns, [&](const ValuePattern &pattern) {
+    return llvm::any_of(asked.patterns, [&](const ValuePattern &pattern) {
       return matches(pattern, allocation);
     });
   }
 
   /// The first pattern that no value of a function matches, or nothing.
   std::optional<StringRef> findUnknown(func::FuncOp function) const {
-    for (const ValuePattern &pattern : patterns) {
+    for (const ValuePattern &pattern : asked.patterns) {
       bool isKnown = false;
       function.walk(
           [&](AllocOp allocation) { isKnown |= matches(pattern, allocation); });
@@ -137,11 +108,8 @@ private:
     return buffer.getLifetime() == optimus::Lifetime::State && buffer.getOf();
   }
 
-  llvm::SmallDenseSet<StringRef> kinds;
-  std::vector<ValuePattern> patterns;
-  /// Of state, at least so many bytes; and the arguments that chooseState()
-  /// took for them.
-  std::optional<int64_t> stateBytes;
+  OffloadChoice asked;
+  /// The arguments that chooseState() took.
   llvm::SmallDenseSet<unsigned> chosen;
 };
 
@@ -157,10 +125,11 @@ public:
     auto fail = [&](const Twine &mistake) {
       return emitError(UnknownLoc::get(context)) << "offload: " << mistake;
     };
-    selection = Selection();
-    for (const std::string &entry : values)
-      if (std::optional<std::string> mistake = selection.add(entry))
-        return fail(*mistake);
+    auto asked = OffloadChoice::parse(
+        SmallVector<StringRef>(values.begin(), values.end()));
+    if (!asked)
+      return fail(llvm::toString(asked.takeError()));
+    selection = Selection(std::move(*asked));
     std::optional<MemorySpace> home = symbolizeMemorySpace(space);
     if (!home || *home == MemorySpace::Device)
       return fail("expected file or host as the space, found '" + space + "'");

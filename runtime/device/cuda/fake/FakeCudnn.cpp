@@ -205,6 +205,8 @@ size_t cudnnGetVersion() {
 }
 const char *cudnnGetErrorString(DnnResult result) {
   switch (result) {
+  case kDnnNotInitialized:
+    return "CUDNN_STATUS_NOT_INITIALIZED";
   case kDnnBadParameter:
     return "CUDNN_STATUS_BAD_PARAM";
   case kDnnNotFinalized:
@@ -221,6 +223,8 @@ void cudnnGetLastErrorString(char *text, size_t bytes) {
 }
 
 DnnResult cudnnCreate(DnnHandle *handle) {
+  if (std::getenv("OPTIMUS_FAKE_CUDNN_OLD_DRIVER"))
+    return refuse(kDnnNotInitialized, "the driver is too old");
   if (optimus_fake_gpu_current() < 0)
     return refuse(kDnnExecutionFailed, "no context is the thread's");
   *handle = new DnnHandleOpaque();
