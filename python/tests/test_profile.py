@@ -275,7 +275,7 @@ def test_steps_that_the_run_does_not_take_are_refused(tools, text, tmp_path):
         result = call(tools.train_command(library, text, last, *flags, steps, *more))
         assert result.returncode == 1
         first = STEPS + 1 if more else 1
-        assert "expected some of the steps %d to %d" % (first, last) in result.stderr
+        assert "--profile: expected some of the steps %d to %d," % (first, last) in result.stderr
         assert result.stderr.rstrip().endswith("found " + steps)
         assert not profile.exists()
 

@@ -49,9 +49,10 @@ Status TrainProfile::open(const TrainOptions &options, const TrainingPlan &plan,
   const StepRange &asked = options.profileSteps;
   const int64_t last = plan.hyperparameters.steps;
   if (asked.first > std::max<int64_t>(last, 1) || asked.last < plan.firstStep)
-    return invalidArgument(concat(
-        "--profile-steps: expected some of the steps ", plan.firstStep, " to ",
-        last, ", which this run takes; found ", asked.first, ":", asked.last));
+    return invalidArgument(concat("expected some of the steps ", plan.firstStep,
+                                  " to ", last, ", which this run takes, in ",
+                                  "--profile-steps; found ", asked.first, ":",
+                                  asked.last));
   OPTRT_ASSIGN_OR_RETURN(profile, Profile::open(path, options.profileSteps));
   return okStatus();
 }
