@@ -12,7 +12,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -21,13 +21,14 @@ using namespace mlir::optimus;
 using optimus_support::internal;
 using optimus_support::StatusOr;
 
-/// The kernels of a module as bytecode: a thread has a context of its own, so
-/// that nobody waits for another's types and attributes.
+/// The kernels of a module and the tables that they read, as bytecode: a thread
+/// has a context of its own, so that nobody waits for another's types and
+/// attributes.
 static std::string writeKernels(ModuleOp module) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(exec::ExecDialect::kKernel))
-      kernels->push_back(function.clone());
+  for (Operation &op : *module.getBody())
+    if (op.hasAttr(exec::ExecDialect::kKernel) || isa<memref::GlobalOp>(op))
+      kernels->push_back(op.clone());
   std::string bytes;
   llvm::raw_string_ostream stream(bytes);
   [[maybe_unused]] LogicalResult written =

@@ -28,6 +28,9 @@ std::string getWrapperName(StringRef kernel);
 LLVM::LLVMFuncOp declareWrapper(OpBuilder &b, Location loc,
                                 llvm::StringRef kernel);
 
+/// Leaves the kernels and the tables that they read.
+void eraseAllButKernels(ModuleOp module);
+
 /// Converts all that is left, the kernels, to the LLVM dialect and writes
 /// their wrappers.
 LogicalResult convertKernels(ModuleOp module);

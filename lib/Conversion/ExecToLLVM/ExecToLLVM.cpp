@@ -45,13 +45,14 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
   return kernels;
 }
 
-/// Replaces kernels, whose code another object of the library has.
+/// Replaces kernels, whose code another object of the library has, and what
+/// they read.
 static void declareWrappers(ModuleOp module) {
-  for (auto kernel :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    OpBuilder b(kernel);
-    declareWrapper(b, kernel.getLoc(), kernel.getSymName());
-    kernel.erase();
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody())) {
+    OpBuilder b(&op);
+    if (auto kernel = dyn_cast<func::FuncOp>(op))
+      declareWrapper(b, kernel.getLoc(), kernel.getSymName());
+    op.erase();
   }
 }
 
@@ -77,12 +78,7 @@ public:
         getDeviceKernels(module, *findTarget(target));
     if (failed(deviceKernels))
       return signalPassFailure();
-    for (auto function :
-         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (!function->hasAttr(exec::ExecDialect::kKernel))
-        function.erase();
-    if (auto mesh = getMesh(module))
-      mesh.erase();
+    eraseAllButKernels(module);
     if (!deviceKernels->empty())
       // Their code is in the images.
       module.getBody()->clear();

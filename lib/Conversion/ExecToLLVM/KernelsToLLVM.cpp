@@ -10,6 +10,7 @@
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Target/LowerKernels.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -27,6 +28,15 @@ using namespace mlir::optimus;
 
 std::string mlir::optimus::getWrapperName(StringRef kernel) {
   return ("optimus.kernel." + kernel).str();
+}
+
+void mlir::optimus::eraseAllButKernels(ModuleOp module) {
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (!function->hasAttr(exec::ExecDialect::kKernel))
+      function.erase();
+  if (auto mesh = getMesh(module))
+    mesh.erase();
 }
 
 LLVM::LLVMFuncOp mlir::optimus::declareWrapper(OpBuilder &b, Location loc,
@@ -129,9 +139,7 @@ class KernelsToLLVM
 public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
-      if (!op.hasAttr(exec::ExecDialect::kKernel))
-        op.erase();
+    eraseAllButKernels(module);
     module->removeAttr(kManifestAttr);
     if (failed(convertKernels(module)))
       signalPassFailure();

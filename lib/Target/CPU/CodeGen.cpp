@@ -15,6 +15,7 @@
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -245,20 +246,29 @@ StatusOr<std::string> LibraryWriter::compile(ModuleOp module,
 }
 
 /// Moves the kernels, what only the library itself sees, to a module of their
-/// own.
+/// own, with the tables that they read.
 static OwningOpRef<ModuleOp> takeKernels(ModuleOp module) {
-  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<LLVM::LLVMFuncOp>())) {
+  SmallVector<Operation *> taken;
+  llvm::StringSet<> tables;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
     const bool isWrapper =
         function.getVisibility_() == LLVM::Visibility::Hidden;
-    const bool isInternal = function.getLinkage() == LLVM::Linkage::Internal;
-    if (function.isExternal() || !(isWrapper || isInternal))
+    if (!isWrapper && function.getLinkage() != LLVM::Linkage::Internal)
       continue;
-    if (isWrapper)
-      OpBuilder(function).cloneWithoutRegions(*function);
-    function->remove();
-    kernels->push_back(function);
+    taken.push_back(function);
+    function.walk(
+        [&](LLVM::AddressOfOp use) { tables.insert(use.getGlobalName()); });
+  }
+  for (auto table : module.getOps<LLVM::GlobalOp>())
+    if (tables.contains(table.getSymName()))
+      taken.push_back(table);
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  for (Operation *op : taken) {
+    if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
+        function && function.getVisibility_() == LLVM::Visibility::Hidden)
+      OpBuilder(op).cloneWithoutRegions(*op);
+    op->remove();
+    kernels->push_back(op);
   }
   return kernels;
 }
