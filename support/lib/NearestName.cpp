@@ -13,8 +13,10 @@
 
 using namespace optimus_support;
 
-static std::string toLower(std::string_view text) {
-  std::string lower(text);
+/// What of a name counts: without the dashes of a flag, and without capitals.
+static std::string getLetters(std::string_view text) {
+  std::string lower(
+      text.substr(std::min(text.find_first_not_of('-'), text.size())));
   for (char &c : lower)
     if (c >= 'A' && c <= 'Z')
       c += 'a' - 'A';
@@ -42,23 +44,29 @@ static size_t getDistance(std::string_view a, std::string_view b) {
 std::string
 optimus_support::nearestName(std::string_view name,
                              const std::vector<std::string> &known) {
+  const std::string typed = getLetters(name);
   // Longer than any name there is, and the table would be large.
-  if (name.size() > 100)
+  if (typed.size() > 100)
     return "";
   std::string nearest;
   // Who changes every letter makes another name.
-  size_t least = std::min((name.size() + 2) / 3 + 1, name.size());
-  for (const std::string &other : known)
-    if (size_t distance = getDistance(toLower(name), toLower(other));
+  size_t least = std::min((typed.size() + 2) / 3 + 1, typed.size());
+  for (const std::string &other : known) {
+    const std::string meant = getLetters(other);
+    const bool begins = typed.size() > 1 && meant.starts_with(typed);
+    if (size_t distance = begins ? 0 : getDistance(typed, meant);
         distance < least) {
       least = distance;
       nearest = other;
     }
+  }
   return nearest;
 }
 
 std::string optimus_support::didYouMean(std::string_view name,
-                                        const std::vector<std::string> &known) {
+                                        const std::vector<std::string> &known,
+                                        char quote) {
   std::string nearest = nearestName(name, known);
-  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+  return nearest.empty() ? ""
+                         : "; did you mean " + (quote + nearest + quote) + "?";
 }

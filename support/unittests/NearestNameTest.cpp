@@ -31,6 +31,19 @@ TEST(NearestName, MindsNoCapitals) {
   EXPECT_EQ(nearestName("gelu", {"GELU"}), "GELU");
 }
 
+TEST(NearestName, KnowsFlagsAndBeginnings) {
+  const std::vector<std::string> flags{"--data", "--eval-data", "--save",
+                                       "--save-every", "--lr"};
+  EXPECT_EQ(nearestName("--dta", flags), "--data");
+  EXPECT_EQ(nearestName("-data", flags), "--data");
+  EXPECT_EQ(nearestName("--evaldata", flags), "--eval-data");
+  EXPECT_EQ(nearestName("--save_every", flags), "--save-every");
+  EXPECT_EQ(nearestName("--saev", flags), "--save");
+  EXPECT_EQ(nearestName("--ev", flags), "--eval-data");
+  EXPECT_EQ(nearestName("--colour", flags), "");
+  EXPECT_EQ(nearestName("--", flags), "");
+}
+
 TEST(NearestName, DoesNotGuess) {
   EXPECT_EQ(nearestName("magic", kKnown), "");
   EXPECT_EQ(nearestName("", kKnown), "");
@@ -41,6 +54,7 @@ TEST(NearestName, DoesNotGuess) {
 
 TEST(NearestName, EndsAMessage) {
   EXPECT_EQ(didYouMean("dta", kKnown), "; did you mean 'data'?");
+  EXPECT_EQ(didYouMean("dta", kKnown, '`'), "; did you mean `data`?");
   EXPECT_EQ(didYouMean("magic", kKnown), "");
 }
 

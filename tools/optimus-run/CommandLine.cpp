@@ -10,8 +10,8 @@
 
 #include "CommandLineErrors.h"
 #include "DeviceFlags.h"
-#include "Suggestion.h"
 #include "TrainProfile.h"
+#include "optimus-support/NearestName.h"
 #include "optimus-support/Sizes.h"
 
 #include <CLI/App.hpp>
@@ -39,7 +39,7 @@ CLI::Validator oneOf(Values values) {
         std::string wrong =
             concat("expected ", values.expected(), ", found ", text);
         if constexpr (requires { values.names(); })
-          wrong += didYouMean(text, values.names());
+          wrong += optimus_support::didYouMean(text, values.names(), '`');
         return wrong;
       },
       "");

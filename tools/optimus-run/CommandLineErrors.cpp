@@ -8,10 +8,10 @@
 
 #include "CommandLineErrors.h"
 
-#include "Suggestion.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/NearestName.h"
 
-using optimus_run::didYouMean;
+using optimus_support::didYouMean;
 using optrt::concat;
 
 /// What was given that means nothing, and what may have been meant; empty if
@@ -31,7 +31,7 @@ static std::string unknownArgument(const CLI::App *app) {
         for (const std::string &name : other->get_lnames())
           known.push_back("--" + name);
       return concat("there is no option `", option, "`",
-                    didYouMean(option, known));
+                    didYouMean(option, known, '`'));
     }
   std::vector<std::string> rest = app->remaining();
   if (!app->get_subcommands().empty() || rest.empty())
@@ -44,7 +44,7 @@ static std::string unknownArgument(const CLI::App *app) {
     list += concat(list.empty() ? "" : ", ", sub->get_name());
   }
   return concat("there is no subcommand `", rest[0], "`",
-                didYouMean(rest[0], names), "; there are ", list);
+                didYouMean(rest[0], names, '`'), "; there are ", list);
 }
 
 static CLI::ValidationError nothingGiven(const std::string &option) {

@@ -8,8 +8,8 @@
 
 #include "Commands.h"
 #include "Format.h"
-#include "Suggestion.h"
 #include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/NearestName.h"
 #include "optimus-support/ProgramPrinter.h"
 #include "optimus-support/ProgramScratch.h"
 
@@ -365,9 +365,9 @@ Status checkFunction(const ModelLibrary &library, const std::string &name) {
   if (name.empty() ||
       std::find(names.begin(), names.end(), name) != names.end())
     return okStatus();
-  return invalidArgument(concat("--function: `", library.path(),
-                                "` has no function `", name, "`",
-                                didYouMean(name, names), "; there are ", list));
+  return invalidArgument(concat(
+      "--function: `", library.path(), "` has no function `", name, "`",
+      optimus_support::didYouMean(name, names, '`'), "; there are ", list));
 }
 
 /// What one rank executes, or all do; ranks whose tables differ one set after

@@ -16,15 +16,17 @@
 namespace optimus_support {
 
 /// The known name that the fewest slips of the finger lead to: letters that
-/// are missing, superfluous, wrong, or swapped with the next. Empty where all
-/// are further away than a third of the name's letters.
+/// are missing, superfluous, wrong, or swapped with the next, or that begins
+/// with it. Of flags, what follows their dashes counts. Empty where all are
+/// further away than a third of the name's letters.
 std::string nearestName(std::string_view name,
                         const std::vector<std::string> &known);
 
 /// The end of a message about an unknown name: "; did you mean 'summa'?", or
-/// "" where none is near.
+/// "" where none is near; `quote` stands around the name.
 std::string didYouMean(std::string_view name,
-                       const std::vector<std::string> &known);
+                       const std::vector<std::string> &known,
+                       char quote = '\'');
 
 } // namespace optimus_support
 
