@@ -19,6 +19,8 @@ class SessionTest : public testing::Test {
 protected:
   void open(std::vector<std::string> functions,
             std::vector<std::string> sequences = {}) {
+    // The library and the world outlive their session.
+    session.reset();
     auto opened = ModelLibrary::open(OPTIMUS_TOY2);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     library = std::move(opened).value();
