@@ -26,7 +26,7 @@ using optimus_support::OutputFile;
 namespace optimus_run {
 
 /// A product takes 600 bytes.
-static constexpr std::size_t kMostBytes = std::size_t(16) << 20;
+static constexpr std::size_t kMostTuningBytes = std::size_t(16) << 20;
 
 /// What the file knows: nothing where there is none yet.
 static StatusOr<Tuning> readFile(const std::string &path) {
@@ -38,7 +38,7 @@ static StatusOr<Tuning> readFile(const std::string &path) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT)
     return Tuning();
   OPTRT_ASSIGN_OR_RETURN(const std::string text,
-                         optimus_support::readInput(path, kMostBytes));
+                         optimus_support::readInput(path, kMostTuningBytes));
   StatusOr<Tuning> tuning = Tuning::parse(text);
   if (!tuning.ok())
     return invalidArgument(concat(
