@@ -8,6 +8,7 @@
 """What the benchmarks share: programs that run one round when asked, so that
 several can be timed in turn in one sitting, and how figures are printed."""
 
+import concurrent.futures
 import json
 import math
 import mmap
@@ -91,25 +92,38 @@ def build_model(path, tree=ROOT, **sizes):
     run(command, env=dict(os.environ, PYTHONPATH=str(tree / "python")))
 
 
-def scratch_rates(folder, direct=getattr(os, "O_DIRECT", 0)):
-    """Bytes a second that one thread reads from a file of a folder, and writes to
-    it, past the cache."""
+def scratch_rates(folder, direct=getattr(os, "O_DIRECT", 0), rounds=5):
+    """Bytes a second that one thread reads from a file of a folder while another one
+    writes to it, past the cache and from huge pages, as a step does both: the
+    medians of rounds."""
 
-    piece, count = 4 << 20, 64
-    memory = mmap.mmap(-1, piece)
-    memory.write(os.urandom(piece))
+    piece, count = 8 << 20, 32
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         descriptor = os.open(file.name, os.O_RDWR | direct)
-        os.posix_fallocate(descriptor, 0, piece * count)
-        seconds = []
-        for move in (os.pwritev, os.preadv):
-            move(descriptor, [memory], 0)
+        os.posix_fallocate(descriptor, 0, 2 * piece * count)
+
+        def rate(move, first, memory):
             begin = time.monotonic()
             for number in range(count):
-                move(descriptor, [memory], number * piece)
-            seconds.append(time.monotonic() - begin)
+                move(descriptor, [memory], (first + number) * piece)
+            return piece * count / (time.monotonic() - begin)
+
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        memories = [mmap.mmap(-1, piece, flags=private) for _ in range(2)]
+        for memory in memories:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            memory.write(os.urandom(piece))
+        # What was never written reads as zeros, and is written more slowly.
+        for first in (0, count):
+            rate(os.pwritev, first, memories[0])
+        measured = []
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            for _ in range(rounds):
+                sides = zip((os.preadv, os.pwritev), (0, count), memories)
+                begun = [threads.submit(rate, *side) for side in sides]
+                measured.append([each.result() for each in begun])
         os.close(descriptor)
-    written, read = (piece * count / each for each in seconds)
+    read, written = (statistics.median(each) for each in zip(*measured))
     return read, written
 
 

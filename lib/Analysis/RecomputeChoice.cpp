@@ -26,6 +26,13 @@ constexpr int64_t kLeastOffloaded = 4096;
 constexpr double kHidden = 0.8;
 constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
 
+/// What is copied in one direction.
+struct Copies {
+  int64_t count = 0, bytes = 0;
+
+  Copies with(int64_t more) const { return {count + 1, bytes + more}; }
+};
+
 /// A program with its clones, in the order in which it runs. Values are
 /// numbered as in the program, those that clones make from `bytes.size()` on.
 class Run {
@@ -50,25 +57,27 @@ public:
   int64_t getPeakTime() const {
     return std::max_element(alive.begin(), alive.end()) - alive.begin();
   }
-  double getSeconds() const {
-    return seconds + getExposedSeconds(getOffloadedBytes());
-  }
-  int64_t getOffloadedBytes() const {
-    int64_t bytes = 0;
+  double getSeconds() const { return seconds + getExposedSeconds(getCopies()); }
+  Copies getCopies() const {
+    Copies copies;
     for (unsigned value = 0; value < numValues; ++value)
       if (offloaded[value])
-        bytes += program.bytes[value];
-    return bytes;
+        copies = copies.with(program.bytes[value]);
+    return copies;
   }
-  /// Of copies of so many bytes, what computation does not hide.
-  double getExposedSeconds(int64_t bytes) const {
-    if (bytes == 0)
+  /// Of copies in each direction, what computation does not hide.
+  double getExposedSeconds(const Copies &copies) const {
+    if (copies.count == 0)
       return 0;
     double forward = 0, backward = 0;
     for (unsigned op = 0; op < program.ops.size(); ++op)
       (op < program.numForward ? forward : backward) += program.ops[op].seconds;
-    return std::max(0.0, bytes / program.storeRate - kHidden * forward) +
-           std::max(0.0, bytes / program.fetchRate - kHidden * backward);
+    auto getExposed = [&](double rate, double computed) {
+      return std::max(0.0, copies.count * program.copySeconds +
+                               copies.bytes / rate - kHidden * computed);
+    };
+    return getExposed(program.storeRate, forward) +
+           getExposed(program.fetchRate, backward);
   }
   unsigned getMaker(unsigned value) const { return maker[value]; }
   bool isAlive(unsigned value, int64_t time) const {
@@ -227,6 +236,26 @@ public:
     return std::move(choice);
   }
 
+  ValueChoice runToTheEnd() {
+    ValueChoice least = choice;
+    int64_t peak = Run(program, choice).getPeak();
+    while (true) {
+      Run now(program, choice);
+      if (now.getPeak() < peak) {
+        peak = now.getPeak();
+        least = choice;
+      }
+      // One move a round: what is chosen at once is chosen for one peak.
+      budget = now.getPeak() - 1;
+      if (!reduce(now))
+        break;
+    }
+    choice = std::move(least);
+    budget = peak;
+    keepWhatFits();
+    return std::move(choice);
+  }
+
 private:
   /// The results of an operation that are worth while: statistics of rows are
   /// less to keep than the rest is.
@@ -300,7 +329,8 @@ private:
   void addOffloads(const Run &now, std::vector<Move> &moves) const {
     if (!program.canOffload())
       return;
-    int64_t peak = now.getPeakTime(), moved = now.getOffloadedBytes();
+    int64_t peak = now.getPeakTime();
+    Copies moved = now.getCopies();
     double exposed = now.getExposedSeconds(moved);
     for (unsigned op = 0; op < program.numForward; ++op)
       for (unsigned value : program.ops[op].results) {
@@ -311,7 +341,7 @@ private:
         moves.push_back({{value},
                          /*isOffload=*/true,
                          bytes,
-                         now.getExposedSeconds(moved + bytes) - exposed});
+                         now.getExposedSeconds(moved.with(bytes)) - exposed});
       }
   }
 
@@ -336,14 +366,15 @@ private:
                      [](const Move &a, const Move &b) {
                        return a.getRatio() > b.getRatio();
                      });
-    int64_t excess = now.getPeak() - budget, moved = now.getOffloadedBytes();
+    int64_t excess = now.getPeak() - budget;
+    Copies moved = now.getCopies();
     bool isReduced = false;
     for (const Move &move : moves) {
       if (excess <= 0)
         break;
       // Of many copies each costs more than it would alone.
       if (move.isOffload && isReduced &&
-          now.getExposedSeconds(moved + move.saved) >
+          now.getExposedSeconds(moved.with(move.saved)) >
               now.getExposedSeconds(moved) + 1.01 * move.seconds)
         break;
       // What others that were just chosen would change is for the next round.
@@ -355,7 +386,8 @@ private:
         continue;
       for (unsigned value : move.values)
         (move.isOffload ? offloaded : repeated)[value] = true;
-      moved += move.isOffload ? move.saved : 0;
+      if (move.isOffload)
+        moved = moved.with(move.saved);
       excess -= move.saved;
       isReduced = true;
     }
@@ -406,4 +438,9 @@ std::optional<ValueChoice>
 mlir::optimus::chooseValues(const RecomputeProgram &program, int64_t budget,
                             ValueChoice start) {
   return Chooser(program, budget, std::move(start)).run();
+}
+
+ValueChoice mlir::optimus::chooseLeast(const RecomputeProgram &program,
+                                       ValueChoice start) {
+  return Chooser(program, /*budget=*/0, std::move(start)).runToTheEnd();
 }

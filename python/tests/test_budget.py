@@ -68,6 +68,24 @@ def test_budgets_train_the_same_bits(tools, text, tmp_path, mesh, name):
         assert results(log) == expected
 
 
+def test_less_memory_takes_no_less_time(tools):
+    """With a scratch file, down to what takes parameters out of memory, too."""
+    model = Model(layers=2, hidden=256, heads=4, sequence=128, vocabulary=256, batch=8)
+    known = policies(tools, model, "row:1,col:1")
+    none, last = known["none"], 0
+    for part in (1.01, 0.9, 0.8, 0.75, 0.7, 0.6, 0.5, 0.45, 0.4):
+        budget = part * none.rank_mib
+        flags = ["--offload-bandwidth", "256MiB", "--compile-to", "input"]
+        result = compile_within(tools, model, "row:1,col:1", budget, "/dev/null", *flags)
+        assert result.returncode == 0, result.stderr
+        (chosen,) = [row for row in rows(result.stdout) if row.chosen]
+        assert chosen.rank_mib <= budget + 0.05
+        assert chosen.step_ms >= last, part
+        fitting = [row.step_ms for row in known.values() if row.rank_mib + 0.05 <= budget]
+        assert chosen.step_ms <= min(fitting, default=chosen.step_ms)
+        last = chosen.step_ms
+
+
 def test_a_budget_that_fits_recomputes_nothing(tools, tmp_path):
     path = tmp_path / "model.so"
     result = compile_within(tools, MODELS["gpt2"], "row:1,col:1", 1024, path)

@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A model of the step says what to recompute and what to offload; compiling
-// that says what it needs. What the model had wrong moves what is asked of it
-// the next time.
+// What is offloaded of arguments is one of a few settings, which do not depend
+// on the budget. For each of them a model of the step says what to recompute
+// and to offload of values, and so how fast the budget can be met. Compiling
+// the most promising says what that needs; what the model had wrong moves what
+// is asked of it the next time. It ends where no other setting promises more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,56 +22,106 @@
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+
+#include <array>
+#include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::optimus;
 using ccl::Recomputation;
 using ccl::RecomputePolicy;
 
+/// What is fetched ahead is such a part of what a rank holds with all kept.
+static constexpr int64_t kWindowPart = 128;
+/// Plans are also made for smaller budgets: for the next few multiples of such
+/// a part of what a rank holds with all kept.
+static constexpr int kRungs = 16, kRungsBelow = 3;
+/// No more is compiled for a budget, and for each of the smaller ones.
+static constexpr int kMostCompiled = 20, kMostCompiledOfRung = 4;
+/// Of one way.
+static constexpr int kRounds = 6;
+/// What the model starts from.
+static constexpr RecomputePolicy kStarts[] = {
+    RecomputePolicy::None, RecomputePolicy::Attention, RecomputePolicy::Layer};
+/// How fast a budget can be met where it cannot.
+static constexpr double kNever = std::numeric_limits<double>::infinity();
+
 namespace {
+/// What is offloaded of arguments, and the step with it.
+struct Setting {
+  /// With all values kept.
+  Candidate alone;
+  RecomputeModel model;
+  /// With measured times: the same with predicted ones, from which the choice
+  /// takes other turns.
+  std::optional<RecomputeProgram> predicted;
+  /// What the policies recompute.
+  std::vector<ValueChoice> starts;
+  /// What the model has as the peak beyond what a rank holds.
+  int64_t excess = 0;
+};
+
+/// A setting and a policy, from which the model finds the way to the budget.
+struct Way {
+  size_t setting, start;
+  /// What the model is asked for, and between what it is asked next.
+  int64_t target;
+  /// How often it may be compiled.
+  int rounds;
+  int64_t over = 0, under = 0;
+  std::optional<ValueChoice> choice = {};
+  /// A step with that, by the model.
+  double promisedMs = kNever;
+};
+
+/// What is offloaded of arguments, as --offload is; what takes longer is later.
+struct SettingList {
+  std::vector<std::string> offloads;
+  size_t next = 0;
+  /// What any of the others takes at least.
+  double leastMs = 0;
+};
+
 class BudgetSearch {
 public:
   BudgetSearch(const PhaseOptions &options, int64_t budget,
                const Candidate &layout)
       : options(options), budget(budget), layout(layout) {}
 
-  Candidate run(ModuleOp module) {
-    if (failed(prepare(module)))
-      return layout;
-    Candidate chosen = attempt();
-    if (!mayOffload() || !chosen.problem.empty() ||
-        (fits(chosen) && chosen.values == "none"))
-      return chosen;
-    // What lies in arguments is no value of the model.
-    for (StringRef kinds :
-         {"state", "state,parameters", "state,parameters,gradients"}) {
-      Candidate found = attemptWith(kinds);
-      if (isBetter(found, chosen))
-        chosen = found;
-      if (!fits(found))
-        continue;
-      if (kinds == "state")
-        offloadLessState(chosen);
-      break;
-    }
-    return chosen;
-  }
+  Candidate run(ModuleOp module);
 
 private:
   /// Compiles as far as what is offloaded makes no difference.
   LogicalResult prepare(ModuleOp module);
-  /// What is found with the arguments that `layout` offloads.
-  Candidate attempt();
-  Candidate attemptWith(const Twine &offload) {
-    layout.offload = offload.str();
-    return attempt();
+  /// Of the optimizer's state, sizes that are offloaded: at most every 32nd
+  /// part of it, the smallest tensors first.
+  SmallVector<int64_t> getStateSizes();
+  std::vector<SettingList> listSettings();
+  /// Compiles what promises most until nothing promises more than is known.
+  void followAll(int most);
+  /// Adds the next setting of a list.
+  void extend(SettingList &list);
+  /// A step by the model, with what it had wrong at least from that start.
+  double getPromise(const Way &way) const {
+    return way.promisedMs + optimism[way.start];
   }
-  /// Replaces what was chosen where a part of the state will do.
-  void offloadLessState(Candidate &chosen);
+  /// Adds what leads from a setting to a budget.
+  void addWays(size_t setting, int64_t aim, int rounds);
+  /// The way that promises most, if that is more than is known.
+  Way *findMostPromising();
+  Setting lower(StringRef offload);
   /// Of the program without recomputation, with its memory placed.
-  void buildModel(func::FuncOp placed, const Recomputation &recomputation);
-  void search();
+  void buildModel(Setting &setting, func::FuncOp placed,
+                  const Recomputation &recomputation);
+  /// Of what the model finds for the target, the fastest.
+  void plan(Way &way) const;
+  /// Compiles what a way promises, and moves its target by what was wrong.
+  void follow(Way &way);
+  /// Where no setting promises to fit: what takes the least.
+  void searchLeast();
   bool fits(const Candidate &candidate) const {
     return candidate.problem.empty() && candidate.rankBytes <= budget;
   }
@@ -85,11 +137,9 @@ private:
   bool mayOffload() const {
     return !options.offloadBandwidth.empty() && options.offload.empty();
   }
-  /// Of the ways that the model finds from different starts, the fastest.
-  std::optional<ValueChoice> plan(int64_t target) const;
-  std::optional<ValueChoice> planLeast(int64_t target) const;
   /// Compiles with a choice; nothing where it was tried before.
-  std::optional<Candidate> compile(const ValueChoice &choice);
+  std::optional<Candidate> compile(const Setting &setting,
+                                   const ValueChoice &choice);
 
   PhaseOptions options;
   int64_t budget;
@@ -98,18 +148,41 @@ private:
   /// The program before --optimus-fuse, behind it, and as its device program
   /// before a schedule; the last two without recomputation.
   OwningOpRef<ModuleOp> tuned, fused, lowered;
-  RecomputeModel model;
-  /// With measured times: the same with predicted ones, from which the search
-  /// takes other turns.
-  std::optional<RecomputeProgram> predicted;
-  /// What the policies recompute.
-  std::vector<ValueChoice> starts;
-  /// What the model has as the peak beyond what a rank holds.
-  int64_t modelExcess = 0;
+  std::optional<Recomputation> recomputation;
+  std::vector<SettingList> lists;
+  std::vector<Setting> settings;
+  std::vector<Way> ways;
+  /// By start, in milliseconds: the least by which a promise was too short.
+  std::array<double, std::size(kStarts)> optimism = {};
+  /// What is fetched ahead, where anything is offloaded.
+  int64_t window = 0;
   llvm::StringSet<> tried;
   Candidate best;
 };
 } // namespace
+
+Candidate BudgetSearch::run(ModuleOp module) {
+  if (failed(prepare(module)))
+    return layout;
+  best = layout;
+  best.rankBytes = std::numeric_limits<int64_t>::max();
+  lists = listSettings();
+  followAll(kMostCompiled);
+  // What meets a smaller budget is not faster by the model, but may be in fact.
+  // The smaller ones are the same for all budgets.
+  const int64_t part = window * kWindowPart / kRungs;
+  int64_t rung = part > 0 ? (budget - 1) / part : 0;
+  for (int below = 0; below < kRungsBelow && rung > 0 && fits(best);
+       ++below, --rung) {
+    ways.clear();
+    for (size_t setting = 0; setting < settings.size(); ++setting)
+      addWays(setting, rung * part, /*rounds=*/1);
+    followAll(kMostCompiledOfRung);
+  }
+  if (!fits(best))
+    searchLeast();
+  return best;
+}
 
 LogicalResult BudgetSearch::prepare(ModuleOp module) {
   layout.values = "none";
@@ -126,49 +199,126 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
   if (failed(runPhases(*fused, phases, "tune", "fuse", layout)))
     return failure();
   lowered = fused->clone();
-  return runPhases(*lowered, phases, "fuse", "exec", layout);
+  if (failed(runPhases(*lowered, phases, "fuse", "exec", layout)))
+    return failure();
+  if (auto step = fused->lookupSymbol<func::FuncOp>("train_step"))
+    recomputation = Recomputation::of(step);
+  return success();
 }
 
-Candidate BudgetSearch::attempt() {
-  best = layout;
-  OwningOpRef<ModuleOp> placed = lowered->clone();
-  if (failed(
-          runPhases(*placed, layout.getPhases(options), "exec", "place", best)))
-    return best;
-  readPrediction(*placed, options, best);
-  if (!best.problem.empty() || fits(best))
-    return best;
-  if (std::optional<Recomputation> recomputation =
-          Recomputation::of(fused->lookupSymbol<func::FuncOp>("train_step"))) {
-    buildModel(placed->lookupSymbol<func::FuncOp>("train_step"),
-               *recomputation);
-    search();
-  }
-  return best;
-}
-
-void BudgetSearch::offloadLessState(Candidate &chosen) {
+SmallVector<int64_t> BudgetSearch::getStateSizes() {
   auto step = lowered->lookupSymbol<func::FuncOp>("train_step");
-  int64_t most = 0;
+  SmallVector<int64_t> tensors;
   for (BlockArgument argument : step.getArguments())
     if (BufferAttr buffer = getArgumentBuffer(step, argument.getArgNumber());
         buffer && buffer.getLifetime() == Lifetime::State && buffer.getOf())
-      most += exec::getBufferBytes(argument);
-  int64_t least = 0;
-  constexpr int kRounds = 5;
-  for (int round = 0; round < kRounds; ++round) {
-    int64_t middle = least + (most - least) / 2;
-    Candidate found = attemptWith("state=" + Twine(middle));
-    if (isBetter(found, chosen)) {
-      chosen = found;
-      most = middle;
+      tensors.push_back(exec::getBufferBytes(argument));
+  llvm::sort(tensors);
+  const int64_t part =
+      std::accumulate(tensors.begin(), tensors.end(), int64_t(0)) / 32;
+  SmallVector<int64_t> sizes;
+  int64_t sum = 0, next = part;
+  for (int64_t bytes : tensors) {
+    if (sum > 0 && sum + bytes > next) {
+      sizes.push_back(sum);
+      next = std::max(sum, next) + part;
+    }
+    sum += bytes;
+  }
+  return sizes;
+}
+
+std::vector<SettingList> BudgetSearch::listSettings() {
+  if (!mayOffload() || !recomputation)
+    return {{{""}}};
+  std::vector<std::string> states = {""};
+  for (int64_t bytes : getStateSizes())
+    states.push_back("state=" + std::to_string(bytes));
+  states.push_back("state");
+  std::vector<SettingList> lists = {{states}};
+  // These are copied so much longer that a few sizes of state will do.
+  for (StringRef kinds : {"gradients", "parameters", "parameters,gradients"}) {
+    std::vector<std::string> &list = lists.emplace_back().offloads;
+    for (size_t part = 0; part <= 4; ++part) {
+      const std::string &state = states[(states.size() - 1) * part / 4];
+      list.push_back(state.empty() ? kinds.str() : state + "," + kinds.str());
+    }
+  }
+  return lists;
+}
+
+void BudgetSearch::extend(SettingList &list) {
+  Setting setting = lower(list.offloads[list.next++]);
+  const Candidate &alone = setting.alone;
+  list.leastMs = alone.stepMs;
+  if (settings.empty())
+    for (SettingList &other : lists)
+      other.leastMs = alone.stepMs;
+  if (!alone.problem.empty() || isBetter(alone, best))
+    best = alone;
+  settings.push_back(std::move(setting));
+  addWays(settings.size() - 1, budget, kRounds);
+}
+
+void BudgetSearch::addWays(size_t setting, int64_t aim, int rounds) {
+  if (fits(settings[setting].alone))
+    return;
+  for (size_t start = 0; start < settings[setting].starts.size(); ++start) {
+    Way &way = ways.emplace_back(
+        Way{setting, start, aim + settings[setting].excess, rounds});
+    plan(way);
+  }
+}
+
+Way *BudgetSearch::findMostPromising() {
+  double limit = fits(best) ? best.stepMs : kNever;
+  Way *found = nullptr;
+  for (Way &way : ways)
+    if (getPromise(way) < limit) {
+      limit = getPromise(way);
+      found = &way;
+    }
+  return found;
+}
+
+void BudgetSearch::followAll(int most) {
+  while (best.problem.empty() && most > 0) {
+    Way *way = findMostPromising();
+    double limit = way ? getPromise(*way) : fits(best) ? best.stepMs : kNever;
+    // What follows of a list takes no less.
+    auto open = llvm::find_if(lists, [&](const SettingList &list) {
+      return list.next < list.offloads.size() && list.leastMs < limit;
+    });
+    if (open != lists.end()) {
+      extend(*open);
+    } else if (way) {
+      follow(*way);
+      --most;
     } else {
-      least = middle;
+      return;
     }
   }
 }
 
-void BudgetSearch::buildModel(func::FuncOp placed,
+Setting BudgetSearch::lower(StringRef offload) {
+  Setting setting;
+  setting.alone = layout;
+  setting.alone.offload = offload.str();
+  OwningOpRef<ModuleOp> placed = lowered->clone();
+  if (failed(runPhases(*placed, setting.alone.getPhases(options), "exec",
+                       "place", setting.alone)))
+    return setting;
+  readPrediction(*placed, options, setting.alone);
+  if (window == 0)
+    window = setting.alone.rankBytes / kWindowPart;
+  setting.alone.offloadWindow = window;
+  if (recomputation && setting.alone.problem.empty())
+    buildModel(setting, placed->lookupSymbol<func::FuncOp>("train_step"),
+               *recomputation);
+  return setting;
+}
+
+void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
                               const Recomputation &recomputation) {
   // It was read before, for the schedule.
   MachineProfile profile =
@@ -181,67 +331,71 @@ void BudgetSearch::buildModel(func::FuncOp placed,
       auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);
       built.program.fetchRate = rates.in;
       built.program.storeRate = rates.out;
+      built.program.copySeconds = exec::Bandwidth::kAlpha;
     }
     return built;
   };
   std::shared_ptr<const MeasuredCosts> measured =
       layout.getPhases(options).getMeasured();
-  model = build(measured);
+  setting.model = build(measured);
   if (measured)
-    predicted = build(nullptr).program;
-  starts.clear();
-  for (RecomputePolicy policy :
-       {RecomputePolicy::None, RecomputePolicy::Attention,
-        RecomputePolicy::Layer})
-    starts.push_back({model.getRepeated(recomputation, policy)});
-  modelExcess =
-      getCost(model.program, starts.front()).peakBytes - best.rankBytes;
+    setting.predicted = build(nullptr).program;
+  for (RecomputePolicy policy : kStarts)
+    setting.starts.push_back(
+        {setting.model.getRepeated(recomputation, policy)});
+  setting.excess =
+      getCost(setting.model.program, setting.starts.front()).peakBytes -
+      setting.alone.rankBytes;
 }
 
-std::optional<ValueChoice> BudgetSearch::plan(int64_t target) const {
-  std::optional<ValueChoice> fastest;
-  double seconds = 0;
-  auto tryAll = [&](const RecomputeProgram &program) {
-    for (const ValueChoice &start : starts) {
-      std::optional<ValueChoice> found = chooseValues(program, target, start);
-      if (!found)
-        continue;
-      double now = getCost(model.program, *found).seconds;
-      if (fastest && now >= seconds)
-        continue;
-      fastest = std::move(found);
-      seconds = now;
-    }
+void BudgetSearch::plan(Way &way) const {
+  const Setting &setting = settings[way.setting];
+  way.choice.reset();
+  way.promisedMs = kNever;
+  auto consider = [&](const RecomputeProgram &program) {
+    std::optional<ValueChoice> found =
+        chooseValues(program, way.target, setting.starts[way.start]);
+    if (!found)
+      return;
+    double stepMs = setting.alone.stepMs +
+                    1e3 * getCost(setting.model.program, *found).seconds;
+    if (stepMs >= way.promisedMs)
+      return;
+    way.promisedMs = stepMs;
+    way.choice = std::move(found);
   };
-  tryAll(model.program);
-  if (predicted)
-    tryAll(*predicted);
-  return fastest;
+  consider(setting.model.program);
+  if (setting.predicted)
+    consider(*setting.predicted);
 }
 
-std::optional<ValueChoice> BudgetSearch::planLeast(int64_t target) const {
-  int64_t over = target,
-          most = getCost(model.program, starts.front()).peakBytes;
-  for (const ValueChoice &start : starts)
-    most = std::min(most, getCost(model.program, start).peakBytes);
-  std::optional<ValueChoice> least = plan(most);
-  constexpr int kSteps = 6;
-  for (int step = 0; step < kSteps; ++step) {
-    int64_t middle = over + (most - over) / 2;
-    if (std::optional<ValueChoice> found = plan(middle)) {
-      least = std::move(found);
-      most = middle;
-    } else {
-      over = middle;
+void BudgetSearch::searchLeast() {
+  struct Least {
+    const Setting *setting;
+    ValueChoice choice;
+    int64_t bytes;
+  };
+  std::vector<Least> all;
+  for (const Setting &setting : settings)
+    for (const ValueChoice &start : setting.starts) {
+      ValueChoice choice = chooseLeast(setting.model.program, start);
+      int64_t peak = getCost(setting.model.program, choice).peakBytes;
+      all.push_back({&setting, std::move(choice), peak - setting.excess});
     }
-  }
-  return least;
+  llvm::stable_sort(
+      all, [](const Least &a, const Least &b) { return a.bytes < b.bytes; });
+  constexpr size_t kMost = 8;
+  for (const Least &least : ArrayRef(all).take_front(kMost))
+    if (std::optional<Candidate> found = compile(*least.setting, least.choice);
+        found && isBetter(*found, best))
+      best = *found;
 }
 
-std::optional<Candidate> BudgetSearch::compile(const ValueChoice &choice) {
-  Candidate candidate = layout;
-  std::string values = model.describe(choice.repeated),
-              offloaded = model.describe(choice.offloaded);
+std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
+                                               const ValueChoice &choice) {
+  Candidate candidate = setting.alone;
+  std::string values = setting.model.describe(choice.repeated),
+              offloaded = setting.model.describe(choice.offloaded);
   candidate.values = values.empty() ? "none" : values;
   if (!offloaded.empty())
     candidate.offload += (candidate.offload.empty() ? "" : ",") + offloaded;
@@ -255,31 +409,24 @@ std::optional<Candidate> BudgetSearch::compile(const ValueChoice &choice) {
   return candidate;
 }
 
-void BudgetSearch::search() {
-  // Between these the model is asked for next.
-  int64_t over = 0, under = 0, target = budget + modelExcess;
-  constexpr int kRounds = 6;
-  for (int round = 0; round < kRounds; ++round) {
-    std::optional<ValueChoice> choice = plan(target);
-    bool isLeast = !choice;
-    if (isLeast)
-      choice = planLeast(target);
-    std::optional<Candidate> now = choice ? compile(*choice) : std::nullopt;
-    if (!now)
-      return;
-    if (!now->problem.empty()) {
-      best = *now;
-      return;
-    }
-    if (isBetter(*now, best))
-      best = *now;
-    int64_t slack = budget - now->rankBytes;
-    if (isLeast || (slack >= 0 && slack < budget / 200))
-      return;
-    (slack >= 0 ? under : over) = target;
-    target = under > 0 && over > 0 ? under + (over - under) / 2
-                                   : target + slack - budget / 1000;
-  }
+void BudgetSearch::follow(Way &way) {
+  std::optional<Candidate> now = compile(settings[way.setting], *way.choice);
+  double promisedMs = std::exchange(way.promisedMs, kNever);
+  if (!now)
+    return;
+  if (!now->problem.empty() || isBetter(*now, best))
+    best = *now;
+  double &least = optimism[way.start];
+  double wrong = std::max(0.0, now->stepMs - promisedMs);
+  least = least == 0 ? wrong : std::min(least, wrong);
+  int64_t slack = budget - now->rankBytes;
+  if ((slack >= 0 && slack < budget / 200) || --way.rounds == 0)
+    return;
+  (slack >= 0 ? way.under : way.over) = way.target;
+  way.target = way.under > 0 && way.over > 0
+                   ? way.under + (way.over - way.under) / 2
+                   : way.target + slack - budget / 1000;
+  plan(way);
 }
 
 void mlir::optimus::predictWithin(ModuleOp module, const PhaseOptions &options,

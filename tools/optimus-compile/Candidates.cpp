@@ -192,7 +192,10 @@ static void printCandidates(std::vector<Candidate> candidates,
         candidate.exposedMs, candidate.commBytes / mebi,
         candidate.rankBytes / mebi,
         budget && candidate.rankBytes > *budget ? "  over the budget" : "",
-        candidate.offload.empty() ? "" : "  --offload " + candidate.offload);
+        candidate.offload.empty()
+            ? ""
+            : "  --offload-window " + std::to_string(candidate.offloadWindow) +
+                  " --offload " + candidate.offload);
   }
 }
 

@@ -30,6 +30,8 @@ struct Candidate {
   std::string values = {};
   /// What is offloaded beside what the user says, as --offload is.
   std::string offload = {};
+  /// With that: as --offload-window is, where the user leaves it open.
+  int64_t offloadWindow = 0;
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
   /// Whether that is a fault of ours: a phase takes what others of ours make.
@@ -54,8 +56,11 @@ struct Candidate {
     options.mesh = mesh;
     options.strategy = strategy;
     options.recompute = values.empty() ? recompute : values;
-    if (!offload.empty())
+    if (!offload.empty()) {
       options.offload += (options.offload.empty() ? "" : ",") + offload;
+      if (options.offloadWindow == 0)
+        options.offloadWindow = offloadWindow;
+    }
     return options;
   }
 };

@@ -43,6 +43,8 @@ struct RecomputeProgram {
   /// How many bytes a second values can be stored elsewhere and fetched again;
   /// 0 where they cannot.
   double storeRate = 0, fetchRate = 0;
+  /// What a copy takes however small it is.
+  double copySeconds = 0;
 
   bool canOffload() const { return storeRate > 0 && fetchRate > 0; }
 };
@@ -75,6 +77,9 @@ RecomputeCost getCost(const RecomputeProgram &program, ValueChoice choice);
 /// where that finds no way.
 std::optional<ValueChoice> chooseValues(const RecomputeProgram &program,
                                         int64_t budget, ValueChoice start);
+
+/// The same without a budget, as far as it goes: what has the lowest peak.
+ValueChoice chooseLeast(const RecomputeProgram &program, ValueChoice start);
 
 } // namespace mlir::optimus
 
