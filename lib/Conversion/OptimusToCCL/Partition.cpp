@@ -162,12 +162,11 @@ private:
     whole->erase();
     function.setType(FunctionType::get(&getContext(), local->getArgumentTypes(),
                                        ValueRange(results).getTypes()));
-    StringAttr sharding =
-        StringAttr::get(&getContext(), OptimusDialect::kSharding);
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      function.removeArgAttr(i, sharding);
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      function.removeResultAttr(i, sharding);
+    auto eraseSharding = [](unsigned, NamedAttrList &attributes) {
+      attributes.erase(OptimusDialect::kSharding);
+    };
+    updateArgAttrs(function, eraseSharding);
+    updateResultAttrs(function, eraseSharding);
     numLocal += partitioner.getNumLocal();
     numDistributed += partitioner.getNumDistributed();
     numDecomposed += partitioner.getNumDecomposed();

@@ -34,6 +34,8 @@ const PackedLayout &Packing::layoutOf(int64_t rows, int64_t cols) {
 
 StatusOr<const PackedLayout *>
 Packing::layoutIn(int64_t elements, int64_t rows, int64_t cols) {
+  if (!layouts.find({rows, cols}))
+    OPTRT_RETURN_IF_ERROR(checkRoomForCode());
   const PackedLayout &layout = layoutOf(rows, cols);
   const auto needed =
       static_cast<int64_t>(layout.desc.get_size() / sizeof(float));

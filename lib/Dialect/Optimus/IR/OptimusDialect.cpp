@@ -76,6 +76,35 @@ StringRef mlir::optimus::getRole(Value value) {
   return role && result.getResultNumber() == 0 ? role.getValue() : StringRef();
 }
 
+static void
+updateAll(SmallVectorImpl<DictionaryAttr> &all,
+          function_ref<void(unsigned number, NamedAttrList &attributes)> update,
+          MLIRContext *context) {
+  for (auto [number, attributes] : llvm::enumerate(all)) {
+    NamedAttrList list(attributes);
+    update(number, list);
+    attributes = list.getDictionary(context);
+  }
+}
+
+void mlir::optimus::updateArgAttrs(
+    FunctionOpInterface function,
+    function_ref<void(unsigned number, NamedAttrList &attributes)> update) {
+  SmallVector<DictionaryAttr> all;
+  function.getAllArgAttrs(all);
+  updateAll(all, update, function.getContext());
+  function.setAllArgAttrs(all);
+}
+
+void mlir::optimus::updateResultAttrs(
+    FunctionOpInterface function,
+    function_ref<void(unsigned number, NamedAttrList &attributes)> update) {
+  SmallVector<DictionaryAttr> all;
+  function.getAllResultAttrs(all);
+  updateAll(all, update, function.getContext());
+  function.setAllResultAttrs(all);
+}
+
 ShardingAttr mlir::optimus::getSharding(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto function =

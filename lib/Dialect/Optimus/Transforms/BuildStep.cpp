@@ -253,9 +253,14 @@ public:
       results.push_back(buffers.getOutput(
           "grad", StringAttr::get(&getContext(), loss->getParamName(i))));
     func::FuncOp gradStep = copyAs(*grad, "grad_step", results);
-    for (int64_t i = 0; i < loss->numParams; ++i)
-      if (Attribute dims = grad->getArgAttr(i, OptimusDialect::kDims))
-        gradStep.setResultAttr(2 + i, OptimusDialect::kDims, dims);
+    updateResultAttrs(gradStep, [&](unsigned index, NamedAttrList &attributes) {
+      constexpr unsigned kFirst = 2;
+      if (index < kFirst || index >= kFirst + loss->numParams)
+        return;
+      if (Attribute dims =
+              grad->getArgAttr(index - kFirst, OptimusDialect::kDims))
+        attributes.set(OptimusDialect::kDims, dims);
+    });
     symbols.insert(gradStep, end);
     if (accumulate) {
       symbols.insert(buildAccumulate(*loss, *grad, buffers), end);
@@ -322,8 +327,10 @@ private:
     func::FuncOp copy = function.clone();
     copy.setName(name);
     copy.setPublic();
-    for (auto [index, buffer] : llvm::enumerate(results))
-      copy.setResultAttr(index, OptimusDialect::kBinding, buffer);
+    updateResultAttrs(copy, [&](unsigned index, NamedAttrList &attributes) {
+      if (index < results.size())
+        attributes.set(OptimusDialect::kBinding, results[index]);
+    });
     return copy;
   }
 };

@@ -40,8 +40,9 @@ public:
     nameInner();
     for (const Linear &linear : linears)
       positions.try_emplace(getParameter(linear.weight), place(linear));
-    for (BlockArgument argument : function.getArguments())
-      setRole(argument);
+    updateArgAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
+      setRole(function.getArgument(number), attributes);
+    });
     for (Operation &op : function.front().without_terminator())
       setRole(&op);
   }
@@ -56,7 +57,7 @@ private:
   void nameInner();
   /// The weight's role; linears are to be visited in the program's order.
   Role place(const Linear &linear);
-  void setRole(BlockArgument argument);
+  void setRole(BlockArgument argument, NamedAttrList &attributes);
   void setRole(Operation *op);
 
   DimensionClass getClass(Value value, int64_t dim) const {
@@ -218,7 +219,7 @@ Role RoleInference::getRoleOf(Value value) const {
   return role;
 }
 
-void RoleInference::setRole(BlockArgument argument) {
+void RoleInference::setRole(BlockArgument argument, NamedAttrList &attributes) {
   unsigned number = argument.getArgNumber();
   auto type = dyn_cast<RankedTensorType>(argument.getType());
   if (!type || type.getRank() == 0 || !getRole(argument).empty())
@@ -242,8 +243,8 @@ void RoleInference::setRole(BlockArgument argument) {
     if (!holdsFloats(argument))
       role.position = Position::Tokens;
   }
-  function.setArgAttr(number, OptimusDialect::kRole,
-                      StringAttr::get(function.getContext(), role.toString()));
+  attributes.set(OptimusDialect::kRole,
+                 StringAttr::get(function.getContext(), role.toString()));
 }
 
 void RoleInference::setRole(Operation *op) {

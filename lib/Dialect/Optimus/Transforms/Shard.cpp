@@ -255,10 +255,11 @@ LogicalResult ShardPass::decideResults(Operation *op,
 
 void ShardPass::annotate(func::FuncOp function,
                          const ShardingPropagation &known) {
-  for (BlockArgument argument : function.getArguments())
+  updateArgAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
+    BlockArgument argument = function.getArgument(number);
     if (isa<RankedTensorType>(argument.getType()))
-      function.setArgAttr(argument.getArgNumber(), OptimusDialect::kSharding,
-                          known.get(argument));
+      attributes.set(OptimusDialect::kSharding, known.get(argument));
+  });
   for (Operation &op : function.front().without_terminator()) {
     if (op.hasTrait<MovesInPanels>() && !op.hasAttr(OptimusDialect::kMove) &&
         table->move != OptimusDialect::kMovePanels)
@@ -285,9 +286,10 @@ LogicalResult ShardPass::shardResults(func::FuncOp function) {
         params[buffer.getOf().getValue()] = getSharding(argument);
     }
   Operation *terminator = function.front().getTerminator();
-  for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
+  updateResultAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
+    Value value = terminator->getOperand(number);
     if (!isa<RankedTensorType>(value.getType()))
-      continue;
+      return;
     ShardingAttr sharding = getSharding(value);
     if (BufferAttr buffer = getResultBuffer(function, number)) {
       StringAttr of = buffer.getOf();
@@ -298,8 +300,8 @@ LogicalResult ShardPass::shardResults(func::FuncOp function) {
       else if (param != params.end())
         sharding = param->second;
     }
-    function.setResultAttr(number, OptimusDialect::kSharding, sharding);
-  }
+    attributes.set(OptimusDialect::kSharding, sharding);
+  });
   return success();
 }
 

@@ -60,6 +60,15 @@ StringRef getRole(Value value);
 /// where it is undecided.
 ShardingAttr getSharding(Value value);
 
+/// Change the attributes of all of a function's arguments or results, which
+/// MLIR writes all anew wherever one is set.
+void updateArgAttrs(
+    FunctionOpInterface function,
+    function_ref<void(unsigned number, NamedAttrList &attributes)> update);
+void updateResultAttrs(
+    FunctionOpInterface function,
+    function_ref<void(unsigned number, NamedAttrList &attributes)> update);
+
 /// The most chunks of tokens that a head may go through: each is a handful of
 /// commands.
 inline constexpr int64_t kMostChunks = 4096;
