@@ -34,13 +34,15 @@ const PackedLayout &Packing::layoutOf(int64_t rows, int64_t cols) {
 
 StatusOr<const PackedLayout *>
 Packing::layoutIn(int64_t elements, int64_t rows, int64_t cols) {
-  if (!layouts.find({rows, cols}))
+  const PackedLayout *layout = layouts.find({rows, cols});
+  if (!layout) {
     OPTRT_RETURN_IF_ERROR(checkRoomForCode());
-  const PackedLayout &layout = layoutOf(rows, cols);
+    layout = &layoutOf(rows, cols);
+  }
   const auto needed =
-      static_cast<int64_t>(layout.desc.get_size() / sizeof(float));
+      static_cast<int64_t>(layout->desc.get_size() / sizeof(float));
   if (needed <= elements)
-    return &layout;
+    return layout;
   return unavailable(concat("oneDNN's layout of a packed ", rows, " x ", cols,
                             " matrix takes ", needed,
                             " elements on this processor, and the program has "

@@ -11,7 +11,7 @@
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Error.h"
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -20,17 +20,12 @@ using optimus::ValuePattern;
 static constexpr StringLiteral kKinds[] = {"state", "parameters", "gradients",
                                            "activations"};
 
-template <typename... Parts>
-static llvm::Error makeError(const char *format, const Parts &...parts) {
-  return llvm::createStringError(llvm::formatv(format, parts...).str());
-}
-
 llvm::Error OffloadChoice::add(StringRef entry) {
   StringRef kind = entry.split('=').first;
   if (kind == "state" && (stateBytes || kinds.contains(kind)))
-    return makeError("expected the state once, in whole or as state=512MiB; "
-                     "found '{0}' besides",
-                     entry);
+    return llvm::createStringError(
+        "expected the state once, in whole or as state=512MiB; found '" +
+        entry + "' besides");
   if (llvm::is_contained(kKinds, entry)) {
     kinds.insert(entry);
     return llvm::Error::success();
@@ -39,14 +34,15 @@ llvm::Error OffloadChoice::add(StringRef entry) {
     stateBytes = parseBytes(size);
     if (stateBytes)
       return llvm::Error::success();
-    return makeError("expected a size of state, as state=512MiB; found '{0}'",
-                     entry);
+    return llvm::createStringError(
+        "expected a size of state, as state=512MiB; found '" + entry + "'");
   }
   // The id of a value ends with its number among the results.
   if (!entry.contains(':'))
-    return makeError("expected state, parameters, gradients, activations or "
-                     "ids of values, as h.*.mlp.gelu:*; found '{0}'",
-                     entry);
+    return llvm::createStringError(
+        "expected state, parameters, gradients, activations or ids of values, "
+        "as h.*.mlp.gelu:*; found '" +
+        entry + "'");
   auto pattern = ValuePattern::create(entry);
   if (!pattern)
     return pattern.takeError();
