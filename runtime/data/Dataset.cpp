@@ -22,6 +22,10 @@ using namespace optrt;
 
 using WindowOrder = std::vector<uint64_t>;
 
+/// From so many windows on their order is computed where it is needed: it would
+/// take 128 MiB, once an epoch.
+static constexpr int64_t kMostKeptWindows = (int64_t(1) << 24) - 1;
+
 struct Dataset::Impl {
   std::string path;
   optimus_support::InputFile file;
@@ -209,7 +213,10 @@ int64_t Dataset::windowAt(int64_t position) const {
   int64_t within = position % impl->windows;
   if (impl->order == DataOrder::Sequential)
     return within;
-  return (*impl->orderOf(position / impl->windows))[within];
+  const int64_t epoch = position / impl->windows;
+  if (impl->windows > kMostKeptWindows)
+    return optimus_support::permuted(within, impl->windows, impl->seed, epoch);
+  return (*impl->orderOf(epoch))[within];
 }
 
 Status Dataset::fillBatch(int64_t position, int64_t globalBatch,

@@ -41,6 +41,14 @@ TrainingPlan::TrainingPlan(const TrainOptions &options,
                         "this program wrote it: those that are not given have "
                         "their defaults"));
   }
+  const LearningRate &rate = hyperparameters.rate;
+  if (rate.warmup > hyperparameters.steps && hyperparameters.steps > 0)
+    notes.push_back(
+        concat("--warmup ", rate.warmup, " is longer than the run, --steps ",
+               hyperparameters.steps, ": the learning rate rises to ",
+               RealNumber::print(
+                   rate.at(hyperparameters.steps, hyperparameters.steps)),
+               " and never reaches --lr ", RealNumber::print(rate.peak)));
   seed = options.seed.value_or(loaded ? loaded->seed : seed);
   order = options.order.value_or(loaded ? loaded->order : order);
   if (!loaded)

@@ -158,6 +158,30 @@ TEST_F(DatasetTest, ShuffledConcatenatesTheEpochsPermutations) {
     EXPECT_EQ((*dataset)->windowAt(position), int64_t(order[position]));
 }
 
+TEST_F(DatasetTest, TheOrderOfManyWindowsIsComputed) {
+  // Holes take no room on the disk, and 256 tokens need no look at the file.
+  auto shuffled = [&](int64_t windows) {
+    std::string path = write("many.txt", "");
+    std::filesystem::resize_file(path, windows + 1);
+    auto dataset = Dataset::open(path, 1, 256, DataOrder::Shuffled, 17);
+    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+    EXPECT_EQ((*dataset)->numWindows(), windows);
+    return std::move(*dataset);
+  };
+  const int64_t many = int64_t(1) << 24;
+  auto dataset = shuffled(many);
+  for (int64_t position :
+       {int64_t(0), int64_t(5), many - 1, many, 3 * many + 1})
+    EXPECT_EQ(dataset->windowAt(position),
+              int64_t(optimus_support::permuted(position % many, many, 17,
+                                                position / many)));
+  // One less, and the order is what it always was.
+  dataset = shuffled(many - 1);
+  auto order = optimus_support::permutation(many - 1, 17, 1);
+  for (int64_t within : {int64_t(0), int64_t(5), many - 2})
+    EXPECT_EQ(dataset->windowAt(many - 1 + within), int64_t(order[within]));
+}
+
 TEST_F(DatasetTest, RanksRowsMakeUpTheGlobalBatch) {
   constexpr int64_t s = 4, b = 7, local = 4; // 2 ranks, one row of padding
   auto dataset = Dataset::open(writeText(100), s, 256);

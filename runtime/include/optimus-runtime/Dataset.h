@@ -36,7 +36,9 @@ struct MaskedObjective {
 
 enum class DataOrder {
   Sequential, ///< windows as they lie, wrapping at the end
-  Shuffled, ///< permuted each epoch: optimus_support::permutation(seed, epoch)
+  /// Permuted each epoch: optimus_support::permutation(), and from 2^24 windows
+  /// on optimus_support::permuted(), which takes no memory.
+  Shuffled,
 };
 
 /// An open, checked file of tokens, read window by window. All functions may be

@@ -49,6 +49,21 @@ TEST(TrainingPlan, WithoutACheckpointWhatIsNotGivenHasItsDefault) {
   EXPECT_THAT(plan.notes, IsEmpty());
 }
 
+TEST(TrainingPlan, AWarmupThatTheRunDoesNotReachTheEndOfIsSaid) {
+  TrainOptions options;
+  options.hyperparameters.steps = 50;
+  options.hyperparameters.rate.peak = 0.5;
+  options.hyperparameters.rate.warmup = 200;
+  options.given = {"steps", "lr", "warmup"};
+  EXPECT_THAT(
+      TrainingPlan(options, nullptr).notes,
+      ElementsAre("--warmup 200 is longer than the run, --steps 50: the "
+                  "learning rate rises to 0.125 and never reaches --lr "
+                  "0.5"));
+  options.hyperparameters.rate.warmup = 50;
+  EXPECT_THAT(TrainingPlan(options, nullptr).notes, IsEmpty());
+}
+
 TEST(TrainingPlan, ACheckpointSaysWhatIsNotGiven) {
   TrainingState state = stateAtStep4();
   TrainingPlan plan(TrainOptions(), &state);
