@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 #define OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 
-#include "optimus-support/CollectiveRoom.h"
+#include "optimus-support/CollectiveScratch.h"
 #include "optimus-support/ElementType.h"
 #include "optimus-support/model_abi.h"
 

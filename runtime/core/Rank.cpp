@@ -9,7 +9,7 @@
 #include "optimus-runtime/Rank.h"
 
 #include "BoundProgram.h"
-#include "CollectiveStaging.h"
+#include "HostStaging.h"
 
 #include "optimus-support/ElementType.h"
 
@@ -319,10 +319,10 @@ Rank::addressesForCollective(Site site, const optrt_collective_desc &desc,
   if ((!src || from) && (!dst || to))
     return Moved{&desc, from, to};
   if (!staging)
-    staging = std::make_unique<CollectiveStaging>(*device);
+    staging = std::make_unique<HostStaging>(*device);
   const bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
   OPTRT_ASSIGN_OR_RETURN(
-      const CollectiveStaging::Staged *staged,
+      const HostStaging::Staged *staged,
       staging->begin(site.queue, {site.number, function}, desc,
                      {mesh.axisSize(desc.axis), isRoot}, src, dst));
   return Moved{&staged->desc, staged->from, staged->to};

@@ -9,7 +9,7 @@
 #include "optimus-runtime/Session.h"
 
 #include "CollectiveAgreement.h"
-#include "CollectiveBuffers.h"
+#include "CommunicatorScratch.h"
 #include "GpuChoice.h"
 #include "LocalRank.h"
 #include "PlannedMemory.h"
@@ -311,7 +311,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   }
   if (rank.context.queued)
     return okStatus();
-  CollectiveBuffers buffers(rank.context.communicators);
+  CommunicatorScratch buffers(rank.context.communicators);
   for (const BoundProgram &program : rank.programs)
     buffers.add(program);
   rank.communicationBytes = buffers.bytes();

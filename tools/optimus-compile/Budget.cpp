@@ -41,7 +41,7 @@ static constexpr int64_t kWindowPart = 128;
 static constexpr int kRungs = 16, kRungsBelow = 3;
 /// No more is compiled for a budget, and for each of the smaller ones.
 static constexpr int kMostCompiled = 20, kMostCompiledOfRung = 4;
-/// Of one way.
+/// Of one branch.
 static constexpr int kRounds = 6;
 /// What the model starts from.
 static constexpr RecomputePolicy kStarts[] = {
@@ -64,8 +64,8 @@ struct Setting {
   int64_t excess = 0;
 };
 
-/// A setting and a policy, from which the model finds the way to the budget.
-struct Way {
+/// A setting and a policy, from which the model finds the branch to the budget.
+struct Branch {
   size_t setting, start;
   /// What the model is asked for, and between what it is asked next.
   int64_t target;
@@ -105,21 +105,21 @@ private:
   /// Adds the next setting of a list.
   void extend(SettingList &list);
   /// A step by the model, with what it had wrong at least from that start.
-  double getPromise(const Way &way) const {
-    return way.promisedMs + optimism[way.start];
+  double getPromise(const Branch &branch) const {
+    return branch.promisedMs + optimism[branch.start];
   }
   /// Adds what leads from a setting to a budget.
-  void addWays(size_t setting, int64_t aim, int rounds);
-  /// The way that promises most, if that is more than is known.
-  Way *findMostPromising();
+  void addBranches(size_t setting, int64_t aim, int rounds);
+  /// The branch that promises most, if that is more than is known.
+  Branch *findMostPromising();
   Setting lower(StringRef offload);
   /// Of the program without recomputation, with its memory placed.
   void buildModel(Setting &setting, func::FuncOp placed,
                   const Recomputation &recomputation);
   /// Of what the model finds for the target, the fastest.
-  void plan(Way &way) const;
-  /// Compiles what a way promises, and moves its target by what was wrong.
-  void follow(Way &way);
+  void plan(Branch &branch) const;
+  /// Compiles what a branch promises, and moves its target by what was wrong.
+  void follow(Branch &branch);
   /// Where no setting promises to fit: what takes the least.
   void searchLeast();
   bool fits(const Candidate &candidate) const {
@@ -151,7 +151,7 @@ private:
   std::optional<Recomputation> recomputation;
   std::vector<SettingList> lists;
   std::vector<Setting> settings;
-  std::vector<Way> ways;
+  std::vector<Branch> branches;
   /// By start, in milliseconds: the least by which a promise was too short.
   std::array<double, std::size(kStarts)> optimism = {};
   /// What is fetched ahead, where anything is offloaded.
@@ -174,9 +174,9 @@ Candidate BudgetSearch::run(ModuleOp module) {
   int64_t rung = part > 0 ? (budget - 1) / part : 0;
   for (int below = 0; below < kRungsBelow && rung > 0 && fits(best);
        ++below, --rung) {
-    ways.clear();
+    branches.clear();
     for (size_t setting = 0; setting < settings.size(); ++setting)
-      addWays(setting, rung * part, /*rounds=*/1);
+      addBranches(setting, rung * part, /*rounds=*/1);
     followAll(kMostCompiledOfRung);
   }
   if (!fits(best))
@@ -257,42 +257,44 @@ void BudgetSearch::extend(SettingList &list) {
   if (!alone.problem.empty() || isBetter(alone, best))
     best = alone;
   settings.push_back(std::move(setting));
-  addWays(settings.size() - 1, budget, kRounds);
+  addBranches(settings.size() - 1, budget, kRounds);
 }
 
-void BudgetSearch::addWays(size_t setting, int64_t aim, int rounds) {
+void BudgetSearch::addBranches(size_t setting, int64_t aim, int rounds) {
   if (fits(settings[setting].alone))
     return;
   for (size_t start = 0; start < settings[setting].starts.size(); ++start) {
-    Way &way = ways.emplace_back(
-        Way{setting, start, aim + settings[setting].excess, rounds});
-    plan(way);
+    Branch &branch = branches.emplace_back(
+        Branch{setting, start, aim + settings[setting].excess, rounds});
+    plan(branch);
   }
 }
 
-Way *BudgetSearch::findMostPromising() {
+Branch *BudgetSearch::findMostPromising() {
   double limit = fits(best) ? best.stepMs : kNever;
-  Way *found = nullptr;
-  for (Way &way : ways)
-    if (getPromise(way) < limit) {
-      limit = getPromise(way);
-      found = &way;
+  Branch *found = nullptr;
+  for (Branch &branch : branches)
+    if (getPromise(branch) < limit) {
+      limit = getPromise(branch);
+      found = &branch;
     }
   return found;
 }
 
 void BudgetSearch::followAll(int most) {
   while (best.problem.empty() && most > 0) {
-    Way *way = findMostPromising();
-    double limit = way ? getPromise(*way) : fits(best) ? best.stepMs : kNever;
+    Branch *branch = findMostPromising();
+    double limit = branch       ? getPromise(*branch)
+                   : fits(best) ? best.stepMs
+                                : kNever;
     // What follows of a list takes no less.
     auto open = llvm::find_if(lists, [&](const SettingList &list) {
       return list.next < list.offloads.size() && list.leastMs < limit;
     });
     if (open != lists.end()) {
       extend(*open);
-    } else if (way) {
-      follow(*way);
+    } else if (branch) {
+      follow(*branch);
       --most;
     } else {
       return;
@@ -348,21 +350,21 @@ void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
       setting.alone.rankBytes;
 }
 
-void BudgetSearch::plan(Way &way) const {
-  const Setting &setting = settings[way.setting];
-  way.choice.reset();
-  way.promisedMs = kNever;
+void BudgetSearch::plan(Branch &branch) const {
+  const Setting &setting = settings[branch.setting];
+  branch.choice.reset();
+  branch.promisedMs = kNever;
   auto consider = [&](const RecomputeProgram &program) {
     std::optional<ValueChoice> found =
-        chooseValues(program, way.target, setting.starts[way.start]);
+        chooseValues(program, branch.target, setting.starts[branch.start]);
     if (!found)
       return;
     double stepMs = setting.alone.stepMs +
                     1e3 * getCost(setting.model.program, *found).seconds;
-    if (stepMs >= way.promisedMs)
+    if (stepMs >= branch.promisedMs)
       return;
-    way.promisedMs = stepMs;
-    way.choice = std::move(found);
+    branch.promisedMs = stepMs;
+    branch.choice = std::move(found);
   };
   consider(setting.model.program);
   if (setting.predicted)
@@ -409,24 +411,25 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   return candidate;
 }
 
-void BudgetSearch::follow(Way &way) {
-  std::optional<Candidate> now = compile(settings[way.setting], *way.choice);
-  double promisedMs = std::exchange(way.promisedMs, kNever);
+void BudgetSearch::follow(Branch &branch) {
+  std::optional<Candidate> now =
+      compile(settings[branch.setting], *branch.choice);
+  double promisedMs = std::exchange(branch.promisedMs, kNever);
   if (!now)
     return;
   if (!now->problem.empty() || isBetter(*now, best))
     best = *now;
-  double &least = optimism[way.start];
+  double &least = optimism[branch.start];
   double wrong = std::max(0.0, now->stepMs - promisedMs);
   least = least == 0 ? wrong : std::min(least, wrong);
   int64_t slack = budget - now->rankBytes;
-  if ((slack >= 0 && slack < budget / 200) || --way.rounds == 0)
+  if ((slack >= 0 && slack < budget / 200) || --branch.rounds == 0)
     return;
-  (slack >= 0 ? way.under : way.over) = way.target;
-  way.target = way.under > 0 && way.over > 0
-                   ? way.under + (way.over - way.under) / 2
-                   : way.target + slack - budget / 1000;
-  plan(way);
+  (slack >= 0 ? branch.under : branch.over) = branch.target;
+  branch.target = branch.under > 0 && branch.over > 0
+                      ? branch.under + (branch.over - branch.under) / 2
+                      : branch.target + slack - budget / 1000;
+  plan(branch);
 }
 
 void mlir::optimus::predictWithin(ModuleOp module, const PhaseOptions &options,

@@ -13,7 +13,7 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
-#include "optimus-support/CollectiveRoom.h"
+#include "optimus-support/CollectiveScratch.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/GpuScratch.h"
 
@@ -114,7 +114,8 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
       free->start = op;
       int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
       int64_t size = getElementBytes(start.getSrc().getType());
-      auto needed = optimus_support::tcpRoomFor(describe(start), ranks).all();
+      auto needed =
+          optimus_support::tcpScratchFor(describe(start), ranks).all();
       for (auto [held, elements] : llvm::zip_equal(free->bytes, needed))
         held = std::max(held, elements * size);
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
@@ -131,7 +132,7 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
   return sum;
 }
 
-/// What CollectiveStaging keeps for a function's collectives: the smallest room
+/// What HostStaging keeps for a function's collectives: the smallest room
 /// that is free and large enough, else a new one. A root reads and writes.
 static int64_t getStagedBytes(func::FuncOp function) {
   struct Room {

@@ -8,8 +8,8 @@
 
 #include "CollectiveMover.h"
 
-#include "core/CollectiveStaging.h"
 #include "core/GpuChoice.h"
+#include "core/HostStaging.h"
 #include "optimus-runtime/QueuedCollectives.h"
 
 #include <chrono>
@@ -102,7 +102,7 @@ private:
   Status move(const optrt_collective_desc &desc) override {
     const CommandId id{0};
     OPTRT_ASSIGN_OR_RETURN(
-        const CollectiveStaging::Staged *staged,
+        const HostStaging::Staged *staged,
         staging.begin(kCompute, id, desc,
                       {comm.size(), comm.index() == desc.root}, source.data(),
                       destination.data()));
@@ -118,7 +118,7 @@ private:
   }
 
   Communicator &comm;
-  CollectiveStaging staging;
+  HostStaging staging;
 };
 
 /// On a queue of the GPU.

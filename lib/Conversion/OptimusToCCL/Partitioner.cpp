@@ -166,7 +166,7 @@ LogicalResult Partitioner::partitionByRule(Operation *op) {
       const DimensionClasses::Class &extent =
           classes.getClass(op->getOperand(number), dim);
       if (rule.factors[factor].kind == FactorKind::Whole &&
-          !rule.factors[factor].takesPadding &&
+          !rule.factors[factor].allowsPadding &&
           extent.getPadded() != extent.size)
         return op->emitOpError("dimension ")
                << dim << " (\"" << extent.name << "\") of operand " << number

@@ -21,8 +21,8 @@ constexpr int kReceives = 2;
 
 } // namespace
 
-Exchange::Room Exchange::roomFor(int size, int64_t longest,
-                                 int64_t segmentLength, bool hasPlace) {
+Exchange::Room Exchange::scratchFor(int size, int64_t longest,
+                                    int64_t segmentLength, bool hasPlace) {
   const int64_t slot = std::min(segmentLength, longest);
   return {kSends * slot, hasPlace ? 0 : kReceives * (size - 1) * slot};
 }
@@ -57,8 +57,8 @@ Status Exchange::begin(Plan newPlan) {
   segments.resize(requests.size());
   completed.resize(requests.size());
   ringSlot = std::min(plan.segmentLength, longest) * plan.unit.bytes;
-  const Room room = roomFor(plan.size, longest, plan.segmentLength,
-                            plan.place != nullptr);
+  const Room room =
+      scratchFor(plan.size, longest, plan.segmentLength, plan.place != nullptr);
   outgoingRing.reserve(room.outgoing * plan.unit.bytes);
   incomingRing.reserve(room.incoming * plan.unit.bytes);
   for (int i = 0; i != receives; ++i)

@@ -17,7 +17,7 @@
 #define OPTIMUS_RUNTIME_CCL_MPI_EXCHANGE_H
 
 #include "../CollectiveOperands.h"
-#include "../KeptBuffer.h"
+#include "../ScratchBuffer.h"
 #include "Mpi.h"
 
 #include <cstddef>
@@ -44,8 +44,8 @@ public:
   };
   /// Among `size` ranks, where the longest part has so many elements; with
   /// `hasPlace`, what comes is received where it belongs.
-  static Room roomFor(int size, int64_t longest, int64_t segmentLength,
-                      bool hasPlace);
+  static Room scratchFor(int size, int64_t longest, int64_t segmentLength,
+                         bool hasPlace);
 
   struct Plan {
     MPI_Comm comm = MPI_COMM_NULL;
@@ -101,7 +101,7 @@ private:
   std::vector<int64_t> segments;     ///< which a request is for
   std::vector<int> completed;        ///< numbers of requests
   /// Places of segments under way, `ringSlot` bytes for each.
-  KeptBuffer outgoingRing, incomingRing;
+  ScratchBuffer outgoingRing, incomingRing;
   int64_t ringSlot = 0;
 };
 

@@ -79,7 +79,7 @@ public:
 
   std::vector<int64_t>
   bufferBytes(const optrt_collective_desc &desc) const override {
-    const OperationRoom room = roomFor(members, desc);
+    const OperationScratch room = scratchFor(members, desc);
     std::vector<int64_t> bytes;
     for (int64_t elements :
          {room.packed, room.received, room.exchange.outgoing,

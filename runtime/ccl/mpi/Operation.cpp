@@ -58,7 +58,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
   bind(newDesc, newSrc, newDst);
   unit = desc.type == OPTRT_F32 ? ElementUnit() : ElementUnit{2, MPI_UINT16_T};
   tag = newTag;
-  room = roomFor(members, desc);
+  room = scratchFor(members, desc);
   hasResult = handsOn = false;
   done = count() == 0 || members.size == 1;
   bool isRoot = desc.kind == OPTRT_BROADCAST && members.index == desc.root;
@@ -81,7 +81,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
 /// Places of the segments of a pipeline, which take turns in a buffer of so
 /// many elements.
 std::function<std::byte *(int64_t)>
-Operation::placesInRing(KeptBuffer &buffer, int64_t elements,
+Operation::placesInRing(ScratchBuffer &buffer, int64_t elements,
                         int64_t segmentLength) const {
   return [ring = buffer.reserve(bytes(elements)),
           length = bytes(segmentLength)](int64_t k) {

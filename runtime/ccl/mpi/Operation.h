@@ -25,9 +25,9 @@
 #ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 #define OPTIMUS_RUNTIME_CCL_MPI_OPERATION_H
 
-#include "../KeptBuffer.h"
+#include "../ScratchBuffer.h"
 #include "Exchange.h"
-#include "OperationRoom.h"
+#include "OperationScratch.h"
 #include "Pipeline.h"
 #include "optimus-runtime/Collectives.h"
 
@@ -67,13 +67,13 @@ private:
   Part partOf(int r) const;
   /// Where what rank r adds to this rank's part is.
   std::byte *slotOf(int r) { return received.data() + bytes(r * slotLength); }
-  std::function<std::byte *(int64_t)>
-  placesInRing(KeptBuffer &buffer, int64_t elements,
-               int64_t segmentLength) const;
+  std::function<std::byte *(int64_t)> placesInRing(ScratchBuffer &buffer,
+                                                   int64_t elements,
+                                                   int64_t segmentLength) const;
   bool isOneRound() const;
 
   Members members{};
-  OperationRoom room;
+  OperationScratch room;
   ElementUnit unit;
   Stage stage = Stage::Exchange;
   bool done = true;
@@ -89,7 +89,7 @@ private:
   int64_t numReduced = 0;   ///< elements of it
   int64_t slotLength = 0;
   // Kept between uses: fresh pages are slow.
-  KeptBuffer packed, received;
+  ScratchBuffer packed, received;
 };
 
 } // namespace optrt

@@ -25,7 +25,7 @@
 
 #include "../Agreement.h"
 #include "../CollectiveOperands.h"
-#include "../KeptBuffer.h"
+#include "../ScratchBuffer.h"
 #include "../peers/Socket.h"
 
 #include <array>
@@ -121,7 +121,7 @@ private:
   Clock::time_point doneAt;
   std::vector<Stream> streams; ///< by member
   // Kept between uses: fresh pages are slow.
-  KeptBuffer packed, slots, reduced;
+  ScratchBuffer packed, slots, reduced;
 };
 
 } // namespace optrt

@@ -25,7 +25,7 @@ namespace optrt {
 
 class BoundProgram;
 class Nvtx;
-class CollectiveStaging;
+class HostStaging;
 
 /// What one rank communicated on one mesh axis.
 struct Traffic {
@@ -209,7 +209,7 @@ private:
                          const void *dst) const;
 
   /// Null where collectives move the device's own memory.
-  std::unique_ptr<CollectiveStaging> staging;
+  std::unique_ptr<HostStaging> staging;
   /// What the call that is under way starts on queues, and when each ran.
   std::span<const PlannedCollective> planned;
   std::map<CommandId, QueuedTimes> queuedTimes;

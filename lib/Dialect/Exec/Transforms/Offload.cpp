@@ -256,7 +256,7 @@ private:
     }
     // A rest is long where a copy out and in fits into it, or much of the step.
     double much = plan.times.back() / 8;
-    auto stays = collectStays(
+    auto intervals = collectResidentIntervals(
         commands, [&](Value base) { return isSelected(base); },
         [&](Value base, int64_t earlier, int64_t later) {
           int64_t bytes = getBufferBytes(base);
@@ -266,12 +266,12 @@ private:
                  std::min(moved, much);
         });
     OffloadRewriter rewriter(function, commands, homeSpace, rates, plan);
-    for (auto &[base, own] : stays)
+    for (auto &[base, own] : intervals)
       if (isa<BlockArgument>(base) || own.size() > 1)
         rewriter.add(base, own);
     // An argument that this function leaves alone lies there, too.
     for (BlockArgument argument : function.getArguments())
-      if (!stays.contains(argument) && isSelected(argument))
+      if (!intervals.contains(argument) && isSelected(argument))
         rewriter.add(argument, {});
     if (rewriter.isEmpty())
       return;

@@ -1,4 +1,4 @@
-//===- OffloadRewriter.cpp - Copies between homes and stays -----*- C++ -*-===//
+//===- OffloadRewriter.cpp - Copies between homes and the device *- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -36,26 +36,28 @@ std::optional<Bandwidth> Bandwidth::parse(StringRef text) {
   return result;
 }
 
-void OffloadRewriter::add(Value base, ArrayRef<Stay> stays) {
+void OffloadRewriter::add(Value base, ArrayRef<ResidentInterval> intervals) {
   const bool isArgument = isa<BlockArgument>(base);
   const int64_t bytes = getBufferBytes(base);
   buffers.push_back({base, {}});
   std::optional<size_t> stored;
   int64_t storedAt = 0;
-  for (auto [number, stay] : llvm::enumerate(stays)) {
-    Visit visit{buffers.size() - 1, stay};
+  for (auto [number, interval] : llvm::enumerate(intervals)) {
+    Visit visit{buffers.size() - 1, interval};
     const bool hasContents = isArgument || number > 0;
-    if (stay.reads && hasContents) {
+    if (interval.reads && hasContents) {
       visit.fetch = plan.fetches.size();
-      plan.fetches.push_back({stay.first, bytes, rates.getFetchSeconds(bytes),
+      plan.fetches.push_back({interval.first, bytes,
+                              rates.getFetchSeconds(bytes),
                               stored ? storedAt + 1 : 0, stored});
     }
-    // Somebody reads it later: a stay of an allocation that overwrites all of
-    // it could have had a buffer of its own.
-    if (stay.writes && (isArgument || number + 1 < stays.size())) {
+    // Somebody reads it later: an interval of an allocation that overwrites all
+    // of it could have had a buffer of its own.
+    if (interval.writes && (isArgument || number + 1 < intervals.size())) {
       visit.store = stored = plan.stores.size();
-      storedAt = stay.last;
-      plan.stores.push_back({stay.last, bytes, rates.getStoreSeconds(bytes)});
+      storedAt = interval.last;
+      plan.stores.push_back(
+          {interval.last, bytes, rates.getStoreSeconds(bytes)});
     }
     visitsOf[base].push_back(visits.size());
     visits.push_back(visit);
@@ -95,7 +97,7 @@ void OffloadRewriter::makeHome(Buffer &buffer) {
 
 void OffloadRewriter::makeSlot(Visit &visit, OpBuilder &builder) {
   Value base = buffers[visit.buffer].base;
-  Location loc = getCommand(visit.stay.first).getLoc();
+  Location loc = getCommand(visit.interval.first).getLoc();
   IntegerAttr alignment = builder.getI64IntegerAttr(kPageBytes);
   if (auto allocation = base.getDefiningOp<AllocOp>()) {
     visit.slot = AllocOp::create(
@@ -123,16 +125,16 @@ void OffloadRewriter::insertCopies() {
   // At one command what is needed first is fetched first.
   SmallVector<size_t> order = llvm::to_vector(llvm::seq(visits.size()));
   llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return visits[a].stay.first < visits[b].stay.first;
+    return visits[a].interval.first < visits[b].interval.first;
   });
   for (size_t number : order) {
     Visit &visit = visits[number];
     int64_t begin =
-        visit.fetch ? plan.fetches[*visit.fetch].begin : visit.stay.first;
+        visit.fetch ? plan.fetches[*visit.fetch].begin : visit.interval.first;
     builder.setInsertionPoint(getCommand(begin));
     makeSlot(visit, builder);
     if (visit.fetch)
-      makeCopy(builder, getCommand(visit.stay.first).getLoc(),
+      makeCopy(builder, getCommand(visit.interval.first).getLoc(),
                buffers[visit.buffer].home, visit.slot);
   }
   // Each goes right behind the command, so the last one first.
@@ -140,7 +142,7 @@ void OffloadRewriter::insertCopies() {
     Visit &visit = visits[number];
     if (!visit.store)
       continue;
-    CommandOpInterface last = getCommand(visit.stay.last);
+    CommandOpInterface last = getCommand(visit.interval.last);
     builder.setInsertionPointAfter(last);
     CopyOp copy = makeCopy(builder, last.getLoc(), visit.slot,
                            buffers[visit.buffer].home);
@@ -157,7 +159,7 @@ Value OffloadRewriter::findSlot(Value base, int64_t position) const {
     return nullptr;
   for (size_t number : found->second)
     if (const Visit &visit = visits[number];
-        visit.stay.first <= position && position <= visit.stay.last)
+        visit.interval.first <= position && position <= visit.interval.last)
       return visit.slot;
   return nullptr;
 }

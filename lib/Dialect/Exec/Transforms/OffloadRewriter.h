@@ -1,4 +1,4 @@
-//===- OffloadRewriter.h - Copies between homes and stays -------*- C++ -*-===//
+//===- OffloadRewriter.h - Copies between homes and the device --*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -9,15 +9,15 @@
 #ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_OFFLOADREWRITER_H
 #define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_OFFLOADREWRITER_H
 
-#include "Stays.h"
+#include "Residency.h"
 #include "TransferPlan.h"
 
 #include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
 
 namespace mlir::exec {
 
-/// Gives buffers a home in another memory space, and each of their stays a
-/// buffer in the device's memory.
+/// Gives buffers a home in another memory space, and each of their resident
+/// intervals a buffer in the device's memory.
 class OffloadRewriter {
 public:
   /// `plan` has the times of the commands, and takes the copies.
@@ -26,8 +26,8 @@ public:
       : function(function), commands(commands), space(space), rates(rates),
         plan(plan) {}
 
-  /// Plans the copies of a buffer with these stays.
-  void add(Value base, ArrayRef<Stay> stays);
+  /// Plans the copies of a buffer with these resident intervals.
+  void add(Value base, ArrayRef<ResidentInterval> intervals);
   bool isEmpty() const { return buffers.empty(); }
   size_t getNumBuffers() const { return buffers.size(); }
 
@@ -38,10 +38,10 @@ private:
   struct Buffer {
     Value base, home;
   };
-  /// A stay and the copies around it, by their numbers in the plan.
+  /// An interval and the copies around it, by their numbers in the plan.
   struct Visit {
     size_t buffer;
-    Stay stay;
+    ResidentInterval interval;
     std::optional<size_t> fetch = {}, store = {};
     Value slot = {};
   };
@@ -54,7 +54,7 @@ private:
   /// A copy of all of a buffer.
   CopyOp makeCopy(OpBuilder &builder, Location loc, Value from, Value to);
   void insertCopies();
-  /// Lets the commands of stays use their buffers instead of the homes.
+  /// Lets the commands of the intervals use their buffers instead of the homes.
   void replaceUses();
   /// `value`, as the command at a position sees it.
   Value rebuild(Value value, int64_t position, OpBuilder &builder);

@@ -169,11 +169,11 @@ static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
 /// No position sees later ones where attention is causal, nor what lengths
 /// leave out, so padding at the end of the sequence is seen by padding alone.
 static ShardingRule getRule(Operation *op, const std::string &spec,
-                            bool takesPadding) {
+                            bool allowsPadding) {
   ShardingRule rule =
       ShardingRule::fromEinsum(op, spec, kinds, attentionDimensions);
   constexpr int sequence = 1;
-  rule.factors[rule.operands[0][sequence]].takesPadding = takesPadding;
+  rule.factors[rule.operands[0][sequence]].allowsPadding = allowsPadding;
   return rule;
 }
 
@@ -255,7 +255,7 @@ ShardingRule RotaryOp::getShardingRule() {
        // Nothing, where all parts are rotated alike.
        {getParts() ? term[2] : term[1], FactorKind::Whole}});
   // Positions beyond the sequence only turn padding.
-  rule.factors[rule.operands[0][1]].takesPadding = true;
+  rule.factors[rule.operands[0][1]].allowsPadding = true;
   return rule;
 }
 

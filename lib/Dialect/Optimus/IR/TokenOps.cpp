@@ -42,7 +42,7 @@ ShardingRule LengthsOp::getShardingRule() {
   ShardingRule rule = ShardingRule::fromEinsum(
       *this, getTargets() ? "bs,bs->b" : "bs->b", {{'s', FactorKind::Whole}},
       {{'b', DimensionClass::Batch}, {'s', DimensionClass::Sequence}});
-  rule.factors[1].takesPadding = true;
+  rule.factors[1].allowsPadding = true;
   return rule;
 }
 

@@ -76,9 +76,9 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
   let summary = "Keeps buffers outside the device's memory between their uses";
   let description = [{
     A buffer that is offloaded has its home in another memory space. The commands
-    that use it fall into *stays*: between two of them it is not used for longer
-    than copying it out and in again takes. For each stay there is a buffer in the
-    device's memory, fetched before the first use and stored after the last where it
+    that use it fall into *resident intervals*: between two of them it is not used
+    for longer than copying it out and in again takes. Each interval has a buffer in
+    the device's memory, fetched before the first use and stored after the last where it
     was written; the home of an argument is the argument, whose type changes. Fetches
     begin so early that they are done in time by predicted times and bandwidths, as
     far as the window has room: bytes that were fetched and are not yet used, and as
@@ -86,7 +86,7 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     bits. See docs/paging.md.
 
     `values` are kinds: `state` and `parameters`, which are arguments; `gradients`
-    and `activations`, buffers of these categories with two or more stays;
+    and `activations`, buffers of these categories with two or more resident intervals;
     `state=SIZE`, at least so many bytes of the state, the smallest tensors first;
     or patterns of values' ids, as `h.*.mlp.gelu:*`. Buffers below `least` bytes
     stay.

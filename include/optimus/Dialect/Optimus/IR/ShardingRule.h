@@ -50,7 +50,7 @@ struct Factor {
   FactorKind kind;
   /// Whether a Whole factor may be padded: what is computed from padding never
   /// reaches what is not.
-  bool takesPadding = false;
+  bool allowsPadding = false;
   /// Whether a Reduced or Whole factor may be sharded after all: what each rank
   /// makes of its shard alone stands beside that of the others in the result.
   bool standsAlone = false;

@@ -1,4 +1,4 @@
-//===- Stays.cpp - When buffers are used, and when they rest ----*- C++ -*-===//
+//===- Residency.cpp - Intervals in which buffers are used ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Stays.h"
+#include "Residency.h"
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -47,26 +47,28 @@ static llvm::SmallMapVector<Value, Use, 4> getUses(CommandOpInterface command) {
   return uses;
 }
 
-llvm::MapVector<Value, SmallVector<Stay>> mlir::exec::collectStays(
+llvm::MapVector<Value, SmallVector<ResidentInterval>>
+mlir::exec::collectResidentIntervals(
     ArrayRef<CommandOpInterface> commands,
     llvm::function_ref<bool(Value)> counts,
     llvm::function_ref<bool(Value, int64_t, int64_t)> belongTogether) {
-  llvm::MapVector<Value, SmallVector<Stay>> result;
+  llvm::MapVector<Value, SmallVector<ResidentInterval>> result;
   auto add = [&](Value base, int64_t position, const Use &use) {
     if (getMemorySpace(base) != MemorySpace::Device || !counts(base))
       return;
-    SmallVector<Stay> &stays = result[base];
-    if (stays.empty() || !belongTogether(base, stays.back().last, position))
-      stays.push_back(
+    SmallVector<ResidentInterval> &intervals = result[base];
+    if (intervals.empty() ||
+        !belongTogether(base, intervals.back().last, position))
+      intervals.push_back(
           {position, position, use.reads || !use.overwrites, false});
-    stays.back().last = position;
-    stays.back().writes |= use.writes;
+    intervals.back().last = position;
+    intervals.back().writes |= use.writes;
   };
   for (auto [position, each] : llvm::enumerate(commands)) {
     CommandOpInterface command = each;
     for (const auto &[base, use] : getUses(command))
       add(base, position, use);
-    // Until here it may still be read and written: no stay ends before.
+    // Until here it may still be read and written: no interval ends before.
     if (auto awaited =
             dyn_cast_or_null<CommandOpInterface>(command.getAwaitedCommand()))
       for (const auto &[base, use] : getUses(awaited))

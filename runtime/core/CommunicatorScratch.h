@@ -1,4 +1,4 @@
-//===- CollectiveBuffers.h - What communicators keep ------------*- C++ -*-===//
+//===- CommunicatorScratch.h - What communicators keep ----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_COLLECTIVEBUFFERS_H
-#define OPTIMUS_RUNTIME_CORE_COLLECTIVEBUFFERS_H
+#ifndef OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H
+#define OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H
 
 #include "BoundProgram.h"
 #include "ccl/InFlightSlots.h"
@@ -19,18 +19,18 @@
 namespace optrt {
 
 /// The buffers that a rank's communicators keep for programs that run one after
-/// the other. Collectives take places as they do there, and a place's buffers
-/// are as large as the largest that was in it.
-class CollectiveBuffers {
+/// the other. A collective takes a slot as it does there, and a slot's buffers
+/// are as large as the largest collective in it needs.
+class CommunicatorScratch {
 public:
-  explicit CollectiveBuffers(const std::vector<Communicator *> &communicators)
-      : communicators(communicators), places(communicators.size()) {}
+  explicit CommunicatorScratch(const std::vector<Communicator *> &communicators)
+      : communicators(communicators), slots(communicators.size()) {}
 
   void add(const BoundProgram &program) {
     program.visitCollectives(
         [&](uint32_t number, const optrt_collective_desc &desc) {
           // 64 at most are in flight: the table was checked.
-          Place *free = places[desc.axis].findFree();
+          Slot *free = slots[desc.axis].findFree();
           free->used = true;
           free->id = {number, 0};
           const std::vector<int64_t> needed =
@@ -40,32 +40,32 @@ public:
             free->bytes[kind] = std::max(free->bytes[kind], needed[kind]);
         },
         [&](uint32_t number) {
-          for (InFlightSlots<Place> &slots : places)
-            if (Place *place = slots.find({number, 0}))
-              place->used = false;
+          for (InFlightSlots<Slot> &ofAxis : slots)
+            if (Slot *slot = ofAxis.find({number, 0}))
+              slot->used = false;
         });
   }
 
   int64_t bytes() const {
     int64_t sum = 0;
-    for (const InFlightSlots<Place> &slots : places)
-      for (const std::unique_ptr<Place> &place : slots.all())
-        for (int64_t bytes : place->bytes)
+    for (const InFlightSlots<Slot> &ofAxis : slots)
+      for (const std::unique_ptr<Slot> &slot : ofAxis.all())
+        for (int64_t bytes : slot->bytes)
           sum += bytes;
     return sum;
   }
 
 private:
-  struct Place {
+  struct Slot {
     bool used = false;
     CommandId id;
     std::vector<int64_t> bytes; ///< of each kind
   };
 
   const std::vector<Communicator *> &communicators;
-  std::vector<InFlightSlots<Place>> places; ///< of each communicator
+  std::vector<InFlightSlots<Slot>> slots; ///< of each communicator
 };
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_COLLECTIVEBUFFERS_H
+#endif // OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H

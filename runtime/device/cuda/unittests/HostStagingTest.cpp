@@ -1,4 +1,4 @@
-//===- CollectiveStagingTest.cpp - Collectives by way of the host ---------===//
+//===- HostStagingTest.cpp - Collectives by way of the host ---------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,7 +8,7 @@
 
 #include "FakeGpuTest.h"
 
-#include "core/CollectiveStaging.h"
+#include "core/HostStaging.h"
 
 #include <cstring>
 #include <numeric>
@@ -18,15 +18,15 @@ using testing::ElementsAre;
 
 namespace {
 
-class CollectiveStagingTest : public FakeGpuTest {
+class HostStagingTest : public FakeGpuTest {
 protected:
-  CollectiveStagingTest() : staging(*device) {
+  HostStagingTest() : staging(*device) {
     std::vector<float> numbers(16);
     std::iota(numbers.begin(), numbers.end(), 0.0f);
     source = upload(numbers);
     axis = device->queue("axis 0");
   }
-  ~CollectiveStagingTest() override { EXPECT_TRUE(device->synchronize().ok()); }
+  ~HostStagingTest() override { EXPECT_TRUE(device->synchronize().ok()); }
 
   /// Of 2 rows, 5 elements apart on the device.
   static optrt_collective_desc describe(int32_t kind, int64_t inner) {
@@ -38,12 +38,12 @@ protected:
     return result;
   }
 
-  CollectiveStaging staging;
+  HostStaging staging;
   DeviceMemory source;
   Queue axis;
 };
 
-TEST_F(CollectiveStagingTest, RowsComeAndGoWithoutGaps) {
+TEST_F(HostStagingTest, RowsComeAndGoWithoutGaps) {
   optrt_collective_desc gather = describe(OPTRT_ALL_GATHER, 2);
   auto staged = staging.begin(axis, {1, 0}, gather, {2, false}, source.data(),
                               memory.data());
@@ -59,7 +59,7 @@ TEST_F(CollectiveStagingTest, RowsComeAndGoWithoutGaps) {
               ElementsAre(1, 2, 3, 4, 0, 5, 6, 7, 8, 0));
 }
 
-TEST_F(CollectiveStagingTest, WhatIsInPlaceHasOneRoom) {
+TEST_F(HostStagingTest, WhatIsInPlaceHasOneRoom) {
   auto staged = staging.begin(axis, {1, 0}, describe(OPTRT_ALL_REDUCE, 2),
                               {2, false}, memory.data(), memory.data());
   ASSERT_TRUE(staged.ok());
@@ -68,8 +68,7 @@ TEST_F(CollectiveStagingTest, WhatIsInPlaceHasOneRoom) {
   ASSERT_TRUE(staging.finish(kCompute, {1, 0}).ok());
 }
 
-TEST_F(CollectiveStagingTest,
-       OnlyRootsReadWhatIsBroadcastAndWriteWhatIsReduced) {
+TEST_F(HostStagingTest, OnlyRootsReadWhatIsBroadcastAndWriteWhatIsReduced) {
   for (bool isRoot : {false, true}) {
     auto sent =
         staging.begin(axis, {1, 0}, describe(OPTRT_BROADCAST, 2), {2, isRoot},
@@ -90,7 +89,7 @@ TEST_F(CollectiveStagingTest,
 
 /// A second collective in the same room comes behind the first one's copies,
 /// whatever the turns of queues.
-TEST_F(CollectiveStagingTest, RoomsAreUsedAgain) {
+TEST_F(HostStagingTest, RoomsAreUsedAgain) {
   optrt_collective_desc desc = describe(OPTRT_BROADCAST, 2);
   const char *room = nullptr;
   for (int i = 0; i != 20; ++i) {

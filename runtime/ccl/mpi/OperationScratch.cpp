@@ -1,4 +1,4 @@
-//===- OperationRoom.cpp - What collectives over MPI keep -----------------===//
+//===- OperationScratch.cpp - What collectives over MPI keep --------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "OperationRoom.h"
+#include "OperationScratch.h"
 
 #include "Pipeline.h"
 
@@ -37,13 +37,13 @@ bool optrt::isAlongChain(const optrt_collective_desc &desc) {
   return desc.outer * desc.inner >= kChainElements && desc.type == OPTRT_F32;
 }
 
-static OperationRoom roomOfChain(const Members &members,
-                                 const optrt_collective_desc &desc) {
+static OperationScratch scratchOfChain(const Members &members,
+                                       const optrt_collective_desc &desc) {
   const int64_t count = desc.outer * desc.inner;
   const int64_t segment = chainSegment(desc.kind, count, members.size);
   const int64_t ring =
       std::min(Pipeline::kWindow, (count + segment - 1) / segment) * segment;
-  OperationRoom room;
+  OperationScratch room;
   if (desc.kind == OPTRT_REDUCE) {
     room.received = ring;
     if (members.index == desc.root && members.index != members.size - 1)
@@ -55,23 +55,23 @@ static OperationRoom roomOfChain(const Members &members,
   return room;
 }
 
-OperationRoom optrt::roomFor(const Members &members,
-                             const optrt_collective_desc &desc) {
+OperationScratch optrt::scratchFor(const Members &members,
+                                   const optrt_collective_desc &desc) {
   const int n = members.size;
   const int64_t count = desc.outer * desc.inner;
   if (count == 0 || n == 1)
     return {};
   const bool isLong = count >= kChainElements;
   if (desc.kind == OPTRT_BROADCAST)
-    return isLong && members.chainBroadcast ? roomOfChain(members, desc)
-                                            : OperationRoom();
+    return isLong && members.chainBroadcast ? scratchOfChain(members, desc)
+                                            : OperationScratch();
   if (desc.kind == OPTRT_REDUCE && isAlongChain(desc))
-    return roomOfChain(members, desc);
-  OperationRoom room;
+    return scratchOfChain(members, desc);
+  OperationScratch room;
   if (desc.kind == OPTRT_ALL_GATHER) {
     room.packed = isDenseMatrix(desc, desc.src_ld) ? 0 : count;
     room.exchange =
-        Exchange::roomFor(n, count, kExchangeSegment, desc.outer == 1);
+        Exchange::scratchFor(n, count, kExchangeSegment, desc.outer == 1);
     return room;
   }
   // Each rank reduces a part of all that ranks bring.
@@ -80,8 +80,8 @@ OperationRoom optrt::roomFor(const Members &members,
   const int64_t longest = hasParts ? (count + n - 1) / n : count;
   room.packed = longest;
   room.received = n * longest;
-  room.exchange = Exchange::roomFor(n, longest, kExchangeSegment, true);
+  room.exchange = Exchange::scratchFor(n, longest, kExchangeSegment, true);
   if (hasParts)
-    room.handing = Exchange::roomFor(n, longest, kExchangeSegment, false);
+    room.handing = Exchange::scratchFor(n, longest, kExchangeSegment, false);
   return room;
 }

@@ -1,4 +1,4 @@
-//===- KeptBuffer.h - Memory that collectives share -------------*- C++ -*-===//
+//===- ScratchBuffer.h - Memory that collectives share ----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CCL_KEPTBUFFER_H
-#define OPTIMUS_RUNTIME_CCL_KEPTBUFFER_H
+#ifndef OPTIMUS_RUNTIME_CCL_SCRATCHBUFFER_H
+#define OPTIMUS_RUNTIME_CCL_SCRATCHBUFFER_H
 
 #include <cstddef>
 #include <memory>
@@ -19,7 +19,7 @@ namespace optrt {
 /// A buffer of one operation after the other, as large as the largest of them
 /// asked for. Pages come from the system and go back when it grows: the heap
 /// keeps what is freed, and a rank would hold more than it reports.
-class KeptBuffer {
+class ScratchBuffer {
 public:
   /// The start of `bytes` or more. What lay there is lost where it grows.
   std::byte *reserve(std::size_t bytes) {
@@ -63,4 +63,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CCL_KEPTBUFFER_H
+#endif // OPTIMUS_RUNTIME_CCL_SCRATCHBUFFER_H

@@ -1,4 +1,4 @@
-//===- CollectiveStaging.h - Collectives by way of the host -----*- C++ -*-===//
+//===- HostStaging.h - Collectives by way of the host -----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_COLLECTIVESTAGING_H
-#define OPTIMUS_RUNTIME_CORE_COLLECTIVESTAGING_H
+#ifndef OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
+#define OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
 
 #include "optimus-runtime/ControlPlane.h"
 #include "optimus-runtime/Device.h"
@@ -22,9 +22,9 @@ namespace optrt {
 /// be addressed there: operands are copied before a collective starts, and what
 /// it writes after it was waited for. Memory is kept for the next ones, so that
 /// later steps allocate none.
-class CollectiveStaging {
+class HostStaging {
 public:
-  explicit CollectiveStaging(Device &device) : device(device) {}
+  explicit HostStaging(Device &device) : device(device) {}
 
   /// A collective as the host sees it, its rows without gaps; stays until it is
   /// finished.
@@ -71,4 +71,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_COLLECTIVESTAGING_H
+#endif // OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H

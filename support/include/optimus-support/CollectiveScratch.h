@@ -1,4 +1,4 @@
-//===- CollectiveRoom.h - What collectives over TCP keep --------*- C++ -*-===//
+//===- CollectiveScratch.h - What collectives over TCP keep -----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_SUPPORT_COLLECTIVEROOM_H
-#define OPTIMUS_SUPPORT_COLLECTIVEROOM_H
+#ifndef OPTIMUS_SUPPORT_COLLECTIVESCRATCH_H
+#define OPTIMUS_SUPPORT_COLLECTIVESCRATCH_H
 
 #include "optimus-support/model_abi.h"
 
@@ -35,7 +35,7 @@ inline bool isSmallCollective(const optrt_collective_desc &desc) {
 }
 
 /// Elements of the buffers that an operation keeps.
-struct TcpRoom {
+struct TcpScratch {
   int64_t packed = 0;  ///< of what is sent and lies in rows apart
   int64_t slots = 0;   ///< of what comes and is added up or lies in rows apart
   int64_t reduced = 0; ///< of this member's part of the result
@@ -44,7 +44,8 @@ struct TcpRoom {
 };
 
 /// Among so many members.
-inline TcpRoom tcpRoomFor(const optrt_collective_desc &desc, int64_t size) {
+inline TcpScratch tcpScratchFor(const optrt_collective_desc &desc,
+                                int64_t size) {
   const int64_t count = desc.outer * desc.inner;
   if (count == 0 || size == 1)
     return {};
@@ -66,4 +67,4 @@ inline TcpRoom tcpRoomFor(const optrt_collective_desc &desc, int64_t size) {
 
 } // namespace optimus_support
 
-#endif // OPTIMUS_SUPPORT_COLLECTIVEROOM_H
+#endif // OPTIMUS_SUPPORT_COLLECTIVESCRATCH_H

@@ -1,4 +1,4 @@
-//===- OperationRoom.h - What collectives over MPI keep ---------*- C++ -*-===//
+//===- OperationScratch.h - What collectives over MPI keep ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATIONROOM_H
-#define OPTIMUS_RUNTIME_CCL_MPI_OPERATIONROOM_H
+#ifndef OPTIMUS_RUNTIME_CCL_MPI_OPERATIONSCRATCH_H
+#define OPTIMUS_RUNTIME_CCL_MPI_OPERATIONSCRATCH_H
 
 #include "Exchange.h"
 #include "optimus-support/model_abi.h"
@@ -46,15 +46,15 @@ bool isAlongChain(const optrt_collective_desc &desc);
 bool isInOneRound(const optrt_collective_desc &desc);
 
 /// Elements of the buffers that an operation keeps for a collective.
-struct OperationRoom {
+struct OperationScratch {
   int64_t packed = 0, received = 0;
   Exchange::Room exchange, handing;
 };
 /// At most; out of place it may be less. The one place that says how much there
 /// is: operations take their buffers by it.
-OperationRoom roomFor(const Members &members,
-                      const optrt_collective_desc &desc);
+OperationScratch scratchFor(const Members &members,
+                            const optrt_collective_desc &desc);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CCL_MPI_OPERATIONROOM_H
+#endif // OPTIMUS_RUNTIME_CCL_MPI_OPERATIONSCRATCH_H

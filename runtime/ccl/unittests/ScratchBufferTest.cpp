@@ -1,4 +1,4 @@
-//===- KeptBufferTest.cpp - Memory that collectives share -----------------===//
+//===- ScratchBufferTest.cpp - Memory that collectives share --------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../KeptBuffer.h"
+#include "../ScratchBuffer.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@ using namespace optrt;
 
 namespace {
 
-TEST(KeptBufferTest, KeepsItsMemoryUntilMoreIsAskedFor) {
-  KeptBuffer buffer;
+TEST(ScratchBufferTest, KeepsItsMemoryUntilMoreIsAskedFor) {
+  ScratchBuffer buffer;
   EXPECT_EQ(buffer.reserve(0), nullptr);
   std::byte *small = buffer.reserve(100);
   std::fill_n(small, 100, std::byte(1));
@@ -29,8 +29,8 @@ TEST(KeptBufferTest, KeepsItsMemoryUntilMoreIsAskedFor) {
   EXPECT_EQ(large[99], std::byte(2));
 }
 
-TEST(KeptBufferTest, GivesUpWhatDoesNotFitWithAnError) {
-  KeptBuffer buffer;
+TEST(ScratchBufferTest, GivesUpWhatDoesNotFitWithAnError) {
+  ScratchBuffer buffer;
   EXPECT_THROW(buffer.reserve(SIZE_MAX / 2), std::bad_alloc);
   EXPECT_EQ(buffer.data(), nullptr);
   EXPECT_NE(buffer.reserve(8), nullptr);

@@ -1,4 +1,4 @@
-//===- CollectiveBuffersTest.cpp - What communicators keep ----------------===//
+//===- CommunicatorScratchTest.cpp - What communicators keep --------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/CollectiveBuffers.h"
+#include "core/CommunicatorScratch.h"
 
 #include "RecordingDevice.h"
 #include "optimus-support/ProgramWriter.h"
@@ -38,7 +38,7 @@ public:
   }
 };
 
-class CollectiveBuffersTest : public testing::Test {
+class CommunicatorScratchTest : public testing::Test {
 protected:
   uint32_t start(CollectiveKind kind, uint32_t axis, int64_t offset,
                  int64_t elements) {
@@ -56,7 +56,7 @@ protected:
     EXPECT_TRUE(bound.ok()) << bound.status().message();
     Copying row, col;
     const std::vector<Communicator *> communicators = {&row, &col};
-    CollectiveBuffers buffers(communicators);
+    CommunicatorScratch buffers(communicators);
     buffers.add(*bound);
     // A second program like it needs no more.
     buffers.add(*bound);
@@ -69,13 +69,13 @@ protected:
   View arena = f.arena(program::ElementType::F32, 64);
 };
 
-TEST_F(CollectiveBuffersTest, FollowersShareAPlaceKindByKind) {
+TEST_F(CommunicatorScratchTest, FollowersShareAPlaceKindByKind) {
   f.wait(start(CollectiveKind::AllReduce, 0, 0, 16));
   f.wait(start(CollectiveKind::Broadcast, 0, 0, 4));
   EXPECT_EQ(bytes(), 4 * 16 + 8);
 }
 
-TEST_F(CollectiveBuffersTest, NeighboursHavePlacesOfTheirOwn) {
+TEST_F(CommunicatorScratchTest, NeighboursHavePlacesOfTheirOwn) {
   uint32_t first = start(CollectiveKind::AllReduce, 0, 0, 16);
   uint32_t second = start(CollectiveKind::AllReduce, 0, 16, 4);
   f.wait(first);
@@ -86,7 +86,7 @@ TEST_F(CollectiveBuffersTest, NeighboursHavePlacesOfTheirOwn) {
   EXPECT_EQ(bytes(), 4 * (16 + 4));
 }
 
-TEST_F(CollectiveBuffersTest, WhatFollowsTakesTheFirstPlace) {
+TEST_F(CommunicatorScratchTest, WhatFollowsTakesTheFirstPlace) {
   uint32_t first = start(CollectiveKind::AllReduce, 0, 0, 2);
   uint32_t second = start(CollectiveKind::AllReduce, 0, 16, 1);
   f.wait(first);
@@ -96,7 +96,7 @@ TEST_F(CollectiveBuffersTest, WhatFollowsTakesTheFirstPlace) {
   EXPECT_EQ(bytes(), 4 * (16 + 1));
 }
 
-TEST_F(CollectiveBuffersTest, AxesHavePlacesOfTheirOwn) {
+TEST_F(CommunicatorScratchTest, AxesHavePlacesOfTheirOwn) {
   f.wait(start(CollectiveKind::AllReduce, 0, 0, 16));
   f.wait(start(CollectiveKind::AllReduce, 1, 0, 16));
   EXPECT_EQ(bytes(), 2 * 4 * 16);

@@ -1,4 +1,4 @@
-//===- CollectiveStaging.cpp - Collectives by way of the host -------------===//
+//===- HostStaging.cpp - Collectives by way of the host -------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CollectiveStaging.h"
+#include "HostStaging.h"
 
 #include "optimus-support/ElementType.h"
 
@@ -14,8 +14,7 @@
 
 namespace optrt {
 
-StatusOr<CollectiveStaging::Room *> CollectiveStaging::take(Queue queue,
-                                                            int64_t bytes) {
+StatusOr<HostStaging::Room *> HostStaging::take(Queue queue, int64_t bytes) {
   Room *best = nullptr;
   for (Room &room : rooms)
     if (!room.isTaken && room.memory.size() >= bytes &&
@@ -35,10 +34,9 @@ StatusOr<CollectiveStaging::Room *> CollectiveStaging::take(Queue queue,
   return best;
 }
 
-StatusOr<const CollectiveStaging::Staged *>
-CollectiveStaging::begin(Queue queue, CommandId id,
-                         const optrt_collective_desc &desc, Member member,
-                         const void *src, void *dst) {
+StatusOr<const HostStaging::Staged *>
+HostStaging::begin(Queue queue, CommandId id, const optrt_collective_desc &desc,
+                   Member member, const void *src, void *dst) {
   using optimus_support::ElementType;
   const int64_t element = optimus_support::elementBytes(ElementType(desc.type));
   const bool reads = desc.kind != OPTRT_BROADCAST || member.isRoot;
@@ -75,7 +73,7 @@ CollectiveStaging::begin(Queue queue, CommandId id,
   return &underWay.emplace_back(std::move(one)).staged;
 }
 
-Status CollectiveStaging::finish(Queue queue, CommandId id) {
+Status HostStaging::finish(Queue queue, CommandId id) {
   auto one =
       std::find_if(underWay.begin(), underWay.end(),
                    [&](const UnderWay &other) { return other.id == id; });
@@ -93,7 +91,7 @@ Status CollectiveStaging::finish(Queue queue, CommandId id) {
   return okStatus();
 }
 
-void CollectiveStaging::restart() {
+void HostStaging::restart() {
   for (Room &room : rooms)
     room.lastUse.reset();
 }
