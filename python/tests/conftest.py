@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from selection import TURNS, out_of_turn, turn_of_commit
 from session import Session
 from tools import REPOSITORY, Tools, prose
 
@@ -27,11 +28,32 @@ def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run tests marked `long`, too")
 
 
+    parser.addoption(
+        "--rotate",
+        type=int,
+        nargs="?",
+        const=turn_of_commit(),
+        choices=range(TURNS),
+        metavar="TURN",
+        help="of tests marked `rotates` run a fifth: the commit's, or that of this turn",
+    )
+
+
+def pytest_report_header(config):
+    turn = config.getoption("--rotate")
+    if turn is None:
+        return "rotation: none, all tests run"
+    return "rotation: --rotate %d, a fifth of the tests marked `rotates`" % turn
+
+
 def pytest_collection_modifyitems(config, items):
+    left_out = set()
     if not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        left_out.update(item for item in items if item.get_closest_marker("long"))
+    if config.getoption("--rotate") is not None:
+        left_out.update(out_of_turn(items, config.getoption("--rotate")))
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.path.stem in SHORT)
 
 
@@ -65,7 +87,9 @@ def tools(session) -> Tools:
     missing = [name for name in NEEDED if not os.access(binaries / name, os.X_OK)]
     if missing:
         pytest.fail("%s lacks %s" % (binaries, ", ".join(missing)))
-    return Tools(binaries, session)
+    tools = Tools(binaries, session)
+    tools.models.remove_unused()
+    return tools
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,49 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Cases that always run, and those that only `scripts/test --long` runs.
+"""Cases that always run, those that take turns, and those that only
+`scripts/test --long` runs.
 
-A test that is marked `long` is left out unless pytest is given --long.
+A test marked `long` is left out unless pytest is given --long. Of tests marked
+`rotates` a run with --rotate, as that of `scripts/test`, takes a fifth. The commit
+chooses it: a commit always runs the same ones, and a few commits run them all.
 """
 
 import itertools
+import subprocess
+import zlib
+from pathlib import Path
 from typing import Iterable, List
 
 import pytest
+
+TURNS = 5
+
+
+def turn_of_commit() -> int:
+    """Which fifth the checked-out commit runs; 0 where there is no commit."""
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ).stdout.strip()
+    return int(head, 16) % TURNS if head else 0
+
+
+def out_of_turn(items: List[pytest.Item], turn: int) -> List[pytest.Item]:
+    """The tests marked `rotates` that are not of this turn. The cases of a test
+    function go round all turns; where they begin depends on its name."""
+    left_out = []
+    cases: dict = {}
+    for item in items:
+        if item.get_closest_marker("rotates"):
+            function = item.nodeid.split("[")[0]
+            number = cases[function] = cases.get(function, -1) + 1
+            if (zlib.crc32(function.encode()) + number) % TURNS != turn:
+                left_out.append(item)
+    return left_out
 
 
 def flatten(case) -> tuple:

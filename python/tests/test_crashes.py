@@ -24,6 +24,8 @@ import pytest
 
 from tools import EMULATED, call, prose, succeed
 
+pytestmark = pytest.mark.rotates
+
 # What compiles fastest: a table of tokens, and products with it.
 PROGRAM = """\
 module attributes {optimus.model = {kind = "bigram", batch = 2 : i64, sequence = 4 : i64, vocabulary = 256 : i64}} {

@@ -35,6 +35,8 @@ from tools import (
     succeed,
 )
 
+pytestmark = pytest.mark.rotates
+
 SHAPE = dict(layers=1, sequence=4, vocabulary=16, batch=2)
 # Heads of 16 channels are attended to in tiles, others row by row.
 FAMILIES = {

@@ -15,6 +15,8 @@ import pytest
 
 from tools import REPOSITORY
 
+pytestmark = pytest.mark.rotates
+
 
 @pytest.mark.alone
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")

@@ -29,6 +29,8 @@ import pytest
 
 from tools import Model, call, default_signals, prose, succeed
 
+pytestmark = pytest.mark.rotates
+
 MODEL = Model(layers=2, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 WIDE = Model(layers=1, hidden=512, heads=8, sequence=64, vocabulary=512, batch=4)
 MANY = Model(layers=1, hidden=64, heads=8, sequence=8, vocabulary=256, batch=64)

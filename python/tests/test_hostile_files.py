@@ -20,6 +20,8 @@ import pytest
 from hostile import IDENTITY, accept, folder, left_in, program, refuse, run, start
 from tools import TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.rotates
+
 # Each tool that writes a file, by what is called before the file's name.
 WRITERS = {
     "compile": ("optimus-compile", "f.mlir", "--compile-to=input", "-o"),

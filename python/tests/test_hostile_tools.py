@@ -16,6 +16,8 @@ import pytest
 
 from hostile import IDENTITY, accept, folder, left_in, program, refuse, run
 
+pytestmark = pytest.mark.rotates
+
 
 # ---------------------------------------------------------------------- inputs
 

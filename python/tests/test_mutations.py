@@ -24,6 +24,8 @@ import pytest
 
 from tools import Model
 
+pytestmark = pytest.mark.rotates
+
 MODEL = Model(layers=2, hidden=32, heads=4, sequence=16, vocabulary=256, batch=4)
 MESH = ["--mesh", "row:2,col:2"]
 STATIC, PROOF, LOADED = "its own rule", "the proof", "the check of tables"

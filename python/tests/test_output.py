@@ -128,13 +128,16 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["out"]
 
 
-# Says that its temporary file is there, and waits to be ended.
+# Says that its temporary file is there, and waits to be ended. It wakes up often:
+# Python acts on a signal between instructions, and one that comes just before a
+# sleep waits for its end.
 WRITER = """
 import os, sys, time
 from optimus import output
 def wait(descriptor):
     print(flush=True)
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)
 os.fsync = wait
 output.write(sys.argv[1], "new")
 """

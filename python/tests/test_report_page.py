@@ -18,6 +18,8 @@ from optimus.report.__main__ import main
 from profile_by_hand import ByHand
 from synthetic_profile import Shape
 
+pytestmark = pytest.mark.rotates
+
 pytest.importorskip("plotly")
 
 

@@ -26,6 +26,7 @@ import families_reference
 import gpt2_reference
 import llama_reference
 import safetensors_file
+from compiled_models import CompiledModels
 from gpt2_reference import Tensors
 from session import Session
 
@@ -187,6 +188,8 @@ class Tools:
         self.binaries = binaries
         self._session = session
         self._other_run = shlex.split(os.environ.get("OPTIMUS_RUN", ""))
+        folder = binaries.resolve().parent / "test-models"
+        self.models = CompiledModels(folder, binaries / "optimus-compile")
         processor = os.environ.get("OPTIMUS_MCPU")
         self._processor = ["--mcpu", processor] if processor else []
 
@@ -245,7 +248,8 @@ class Tools:
         strategy: str = "serial",
         *flags,
     ) -> Path:
-        """The model compiled for a mesh such as "row:2,col:2", once a session."""
+        """The model compiled for a mesh such as "row:2,col:2", once a session, or
+        in one before with the same compiler."""
         return self._compiled(".so", model, mesh, strategy, *flags)
 
     def manifest(
@@ -279,8 +283,13 @@ class Tools:
         key = repr((model.KIND, *model, *flags)).encode()
         name = "%s-%s%s" % (model.KIND, hashlib.sha256(key).hexdigest()[:16], suffix)
         source = self.program(model)
+
+
+        def compile(path: Path) -> None:
+            self.run("optimus-compile", source, *flags, "-o", path)
+
         return self._session.once(
-            name, lambda path: self.run("optimus-compile", source, *flags, "-o", path)
+            name, lambda path: self.models.get(source, flags, path, compile)
         )
 
     def train_command(

@@ -1,10 +1,10 @@
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=1KiB},optimus-verify-exec))' --verify-roundtrip | FileCheck %s
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=0},optimus-verify-exec))' | FileCheck %s --check-prefix=BOUND
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{mode=none},optimus-verify-exec))' | FileCheck %s --check-prefix=NONE
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=0 report=true}))' -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json extra-workspace=1KiB},optimus-verify-exec))' --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json extra-workspace=0},optimus-verify-exec))' | FileCheck %s --check-prefix=BOUND
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json mode=none},optimus-verify-exec))' | FileCheck %s --check-prefix=NONE
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json extra-workspace=0 report=true}))' -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // What is scheduled already stays as it is.
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=1KiB}))' -o %t.once.mlir
-// RUN: optimus-opt %t.once.mlir --pass-pipeline='builtin.module(func.func(optimus-schedule{extra-workspace=1KiB}))' | FileCheck %s --check-prefix=AGAIN
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json extra-workspace=1KiB}))' -o %t.once.mlir
+// RUN: optimus-opt %t.once.mlir --pass-pipeline='builtin.module(func.func(optimus-schedule{machine-profile=%S/Inputs/schedule.json extra-workspace=1KiB}))' | FileCheck %s --check-prefix=AGAIN
 
 optimus.mesh @mesh <["row" = 2, "col" = 4]>
 
@@ -12,8 +12,9 @@ optimus.mesh @mesh <["row" = 2, "col" = 4]>
 // there is nothing to hide behind.
 // CHECK-LABEL: func.func @broadcasts(
 // CHECK-SAME: exec.schedule = {extra_workspace_bytes = 256 : i64, not_overlapped = 1 : i64, out_of_workspace = 0 : i64, predicted_comm_ms
-// The first is waited for where it starts; the second, behind it on its axis.
-// CHECK-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = 0.020064{{.*}}, ms = 3.592320e-02 : f64, queued_ms = 0.0158592{{.*}}}]
+// The profile has 4 ms for a broadcast or a reduction and 3 ms for a product. The
+// first is waited for where it starts; the second, behind it on its axis, for 1 ms.
+// CHECK-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = {{4\.0000|3\.9999}}{{[^,]*}}, ms = {{5\.0000|4\.9999}}{{[^,]*}}, queued_ms = {{1\.0000|0\.9999}}{{[^,]*}}}]
 // CHECK: %[[P0:.*]] = exec.select_rank "col" is 0
 // CHECK: %[[T0:.*]] = exec.collective_start broadcast sum over "col", %{{.*}} to %[[P0]] {{.*}}id = 0
 // CHECK: %[[P1:.*]] = exec.select_rank "col" is 1
@@ -32,7 +33,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 4]>
 // BOUND: exec.gemm
 // NONE-LABEL: func.func @broadcasts(
 // NONE-SAME: extra_workspace_bytes = 0 : i64, not_overlapped = 2 : i64, out_of_workspace = 0 : i64
-// NONE-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = [[ALL:[0-9.e-]+]] : f64, ms = [[ALL]] : f64, queued_ms = 0.000000e+00 : f64}]
+// NONE-SAME: waits = [{axis = "col", collective = "broadcast", count = 2 : i64, idle_ms = [[ALL:[0-9.e+-]+]] : f64, ms = [[ALL]] : f64, queued_ms = 0.000000e+00 : f64}]
 // NONE: exec.collective_start
 // NONE-NEXT: exec.wait
 // REMARK: remark: 2 collectives are not overlapped: 1 have nothing to hide behind, 1 would exceed the extra workspace
