@@ -120,6 +120,31 @@ def test_killed_runs_resume_on_the_same_curve(tools, library, text, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name[0] == "."] == []
 
 
+@pytest.mark.alone
+def test_one_command_in_a_loop_with_kills(tools, library, text, tmp_path):
+    """As a supervisor starts a job again and again: each run goes on where the
+    last checkpoint is, and the log is that of one run."""
+    steps, kills = 24, 4
+    expected = tools.train(library, text, steps, *FLAGS, log=tmp_path / "whole")
+    folder, log = tmp_path / "checkpoint", tmp_path / "log"
+    save = ["--save", folder, "--save-every", 1, "--resume"]
+    command = tools.train_command(library, text, steps, *FLAGS, *save, log=log)
+    choose = random.Random(7)
+    killed = 0
+    for round in range(kills):
+        target = (saved_step(folder) or 0) + choose.randint(1, 3)
+        delay = choose.uniform(0, 0.02) if round % 2 else None
+        killed += run_and_kill(command, folder, target, delay)
+        assert saved_step(folder) >= target
+    assert killed, "the runs ended before they could be killed"
+    # To the end, and once more, when there is nothing left to do.
+    succeed(call(command))
+    assert "nothing to train" in succeed(call(command))
+    assert saved_step(folder) == steps
+    key = lambda line: (line["step"], line["loss"], line["grad_norm"])
+    assert list(map(key, lines_of_killed_run(log))) == list(map(key, expected))
+
+
 @pytest.fixture(scope="module")
 def halfway(tools, library, text, tmp_path_factory):
     """The log of 20 steps on 2x2, and the checkpoint after the tenth."""

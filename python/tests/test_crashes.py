@@ -257,7 +257,7 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one(tools, model, tmp_path, how)
 def test_a_first_checkpoint_is_whole_or_not_there(tools, model, tmp_path, how):
     scenario = Scenario(
         *(tools, tmp_path, "optimus-run", "train", "m.so", "--data", "text.txt"),
-        *("--steps", 1, "--save", "saved"),
+        *("--steps", 1, "--save", "saved", "--resume"),
     )
     start(scenario, model, "m.so", "text.txt")
 

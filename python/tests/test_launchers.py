@@ -9,6 +9,7 @@
 them; what cannot meet is refused by name."""
 
 import itertools
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,15 @@ import time
 
 import pytest
 
-from tools import REPOSITORY, TIMEOUT_SECONDS, Model, call, mpirun, succeed
+from tools import (
+    REPOSITORY,
+    TIMEOUT_SECONDS,
+    Model,
+    call,
+    mpirun,
+    read_log,
+    succeed,
+)
 
 MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
 RANKS = 4
@@ -178,6 +187,91 @@ def test_the_same_bits_under_the_mpiexec_of_mpich(
     assert [code for code, _, _ in results] == [0] * RANKS, results
     assert "4 ranks (tcp)" in results[0][1]
     assert saved(tmp_path / "saved") == threads
+
+
+# What launchers set when they start a job again: torchrun --max-restarts, and
+# srun in a script that sbatch --requeue has queued again.
+RESTARTS = [
+    (by_torchrun, "TORCHELASTIC_RESTART_COUNT"),
+    (by_srun, "SLURM_RESTART_COUNT"),
+    (by_hand, "ATTEMPT"),
+]
+
+
+def log_lines(log):
+    return log.read_text().count("\n") if log.exists() else 0
+
+
+@pytest.mark.parametrize("launcher, count", RESTARTS)
+def test_a_restarted_job_goes_on(tools, library, text, tmp_path, launcher, count):
+    """A rank dies, and the launcher starts the same command again."""
+    steps = 400
+    folder, log, whole = (tmp_path / name for name in ("saved", "log", "whole"))
+    flags = [*FLAGS, "--save", folder, "--save-every", 2, "--timeout", 60]
+    command = tools.train_command(library, text, steps, *flags, "--resume", log=log)
+
+    def restarted(attempt):
+        def variables(rank, ranks, port):
+            flags, known = launcher(rank, ranks, port)
+            return flags, {**known, count: str(attempt)}
+
+        return variables
+
+    jobs = start(command, restarted(0))
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while log_lines(log) < 5 and time.monotonic() < end:
+        time.sleep(0.005)
+    jobs[2].send_signal(signal.SIGKILL)
+    results = finish(jobs)
+    assert results[2][0] == -signal.SIGKILL, "the job was over before it was killed"
+    reached = json.loads((folder / "state.json").read_text())["step"]
+    assert 4 <= reached < steps
+    # Without --resume it would begin anew, over what it has: refused.
+    careless = [word for word in command if word != "--resume"]
+    before = saved(folder)
+    results = finish(start(careless, restarted(1)))
+    assert [code for code, _, _ in results] == [1] * RANKS
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "has a checkpoint of step %d" % reached in message
+    assert "--resume" in message and saved(folder) == before
+    # A shorter way to the end than the whole run's.
+    last = str(reached + 4)
+    command[command.index("--steps") + 1] = last
+    results = finish(start(command, restarted(1)))
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+    assert "going on after step %d" % reached in results[0][1]
+    tools.train(library, text, last, *FLAGS, log=whole)
+    taken, expected = (
+        [(line["step"], line["loss"]) for line in read_log(path)] for path in (log, whole)
+    )
+    assert taken == expected
+
+
+@pytest.mark.parametrize("having", [0, 1])
+def test_machines_that_do_not_share_the_folder_are_told(
+    tools, text, tmp_path, having
+):
+    """One machine has a checkpoint and another has none: neither is right."""
+    library = tools.library(MODEL, "data:2", "data")
+    folders = [tmp_path / "machine-0", tmp_path / "machine-1"]
+    for folder in folders:
+        folder.mkdir()
+    flags = [*FLAGS, "--save", "saved", "--resume"]
+    command = tools.train_command(library, text, 3, *flags)
+    command[0] = os.path.abspath(command[0])
+    succeed(call(command, cwd=str(folders[having])))
+    port = next(ports)
+    jobs = []
+    for rank, folder in enumerate(folders):
+        where, variables = by_torchrun(rank, 2, port)
+        jobs += start(
+            [*command, *where], lambda *_: ([], variables), numbers=[rank], cwd=str(folder)
+        )
+    results = finish(jobs)
+    assert [code for code, _, _ in results] == [1, 1], results
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "disagree on the checkpoint of --resume" in message
+    assert "none" in message and "step 3 with" in message
 
 
 def test_a_killed_rank_is_named(tools, library, text, tmp_path):

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -188,10 +189,16 @@ static void cleanUp(const fs::path &target) {
   }
 }
 
-static StatusOr<std::string> findCheckpoint(const std::string &dir) {
+/// The folder to read for `dir`, or nothing where there is none.
+static StatusOr<std::optional<std::string>>
+lookForCheckpoint(const std::string &dir) {
   std::error_code error;
-  if (fs::is_directory(dir, error))
-    return dir;
+  fs::file_status status = fs::status(dir, error);
+  if (fs::is_directory(status))
+    return std::optional(dir);
+  if (status.type() == fs::file_type::none)
+    return invalidArgument(
+        concat("cannot read the checkpoint ", dir, ": ", error.message()));
   if (fs::exists(fs::symlink_status(dir, error)))
     return invalidArgument(
         concat("expected a checkpoint's folder, but ", dir, " is not one"));
@@ -200,19 +207,38 @@ static StatusOr<std::string> findCheckpoint(const std::string &dir) {
     target = target.parent_path();
   std::string old = hiddenSibling(target, "old");
   if (!dir.empty() && fs::is_directory(old, error))
-    return old;
-  return invalidArgument(concat("there is no checkpoint at \"", dir, "\""));
+    return std::optional(old);
+  return std::optional<std::string>();
+}
+
+/// As above, where a writer may rename folders meanwhile: the second of its two
+/// renames may come between two looks.
+static StatusOr<std::optional<std::string>>
+lookTwiceForCheckpoint(const std::string &dir) {
+  StatusOr<std::optional<std::string>> path = lookForCheckpoint(dir);
+  return path.ok() && *path ? path : lookForCheckpoint(dir);
+}
+
+StatusOr<bool> optrt::hasCheckpoint(const std::string &dir) {
+  OPTRT_ASSIGN_OR_RETURN(std::optional<std::string> path,
+                         lookTwiceForCheckpoint(dir));
+  if (!path)
+    return false;
+  std::error_code error;
+  bool isEmpty = fs::is_empty(*path, error);
+  if (error)
+    return invalidArgument(
+        concat("cannot read the folder ", *path, ": ", error.message()));
+  return !isEmpty;
 }
 
 StatusOr<ReadFolder> ReadFolder::find(const std::string &dir) {
   ReadFolder folder;
   folder.name = dir;
-  StatusOr<std::string> path = findCheckpoint(dir);
-  // The second of the two renames may have come between two looks.
-  if (!path.ok())
-    path = findCheckpoint(dir);
-  if (!path.ok())
-    return path.status();
+  OPTRT_ASSIGN_OR_RETURN(std::optional<std::string> path,
+                         lookTwiceForCheckpoint(dir));
+  if (!path)
+    return invalidArgument(concat("there is no checkpoint at \"", dir, "\""));
   folder.found = *path;
   folder.handle = ::open(path->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   return folder;
@@ -228,11 +254,11 @@ ReadFolder::~ReadFolder() {
 }
 
 bool ReadFolder::isCurrent() const {
-  StatusOr<std::string> path = findCheckpoint(name);
+  StatusOr<std::optional<std::string>> path = lookForCheckpoint(name);
   struct stat held, now;
   // As long as it is held, no other folder has its number.
   return path.ok() && *path == found && handle >= 0 &&
-         fstat(handle, &held) == 0 && stat(path->c_str(), &now) == 0 &&
+         fstat(handle, &held) == 0 && stat(found.c_str(), &now) == 0 &&
          held.st_dev == now.st_dev && held.st_ino == now.st_ino;
 }
 

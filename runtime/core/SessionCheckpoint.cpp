@@ -36,7 +36,8 @@ std::string machineIdentity() {
 } // namespace
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
-                                                     const std::string &dir) {
+                                                     const std::string &dir,
+                                                     std::string_view flag) {
   std::unique_ptr<Checkpoint> checkpoint;
   auto openFiles = [&]() -> Status {
     if (dir.empty())
@@ -46,7 +47,7 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
   };
   OPTRT_RETURN_IF_ERROR(control.agree(openFiles()));
   const Setting same[] = {
-      {"the checkpoint of --load",
+      {concat("the checkpoint of ", flag),
        checkpoint
            ? concat("step ", checkpoint->state().step,
                     " with state.json of checksum ", checkpoint->fingerprint())

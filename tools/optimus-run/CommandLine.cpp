@@ -204,6 +204,17 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                    "Write the checkpoint every so many steps too")
       ->needs(save)
       ->check(kSomeSteps);
+  CLI::Option *resume = train->add_flag(
+      "--resume", options.resume,
+      "Go on from the checkpoint in --save's folder; begin where it has none: "
+      "one command for a job's first start and its restarts");
+  resume->needs(save);
+  train
+      ->add_flag("--overwrite", options.overwrite,
+                 "Replace a checkpoint in --save's folder that this run did "
+                 "not load")
+      ->needs(save)
+      ->excludes(resume);
   train->add_option("--load", options.load,
                     "Folder of the checkpoint to go on from");
   train->add_option("--log-json", options.logJson,

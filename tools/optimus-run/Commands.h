@@ -48,6 +48,8 @@ struct TrainOptions {
   RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;
+  bool overwrite = false; ///< a checkpoint in `save` that was not loaded
+  bool resume = false;    ///< from `save` where it has a checkpoint
   std::string load;
   std::string logJson;
   std::string profile;

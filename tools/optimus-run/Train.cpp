@@ -63,6 +63,7 @@ private:
   Status checkHealth();
   Status save();
   std::string wayOn() const;
+  std::string howToLoad(const std::string &folder) const;
   void summarize() const;
 
   /// Sequences of a step, all microbatches together.
@@ -202,7 +203,11 @@ void Training::announce() const {
               static_cast<unsigned long long>(plan().seed));
   long long done = plan().firstStep - 1;
   if (done > 0)
-    std::printf("%s: going on after step %lld\n", options.load.c_str(), done);
+    std::printf("%s: going on after step %lld\n", files.start.folder.c_str(),
+                done);
+  else if (options.resume && files.start.folder.empty())
+    std::printf("%s: no checkpoint yet, training begins\n",
+                options.save.c_str());
   if (options.ranks.computing.tf32)
     std::printf("products of f32 are in TF32\n");
   for (const std::string &note : plan().notes)
@@ -381,12 +386,16 @@ Status Training::save() {
 
 /// From where the run can go on, if from anywhere.
 std::string Training::wayOn() const {
-  if (saved >= 0)
-    return concat("go on from step ", saved, " with --load ", options.save);
-  if (!options.load.empty())
-    return concat("go on from step ", plan().firstStep - 1, " with --load ",
-                  options.load);
-  return "";
+  const std::string &folder = saved >= 0 ? options.save : files.start.folder;
+  if (folder.empty())
+    return "";
+  return concat("go on from step ", saved >= 0 ? saved : plan().firstStep - 1,
+                " with ", howToLoad(folder));
+}
+
+/// The flags of a run that goes on from a folder.
+std::string Training::howToLoad(const std::string &folder) const {
+  return options.resume ? "the same command" : concat("--load ", folder);
 }
 
 void Training::summarize() const {
@@ -410,7 +419,7 @@ void Training::summarize() const {
   std::string next = options.save.empty()
                          ? "nothing was saved; --save keeps a run that is "
                            "stopped"
-                         : "go on with --load " + options.save;
+                         : "go on with " + howToLoad(options.save);
   std::fprintf(stderr,
                "optimus-run: stopped by %s after step %lld of %lld; %s\n",
                signalName(signal).c_str(), static_cast<long long>(reached),

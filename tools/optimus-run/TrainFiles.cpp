@@ -33,8 +33,8 @@ static Status checkPaths(const TrainOptions &options,
   return optimus_support::checkOutputsApart(inputs, outputs);
 }
 
-static Status checkPlan(const TrainOptions &options, const TrainingPlan &plan,
-                        const Manifest &manifest) {
+static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
+                        const TrainingPlan &plan, const Manifest &manifest) {
   int64_t microbatches = plan.hyperparameters.microbatches;
   if (microbatches == 1 || manifest.findFunction("accumulate"))
     return okStatus();
@@ -43,8 +43,41 @@ static Status checkPlan(const TrainOptions &options, const TrainingPlan &plan,
       "` cannot add gradients up; compile it with --accumulate"));
   return options.given.count("microbatches")
              ? status
-             : status.withAdvice(concat("that number is from ", options.load,
+             : status.withAdvice(concat("that number is from ", start.folder,
                                         "; --microbatches 1 does without"));
+}
+
+/// Each process looks at its own machine's folder: openCheckpoint() finds out
+/// where they differ.
+Status TrainFiles::chooseStart(const TrainOptions &options) {
+  start = {options.load, "--load"};
+  if (!options.resume)
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(options.save));
+  if (isThere)
+    start.folder = options.save;
+  start.flag = "--resume";
+  return okStatus();
+}
+
+/// That saving replaces nothing but what this run goes on from.
+Status TrainFiles::checkReplaces(const TrainOptions &options) const {
+  OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(options.save));
+  if (!isThere || options.overwrite)
+    return okStatus();
+  StatusOr<std::unique_ptr<Checkpoint>> found =
+      Checkpoint::openFiles(options.save);
+  if (found.ok() && checkpoint &&
+      (*found)->fingerprint() == checkpoint->fingerprint())
+    return okStatus();
+  std::string what =
+      found.ok() ? concat("a checkpoint of step ", (*found)->state().step)
+                 : concat("a checkpoint that cannot be read (",
+                          found.status().message(), ")");
+  return invalidArgument(concat(
+      options.save, " has ", what,
+      ", which this run did not load and would replace; --resume goes on from "
+      "it, --overwrite replaces it"));
 }
 
 Status TrainFiles::openData(const TrainOptions &options) {
@@ -79,6 +112,7 @@ Status TrainFiles::openData(const TrainOptions &options) {
 Status TrainFiles::claimOutputs(const TrainOptions &options) {
   auto claimSave = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(saveLock, lockCheckpoint(options.save));
+    OPTRT_RETURN_IF_ERROR(checkReplaces(options));
     return CheckpointWriter::create(options.save).status();
   };
   if (!options.save.empty())
@@ -111,14 +145,18 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(openLibrary()));
-  OPTRT_ASSIGN_OR_RETURN(checkpoint, openCheckpoint(control, options.load));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(chooseStart(options)).withContext("--resume"));
+  OPTRT_ASSIGN_OR_RETURN(checkpoint,
+                         openCheckpoint(control, start.folder, start.flag));
   const Manifest &manifest = library->manifest();
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkModel(
         manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
         savedTensors(manifest, CheckpointFile::Optimizer))));
-  plan.emplace(options, checkpoint ? &checkpoint->state() : nullptr);
-  OPTRT_RETURN_IF_ERROR(control.agree(checkPlan(options, *plan, manifest)));
+  plan.emplace(options, start, checkpoint ? &checkpoint->state() : nullptr);
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(checkPlan(options, start, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(control.agree(openData(options)));
   return ofRoot([&] { return claimOutputs(options); });
 }

@@ -25,7 +25,8 @@ namespace optimus_run {
 /// or written, or what another run writes, is found out before training.
 struct TrainFiles {
   std::unique_ptr<optrt::ModelLibrary> library;
-  std::unique_ptr<optrt::Checkpoint> checkpoint; ///< null without --load
+  StartingPoint start;
+  std::unique_ptr<optrt::Checkpoint> checkpoint; ///< null without a start
   std::optional<TrainingPlan> plan;
   std::unique_ptr<optrt::Dataset> data;
   std::unique_ptr<optrt::Dataset> evalData; ///< null without --eval-data
@@ -40,7 +41,9 @@ struct TrainFiles {
   optrt::Status open(const TrainOptions &options, optrt::ControlPlane &control);
 
 private:
+  optrt::Status chooseStart(const TrainOptions &options);
   optrt::Status openData(const TrainOptions &options);
+  optrt::Status checkReplaces(const TrainOptions &options) const;
   optrt::Status claimOutputs(const TrainOptions &options);
 };
 

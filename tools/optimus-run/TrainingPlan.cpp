@@ -28,6 +28,7 @@ Hyperparameters chosen(const TrainOptions &options, Hyperparameters kept) {
 } // namespace
 
 TrainingPlan::TrainingPlan(const TrainOptions &options,
+                           const StartingPoint &start,
                            const TrainingState *loaded) {
   hyperparameters = chosen(options, {});
   if (loaded) {
@@ -37,7 +38,7 @@ TrainingPlan::TrainingPlan(const TrainOptions &options,
       hyperparameters = chosen(options, *loaded->hyperparameters);
     else
       notes.push_back(concat(
-          options.load, " keeps no hyperparameters, as an earlier version of "
+          start.folder, " keeps no hyperparameters, as an earlier version of "
                         "this program wrote it: those that are not given have "
                         "their defaults"));
   }

@@ -15,6 +15,12 @@
 
 namespace optimus_run {
 
+/// The checkpoint that a run goes on from.
+struct StartingPoint {
+  std::string folder;          ///< empty: the run begins with initial values
+  std::string flag = "--load"; ///< that led to it
+};
+
 /// What a run does: what the user has given, otherwise what the loaded
 /// checkpoint says, otherwise the defaults.
 struct TrainingPlan {
@@ -27,8 +33,9 @@ struct TrainingPlan {
   /// What the user should know of where that came from; may be empty.
   std::vector<std::string> notes;
 
-  /// `loaded` is null without --load.
-  TrainingPlan(const TrainOptions &options, const optrt::TrainingState *loaded);
+  /// `loaded` is the state in `start`, or null.
+  TrainingPlan(const TrainOptions &options, const StartingPoint &start,
+               const optrt::TrainingState *loaded);
 
   /// How many sequences were read before a step, by this run and those that it
   /// goes on from. `batch` is this run's.

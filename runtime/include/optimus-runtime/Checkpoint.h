@@ -120,6 +120,11 @@ private:
 /// CheckpointWriter::create().
 StatusOr<optimus_support::FileLock> lockCheckpoint(const std::string &dir);
 
+/// Whether a reader would find a checkpoint, whole or not, at `dir`: false
+/// where there is no folder, or an empty one. InvalidArgument if it cannot be
+/// told, or for something that is neither.
+StatusOr<bool> hasCheckpoint(const std::string &dir);
+
 struct CheckpointReaderOptions {
   /// Read every file once to compare its checksum.
   bool verifyChecksums = true;

@@ -145,13 +145,14 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
                                      CheckpointFile file);
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Its checksums
-/// are verified once a machine and before anything else in it is read.
-/// Collective.
+/// are verified once a machine and before anything else in it is read. `flag`
+/// is for messages: who named it. Collective.
 ///
 /// Errors, the same in every process: those of Checkpoint::open(), and
 /// InvalidArgument when processes have found different checkpoints.
-StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
-                                                     const std::string &dir);
+StatusOr<std::unique_ptr<Checkpoint>>
+openCheckpoint(ControlPlane &control, const std::string &dir,
+               std::string_view flag = "--load");
 
 /// A call of a sequence that is run.
 struct SequenceCall {

@@ -181,13 +181,95 @@ TEST_F(Outputs, NoFileGetsTheNumberOfAClosedStream) {
 
 TEST_F(Outputs, ALimitOnFileSizesIsOneMessageAndLeavesNothing) {
   ASSERT_EQ(runProgram(train("--steps 2 --save " + path("ck"))).code, 0);
-  Outcome outcome = runProgram(train("--steps 4 --save " + path("ck")),
-                               "ulimit -f 100; exec");
+  Outcome outcome =
+      runProgram(train("--steps 4 --overwrite --save " + path("ck")),
+                 "ulimit -f 100; exec");
   EXPECT_EQ(outcome.code, 1) << outcome.out;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("--save after step 4: "),
                                  HasSubstr("File too large")));
   EXPECT_EQ(savedStep("ck"), 2);
   EXPECT_THAT(hiddenFiles(), IsEmpty());
+}
+
+TEST_F(Outputs, ACheckpointThatWasNotLoadedIsNotReplaced) {
+  const std::string save = " --save " + path("ck");
+  ASSERT_EQ(runProgram(train("--steps 9" + save)).code, 0);
+  const std::string state = read("ck/state.json");
+  auto expectKept = [&](const std::string &flags, const std::string &why) {
+    Outcome outcome = runProgram(train(flags));
+    EXPECT_EQ(outcome.code, 1) << flags << outcome.out;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr("--save: "), HasSubstr(why),
+                      HasSubstr("--resume"), HasSubstr("--overwrite"),
+                      Not(HasSubstr("| loss"))));
+    EXPECT_EQ(read("ck/state.json"), state) << flags;
+    EXPECT_THAT(hiddenFiles(), IsEmpty());
+  };
+  expectKept("--steps 2" + save, "ck has a checkpoint of step 9");
+  expectKept("--steps 2" + save + "/", "a checkpoint of step 9");
+  fs::create_directory_symlink("ck", path("link"));
+  expectKept("--steps 2 --save " + path("link"), "a checkpoint of step 9");
+  // Another one is loaded; without a name, or with one more.
+  ASSERT_EQ(runProgram(train("--steps 3 --save " + path("other"))).code, 0);
+  expectKept("--steps 5 --load " + path("other") + save,
+             "a checkpoint of step 9");
+  // Two renames that were cut short leave it under another name.
+  fs::rename(path("ck"), path(".ck.optimus-old"));
+  Outcome outcome = runProgram(train("--steps 2" + save));
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("a checkpoint of step 9"));
+  fs::rename(path(".ck.optimus-old"), path("ck"));
+  // What was loaded may be replaced, under whatever name.
+  fs::copy(path("ck"), path("copy"));
+  for (const char *loaded : {"ck", "link", "copy"}) {
+    outcome = runProgram("train " + toy("toy2") + data() +
+                         " --steps 9 --load " + path(loaded) + save);
+    EXPECT_EQ(outcome.code, 0) << loaded << outcome.out;
+    EXPECT_EQ(savedStep("ck"), 9);
+  }
+  write("ck/state.json", "{");
+  outcome = runProgram(train("--steps 2" + save));
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("a checkpoint that cannot be read"),
+                                 HasSubstr("state.json is damaged")));
+  outcome = runProgram(train("--steps 2 --overwrite" + save));
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(savedStep("ck"), 2);
+}
+
+TEST_F(Outputs, OneCommandBeginsAndGoesOn) {
+  const std::string files =
+      " --resume --save " + path("ck") + " --log-json " + path("log");
+  const std::string whole = train("--steps 6 --log-json " + path("whole"));
+  ASSERT_EQ(runProgram(whole).code, 0);
+  // An empty folder is none to go on from.
+  fs::create_directory(path("ck"));
+  Outcome outcome = runProgram(train("--steps 4" + files));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("ck: no checkpoint yet, training begins"));
+  outcome = runProgram(train("--steps 6" + files));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("ck: going on after step 4"));
+  outcome = runProgram(train("--steps 6" + files));
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("nothing to train"));
+  auto log = readLog("log"), expected = readLog("whole");
+  ASSERT_EQ(log.size(), expected.size());
+  for (std::size_t i = 0; i != log.size(); ++i)
+    EXPECT_EQ(log[i]["loss"], expected[i]["loss"]) << i;
+  // --load says where it begins, once.
+  fs::rename(path("ck"), path("first"));
+  const std::string from = train("--steps 8 --load " + path("first") + files);
+  outcome = runProgram(from);
+  EXPECT_THAT(outcome.out, HasSubstr("first: going on after step 6"));
+  outcome = runProgram(from);
+  EXPECT_THAT(outcome.out, HasSubstr("ck: going on after step 8"));
+  // What is there and is none is said.
+  fs::remove(path("ck/state.json"));
+  expectRefused(from, "ck is not a checkpoint: it has no state.json");
+  expectRefused(train("--resume"), "--save");
+  expectRefused(train("--overwrite"), "--save");
+  expectRefused(train("--resume --overwrite --save " + path("ck")), "excludes");
 }
 
 TEST_F(Outputs, TwoRunsCannotSaveToOneFolder) {
@@ -217,8 +299,9 @@ TEST_F(Outputs, WhatAKilledRunHeldIsTakenOver) {
                       path("log")),
                 SIGKILL, path("log"));
   EXPECT_THAT(hiddenFiles(), testing::ElementsAre(".ck.optimus-lock"));
-  Outcome outcome = runProgram(
-      train("--steps 2 --save " + path("ck") + " --log-json " + path("log")));
+  Outcome outcome =
+      runProgram(train("--steps 2 --overwrite --save " + path("ck") +
+                       " --log-json " + path("log")));
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(hiddenFiles(), IsEmpty());
 }

@@ -19,8 +19,9 @@ namespace {
 class Signals : public ProgramTest {
 protected:
   std::string train() const {
-    return "train " + toy("toy2") + data() + " --steps 1000000 --save " +
-           path("ck") + " --log-json " + path("log");
+    return "train " + toy("toy2") + data() +
+           " --steps 1000000 --overwrite --save " + path("ck") +
+           " --log-json " + path("log");
   }
   /// Checks that what was saved is the last step that was logged.
   void expectSaved() {

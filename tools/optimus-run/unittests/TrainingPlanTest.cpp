@@ -20,6 +20,8 @@ using testing::IsEmpty;
 
 namespace {
 
+const StartingPoint kStart{"ck"};
+
 /// Of a run of 6 sequences a step.
 TrainingState stateAtStep4() {
   TrainingState state;
@@ -38,7 +40,7 @@ TEST(TrainingPlan, WithoutACheckpointWhatIsNotGivenHasItsDefault) {
   TrainOptions options;
   options.hyperparameters.rate.peak = 0.5;
   options.given = {"lr"};
-  TrainingPlan plan(options, nullptr);
+  TrainingPlan plan(options, {}, nullptr);
   Hyperparameters expected;
   expected.rate.peak = 0.5;
   EXPECT_EQ(plan.hyperparameters, expected);
@@ -56,17 +58,17 @@ TEST(TrainingPlan, AWarmupThatTheRunDoesNotReachTheEndOfIsSaid) {
   options.hyperparameters.rate.warmup = 200;
   options.given = {"steps", "lr", "warmup"};
   EXPECT_THAT(
-      TrainingPlan(options, nullptr).notes,
+      TrainingPlan(options, {}, nullptr).notes,
       ElementsAre("--warmup 200 is longer than the run, --steps 50: the "
                   "learning rate rises to 0.125 and never reaches --lr "
                   "0.5"));
   options.hyperparameters.rate.warmup = 50;
-  EXPECT_THAT(TrainingPlan(options, nullptr).notes, IsEmpty());
+  EXPECT_THAT(TrainingPlan(options, {}, nullptr).notes, IsEmpty());
 }
 
 TEST(TrainingPlan, ACheckpointSaysWhatIsNotGiven) {
   TrainingState state = stateAtStep4();
-  TrainingPlan plan(TrainOptions(), &state);
+  TrainingPlan plan(TrainOptions(), kStart, &state);
   EXPECT_EQ(plan.hyperparameters, *state.hyperparameters);
   EXPECT_EQ(plan.seed, 9u);
   EXPECT_EQ(plan.order, "sequential");
@@ -83,7 +85,7 @@ TEST(TrainingPlan, WhatIsGivenCountsAndWhatDiffersIsSaid) {
   options.hyperparameters.rate.peak = 0.125;
   options.hyperparameters.clip = std::numeric_limits<double>::infinity();
   options.given = {"lr", "clip"};
-  TrainingPlan plan(options, &state);
+  TrainingPlan plan(options, kStart, &state);
   EXPECT_EQ(plan.hyperparameters.rate.peak, 0.125);
   EXPECT_EQ(plan.hyperparameters.steps, 50);
   EXPECT_THAT(plan.notes,
@@ -95,10 +97,9 @@ TEST(TrainingPlan, AnEarlierVersionsCheckpointHasTheDefaults) {
   TrainingState state = stateAtStep4();
   state.hyperparameters.reset();
   TrainOptions options;
-  options.load = "ck";
   options.hyperparameters.beta1 = 0.5;
   options.given = {"beta1"};
-  TrainingPlan plan(options, &state);
+  TrainingPlan plan(options, kStart, &state);
   Hyperparameters expected;
   expected.beta1 = 0.5;
   EXPECT_EQ(plan.hyperparameters, expected);
@@ -108,7 +109,7 @@ TEST(TrainingPlan, AnEarlierVersionsCheckpointHasTheDefaults) {
 
 TEST(TrainingPlan, AnotherBatchGoesOnWhereTheLastOneEnded) {
   TrainingState state = stateAtStep4();
-  TrainingPlan plan(TrainOptions(), &state);
+  TrainingPlan plan(TrainOptions(), kStart, &state);
   // Steps 5 and 6 read three times as much as those before.
   EXPECT_EQ(plan.positionBefore(5, 18), 24);
   EXPECT_EQ(plan.positionBefore(6, 18), 42);
