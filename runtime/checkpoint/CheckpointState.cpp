@@ -12,6 +12,7 @@
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -63,6 +64,58 @@ static Hyperparameters readHyperparameters(const JsonCursor &cursor) {
   return result;
 }
 
+static json formatData(const DataRecord &data) {
+  json text;
+  // A name is any bytes, JSON's strings are UTF-8.
+  text["file"] = json::parse(
+      json(data.file).dump(-1, ' ', false, json::error_handler_t::replace));
+  text["token_type"] = toString(data.identity.type);
+  text["tokens"] = data.identity.tokens;
+  text["sample"] = hashToHex(data.identity.sample);
+  if (data.identity.contents)
+    text["contents"] = hashToHex(*data.identity.contents);
+  text["sequence"] = data.sequence;
+  text["batch"] = data.batch;
+  text["position"] = data.position;
+  return text;
+}
+
+static uint64_t readHash(const JsonCursor &cursor) {
+  std::string text = cursor.string();
+  std::optional<uint64_t> value = hashFromHex(text);
+  if (!value)
+    cursor.fail(concat("expected 16 hexadecimal digits, found \"", text, "\""));
+  return value.value_or(0);
+}
+
+/// `sequences` is the position that earlier versions go on from.
+static DataRecord readData(const JsonCursor &cursor, int64_t sequences) {
+  DataRecord data;
+  data.file = cursor["file"].string();
+  std::string type = cursor["token_type"].string();
+  if (std::optional<TokenType> known = parseTokenType(type))
+    data.identity.type = *known;
+  else
+    cursor["token_type"].fail(
+        concat("expected \"u8\", \"u16\" or \"u32\", found \"", type, "\""));
+  constexpr int64_t kMost = int64_t(1) << 60;
+  data.sequence = cursor["sequence"].integer(1, kMost);
+  // A window and its last target.
+  data.identity.tokens = cursor["tokens"].integer(
+      std::max<int64_t>(data.sequence, 1) + 1, kMost + 1);
+  data.identity.sample = readHash(cursor["sample"]);
+  if (JsonCursor contents = cursor.find("contents"))
+    data.identity.contents = readHash(contents);
+  data.batch = cursor["batch"].integer(1, kMost);
+  data.position = cursor["position"].integer(0, INT64_MAX);
+  if (data.sequence > 0 && (data.position % data.sequence != 0 ||
+                            data.position / data.sequence != sequences))
+    cursor["position"].fail(
+        concat("expected data_position, ", sequences, ", sequences of ",
+               data.sequence, " tokens, found ", data.position, " tokens"));
+  return data;
+}
+
 std::string optrt::formatState(const TrainingState &state,
                                const std::vector<FileRecord> &files) {
   json text;
@@ -71,6 +124,8 @@ std::string optrt::formatState(const TrainingState &state,
   text["seed"] = state.seed;
   text["data_position"] = state.dataPosition;
   text["order"] = state.order;
+  if (state.data)
+    text["data"] = formatData(*state.data);
   text["model_hash"] = state.modelHash;
   if (state.hyperparameters)
     text["hyperparameters"] = formatHyperparameters(*state.hyperparameters);
@@ -89,12 +144,7 @@ static FileRecord readRecord(const std::string &name,
   if (!isCheckpointFileName(name) || name == kStateFile)
     cursor.fail("a checkpoint has no file of this name");
   record.size = cursor["size"].integer(0, INT64_MAX);
-  std::string hash = cursor["xxh64"].string();
-  if (std::optional<uint64_t> value = hashFromHex(hash))
-    record.hash = *value;
-  else
-    cursor["xxh64"].fail(
-        concat("expected 16 hexadecimal digits, found \"", hash, "\""));
+  record.hash = readHash(cursor["xxh64"]);
   return record;
 }
 
@@ -125,6 +175,8 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
     root["order"].fail(
         concat("expected \"shuffled\" or \"sequential\", found \"", state.order,
                "\""));
+  if (JsonCursor data = root.find("data"))
+    state.data = readData(data, state.dataPosition);
   if (JsonCursor kept = root.find("hyperparameters"))
     state.hyperparameters = readHyperparameters(kept);
   state.modelHash = root["model_hash"].string();

@@ -57,13 +57,24 @@ std::optional<int64_t> Session::findHostFilled(std::string_view name) {
   return buffer;
 }
 
-/// The rows of the batch that a rank has in a buffer: the first, and how many.
-std::pair<int64_t, int64_t> Session::rowsOf(const LocalRank &rank,
-                                            const Buffer &buffer) const {
+/// The rows of the batch that a rank has in a buffer.
+Session::RowRange Session::rowsOf(int rank, const Buffer &buffer) const {
   const int64_t rows = buffer.layout.localShape[0];
-  return {rows * manifest().mesh.combinedIndex(rank.context.rank,
-                                               buffer.layout.axes[0]),
+  return {rows * manifest().mesh.combinedIndex(rank, buffer.layout.axes[0]),
           rows};
+}
+
+std::vector<Session::RowRange> Session::rowsOfBatch(int rank) const {
+  std::vector<RowRange> ranges;
+  for (int64_t index : held) {
+    const Buffer &buffer = manifest().buffers[index];
+    if (buffer.filledBy != FilledBy::Data)
+      continue;
+    const RowRange range = rowsOf(rank, buffer);
+    if (std::find(ranges.begin(), ranges.end(), range) == ranges.end())
+      ranges.push_back(range);
+  }
+  return ranges;
 }
 
 void Session::setScalar(std::string_view name, float value) {
@@ -127,7 +138,7 @@ Status Session::forEachPartOfBatch(Visit visit) const {
       const Buffer &buffer = manifest().buffers[index];
       if (buffer.filledBy != FilledBy::Data)
         continue;
-      const auto [begin, rows] = rowsOf(*rank, buffer);
+      const auto [begin, rows] = rowsOf(rank->context.rank, buffer);
       OPTRT_RETURN_IF_ERROR(visit(*rank, index, begin, rows));
     }
   return okStatus();

@@ -9,9 +9,9 @@
 #include "LocalRank.h"
 #include "TensorGather.h"
 #include "optimus-runtime/RankTeam.h"
+#include "optimus-support/InputFile.h"
 
 #include <algorithm>
-#include <fstream>
 
 namespace optrt {
 
@@ -23,17 +23,6 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
       infos.push_back({buffer.saved->name, buffer.saved->shape});
   return infos;
 }
-
-namespace {
-
-/// Differs between machines that run at the same time.
-std::string machineIdentity() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
-}
-
-} // namespace
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
                                                      const std::string &dir,
@@ -58,7 +47,8 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
 
   // Of the processes that have opened the same files, the first reads all of
   // them: once a machine, whether they are shared or copies.
-  std::string own = concat(machineIdentity(), " ", checkpoint->identity());
+  std::string own =
+      concat(optimus_support::machineIdentity(), " ", checkpoint->identity());
   std::vector<std::string> all = control.allGather(own);
   std::ptrdiff_t process = control.firstRank() / control.numLocalRanks();
   bool verifies =

@@ -8,7 +8,8 @@
 
 #include "optimus-runtime/Dataset.h"
 
-#include "optimus-support/InputFile.h"
+#include "TokenFile.h"
+#include "optimus-support/Hash.h"
 #include "optimus-support/Permutation.h"
 #include "optimus-support/Philox.h"
 
@@ -27,10 +28,7 @@ using WindowOrder = std::vector<uint64_t>;
 static constexpr int64_t kMostKeptWindows = (int64_t(1) << 24) - 1;
 
 struct Dataset::Impl {
-  std::string path;
-  optimus_support::InputFile file;
-  int64_t tokenBytes = 1; ///< 1 in .txt, 2 in .bin
-  int64_t tokens = 0;
+  std::unique_ptr<TokenFile> file;
   int64_t sequence = 0;
   int64_t windows = 0;
   DataOrder order = DataOrder::Shuffled;
@@ -44,54 +42,20 @@ struct Dataset::Impl {
   std::shared_ptr<const WindowOrder> epochOrders[2];
   int64_t epochs[2] = {-1, -1};
 
-  /// The bytes of tokens [begin, begin + count).
-  Status read(int64_t begin, int64_t count, std::vector<uint8_t> &bytes) const {
-    bytes.resize(count * tokenBytes);
-    return file.read(begin * tokenBytes, bytes.data(), bytes.size());
-  }
-  int32_t token(const std::vector<uint8_t> &bytes, int64_t index) const {
-    const uint8_t *at = bytes.data() + index * tokenBytes;
-    return tokenBytes == 1 ? at[0] : at[0] | at[1] << 8;
-  }
-  Status checkVocabulary() const;
   std::shared_ptr<const WindowOrder> orderOf(int64_t epoch);
+  /// Room for a window and its last target.
+  struct Scratch {
+    std::vector<uint8_t> bytes;
+    std::vector<uint32_t> values;
+  };
   /// The window's tokens and targets. What is hidden is drawn at `step` for
   /// the sequence's `position`.
   Status fillRow(int64_t window, uint64_t step, int64_t position,
-                 std::vector<uint8_t> &bytes, int32_t *tokens,
-                 int32_t *targets) const;
+                 Scratch &scratch, int32_t *tokens, int32_t *targets) const;
   void hide(uint64_t step, int64_t position, int32_t *tokens,
             int32_t *targets) const;
   void fillPadding(int32_t *tokens, int32_t *targets) const;
 };
-
-/// Finds a token that is at or above the vocabulary.
-Status Dataset::Impl::checkVocabulary() const {
-  if (vocabulary >= int64_t(1) << (8 * tokenBytes))
-    return okStatus();
-  constexpr int64_t chunk = 1 << 18;
-  std::vector<uint8_t> bytes;
-  for (int64_t begin = 0; begin < tokens; begin += chunk) {
-    int64_t count = std::min(chunk, tokens - begin);
-    OPTRT_RETURN_IF_ERROR(read(begin, count, bytes));
-    // Almost always no token is too large: a maximum without branches first.
-    int32_t largest = 0;
-    for (int64_t i = 0; i < count; ++i)
-      largest = std::max(largest, token(bytes, i));
-    if (largest < vocabulary)
-      continue;
-    int64_t bad = 0;
-    while (token(bytes, bad) < vocabulary)
-      ++bad;
-    return invalidArgument(concat(
-        "the data file ", path, " has token ", token(bytes, bad), " at offset ",
-        begin + bad, " (byte ", (begin + bad) * tokenBytes,
-        "), but the model's vocabulary has ", vocabulary,
-        " tokens; compile the model for a larger vocabulary or convert "
-        "the file"));
-  }
-  return okStatus();
-}
 
 std::shared_ptr<const WindowOrder> Dataset::Impl::orderOf(int64_t epoch) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -130,25 +94,25 @@ void Dataset::Impl::hide(uint64_t step, int64_t position, int32_t *tokens,
 }
 
 Status Dataset::Impl::fillRow(int64_t window, uint64_t step, int64_t position,
-                              std::vector<uint8_t> &bytes, int32_t *tokens,
+                              Scratch &scratch, int32_t *tokens,
                               int32_t *targets) const {
-  OPTRT_RETURN_IF_ERROR(read(window * sequence, sequence + 1, bytes));
-  for (int64_t i = 0; i < sequence; ++i)
-    tokens[i] = token(bytes, i);
-  const int32_t last = token(bytes, sequence);
+  auto &[bytes, values] = scratch;
+  OPTRT_RETURN_IF_ERROR(file->read(window * sequence, sequence + 1, bytes));
+  values.resize(sequence + 1);
+  file->decode(bytes, values);
   // It was so when the file was opened; a kernel does not look again.
-  int32_t largest =
-      std::max(last, *std::max_element(tokens, tokens + sequence));
+  const uint32_t largest = *std::max_element(values.begin(), values.end());
   if (largest >= vocabulary)
-    return dataLoss(concat(
-        "the data file ", path, " changed while it was read: it has token ",
-        largest, " now, and the model's vocabulary ", vocabulary, " tokens"));
+    return dataLoss(concat("the data file ", file->path(),
+                           " changed while it was read: it has token ", largest,
+                           " now, and the model's vocabulary ", vocabulary,
+                           " tokens"));
+  std::copy_n(values.begin(), sequence, tokens);
   if (masked) {
     hide(step, position, tokens, targets);
     return okStatus();
   }
-  std::copy(tokens + 1, tokens + sequence, targets);
-  targets[sequence - 1] = last;
+  std::copy_n(values.begin() + 1, sequence, targets);
   return okStatus();
 }
 
@@ -157,56 +121,46 @@ void Dataset::Impl::fillPadding(int32_t *tokens, int32_t *targets) const {
   std::fill_n(targets, sequence, -1);
 }
 
+static uint64_t hashOf(std::span<const uint8_t> bytes) {
+  return optimus_support::hash64(bytes.data(), bytes.size());
+}
+
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Dataset::~Dataset() = default;
 
 StatusOr<std::unique_ptr<Dataset>>
 Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
               DataOrder order, uint64_t seed,
-              std::optional<MaskedObjective> masked) {
+              std::optional<MaskedObjective> masked,
+              std::optional<TokenType> tokenType) {
   if (sequence < 1 || vocabulary < 1)
     return internal(concat("a data set needs a positive sequence length and "
                            "vocabulary, not ",
                            sequence, " and ", vocabulary));
   auto impl = std::make_unique<Impl>();
-  impl->path = path;
   impl->sequence = sequence;
   impl->order = order;
   impl->seed = seed;
   impl->vocabulary = vocabulary;
   impl->masked = masked;
-  if (path.ends_with(".bin"))
-    impl->tokenBytes = 2;
-  else if (!path.ends_with(".txt"))
-    return invalidArgument(
-        concat("the data file ", path,
-               " must end in .txt (one token a byte) or .bin (little-endian "
-               "16-bit tokens)"));
-
-  OPTRT_ASSIGN_OR_RETURN(impl->file, optimus_support::InputFile::open(
-                                         path, StatusCode::InvalidArgument));
-  int64_t bytes = impl->file.size();
-  if (bytes % impl->tokenBytes != 0)
-    return invalidArgument(
-        concat("the data file ", path, " has ", bytes,
-               " bytes, an odd number; a .bin file has two bytes a token"));
-  impl->tokens = bytes / impl->tokenBytes;
+  OPTRT_ASSIGN_OR_RETURN(impl->file,
+                         TokenFile::open(path, vocabulary, tokenType));
+  const int64_t tokens = impl->file->numTokens();
   // sequence + 1 would overflow for the largest sequence.
-  if (impl->tokens - 1 < sequence)
-    return invalidArgument(concat("the data file ", path, " has ", impl->tokens,
-                                  " tokens; one sequence of ", sequence,
-                                  " and its last target need ",
-                                  uint64_t(sequence) + 1));
-  impl->windows = (impl->tokens - 1) / sequence;
-
-  OPTRT_RETURN_IF_ERROR(impl->checkVocabulary());
+  if (tokens - 1 < sequence)
+    return invalidArgument(concat(
+        "the data file ", path, " has ", tokens, " tokens; one sequence of ",
+        sequence, " and its last target need ", uint64_t(sequence) + 1));
+  impl->windows = (tokens - 1) / sequence;
   return std::unique_ptr<Dataset>(new Dataset(std::move(impl)));
 }
 
-const std::string &Dataset::path() const { return impl->path; }
+const std::string &Dataset::path() const { return impl->file->path(); }
 int64_t Dataset::sequence() const { return impl->sequence; }
-int64_t Dataset::numTokens() const { return impl->tokens; }
+int64_t Dataset::numTokens() const { return impl->file->numTokens(); }
 int64_t Dataset::numWindows() const { return impl->windows; }
+DataIdentity Dataset::identity() const { return impl->file->identity(); }
+Status Dataset::hashInBackground() { return impl->file->hashInBackground(); }
 
 int64_t Dataset::windowAt(int64_t position) const {
   assert(position >= 0);
@@ -219,38 +173,63 @@ int64_t Dataset::windowAt(int64_t position) const {
   return (*impl->orderOf(epoch))[within];
 }
 
-Status Dataset::fillBatch(int64_t position, int64_t globalBatch,
-                          int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
-                          int32_t *targets) const {
-  std::vector<uint8_t> bytes;
+template <typename WindowOfRow>
+Status Dataset::fillRows(int64_t rowsBegin, int64_t rowsCount, uint64_t step,
+                         int64_t position, WindowOfRow windowOfRow,
+                         int32_t *tokens, int32_t *targets,
+                         uint64_t *hashes) const {
+  Impl::Scratch scratch;
   for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
-    int64_t at = position + row;
-    if (row < globalBatch)
-      OPTRT_RETURN_IF_ERROR(
-          impl->fillRow(windowAt(at), kTraining, at, bytes, tokens, targets));
+    const int64_t window = windowOfRow(row);
+    if (window != kPadding)
+      OPTRT_RETURN_IF_ERROR(impl->fillRow(window, step, position + row, scratch,
+                                          tokens, targets));
     else
       impl->fillPadding(tokens, targets);
+    if (hashes)
+      *hashes++ = window != kPadding ? hashOf(scratch.bytes) : 0;
     tokens += impl->sequence;
     targets += impl->sequence;
   }
   return okStatus();
+}
+
+Status Dataset::fillBatch(int64_t position, int64_t globalBatch,
+                          int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
+                          int32_t *targets, uint64_t *hashes) const {
+  return fillRows(
+      rowsBegin, rowsCount, kTraining, position,
+      [&](int64_t row) { return windowOfRow(position, globalBatch, row); },
+      tokens, targets, hashes);
 }
 
 Status Dataset::fillEvalBatch(int64_t index, int64_t globalBatch,
                               int64_t rowsBegin, int64_t rowsCount,
-                              int32_t *tokens, int32_t *targets) const {
+                              int32_t *tokens, int32_t *targets,
+                              uint64_t *hashes) const {
+  return fillRows(
+      rowsBegin, rowsCount, kEvaluation, index * globalBatch,
+      [&](int64_t row) { return windowOfEvalRow(index, globalBatch, row); },
+      tokens, targets, hashes);
+}
+
+Status Dataset::hashWindows(std::span<const int64_t> windows,
+                            uint64_t *hashes) const {
   std::vector<uint8_t> bytes;
-  for (int64_t row = rowsBegin; row < rowsBegin + rowsCount; ++row) {
-    int64_t window = index * globalBatch + row;
-    if (row < globalBatch && window < impl->windows)
+  for (int64_t window : windows) {
+    if (window != kPadding)
       OPTRT_RETURN_IF_ERROR(
-          impl->fillRow(window, kEvaluation, window, bytes, tokens, targets));
-    else
-      impl->fillPadding(tokens, targets);
-    tokens += impl->sequence;
-    targets += impl->sequence;
+          impl->file->read(window * impl->sequence, impl->sequence + 1, bytes));
+    *hashes++ = window != kPadding ? hashOf(bytes) : 0;
   }
   return okStatus();
 }
 
-bool Dataset::wasWrittenTo() const { return !impl->file.checkUnchanged().ok(); }
+std::string Dataset::place() const {
+  return concat(optimus_support::machineIdentity(), " ",
+                impl->file->input().identity());
+}
+
+bool Dataset::wasWrittenTo() const {
+  return !impl->file->input().checkUnchanged().ok();
+}

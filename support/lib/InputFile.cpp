@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <unistd.h>
 
 using namespace optimus_support;
@@ -91,6 +92,12 @@ Status InputFile::checkUnchanged() const {
     return dataLoss(concat(name, " changed while it was read: somebody wrote "
                                  "to it; load it again"));
   return okStatus();
+}
+
+std::string optimus_support::machineIdentity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot;
 }
 
 /// The descriptor of this process that a path stands for, or -1.

@@ -71,6 +71,7 @@ optimus-run train gpt2.so --data text.txt --steps 2 --lr 1e-3 --schedule cosine 
 optimus-run train gpt2.so --data text.txt --steps 3 --load checkpoint --log-json log.jsonl --order sequential --seed 7
 optimus-run train gpt2.so --data tokens.bin --steps 2 --weight-decay 0.1 --clip 1.0 --beta1 0.9 --beta2 0.95 --epsilon 1e-8
 optimus-run train gpt2.so --data text.txt --steps 2 --eval-data text.txt --eval-every 1 --backend local --device cpu --threads-per-rank 1 --timeout 5
+optimus-run train gpt2.so --data tokens.bin --token-type u16 --steps 3 --load checkpoint --restart-data
 optimus-run eval gpt2.so --data text.txt --load checkpoint --json
 optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
 optimus-run inspect gpt2.so --json

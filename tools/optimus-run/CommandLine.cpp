@@ -147,11 +147,31 @@ CLI::Option *addLibrary(CLI::App *app, const std::string &name,
       ->required();
 }
 
-void addData(CLI::App *app, std::string &path) {
+/// `evalData` is another file of the run, or null.
+void addData(CLI::App *app, std::string &path,
+             std::optional<TokenType> &tokenType,
+             const std::string *evalData = nullptr) {
   app->add_option("--data", path,
                   "FILE.txt (one token a byte) or FILE.bin (little-endian "
-                  "uint16 tokens)")
+                  "tokens of --token-type)")
       ->required();
+  CLI::Option *type =
+      app->add_option_function<std::string>(
+             "--token-type",
+             [&tokenType](const std::string &text) {
+               tokenType = parseTokenType(text);
+             },
+             "Type of the tokens of .bin files: u16, for vocabularies of up to "
+             "65536 tokens, or u32 (default: what llm.c's header or "
+             "FILE.bin.json says, else u16)")
+          ->check(oneOf(Word{{"u16", "u32"}}));
+  app->parse_complete_callback([type, &path, evalData] {
+    if (type->count() && path.ends_with(".txt") &&
+        !(evalData && evalData->ends_with(".bin")))
+      throw CLI::ValidationError("--token-type",
+                                 "expected a .bin file, found " + path +
+                                     ", which has one token a byte");
+  });
 }
 
 constexpr const char *kOrderHelp =
@@ -186,7 +206,7 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
 void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
-  addData(train, options.data);
+  addData(train, options.data, options.tokenType, &options.evalData);
   addHyperparameters(train, options.hyperparameters, options.given);
   train
       ->add_option("--seed", options.seed,
@@ -215,8 +235,14 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                  "not load")
       ->needs(save)
       ->excludes(resume);
-  train->add_option("--load", options.load,
-                    "Folder of the checkpoint to go on from");
+  CLI::Option *load = train->add_option(
+      "--load", options.load, "Folder of the checkpoint to go on from");
+  train
+      ->add_flag(
+          "--restart-data", options.restartData,
+          "With --load: read the data from its beginning, not from where "
+          "the checkpoint's run stopped reading")
+      ->needs(load);
   train->add_option("--log-json", options.logJson,
                     "File for one JSON object a step");
   CLI::Option *profile = train->add_option(
@@ -257,7 +283,7 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
-  addData(eval, options.data);
+  addData(eval, options.data, options.tokenType);
   eval->add_option("--load", options.load,
                    "Folder of the checkpoint; without it the initial "
                    "parameters are evaluated");
@@ -300,7 +326,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
       "verify", "Compare the gradients of two compilations of one model");
   addLibrary(verify, "a", options.first);
   addLibrary(verify, "b", options.second);
-  addData(verify, options.data);
+  addData(verify, options.data, options.tokenType);
   verify
       ->add_option("--seed", options.seed,
                    "Seed of initial values and of the data's order")

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
+#include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Profile.h"
 #include "optimus-runtime/Session.h"
@@ -38,6 +39,7 @@ struct RankOptions {
 struct TrainOptions {
   std::string library;
   std::string data;
+  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
   /// Absent: 0, or what the loaded checkpoint says; so for `order`.
   std::optional<uint64_t> seed;
   std::optional<std::string> order;
@@ -51,6 +53,7 @@ struct TrainOptions {
   bool overwrite = false; ///< a checkpoint in `save` that was not loaded
   bool resume = false;    ///< from `save` where it has a checkpoint
   std::string load;
+  bool restartData = false; ///< do not go on where `load` stopped reading
   std::string logJson;
   std::string profile;
   optrt::StepRange profileSteps; ///< that are recorded there
@@ -61,6 +64,7 @@ struct TrainOptions {
 struct EvalOptions {
   std::string library;
   std::string data;
+  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
   std::string load;
   uint64_t seed = 0;
   RankOptions ranks;
@@ -78,6 +82,7 @@ struct InspectOptions {
 struct VerifyOptions {
   std::string first, second; ///< libraries
   std::string data;
+  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
   std::string load;
   std::string order = "shuffled";
   uint64_t seed = 0;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchAgreement.h"
 #include "Commands.h"
 #include "Evaluation.h"
 #include "TuningFile.h"
@@ -22,12 +23,20 @@ StatusOr<Evaluation> evaluate(Session &session, ControlPlane &control,
                               const Dataset &data) {
   int64_t batch = session.manifest().batch;
   double lossSum = 0, realCount = 0;
+  BatchAgreement agreement(session, control, data);
+  HostBatch rows;
   for (int64_t index = 0; index != data.numEvalBatches(batch); ++index) {
-    OPTRT_RETURN_IF_ERROR(control.agree(session.fill(
-        [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
-          return data.fillEvalBatch(index, batch, begin, count, tokens,
-                                    targets);
-        })));
+    Status own = agreement.read(
+        {[&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets,
+             uint64_t *hashes) {
+           return data.fillEvalBatch(index, batch, begin, count, tokens,
+                                     targets, hashes);
+         },
+         [&](int64_t row) { return data.windowOfEvalRow(index, batch, row); }},
+        rows);
+    if (own.ok())
+      own = session.fill(rows);
+    OPTRT_RETURN_IF_ERROR(agreement.agree(own));
     OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run("eval_step"));
     // Every call runs the same commands: the first stands for all.
     if (index == 0)
@@ -46,10 +55,10 @@ Status eval(const EvalOptions &options, World &world) {
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
-    OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
-                                               manifest.vocabulary,
-                                               DataOrder::Sequential,
-                                               /*seed=*/0, manifest.masked));
+    OPTRT_ASSIGN_OR_RETURN(
+        data, Dataset::open(options.data, manifest.sequence,
+                            manifest.vocabulary, DataOrder::Sequential,
+                            /*seed=*/0, manifest.masked, options.tokenType));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(open()));

@@ -8,12 +8,12 @@
 
 #include "StopSignals.h"
 
-#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 
 using namespace optrt;
 
@@ -78,18 +78,22 @@ StopSignals::~StopSignals() {
     sigaction(kSignals[i], &before[i], nullptr);
 }
 
-Interruption StopSignals::agreed(ControlPlane &control, const Status &own) {
-  Interruption mine{received, own};
+Interruption StopSignals::agreed(ControlPlane &control, const Status &own,
+                                 const std::string &note) {
+  Interruption mine{received, own, {note}};
   if (control.numLocalRanks() == control.size())
     return mine;
   // The others may get it a step later, and must not wait for us then.
   Interruption all;
-  for (const std::string &text :
-       control.allGather(concat(mine.signal, ' ', ControlPlane::encode(own)))) {
+  for (const std::string &text : control.allGather(
+           concat(mine.signal, ' ', note, ' ', ControlPlane::encode(own)))) {
     int signal = 0;
-    const char *end = text.data() + text.size();
-    const char *stop = std::from_chars(text.data(), end, signal).ptr;
-    Status failure = ControlPlane::decode({std::min(stop + 1, end), end});
+    const std::string_view view = text;
+    std::from_chars(text.data(), text.data() + text.size(), signal);
+    const std::size_t first = view.find(' '),
+                      second = view.find(' ', first + 1);
+    all.notes.emplace_back(view.substr(first + 1, second - first - 1));
+    Status failure = ControlPlane::decode(view.substr(second + 1));
     if (!all.signal)
       all.signal = signal;
     if (all.failure.ok())

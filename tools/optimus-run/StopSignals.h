@@ -12,6 +12,7 @@
 #include "optimus-runtime/ControlPlane.h"
 
 #include <string>
+#include <vector>
 
 namespace optimus_run {
 
@@ -19,6 +20,8 @@ namespace optimus_run {
 struct Interruption {
   int signal = 0; ///< that some process has got, or 0
   optrt::Status failure;
+  /// What each process has brought besides.
+  std::vector<std::string> notes;
 
   explicit operator bool() const { return signal || !failure.ok(); }
 };
@@ -35,9 +38,9 @@ public:
   StopSignals &operator=(const StopSignals &) = delete;
 
   /// Whether some process of the job has got a signal or brings a failure; the
-  /// same in every process. Collective.
+  /// same in every process. `note`, without spaces, goes to all. Collective.
   static Interruption agreed(optrt::ControlPlane &control,
-                             const optrt::Status &own);
+                             const optrt::Status &own, const std::string &note);
 };
 
 /// For instance "SIGINT".

@@ -17,6 +17,7 @@
 #include "TrainProfile.h"
 #include "TrainStep.h"
 #include "TuningFile.h"
+#include "optimus-support/Hash.h"
 
 #include <algorithm>
 #include <chrono>
@@ -34,6 +35,13 @@ namespace {
 /// A loss or norm that is not finite; the sign of a NaN means nothing.
 std::string notFinite(double value) {
   return std::isnan(value) ? "nan" : format("%g", value);
+}
+
+/// What all processes know of data at once.
+std::string describe(const DataIdentity &data) {
+  return concat(data.tokens, " tokens of type ", toString(data.type),
+                " with hash ", optimus_support::hashToHex(data.sample),
+                " of a sample");
 }
 
 using Clock = std::chrono::steady_clock;
@@ -56,6 +64,7 @@ private:
 
   Status steps();
   Status oneStep(int64_t step, Progress &progress);
+  void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
   void writeLog(const std::optional<Evaluation> &evaluation,
@@ -92,6 +101,8 @@ private:
   /// The step of the checkpoint that was written last, or -1.
   int64_t saved = -1;
   bool healthIsCounted = false, saidThatDataChanged = false;
+  /// What the data is by the loaded checkpoint, until it was compared in full.
+  std::optional<DataIdentity> expectedData;
   /// What ends the run after the step in which it was found.
   Status ending;
   int signal = 0;
@@ -161,6 +172,12 @@ Status Training::prepareSession() {
   OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
                                           ? session->load(*files.checkpoint)
                                           : session->initialize(plan().seed)));
+  if (files.checkpoint && files.checkpoint->state().data) {
+    const DataIdentity &before = files.checkpoint->state().data->identity;
+    // Other differences were said.
+    if (before.contents && before.agreesWith(files.data->identity()))
+      expectedData = before;
+  }
   files.checkpoint.reset();
   return okStatus();
 }
@@ -178,13 +195,14 @@ std::vector<Setting> Training::settings() const {
         concat(options.save.empty() ? "nowhere " : "saved ",
                options.saveEvery)},
        {"--eval-data or --eval-every",
-        concat(files.evalData ? files.evalData->numTokens() : 0, " ",
-               options.evalEvery)},
+        concat(files.evalData ? describe(files.evalData->identity()) : "none",
+               ", every ", options.evalEvery)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
        {"whether --placement is dynamic",
         concat(options.ranks.placement == Placement::Dynamic)},
-       {"the data", files.fingerprint}});
+       {"the data", describe(files.data->identity())},
+       {"where reading begins", concat(plan().firstPosition)}});
   return list;
 }
 
@@ -231,13 +249,16 @@ Status Training::steps() {
       Clock::time_point begin = Clock::now();
       Status read = ending.ok() ? calls->prepare(step) : ending;
       reading = Clock::now() - begin;
-      stop = StopSignals::agreed(control, read);
+      stop = StopSignals::agreed(control, read, calls->agreement().digests());
+      if (!stop)
+        stop.failure = calls->agreement().compare(stop.notes);
       if (stop)
         break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
       if (reached == step && options.saveEvery > 0 &&
           step % options.saveEvery == 0)
         OPTRT_RETURN_IF_ERROR(save());
+      compareContents(progress);
       if (!saidThatDataChanged && files.data->wasWrittenTo()) {
         saidThatDataChanged = true;
         progress.warn(options.data + " was written to since the run began: "
@@ -251,6 +272,20 @@ Status Training::steps() {
   const Status &failure = stop.failure.ok() ? ending : stop.failure;
   return failure.withAdvice(concat("the run ends after step ", reached))
       .withAdvice(wayOn());
+}
+
+/// When the data's hash is there, it is compared with the loaded checkpoint's:
+/// a sample does not see every difference.
+void Training::compareContents(Progress &progress) {
+  if (!expectedData || !files.data->identity().contents)
+    return;
+  if (!expectedData->agreesWith(files.data->identity()))
+    progress.warn(concat(
+        "the data is not what ", options.load,
+        " was trained on: ", options.data, " has other contents, with hash ",
+        optimus_support::hashToHex(*files.data->identity().contents), ", was ",
+        optimus_support::hashToHex(*expectedData->contents)));
+  expectedData.reset();
 }
 
 Status Training::oneStep(int64_t step, Progress &progress) {
@@ -375,6 +410,8 @@ Status Training::save() {
   state.seed = plan().seed;
   state.dataPosition = plan().positionBefore(reached + 1, batch());
   state.order = plan().order;
+  state.data = files.describeData();
+  state.data->position = state.dataPosition * manifest().sequence;
   state.modelHash = manifest().modelHash;
   state.hyperparameters = plan().hyperparameters;
   OPTRT_RETURN_IF_ERROR(session->save(options.save, state)

@@ -8,9 +8,10 @@
 
 #include "TrainFiles.h"
 
-#include "Format.h"
 #include "TrainProfile.h"
 #include "optimus-support/PathUse.h"
+
+#include <filesystem>
 
 using namespace optrt;
 using optimus_support::PathUse;
@@ -86,27 +87,29 @@ Status TrainFiles::openData(const TrainOptions &options) {
       plan->order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
   OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
                                              manifest.vocabulary, dataOrder,
-                                             plan->seed, manifest.masked));
+                                             plan->seed, manifest.masked,
+                                             options.tokenType));
   if (!options.evalData.empty()) {
     OPTRT_ASSIGN_OR_RETURN(
-        evalData, Dataset::open(options.evalData, manifest.sequence,
-                                manifest.vocabulary, DataOrder::Sequential,
-                                /*seed=*/0, manifest.masked));
+        evalData,
+        Dataset::open(options.evalData, manifest.sequence, manifest.vocabulary,
+                      DataOrder::Sequential,
+                      /*seed=*/0, manifest.masked, options.tokenType));
   }
-  // The number of tokens and a hash, FNV-1a, of the run's first batch.
-  std::vector<int32_t> tokens(manifest.batch * manifest.sequence),
-      targets(tokens.size());
-  OPTRT_RETURN_IF_ERROR(data->fillBatch(plan->firstPosition, manifest.batch, 0,
-                                        manifest.batch, tokens.data(),
-                                        targets.data()));
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const std::vector<int32_t> *list : {&tokens, &targets})
-    for (int32_t token : *list)
-      hash = (hash ^ static_cast<uint32_t>(token)) * 0x100000001b3;
-  fingerprint =
-      concat(data->numTokens(), " tokens whose first batch has hash ",
-             format("%016llx", static_cast<unsigned long long>(hash)));
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(
+        plan->goOnReading(options, checkpoint->state(), describeData()));
   return okStatus();
+}
+
+DataRecord TrainFiles::describeData() const {
+  const Manifest &manifest = library->manifest();
+  DataRecord record;
+  record.file = std::filesystem::path(data->path()).filename();
+  record.identity = data->identity();
+  record.sequence = manifest.sequence;
+  record.batch = manifest.batch * plan->hyperparameters.microbatches;
+  return record;
 }
 
 Status TrainFiles::claimOutputs(const TrainOptions &options) {
@@ -158,6 +161,8 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkPlan(options, start, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(control.agree(openData(options)));
+  // Its hash is for checkpoints, which the root writes, and to compare.
+  OPTRT_RETURN_IF_ERROR(ofRoot([&] { return data->hashInBackground(); }));
   return ofRoot([&] { return claimOutputs(options); });
 }
 

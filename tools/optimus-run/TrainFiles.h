@@ -30,7 +30,6 @@ struct TrainFiles {
   std::optional<TrainingPlan> plan;
   std::unique_ptr<optrt::Dataset> data;
   std::unique_ptr<optrt::Dataset> evalData; ///< null without --eval-data
-  std::string fingerprint;                  ///< of `data`
 
   /// Of the root process.
   optimus_support::FileLock saveLock;
@@ -39,6 +38,9 @@ struct TrainFiles {
   /// Nothing that is there changes yet. Collective; errors are the same in
   /// every process.
   optrt::Status open(const TrainOptions &options, optrt::ControlPlane &control);
+
+  /// What `data` is, as far as is known, and how it is read, with no position.
+  optrt::DataRecord describeData() const;
 
 private:
   optrt::Status chooseStart(const TrainOptions &options);

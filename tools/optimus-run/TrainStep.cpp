@@ -20,7 +20,8 @@ TrainStep::TrainStep(const TrainFiles &files, Session &session,
                      ControlPlane &control, bool timesCommunication)
     : files(files), session(session), control(control),
       timesCommunication(timesCommunication),
-      microbatches(files.plan->hyperparameters.microbatches) {}
+      microbatches(files.plan->hyperparameters.microbatches),
+      reading(session, control, *files.data) {}
 
 /// Reads a part of a step's batch, in this process.
 void TrainStep::read(int64_t ofStep, int64_t microbatch) {
@@ -29,13 +30,18 @@ void TrainStep::read(int64_t ofStep, int64_t microbatch) {
       files.plan->positionBefore(ofStep, size * microbatches) +
       microbatch * size;
   readFor = ofStep;
-  outcome = session.read(
-      [&](int64_t rowsBegin, int64_t rowsCount, int32_t *tokens,
-          int32_t *targets) {
-        return files.data->fillBatch(begin, size, rowsBegin, rowsCount, tokens,
-                                     targets);
-      },
-      batch);
+  const Dataset &data = *files.data;
+  outcome =
+      reading.read({[&data, begin, size](int64_t rowsBegin, int64_t rowsCount,
+                                         int32_t *tokens, int32_t *targets,
+                                         uint64_t *hashes) {
+                      return data.fillBatch(begin, size, rowsBegin, rowsCount,
+                                            tokens, targets, hashes);
+                    },
+                    [&data, begin, size](int64_t row) {
+                      return data.windowOfRow(begin, size, row);
+                    }},
+                   batch);
 }
 
 Status TrainStep::prepare(int64_t ofStep) {
@@ -56,7 +62,7 @@ Status TrainStep::before(const SequenceCall &call) {
     return okStatus();
   // Of the first one all have agreed before the step.
   if (call.batch > 0) {
-    whyUnread = control.agree(outcome);
+    whyUnread = reading.agree(outcome);
     OPTRT_RETURN_IF_ERROR(whyUnread);
   }
   session.setRandom(files.plan->seed, step, static_cast<uint32_t>(call.batch));

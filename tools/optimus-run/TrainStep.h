@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
 
+#include "BatchAgreement.h"
 #include "TrainFiles.h"
 #include "optimus-runtime/Session.h"
 
@@ -28,12 +29,15 @@ public:
   static std::string sequenceFor(int64_t microbatches);
 
   /// All must outlive it. `timesCommunication` costs an exchange a call.
+  /// Collective.
   TrainStep(const TrainFiles &files, optrt::Session &session,
             optrt::ControlPlane &control, bool timesCommunication);
 
   /// Reads a step's first batch, where that was not done during the one before.
   /// A failure is of this process only.
   optrt::Status prepare(int64_t step);
+  /// Of that batch, which all processes should have read alike.
+  BatchAgreement &agreement() { return reading; }
 
   /// Takes a step whose first batch all processes have read. Collective.
   optrt::StatusOr<optrt::StepOutputs> run(int64_t step);
@@ -71,6 +75,7 @@ private:
 
   int64_t step = 0;
   /// What was read last, for which step, and what became of it.
+  BatchAgreement reading;
   optrt::HostBatch batch;
   int64_t readFor = 0;
   optrt::Status outcome, whyUnread, whyMiscounted;

@@ -8,6 +8,8 @@
 
 #include "TrainingPlan.h"
 
+#include <algorithm>
+
 using namespace optrt;
 
 namespace optimus_run {
@@ -23,6 +25,16 @@ Hyperparameters chosen(const TrainOptions &options, Hyperparameters kept) {
       },
       kept, options.hyperparameters);
   return kept;
+}
+
+/// For instance "corpus.bin of 1,200 tokens (u16)".
+std::string describe(const DataRecord &data) {
+  return concat(data.file, " of ", data.identity.tokens, " tokens (",
+                toString(data.identity.type), ")");
+}
+
+int64_t numWindows(const DataRecord &data) {
+  return (data.identity.tokens - 1) / data.sequence;
 }
 
 } // namespace
@@ -72,6 +84,73 @@ TrainingPlan::TrainingPlan(const TrainOptions &options,
   compare("--order", order, loaded->order);
   if (!changes.empty())
     notes.push_back("unlike before: " + changes);
+}
+
+Status TrainingPlan::goOnReading(const TrainOptions &options,
+                                 const TrainingState &loaded,
+                                 const DataRecord &now) {
+  const std::optional<DataRecord> &before = loaded.data;
+  const bool isSameData = before && before->identity.agreesWith(now.identity);
+  const bool areSameWindows = before && before->sequence == now.sequence;
+  if (before && !isSameData)
+    notes.push_back(
+        concat("the data is not what ", options.load,
+               " was trained on: ", describe(now), ", was ", describe(*before),
+               now.identity.type == before->identity.type &&
+                       now.identity.tokens == before->identity.tokens
+                   ? "; they have other contents"
+                   : ""));
+  if (before && !areSameWindows)
+    notes.push_back(concat("unlike before: sequences of ", now.sequence,
+                           " tokens (was ", before->sequence, ")"));
+  if (before && before->batch != now.batch)
+    notes.push_back(concat("unlike before: a step reads ", now.batch,
+                           " sequences (was ", before->batch, ")"));
+  if (options.restartData) {
+    firstPosition = 0;
+    notes.push_back("--restart-data: reading begins anew, with the first "
+                    "window of the first epoch");
+    return okStatus();
+  }
+  if (!before) {
+    notes.push_back(
+        concat(options.load,
+               " does not say what data it was trained on, as an earlier "
+               "version of this program wrote it: reading goes on after ",
+               loaded.dataPosition, " sequences"));
+    return okStatus();
+  }
+  if (areSameWindows)
+    firstPosition = loaded.dataPosition;
+  else if (isSameData) {
+    // Epochs of other windows end a few tokens earlier or later.
+    const int64_t epoch = loaded.dataPosition / numWindows(*before);
+    const int64_t within = loaded.dataPosition % numWindows(*before);
+    // No token of the epoch is skipped; less than a window is read again.
+    firstPosition = within * before->sequence / now.sequence;
+    if (epoch > kMostDataPosition / numWindows(now))
+      firstPosition = kMostDataPosition;
+    else
+      firstPosition += epoch * numWindows(now);
+  } else
+    firstPosition = before->position / now.sequence;
+  if (firstPosition >= kMostDataPosition)
+    return invalidArgument(
+        concat(options.load, ": after ", before->position,
+               " tokens reading cannot go on with sequences of ", now.sequence,
+               ", which would be more than ", kMostDataPosition,
+               " of them; --restart-data begins anew"));
+  if (!isSameData || !areSameWindows)
+    notes.push_back(concat(
+        "reading goes on after ", before->position, " tokens, in epoch ",
+        firstPosition / numWindows(now) + 1, " at window ",
+        firstPosition % numWindows(now), " of ", numWindows(now),
+        order == "shuffled" && !areSameWindows && isSameData
+            ? "; the rest of a shuffled epoch has other windows, and some "
+              "tokens come again"
+            : "",
+        "; --restart-data begins anew"));
+  return okStatus();
 }
 
 } // namespace optimus_run

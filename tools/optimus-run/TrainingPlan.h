@@ -37,6 +37,13 @@ struct TrainingPlan {
   TrainingPlan(const TrainOptions &options, const StartingPoint &start,
                const optrt::TrainingState *loaded);
 
+  /// Finds `firstPosition` in the data that this run reads, of so many windows,
+  /// where the loaded checkpoint stopped reading; adds notes on what differs.
+  /// InvalidArgument where that is beyond all positions.
+  optrt::Status goOnReading(const TrainOptions &options,
+                            const optrt::TrainingState &loaded,
+                            const optrt::DataRecord &now);
+
   /// How many sequences were read before a step, by this run and those that it
   /// goes on from. `batch` is this run's.
   int64_t positionBefore(int64_t step, int64_t batch) const {

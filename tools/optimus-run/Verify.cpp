@@ -103,7 +103,7 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                          Dataset::open(options.data, manifest.sequence,
                                        manifest.vocabulary, order, options.seed,
-                                       manifest.masked));
+                                       manifest.masked, options.tokenType));
   World world = createLocalWorld();
   const Precision precision(library, options);
   SessionOptions chosen = sessionOptions({"grad_step"}, options.ranks);

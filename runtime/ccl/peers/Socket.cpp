@@ -8,11 +8,12 @@
 
 #include "Socket.h"
 
+#include "optimus-support/InputFile.h"
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -199,11 +200,10 @@ std::vector<std::string> ownAddresses() {
 }
 
 std::string networkIdentity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   char space[64] = "";
   ssize_t length = readlink("/proc/self/ns/net", space, sizeof(space) - 1);
-  return concat("net:", boot, std::string(space, length > 0 ? length : 0));
+  return concat("net:", optimus_support::machineIdentity(),
+                std::string(space, length > 0 ? length : 0));
 }
 
 std::string ownHostName() {

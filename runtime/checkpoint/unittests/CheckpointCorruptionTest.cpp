@@ -362,6 +362,22 @@ TEST_F(Corruption, AStateThatSaysTheImpossibleIsDamage) {
   state = good;
   state["step"] = INT64_MAX - 1;
   expect(state, "step: expected an integer from 0 to 1000000000000");
+  for (auto [name, value, message] :
+       {std::tuple("token_type", json("u64"),
+                   "\"u16\" or \"u32\", found \"u64\""),
+        {"tokens", json(32), "expected an integer from 33"},
+        {"sequence", json(0), "expected an integer from 1"},
+        {"batch", json(0), "expected an integer from 1"},
+        {"sample", json("zz"), "expected 16 hexadecimal digits"},
+        {"contents", json(7), "expected a string"},
+        {"file", json(7), "expected a string"},
+        {"position", json(INT64_MAX), "expected data_position"},
+        {"position", json(-1), "expected an integer from 0"}}) {
+    state = good;
+    state["data"][name] = value;
+    expect(state, std::string("data.") + name + ": ");
+    expect(state, message);
+  }
   state = good;
   state["data_position"] = INT64_MAX;
   expect(state, "data_position: expected an integer from 0 to");

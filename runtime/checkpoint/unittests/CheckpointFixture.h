@@ -62,8 +62,14 @@ protected:
     Hyperparameters hyperparameters;
     hyperparameters.rate = {3e-4, LearningRate::Schedule::Cosine, 5};
     hyperparameters.clip = std::numeric_limits<double>::infinity();
+    // A hash of all that is there only now and then.
+    DataRecord data{"corpus.bin", {TokenType::U16, 4000, 0xABCu, {}}, 32, 4, 0};
+    data.position = step * 16 * data.sequence;
+    if (step % 2 == 1)
+      data.identity.contents = 0x123456789ABCDEF0u;
     return {step,       0xFFFFFFFFFFFFFFF5u, step * 16,
-            "shuffled", "60303ae22b998861",  hyperparameters};
+            "shuffled", "60303ae22b998861",  hyperparameters,
+            data};
   }
 
   /// Every tensor: the parameters, then their moments.

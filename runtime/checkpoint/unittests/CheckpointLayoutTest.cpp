@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFixture.h"
+#include "checkpoint/CheckpointState.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -53,15 +54,38 @@ TEST_F(Layout, StateIsReadableJson) {
     "steps": 100, "lr": 0.0003, "schedule": "cosine", "warmup": 5,
     "weight_decay": 0.1, "clip": "none", "beta1": 0.9, "beta2": 0.95,
     "epsilon": 1e-8, "momentum": 0.9, "microbatches": 1})"));
+  EXPECT_EQ(state["data"], json::parse(R"({
+    "file": "corpus.bin", "token_type": "u16", "tokens": 4000,
+    "sample": "0000000000000abc", "contents": "123456789abcdef0",
+    "sequence": 32, "batch": 4, "position": 1536})"));
   EXPECT_EQ(state["files"]["model.safetensors"]["size"],
             std::filesystem::file_size(dir + "/model.safetensors"));
 }
 
 TEST_F(Layout, StateIsReadAsItWasWritten) {
-  ASSERT_TRUE(save(dir, 3).ok());
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  EXPECT_EQ((*checkpoint)->state(), stateOf(3));
+  // With a hash of all data, and without.
+  for (int64_t step : {3, 4}) {
+    ASSERT_TRUE(save(dir, step).ok());
+    auto checkpoint = Checkpoint::open(dir);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    EXPECT_EQ((*checkpoint)->state(), stateOf(step));
+  }
+}
+
+TEST_F(Layout, NamesOfDataMayBeAnyBytes) {
+  TrainingState state = stateOf(3);
+  state.data->file = "corpus\xff\n.bin";
+  auto parsed = parseState(formatState(state, {}), "state.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(parsed->state.data->file, "corpus\xef\xbf\xbd\n.bin");
+}
+
+TEST_F(Layout, StatesOfEarlierVersionsDoNotSayWhatTheDataWas) {
+  TrainingState state = stateOf(3);
+  state.data.reset();
+  auto parsed = parseState(formatState(state, {}), "state.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(parsed->state, state);
 }
 
 TEST_F(Layout, ShardsLikeHuggingFace) {

@@ -8,6 +8,7 @@
 
 #include "optimus-runtime/Dataset.h"
 
+#include "optimus-support/Hash.h"
 #include "optimus-support/Permutation.h"
 #include "optimus-support/Philox.h"
 
@@ -286,6 +287,283 @@ TEST_F(DatasetTest, NamesTheFirstTokenOutsideTheVocabulary) {
   path = write("data.bin", wide);
   EXPECT_TRUE(Dataset::open(path, 2, 258).ok());
   expectError(path, 2, 257, "token 257 at offset 1 (byte 2)");
+}
+
+//===----------------------------------------------------------------------===//
+// How files hold tokens
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Little-endian words of `width` bytes.
+std::string words(const std::vector<uint32_t> &values, int width) {
+  std::string bytes;
+  for (uint32_t value : values)
+    for (int byte = 0; byte != width; ++byte)
+      bytes += char(value >> (8 * byte));
+  return bytes;
+}
+
+/// What llm.c's dev/data/data_common.py writes before the tokens.
+std::string llmcHeader(uint32_t magic, uint32_t version, uint32_t tokens) {
+  std::vector<uint32_t> header(256);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = tokens;
+  return words(header, 4);
+}
+
+const std::vector<uint32_t> kTokens = {70000, 2, 3, 100000, 5, 6, 70001, 8, 9};
+
+std::vector<int32_t> readFirst(const Dataset &dataset) {
+  std::vector<int32_t> tokens(4), targets(4);
+  EXPECT_TRUE(
+      dataset.fillBatch(0, 1, 0, 1, tokens.data(), targets.data()).ok());
+  EXPECT_EQ(targets[0], tokens[1]);
+  tokens.push_back(targets[3]);
+  return tokens;
+}
+
+StatusOr<std::unique_ptr<Dataset>>
+openBin(const std::string &path, int64_t vocabulary,
+        std::optional<TokenType> type = std::nullopt) {
+  return Dataset::open(path, 4, vocabulary, DataOrder::Sequential, 0,
+                       std::nullopt, type);
+}
+
+} // namespace
+
+TEST_F(DatasetTest, ReadsThirtyTwoBitTokensWhereSomebodySaysSo) {
+  const std::vector<int32_t> first = {70000, 2, 3, 100000, 5};
+  std::string path = write("stated.bin", words(kTokens, 4));
+  auto stated = openBin(path, 100001, TokenType::U32);
+  ASSERT_TRUE(stated.ok()) << stated.status().message();
+  EXPECT_EQ(readFirst(**stated), first);
+  EXPECT_EQ((*stated)->numTokens(), 9);
+  EXPECT_EQ((*stated)->identity().type, TokenType::U32);
+
+  write("noted.bin", words(kTokens, 4));
+  write("noted.bin.json", R"({"token_type": "u32", "vocabulary": 100001,
+                              "tokens": 9, "tokenizer": "of mine"})");
+  auto noted = openBin(folder + "/noted.bin", 128256);
+  ASSERT_TRUE(noted.ok()) << noted.status().message();
+  EXPECT_EQ(readFirst(**noted), first);
+
+  auto llama = openBin(
+      write("llama.bin", llmcHeader(20240801, 7, 9) + words(kTokens, 4)),
+      128256);
+  ASSERT_TRUE(llama.ok()) << llama.status().message();
+  EXPECT_EQ(readFirst(**llama), first);
+  // The header is none of the data.
+  EXPECT_EQ((*llama)->identity(), (*stated)->identity());
+
+  std::vector<uint32_t> narrow = {7, 50256, 3, 4, 5, 6};
+  auto gpt2 = openBin(
+      write("gpt2.bin", llmcHeader(20240520, 1, 6) + words(narrow, 2)), 50257);
+  ASSERT_TRUE(gpt2.ok()) << gpt2.status().message();
+  EXPECT_EQ(readFirst(**gpt2), (std::vector<int32_t>{7, 50256, 3, 4, 5}));
+  EXPECT_EQ((*gpt2)->numTokens(), 6);
+}
+
+TEST_F(DatasetTest, RefusesAWidthThatIsWrongOrContradicted) {
+  auto refuse = [&](const std::string &name, int64_t vocabulary,
+                    std::optional<TokenType> type,
+                    const std::vector<std::string> &parts) {
+    auto dataset = openBin(folder + "/" + name, vocabulary, type);
+    ASSERT_FALSE(dataset.ok()) << name;
+    EXPECT_EQ(dataset.status().code(), StatusCode::InvalidArgument);
+    for (const std::string &part : parts)
+      EXPECT_NE(dataset.status().message().find(part), std::string::npos)
+          << dataset.status().message() << "\nlacks " << part;
+  };
+  const auto u16 = TokenType::U16, u32 = TokenType::U32;
+  write("wide.bin", words(kTokens, 4));
+  // 16 bits cannot tell so many apart, whoever says that there are 16.
+  refuse(
+      "wide.bin", 128256, std::nullopt,
+      {"vocabulary has 128256", "65536", "--token-type u32", "wide.bin.json"});
+  refuse("wide.bin", 128256, u16, {"u16 by --token-type"});
+  refuse("wide.bin", 65537, std::nullopt, {"65537"});
+  // What 32-bit tokens of a small vocabulary are as 16-bit ones.
+  std::vector<uint32_t> small(40, 300);
+  write("halves.bin", words(small, 4));
+  refuse("halves.bin", 50257, std::nullopt,
+         {"every second", "is 0", "--token-type u32 or --token-type u16"});
+  EXPECT_TRUE(openBin(folder + "/halves.bin", 50257, u16).ok());
+  EXPECT_TRUE(openBin(folder + "/halves.bin", 50257, u32).ok());
+  EXPECT_TRUE(openBin(write("zeros.bin", std::string(200, 0)), 257).ok());
+  // The first token beyond the vocabulary, and why.
+  write("narrow.bin", words({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2));
+  refuse("narrow.bin", 50257, u32,
+         {"token 131073 at offset 0 (byte 0)", "read as u32 by --token-type",
+          "--token-type u16"});
+  write("headed.bin",
+        llmcHeader(20240520, 1, 6) + words({1, 2, 3, 400, 5, 6}, 2));
+  refuse("headed.bin", 300, std::nullopt,
+         {"token 400 at offset 3 (byte 1030)", "by llm.c's header"});
+  // Statements that disagree.
+  refuse("headed.bin", 500, u32,
+         {"u16 by llm.c's header", "u32 by --token-type"});
+  write("narrow.bin.json", R"({"token_type": "u16"})");
+  refuse("narrow.bin", 500, u32, {"narrow.bin.json", "u32 by --token-type"});
+  write("narrow.bin.json", R"({"token_type": "u16", "tokens": 11})");
+  refuse("narrow.bin", 500, std::nullopt, {"has 10 tokens", "says 11"});
+  write("narrow.bin.json", R"({"token_type": "u16", "vocabulary": 50257})");
+  refuse("narrow.bin", 500, std::nullopt, {"50257", "the model's has 500"});
+  // A small vocabulary in a larger model, on purpose.
+  EXPECT_TRUE(openBin(folder + "/narrow.bin", 128256).ok());
+  for (auto [note, part] :
+       {std::pair(R"({"token_type": "i16"})", "found \"i16\""),
+        {R"({"vocabulary": 7})", "token_type"},
+        {R"({"token_type": "u16", "vocabulary": 65537})", "vocabulary"},
+        {R"({"token_type": "u16")", "narrow.bin.json"},
+        {"[]", "narrow.bin.json"}}) {
+    write("narrow.bin.json", note);
+    refuse("narrow.bin", 500, std::nullopt, {part});
+  }
+  // Headers that are not what they say.
+  write("cut.bin", llmcHeader(20240520, 1, 6) + words({1, 2, 3, 4, 5}, 2));
+  refuse("cut.bin", 500, std::nullopt, {"1036", "but the file has 1034"});
+  write("new.bin", llmcHeader(20240801, 8, 1) + words({1}, 4));
+  refuse("new.bin", 500, std::nullopt, {"its version is 8, expected 7"});
+  write("text.txt", llmcHeader(20240520, 1, 6) + words({1, 2, 3, 4, 5, 6}, 2));
+  refuse("text.txt", 500, std::nullopt, {"name it .bin"});
+  write("six.bin", "abcdef");
+  refuse("six.bin", 500, u32, {"6 bytes, no multiple of 4"});
+}
+
+TEST_F(DatasetTest, NamesFilesOfOtherFormats) {
+  using namespace std::string_literals;
+  const std::string rest(400, 'x');
+  std::string tar(512, 'x');
+  tar.replace(257, 5, "ustar");
+  for (auto &[bytes, name] : std::vector<std::pair<std::string, std::string>>{
+           {"\x1f\x8b\x08\0"s, "gzip"},
+           {"PK\x03\x04"s, "zip archive (NumPy's .npz"},
+           {"\x93NUMPY"s, ".npy"},
+           {"ARROW1\0\0"s, "Arrow file"},
+           {"\xff\xff\xff\xff\x70\0\0\0\x10\0\0\0"s, "Arrow stream"},
+           {"\x7f"
+            "ELF"s,
+            "ELF"},
+           {"\x28\xb5\x2f\xfd"s, "zstd"},
+           {"\xfd"
+            "7zXZ\0"s,
+            "xz"},
+           {"BZh91AY&SY"s, "bzip2"},
+           {"\x04\x22\x4d\x18"s, "lz4"},
+           {"\x89HDF\r\n\x1a\n"s, "HDF5"},
+           {"GGUF\x03\0\0\0"s, "GGUF"},
+           {"MMIDIDX\0\0"s, "Megatron"},
+           {"\x20\0\0\0\0\0\0\0{\"a\""s, "safetensors"},
+           {"\x80\x04\x95"s, "pickle"},
+           {tar, "tar"},
+           {llmcHeader(20240522, 1, 4), "multiple-choice examples of llm.c's"},
+           {llmcHeader(20240326, 3, 4), "a model of llm.c's"}}) {
+    for (const char *file : {"other.bin", "other.txt"})
+      expectError(write(file, bytes + rest), 4, 257, name);
+  }
+  expectError(write("other.bin", "PAR1" + rest + "PAR1"), 4, 50257, "Parquet");
+  // A text may begin with such letters, and whoever writes a note has looked.
+  EXPECT_TRUE(Dataset::open(write("p.txt", "PAR1 is a magic"), 4, 256).ok());
+  EXPECT_TRUE(Dataset::open(write("g.txt", "GGUF is a magic"), 4, 256).ok());
+  EXPECT_TRUE(Dataset::open(write("b.txt", "BZh and more text"), 4, 256).ok());
+  write("note.bin", "PK\x03\x04" + rest);
+  write("note.bin.json", R"({"token_type": "u16"})");
+  EXPECT_TRUE(Dataset::open(folder + "/note.bin", 4, 65536).ok());
+}
+
+//===----------------------------------------------------------------------===//
+// Which tokens they are
+//===----------------------------------------------------------------------===//
+
+TEST_F(DatasetTest, IdentityIsOfTheTokens) {
+  auto identityOf = [&](const std::string &name, const std::string &bytes) {
+    auto dataset = openBin(write(name, bytes), 256);
+    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+    return (*dataset)->identity();
+  };
+  const DataIdentity small = identityOf("a.txt", "abcdefgh");
+  EXPECT_EQ(small, identityOf("b.txt", "abcdefgh"));
+  EXPECT_EQ(small.contents, optimus_support::hash64("abcdefgh"));
+  EXPECT_FALSE(small.agreesWith(identityOf("c.txt", "abcdefgi")));
+  EXPECT_FALSE(small.agreesWith(identityOf("d.txt", "abcdefghi")));
+  // The same bytes, and other tokens.
+  EXPECT_FALSE(identityOf("e.txt", std::string(18, 'a'))
+                   .agreesWith(identityOf("e.bin", std::string(18, '\0'))));
+}
+
+TEST_F(DatasetTest, ManyTokensAreSampledAndThenHashedInTheBackground) {
+  std::string bytes(3'000'000, 'a');
+  for (size_t i = 0; i != bytes.size(); ++i)
+    bytes[i] = char('a' + i * 7 % 23);
+  auto open = [&](const std::string &name) {
+    auto dataset = openBin(write(name, bytes), 256);
+    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+    return std::move(*dataset);
+  };
+  auto dataset = open("a.txt");
+  const DataIdentity sampled = dataset->identity();
+  EXPECT_FALSE(sampled.contents);
+  auto finished = [](Dataset &dataset) {
+    EXPECT_TRUE(dataset.hashInBackground().ok());
+    for (int i = 0; i != 3000 && !dataset.identity().contents; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return dataset.identity();
+  };
+  const DataIdentity whole = finished(*dataset);
+  EXPECT_EQ(whole.contents, optimus_support::hash64(bytes));
+  EXPECT_TRUE(whole.agreesWith(sampled));
+
+  // Between two pieces of the sample only the whole sees a difference.
+  bytes[20'000] ^= 1;
+  auto other = open("b.txt");
+  EXPECT_TRUE(whole.agreesWith(other->identity()));
+  EXPECT_FALSE(whole.agreesWith(finished(*other)));
+  for (size_t at : {size_t(0), size_t(16383), bytes.size() - 1,
+                    (bytes.size() - 16384) / 63 * 31 + 5}) {
+    bytes[at] ^= 1;
+    EXPECT_FALSE(sampled.agreesWith(open("c.txt")->identity())) << at;
+    bytes[at] ^= 1;
+  }
+  // One that is closed meanwhile waits for nobody.
+  EXPECT_TRUE(open("d.txt")->hashInBackground().ok());
+}
+
+TEST_F(DatasetTest, HashesOfRowsAreThoseOfTheirWindows) {
+  constexpr int64_t s = 4, b = 3;
+  const std::string bytes = "abcdefghijklmnopqrstuvwxyz"; // 6 windows
+  auto dataset = Dataset::open(write("data.txt", bytes), s, 256);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  std::vector<int32_t> tokens(4 * s), targets(4 * s);
+  std::vector<uint64_t> hashes(4), again(4);
+  std::vector<int64_t> windows;
+  for (int64_t position : {int64_t(0), int64_t(5)}) {
+    ASSERT_TRUE((*dataset)
+                    ->fillBatch(position, b, 0, 4, tokens.data(),
+                                targets.data(), hashes.data())
+                    .ok());
+    windows.clear();
+    for (int64_t row = 0; row != 4; ++row) {
+      windows.push_back((*dataset)->windowOfRow(position, b, row));
+      EXPECT_EQ(hashes[row], row < b ? optimus_support::hash64(bytes.substr(
+                                           windows[row] * s, s + 1))
+                                     : 0);
+    }
+    EXPECT_EQ(windows[3], Dataset::kPadding);
+    ASSERT_TRUE((*dataset)->hashWindows(windows, again.data()).ok());
+    EXPECT_EQ(again, hashes);
+  }
+  ASSERT_TRUE((*dataset)
+                  ->fillEvalBatch(1, 4, 0, 4, tokens.data(), targets.data(),
+                                  hashes.data())
+                  .ok());
+  windows.clear();
+  for (int64_t row = 0; row != 4; ++row)
+    windows.push_back((*dataset)->windowOfEvalRow(1, 4, row));
+  EXPECT_EQ(windows, (std::vector<int64_t>{4, 5, -1, -1}));
+  ASSERT_TRUE((*dataset)->hashWindows(windows, again.data()).ok());
+  EXPECT_EQ(again, hashes);
 }
 
 TEST_F(DatasetTest, HidesTokensByTheRule) {

@@ -13,8 +13,9 @@
 //                          model-0000i-of-0000n.safetensors and
 //                          model.safetensors.index.json
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
-//   state.json             step, seed, data position, order, hyperparameters,
-//                          model hash, and size and XXH64 of every other file
+//   state.json             step, seed, data position, order, what the data
+//                          was, hyperparameters, model hash, and size and
+//                          XXH64 of every other file
 //
 // It does not depend on the mesh that wrote it. Writing is atomic: whenever the
 // writer is killed, the folder holds the old or the new checkpoint, whole.
@@ -25,6 +26,7 @@
 #define OPTIMUS_RUNTIME_CHECKPOINT_H
 
 #include "optimus-runtime/CheckpointFile.h"
+#include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/FileLock.h"
@@ -44,6 +46,17 @@ namespace optrt {
 /// enough that nothing overflows.
 inline constexpr int64_t kMostDataPosition = int64_t(1) << 44;
 
+/// The data that a run reads, and how it counts its position there.
+struct DataRecord {
+  std::string file; ///< its name, for people
+  DataIdentity identity;
+  int64_t sequence = 0; ///< tokens of a sequence
+  int64_t batch = 0;    ///< sequences of a step, all microbatches together
+  int64_t position = 0; ///< tokens read
+
+  bool operator==(const DataRecord &) const = default;
+};
+
 /// Where in a training run a checkpoint was taken.
 struct TrainingState {
   int64_t step = 0;         ///< optimizer steps done
@@ -53,6 +66,7 @@ struct TrainingState {
   std::string modelHash;    ///< the manifest's
   /// What the run was trained with; earlier versions did not keep it.
   std::optional<Hyperparameters> hyperparameters;
+  std::optional<DataRecord> data; ///< earlier versions did not keep it
 
   bool operator==(const TrainingState &) const = default;
 };

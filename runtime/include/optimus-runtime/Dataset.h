@@ -17,11 +17,13 @@
 #ifndef OPTIMUS_RUNTIME_DATASET_H
 #define OPTIMUS_RUNTIME_DATASET_H
 
+#include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Status.h"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace optrt {
@@ -46,15 +48,19 @@ enum class DataOrder {
 /// meanwhile, what is read is checked again: see fillBatch().
 class Dataset {
 public:
-  /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian uint16) and
-  /// checks every token against `vocabulary`. Fails with InvalidArgument for
-  /// a missing or unreadable file, another extension, a .bin of odd size,
-  /// fewer than sequence + 1 tokens, and a token at or above `vocabulary`.
-  /// `seed` decides the order and what is hidden.
+  /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian, of
+  /// `tokenType`, where that is absent as the file's header or FILE.bin.json
+  /// says, else u16) and checks every token against `vocabulary`. `seed`
+  /// decides the order and what is hidden.
+  ///
+  /// Errors: InvalidArgument for a missing or unreadable file, another
+  /// extension, another format, a width that is wrong or contradicted, fewer
+  /// than sequence + 1 tokens, and a token at or above `vocabulary`.
   static StatusOr<std::unique_ptr<Dataset>>
   open(const std::string &path, int64_t sequence, int64_t vocabulary,
        DataOrder order = DataOrder::Shuffled, uint64_t seed = 0,
-       std::optional<MaskedObjective> masked = std::nullopt);
+       std::optional<MaskedObjective> masked = std::nullopt,
+       std::optional<TokenType> tokenType = std::nullopt);
   ~Dataset();
   Dataset(const Dataset &) = delete;
   Dataset &operator=(const Dataset &) = delete;
@@ -64,6 +70,12 @@ public:
   int64_t numTokens() const;
   int64_t numWindows() const;
 
+  /// Which tokens these are, as far as is known: of many their hash is absent
+  /// at first. hashInBackground() has it computed on a thread that steps do not
+  /// feel; Unavailable where the system gives no thread.
+  DataIdentity identity() const;
+  Status hashInBackground();
+
   /// The window at position `position` >= 0 of the endless sequence of epochs.
   /// Sequence j of step k (from 0) of a run that began at 0 with global batch b
   /// is position k*b + j.
@@ -72,11 +84,13 @@ public:
   /// Rows [rowsBegin, rowsBegin + rowsCount) of the batch of `globalBatch`
   /// sequences that begins at `position`, into row-major [rowsCount, sequence]
   /// matrices. Rows at or beyond `globalBatch` are padding: token 0, target -1.
+  /// Where `hashes` is not null it gets what hashWindows() has of each row.
   ///
   /// Errors: DataLoss when the file ends early, or has a token beyond the
   /// vocabulary: it was whole when it was opened.
   Status fillBatch(int64_t position, int64_t globalBatch, int64_t rowsBegin,
-                   int64_t rowsCount, int32_t *tokens, int32_t *targets) const;
+                   int64_t rowsCount, int32_t *tokens, int32_t *targets,
+                   uint64_t *hashes = nullptr) const;
 
   /// Batches of an evaluation over all windows, as they lie.
   int64_t numEvalBatches(int64_t globalBatch) const {
@@ -85,8 +99,28 @@ public:
   /// As fillBatch, for batch `index` < numEvalBatches: row j has window
   /// index*globalBatch + j; rows past the last window are padding too.
   Status fillEvalBatch(int64_t index, int64_t globalBatch, int64_t rowsBegin,
-                       int64_t rowsCount, int32_t *tokens,
-                       int32_t *targets) const;
+                       int64_t rowsCount, int32_t *tokens, int32_t *targets,
+                       uint64_t *hashes = nullptr) const;
+
+  /// The windows of these rows; kPadding for those that are none.
+  static constexpr int64_t kPadding = -1;
+  int64_t windowOfRow(int64_t position, int64_t globalBatch,
+                      int64_t row) const {
+    return row < globalBatch ? windowAt(position + row) : kPadding;
+  }
+  int64_t windowOfEvalRow(int64_t index, int64_t globalBatch,
+                          int64_t row) const {
+    const int64_t window = index * globalBatch + row;
+    return row < globalBatch && window < numWindows() ? window : kPadding;
+  }
+
+  /// Reads windows, and computes of each the XXH64 of the bytes of its tokens
+  /// and last target, as they lie in the file; 0 for padding. DataLoss when the
+  /// file ends early.
+  Status hashWindows(std::span<const int64_t> windows, uint64_t *hashes) const;
+
+  /// Names the open file among those of all machines of a job.
+  std::string place() const;
 
   /// Whether somebody has written to the file since it was opened. Costs a
   /// system call.
@@ -94,6 +128,11 @@ public:
 
 private:
   struct Impl;
+  /// Row r is drawn for position `position` + r.
+  template <typename WindowOfRow>
+  Status fillRows(int64_t rowsBegin, int64_t rowsCount, uint64_t step,
+                  int64_t position, WindowOfRow windowOfRow, int32_t *tokens,
+                  int32_t *targets, uint64_t *hashes) const;
   explicit Dataset(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl;
 };

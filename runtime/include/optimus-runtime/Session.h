@@ -34,6 +34,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace optrt {
@@ -246,6 +247,11 @@ public:
   /// each call run() resets.
   Status reset(Reset when);
 
+  /// Rows of the global batch: the first, and how many.
+  using RowRange = std::pair<int64_t, int64_t>;
+  /// What read() reads for a rank, of whatever process, each range once.
+  std::vector<RowRange> rowsOfBatch(int rank) const;
+
   /// Writes rows [rowsBegin, rowsBegin + rowsCount) of the global batch into
   /// [rowsCount, sequence] matrices.
   using FillRows = std::function<Status(int64_t rowsBegin, int64_t rowsCount,
@@ -336,8 +342,7 @@ private:
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;
-  std::pair<int64_t, int64_t> rowsOf(const LocalRank &rank,
-                                     const Buffer &buffer) const;
+  RowRange rowsOf(int rank, const Buffer &buffer) const;
   /// Visits what is read from data, rank by rank: the rank, the buffer and its
   /// rows, as their first one and their number.
   template <typename Visit>

@@ -62,6 +62,9 @@ private:
   struct stat atOpen = {};
 };
 
+/// Differs between machines that run at the same time.
+std::string machineIdentity();
+
 /// All of an input that a tool reads at once: a regular file, or, up to its
 /// end, a standard stream ("-") or a pipe of the shell's (<(…), /dev/stdin).
 /// Devices and named pipes, which may never end or never begin, are refused,

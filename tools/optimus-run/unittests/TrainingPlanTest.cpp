@@ -12,11 +12,17 @@
 #include <gtest/gtest.h>
 
 using namespace optimus_run;
+using optrt::DataRecord;
 using optrt::Hyperparameters;
+using optrt::TokenType;
 using optrt::TrainingState;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
 
 namespace {
 
@@ -116,6 +122,125 @@ TEST(TrainingPlan, AnotherBatchGoesOnWhereTheLastOneEnded) {
   EXPECT_EQ(plan.positionBefore(7, 18), 60);
   // What is saved when no step was taken.
   EXPECT_EQ(plan.positionBefore(4, 18), 24);
+}
+
+//===----------------------------------------------------------------------===//
+// Where reading goes on
+//===----------------------------------------------------------------------===//
+
+/// Of 101 tokens, in 10 windows of 10 tokens, 6 a step.
+DataRecord corpus() {
+  return {"corpus.txt", {TokenType::U8, 101, 7, 8}, 10, 6, 0};
+}
+
+/// After 24 sequences: in the third epoch, before window 4.
+TrainingState stateInTheThirdEpoch() {
+  TrainingState state = stateAtStep4();
+  state.data = corpus();
+  state.data->position = 240;
+  return state;
+}
+
+/// The position, and what is said of it.
+std::pair<int64_t, std::vector<std::string>>
+goOn(const TrainingState &state, const DataRecord &now, bool restarts = false,
+     const std::string &order = "sequential") {
+  TrainOptions options;
+  options.load = "ck";
+  options.restartData = restarts;
+  options.order = order;
+  TrainingPlan plan(options, &state);
+  plan.notes.clear();
+  optrt::Status status = plan.goOnReading(options, state, now);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return {plan.firstPosition, plan.notes};
+}
+
+TEST(ReadingGoesOn, WhereItStoppedInTheSameData) {
+  DataRecord now = corpus();
+  EXPECT_THAT(goOn(stateInTheThirdEpoch(), now), Pair(24, IsEmpty()));
+  // Under another name, and where not all was hashed yet.
+  now.file = "copy.txt";
+  now.identity.contents.reset();
+  EXPECT_THAT(goOn(stateInTheThirdEpoch(), now), Pair(24, IsEmpty()));
+}
+
+TEST(ReadingGoesOn, AtTheSameSequenceWithAnotherBatch) {
+  DataRecord now = corpus();
+  now.batch = 18;
+  EXPECT_THAT(goOn(stateInTheThirdEpoch(), now),
+              Pair(24, ElementsAre("unlike before: a step reads 18 sequences "
+                                   "(was 6)")));
+}
+
+TEST(ReadingGoesOn, AtTheSameTokenOfTheEpochWithAnotherSequenceLength) {
+  // 20 windows of 5, 6 of 16, 1 of 70; 40 tokens of the epoch were read.
+  for (auto [sequence, position] :
+       {std::pair(5, 2 * 20 + 8), {16, 2 * 6 + 2}, {70, 2}}) {
+    DataRecord now = corpus();
+    now.sequence = sequence;
+    EXPECT_THAT(
+        goOn(stateInTheThirdEpoch(), now),
+        Pair(position,
+             ElementsAre(HasSubstr(" tokens (was 10)"),
+                         AllOf(HasSubstr("after 240 tokens, in epoch 3 at "),
+                               HasSubstr("--restart-data"),
+                               Not(HasSubstr("shuffled"))))));
+    EXPECT_THAT(goOn(stateInTheThirdEpoch(), now, false, "shuffled").second,
+                Contains(HasSubstr("some tokens come again")));
+  }
+}
+
+TEST(ReadingGoesOn, AfterAsManyTokensInOtherData) {
+  DataRecord longer = corpus();
+  longer.identity.tokens = 1001;
+  EXPECT_THAT(
+      goOn(stateInTheThirdEpoch(), longer),
+      Pair(24, ElementsAre(AllOf(HasSubstr("not what ck was trained on"),
+                                 HasSubstr("of 1001 tokens (u8)"),
+                                 HasSubstr("was corpus.txt of 101")),
+                           HasSubstr("epoch 1 at window 24 of 100"))));
+  longer.sequence = 20;
+  EXPECT_EQ(goOn(stateInTheThirdEpoch(), longer).first, 12);
+  for (bool isSampled : {true, false}) {
+    DataRecord other = corpus();
+    (isSampled ? other.identity.sample : *other.identity.contents) ^= 1;
+    EXPECT_THAT(goOn(stateInTheThirdEpoch(), other),
+                Pair(24, ElementsAre(HasSubstr("they have other contents"),
+                                     HasSubstr("epoch 3 at window 4 of 10"))));
+  }
+}
+
+TEST(ReadingGoesOn, AtTheBeginningWhereThatIsAskedFor) {
+  DataRecord other = corpus();
+  other.identity.tokens = 77;
+  EXPECT_THAT(goOn(stateInTheThirdEpoch(), other, /*restarts=*/true),
+              Pair(0, ElementsAre(HasSubstr("not what ck was trained on"),
+                                  HasSubstr("--restart-data: reading begins "
+                                            "anew"))));
+}
+
+TEST(ReadingGoesOn, AfterAsManySequencesWhereNobodySaysWhatTheDataWas) {
+  TrainingState state = stateInTheThirdEpoch();
+  state.data.reset();
+  EXPECT_THAT(goOn(state, corpus()),
+              Pair(24, ElementsAre(HasSubstr("does not say what data it was "
+                                             "trained on"))));
+}
+
+TEST(ReadingGoesOn, NowhereBeyondAllPositions) {
+  TrainingState state = stateInTheThirdEpoch();
+  state.dataPosition = optrt::kMostDataPosition - 1;
+  state.data->position = state.dataPosition * 10;
+  TrainOptions options;
+  for (int64_t sequence : {5, 3}) {
+    DataRecord now = corpus();
+    now.sequence = sequence;
+    now.identity.tokens = sequence == 5 ? 101 : int64_t(1) << 59;
+    TrainingPlan plan(options, &state);
+    EXPECT_THAT(plan.goOnReading(options, state, now).message(),
+                HasSubstr("--restart-data begins anew"));
+  }
 }
 
 } // namespace

@@ -1,0 +1,92 @@
+//===- BatchAgreement.h - That processes read the same tokens ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each process opens the data under its own machine's path, and a copy there
+// may be stale. So processes exchange a hash of what they read of each batch,
+// with the message by which they agree that it was read. Where ranks share the
+// batch out, nobody else reads a rank's rows: then a process with another file
+// reads and hashes them too.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_BATCHAGREEMENT_H
+#define OPTIMUS_TOOLS_OPTIMUS_RUN_BATCHAGREEMENT_H
+
+#include "optimus-runtime/ControlPlane.h"
+#include "optimus-runtime/Dataset.h"
+#include "optimus-runtime/Session.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace optimus_run {
+
+/// The rows of one global batch, the same in every process.
+struct BatchRows {
+  /// As Session::FillRows, with what Dataset::hashWindows() has of each row.
+  std::function<optrt::Status(int64_t begin, int64_t count, int32_t *tokens,
+                              int32_t *targets, uint64_t *hashes)>
+      fill;
+  std::function<int64_t(int64_t row)> window; ///< or Dataset::kPadding
+};
+
+/// Which processes' rows each process reads besides its own, by where each has
+/// its file: every process with a file of its own, or shared with some, has
+/// one witness among those that have the next file; none where all have one
+/// file.
+std::vector<std::vector<int>>
+chooseWitnessed(std::span<const std::string> places);
+
+class BatchAgreement {
+public:
+  /// All must outlive it. Collective.
+  BatchAgreement(const optrt::Session &session, optrt::ControlPlane &control,
+                 const optrt::Dataset &data);
+
+  /// Reads what this process's ranks have of a batch, and hashes it. A failure
+  /// is of this process only. Also while a call is under way.
+  optrt::Status read(BatchRows rows, optrt::HostBatch &batch);
+
+  /// What the others compare, of the batch that was read last: 16 digits a
+  /// range of rows. Empty where it was not read.
+  const std::string &digests() const { return own; }
+
+  /// Compares the digests of all processes, in their order. Collective where
+  /// some differ.
+  ///
+  /// Errors, the same in every process: InvalidArgument that names two ranks,
+  /// their files and the first window in which they differ.
+  optrt::Status compare(std::span<const std::string> all);
+
+  /// Success if every process brings success and has read the same.
+  /// Collective.
+  optrt::Status agree(const optrt::Status &status);
+
+private:
+  using RowRange = optrt::Session::RowRange;
+  optrt::Status difference(std::size_t one, std::size_t other,
+                           const RowRange &range);
+
+  const optrt::Session &session;
+  optrt::ControlPlane &control;
+  const optrt::Dataset &data;
+  /// What each process reads: its own ranges, and those it witnesses. Empty
+  /// for a single process.
+  std::vector<std::vector<RowRange>> ranges;
+
+  BatchRows last;
+  std::vector<std::pair<RowRange, std::vector<uint64_t>>> hashes; ///< of `last`
+  std::string own;
+};
+
+} // namespace optimus_run
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_BATCHAGREEMENT_H
