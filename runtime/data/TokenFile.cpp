@@ -126,7 +126,7 @@ Status TokenFile::hashSample() {
     OPTRT_RETURN_IF_ERROR(add(0, bytes));
   for (int64_t i = 0; i != kSamplePieces && !isWhole; ++i)
     OPTRT_RETURN_IF_ERROR(
-        add((bytes - kSamplePieceBytes) / (kSamplePieces - 1) * i,
+        add(i * (bytes - kSamplePieceBytes) / (kSamplePieces - 1),
             kSamplePieceBytes));
   sample = hash.digest();
   if (isWhole) {

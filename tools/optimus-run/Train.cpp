@@ -100,9 +100,8 @@ private:
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
   int64_t saved = -1;
-  bool healthIsCounted = false, saidThatDataChanged = false;
-  /// What the data is by the loaded checkpoint, until it was compared in full.
-  std::optional<DataIdentity> expectedData;
+  bool healthIsCounted = false, saidThatDataChanged = false,
+       contentsAreCompared = false;
   /// What ends the run after the step in which it was found.
   Status ending;
   int signal = 0;
@@ -172,12 +171,6 @@ Status Training::prepareSession() {
   OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
                                           ? session->load(*files.checkpoint)
                                           : session->initialize(plan().seed)));
-  if (files.checkpoint && files.checkpoint->state().data) {
-    const DataIdentity &before = files.checkpoint->state().data->identity;
-    // Other differences were said.
-    if (before.contents && before.agreesWith(files.data->identity()))
-      expectedData = before;
-  }
   files.checkpoint.reset();
   return okStatus();
 }
@@ -277,15 +270,17 @@ Status Training::steps() {
 /// When the data's hash is there, it is compared with the loaded checkpoint's:
 /// a sample does not see every difference.
 void Training::compareContents(Progress &progress) {
-  if (!expectedData || !files.data->identity().contents)
+  const std::optional<uint64_t> &expected = plan().expectedContents;
+  if (!expected || contentsAreCompared)
     return;
-  if (!expectedData->agreesWith(files.data->identity()))
-    progress.warn(concat(
-        "the data is not what ", options.load,
-        " was trained on: ", options.data, " has other contents, with hash ",
-        optimus_support::hashToHex(*files.data->identity().contents), ", was ",
-        optimus_support::hashToHex(*expectedData->contents)));
-  expectedData.reset();
+  const std::optional<uint64_t> contents = files.data->identity().contents;
+  contentsAreCompared = contents.has_value();
+  if (contents && *contents != *expected)
+    progress.warn(concat("the data is not what ", options.load,
+                         " was trained on: ", options.data,
+                         " has other contents, with hash ",
+                         optimus_support::hashToHex(*contents), ", was ",
+                         optimus_support::hashToHex(*expected)));
 }
 
 Status Training::oneStep(int64_t step, Progress &progress) {

@@ -18,8 +18,7 @@ std::string TrainStep::sequenceFor(int64_t microbatches) {
 
 TrainStep::TrainStep(const TrainFiles &files, Session &session,
                      ControlPlane &control, bool timesCommunication)
-    : files(files), session(session), control(control),
-      timesCommunication(timesCommunication),
+    : files(files), session(session), timesCommunication(timesCommunication),
       microbatches(files.plan->hyperparameters.microbatches),
       reading(session, control, *files.data) {}
 

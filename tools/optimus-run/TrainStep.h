@@ -69,7 +69,6 @@ private:
 
   const TrainFiles &files;
   optrt::Session &session;
-  optrt::ControlPlane &control;
   const bool timesCommunication;
   const int64_t microbatches;
 

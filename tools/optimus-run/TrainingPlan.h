@@ -30,6 +30,9 @@ struct TrainingPlan {
   int64_t firstStep = 1;
   /// The data's position before the first step, in sequences.
   int64_t firstPosition = 0;
+  /// The hash of all the data that the loaded checkpoint's run has read, where
+  /// that of this run's was not there to compare.
+  std::optional<uint64_t> expectedContents;
   /// What the user should know of where that came from; may be empty.
   std::vector<std::string> notes;
 

@@ -75,7 +75,8 @@ TEST_F(Layout, StateIsReadAsItWasWritten) {
 TEST_F(Layout, NamesOfDataMayBeAnyBytes) {
   TrainingState state = stateOf(3);
   state.data->file = "corpus\xff\n.bin";
-  auto parsed = parseState(formatState(state, {}), "state.json");
+  auto parsed = parseState(formatState(state, {{"model.safetensors", 8, 1}}),
+                           "state.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(parsed->state.data->file, "corpus\xef\xbf\xbd\n.bin");
 }
@@ -83,7 +84,8 @@ TEST_F(Layout, NamesOfDataMayBeAnyBytes) {
 TEST_F(Layout, StatesOfEarlierVersionsDoNotSayWhatTheDataWas) {
   TrainingState state = stateOf(3);
   state.data.reset();
-  auto parsed = parseState(formatState(state, {}), "state.json");
+  auto parsed = parseState(formatState(state, {{"model.safetensors", 8, 1}}),
+                           "state.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(parsed->state, state);
 }

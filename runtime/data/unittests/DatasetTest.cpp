@@ -521,7 +521,7 @@ TEST_F(DatasetTest, ManyTokensAreSampledAndThenHashedInTheBackground) {
   EXPECT_TRUE(whole.agreesWith(other->identity()));
   EXPECT_FALSE(whole.agreesWith(finished(*other)));
   for (size_t at : {size_t(0), size_t(16383), bytes.size() - 1,
-                    (bytes.size() - 16384) / 63 * 31 + 5}) {
+                    31 * (bytes.size() - 16384) / 63 + 5}) {
     bytes[at] ^= 1;
     EXPECT_FALSE(sampled.agreesWith(open("c.txt")->identity())) << at;
     bytes[at] ^= 1;

@@ -165,6 +165,22 @@ TEST(ReadingGoesOn, WhereItStoppedInTheSameData) {
   EXPECT_THAT(goOn(stateInTheThirdEpoch(), now), Pair(24, IsEmpty()));
 }
 
+TEST(ReadingGoesOn, AndWhatIsNotHashedYetIsComparedLater) {
+  TrainingState state = stateInTheThirdEpoch();
+  auto expected = [&](const DataRecord &now) {
+    TrainingPlan plan(TrainOptions(), &state);
+    EXPECT_TRUE(plan.goOnReading(TrainOptions(), state, now).ok());
+    return plan.expectedContents;
+  };
+  DataRecord now = corpus();
+  EXPECT_EQ(expected(now), std::nullopt);
+  now.identity.contents.reset();
+  EXPECT_EQ(expected(now), 8u);
+  // What differs already was said.
+  now.identity.sample = 1;
+  EXPECT_EQ(expected(now), std::nullopt);
+}
+
 TEST(ReadingGoesOn, AtTheSameSequenceWithAnotherBatch) {
   DataRecord now = corpus();
   now.batch = 18;
