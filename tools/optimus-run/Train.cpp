@@ -276,7 +276,7 @@ void Training::compareContents(Progress &progress) {
   const std::optional<uint64_t> contents = files.data->identity().contents;
   contentsAreCompared = contents.has_value();
   if (contents && *contents != *expected)
-    progress.warn(concat("the data is not what ", options.load,
+    progress.warn(concat("the data is not what ", files.start.folder,
                          " was trained on: ", options.data,
                          " has other contents, with hash ",
                          optimus_support::hashToHex(*contents), ", was ",

@@ -98,7 +98,7 @@ Status TrainFiles::openData(const TrainOptions &options) {
   }
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(
-        plan->goOnReading(options, checkpoint->state(), describeData()));
+        plan->goOnReading(options, start, checkpoint->state(), describeData()));
   return okStatus();
 }
 

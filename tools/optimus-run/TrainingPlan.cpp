@@ -87,6 +87,7 @@ TrainingPlan::TrainingPlan(const TrainOptions &options,
 }
 
 Status TrainingPlan::goOnReading(const TrainOptions &options,
+                                 const StartingPoint &start,
                                  const TrainingState &loaded,
                                  const DataRecord &now) {
   const std::optional<DataRecord> &before = loaded.data;
@@ -96,7 +97,7 @@ Status TrainingPlan::goOnReading(const TrainOptions &options,
     expectedContents = before->identity.contents;
   if (before && !isSameData)
     notes.push_back(
-        concat("the data is not what ", options.load,
+        concat("the data is not what ", start.folder,
                " was trained on: ", describe(now), ", was ", describe(*before),
                now.identity.type == before->identity.type &&
                        now.identity.tokens == before->identity.tokens
@@ -108,7 +109,9 @@ Status TrainingPlan::goOnReading(const TrainOptions &options,
   if (before && before->batch != now.batch)
     notes.push_back(concat("unlike before: a step reads ", now.batch,
                            " sequences (was ", before->batch, ")"));
-  if (options.restartData) {
+  // A job that is started again has begun anew already.
+  if (options.restartData &&
+      !(options.resume && start.folder == options.save)) {
     firstPosition = 0;
     notes.push_back("--restart-data: reading begins anew, with the first "
                     "window of the first epoch");
@@ -116,7 +119,7 @@ Status TrainingPlan::goOnReading(const TrainOptions &options,
   }
   if (!before) {
     notes.push_back(
-        concat(options.load,
+        concat(start.folder,
                " does not say what data it was trained on, as an earlier "
                "version of this program wrote it: reading goes on after ",
                loaded.dataPosition, " sequences"));
@@ -138,7 +141,7 @@ Status TrainingPlan::goOnReading(const TrainOptions &options,
     firstPosition = before->position / now.sequence;
   if (firstPosition >= kMostDataPosition)
     return invalidArgument(
-        concat(options.load, ": after ", before->position,
+        concat(start.folder, ": after ", before->position,
                " tokens reading cannot go on with sequences of ", now.sequence,
                ", which would be more than ", kMostDataPosition,
                " of them; --restart-data begins anew"));

@@ -40,10 +40,11 @@ struct TrainingPlan {
   TrainingPlan(const TrainOptions &options, const StartingPoint &start,
                const optrt::TrainingState *loaded);
 
-  /// Finds `firstPosition` in the data that this run reads, of so many windows,
-  /// where the loaded checkpoint stopped reading; adds notes on what differs.
-  /// InvalidArgument where that is beyond all positions.
+  /// Finds `firstPosition` in the data that this run reads: where the run of
+  /// `loaded`, the state in `start`, stopped reading, or the beginning. Adds
+  /// notes on what differs. InvalidArgument beyond all positions.
   optrt::Status goOnReading(const TrainOptions &options,
+                            const StartingPoint &start,
                             const optrt::TrainingState &loaded,
                             const optrt::DataRecord &now);
 

@@ -149,9 +149,9 @@ goOn(const TrainingState &state, const DataRecord &now, bool restarts = false,
   options.load = "ck";
   options.restartData = restarts;
   options.order = order;
-  TrainingPlan plan(options, &state);
+  TrainingPlan plan(options, kStart, &state);
   plan.notes.clear();
-  optrt::Status status = plan.goOnReading(options, state, now);
+  optrt::Status status = plan.goOnReading(options, kStart, state, now);
   EXPECT_TRUE(status.ok()) << status.message();
   return {plan.firstPosition, plan.notes};
 }
@@ -168,8 +168,8 @@ TEST(ReadingGoesOn, WhereItStoppedInTheSameData) {
 TEST(ReadingGoesOn, AndWhatIsNotHashedYetIsComparedLater) {
   TrainingState state = stateInTheThirdEpoch();
   auto expected = [&](const DataRecord &now) {
-    TrainingPlan plan(TrainOptions(), &state);
-    EXPECT_TRUE(plan.goOnReading(TrainOptions(), state, now).ok());
+    TrainingPlan plan(TrainOptions(), kStart, &state);
+    EXPECT_TRUE(plan.goOnReading(TrainOptions(), kStart, state, now).ok());
     return plan.expectedContents;
   };
   DataRecord now = corpus();
@@ -236,6 +236,20 @@ TEST(ReadingGoesOn, AtTheBeginningWhereThatIsAskedFor) {
                                             "anew"))));
 }
 
+TEST(ReadingGoesOn, WhereAJobThatIsStartedAgainStopped) {
+  TrainingState state = stateInTheThirdEpoch();
+  TrainOptions options;
+  options.restartData = options.resume = true;
+  options.load = "ck";
+  options.save = "own";
+  for (auto [folder, position] : {std::pair("ck", 0), {"own", 24}}) {
+    StartingPoint start{folder, "--resume"};
+    TrainingPlan plan(options, start, &state);
+    EXPECT_TRUE(plan.goOnReading(options, start, state, corpus()).ok());
+    EXPECT_EQ(plan.firstPosition, position);
+  }
+}
+
 TEST(ReadingGoesOn, AfterAsManySequencesWhereNobodySaysWhatTheDataWas) {
   TrainingState state = stateInTheThirdEpoch();
   state.data.reset();
@@ -253,8 +267,8 @@ TEST(ReadingGoesOn, NowhereBeyondAllPositions) {
     DataRecord now = corpus();
     now.sequence = sequence;
     now.identity.tokens = sequence == 5 ? 101 : int64_t(1) << 59;
-    TrainingPlan plan(options, &state);
-    EXPECT_THAT(plan.goOnReading(options, state, now).message(),
+    TrainingPlan plan(options, kStart, &state);
+    EXPECT_THAT(plan.goOnReading(options, kStart, state, now).message(),
                 HasSubstr("--restart-data begins anew"));
   }
 }
