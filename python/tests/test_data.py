@@ -161,7 +161,7 @@ def begun(tools, text, tmp_path):
 def go_on(tools, library, data, begun, folder, *flags, steps=4):
     """What is said, the losses and the new state of a run that goes on."""
     log = folder.parent / "log"
-    flags = [*STILL, "--load", begun, "--save", folder, *flags]
+    flags = [*STILL, "--load", begun, "--save", folder, "--overwrite", *flags]
     result = call(tools.train_command(library, data, steps, *flags, log=log))
     said = succeed(result) + result.stderr
     return said, losses(read_log(log)), Checkpoint(folder).state
@@ -251,7 +251,7 @@ def test_a_difference_that_no_sample_sees_is_said_later(tools, copies, tmp_path)
     folder = tmp_path / "begun"
     # The hash of all is there after some steps, on a machine that is not busy.
     for steps in (200, 2_000, 20_000):
-        flags = [*STILL, "--save", folder, "--save-every", 100]
+        flags = [*STILL, "--save", folder, "--overwrite", "--save-every", 100]
         succeed(call(tools.train_command(library, good, steps, *flags)))
         if "contents" in Checkpoint(folder).state["data"]:
             break
@@ -262,8 +262,8 @@ def test_a_difference_that_no_sample_sees_is_said_later(tools, copies, tmp_path)
         assert "reading goes on" not in succeed(result)
         if result.stderr:
             break
-    expected = "the data is not what %s was trained on: %s has other contents, with hash "
-    assert expected % (folder, stale) in result.stderr
+    said = "the data is not what %s was trained on: %s has other contents, with hash "
+    assert said % (folder, stale) in result.stderr
 
 
 # ------------------------------------------------------- tokens of another width
