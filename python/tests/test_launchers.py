@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,19 @@ def by_srun(rank, ranks, port):
 
 LAUNCHERS = [by_hand, by_torchrun, by_srun]
 
+started = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """What a test that fails has started ends with it."""
+    yield
+    while started:
+        job = started.pop()
+        if job.poll() is None:
+            job.kill()
+            job.communicate()
+
 
 def start(command, launcher, ranks=RANKS, numbers=None, **options):
     """Starts the processes of a job as a launcher does."""
@@ -91,6 +105,7 @@ def start(command, launcher, ranks=RANKS, numbers=None, **options):
                 **options,
             )
         )
+        started.append(jobs[-1])
     return jobs
 
 
@@ -189,6 +204,17 @@ def test_the_same_bits_under_the_mpiexec_of_mpich(
     assert saved(tmp_path / "saved") == threads
 
 
+def wait_until(condition):
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
+
+
+def size_of(path):
+    return path.stat().st_size if path.exists() else 0
+
+
 # What launchers set when they start a job again: torchrun --max-restarts, and
 # srun in a script that sbatch --requeue has queued again.
 RESTARTS = [
@@ -274,13 +300,13 @@ def test_machines_that_do_not_share_the_folder_are_told(
     assert "none" in message and "step 3 with" in message
 
 
+
+
 def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     log = tmp_path / "log"
     command = tools.train_command(library, text, 1_000_000, *FLAGS, log=log)
     jobs = start(command, by_hand)
-    end = time.monotonic() + TIMEOUT_SECONDS
-    while not (log.exists() and log.stat().st_size) and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: size_of(log))
     jobs[2].send_signal(signal.SIGKILL)
     results = finish(jobs)
     assert [code for code, _, _ in results] == [1, 1, -signal.SIGKILL, 1]
@@ -288,6 +314,65 @@ def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     place = "; rank 2 ran as process %d on " % jobs[2].pid
     assert re.search("error: rank 2 died; it .*" + place, said), said
     assert said.count("optimus-run: error:") == 1, said
+
+
+def descendants(process):
+    children = Path("/proc/%d/task/%d/children" % (process, process)).read_text()
+    below = [descendants(int(child)) for child in children.split()]
+    return sum(below, [int(child) for child in children.split()])
+
+
+def start_ranks(backend, command):
+    """The processes that this test started, and those of the job."""
+    if backend == "tcp":
+        jobs = start(command, by_hand)
+        return jobs, [job.pid for job in jobs]
+    prefix = mpirun(RANKS) if backend == "mpi" else []
+    jobs = start([*prefix, *command], lambda *_: ([], {}), ranks=1)
+    if backend == "mpi":
+        wait_until(lambda: len(descendants(jobs[0].pid)) >= RANKS)
+    return jobs, [jobs[0].pid, *descendants(jobs[0].pid)]
+
+
+@pytest.mark.parametrize(
+    "backend", ["threads", pytest.param("mpi", marks=needs_mpirun), "tcp"]
+)
+def test_a_suspended_job_goes_on(tools, library, text, tmp_path, backend):
+    log, timeout = tmp_path / "log", 1.5
+    flags = [*FLAGS, "--timeout", timeout]
+    command = tools.train_command(library, text, 1_000_000, *flags, log=log)
+    jobs, processes = start_ranks(backend, command)
+    # Twice, since a rank that waits for none when it is stopped shows little.
+    for _ in range(2):
+        before = size_of(log)
+        wait_until(lambda: size_of(log) > before)
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(2 * timeout)
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+    # Whoever was to blame would be named by now.
+    time.sleep(timeout)
+    jobs[0].send_signal(signal.SIGUSR1)
+    results = finish(jobs)
+    errors = "".join(errors for _, _, errors in results)
+    assert "optimus-run: error:" not in errors, errors
+    assert "SIGUSR1" in results[0][1] + errors
+
+
+def test_a_rank_that_is_stopped_alone_is_named(tools, library, text, tmp_path):
+    log = tmp_path / "log"
+    flags = [*FLAGS, "--timeout", 1.5]
+    command = tools.train_command(library, text, 1_000_000, *flags, log=log)
+    jobs = start(command, by_hand)
+    wait_until(lambda: size_of(log))
+    jobs[2].send_signal(signal.SIGSTOP)
+    results = finish([job for job in jobs if job is not jobs[2]])
+    jobs[2].kill()
+    finish([jobs[2]])
+    assert [code for code, _, _ in results] == [1] * 3
+    said = "".join(errors for _, _, errors in results)
+    assert re.search(r"error: rank 2 (was not heard of for|stalled)", said), said
 
 
 def test_a_rank_that_does_not_come_is_named(tools, library, text):

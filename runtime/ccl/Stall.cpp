@@ -8,6 +8,8 @@
 
 #include "Stall.h"
 
+#include "AwakeTime.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -30,9 +32,7 @@ ActivitySnapshot snapshot(const RankActivity &activity) {
   if (activity.since.load(std::memory_order_acquire) != since)
     return copy;
   copy.waitedSeconds =
-      std::chrono::duration<double>(Clock::now().time_since_epoch() -
-                                    Clock::duration(since))
-          .count();
+      std::max(0.0, awakeSince(Clock::time_point(Clock::duration(since))));
   return copy;
 }
 

@@ -30,6 +30,7 @@ struct ActivitySnapshot {
   bool waits() const { return waitedSeconds >= 0; }
 };
 
+/// Time for which this process was suspended is not waited.
 ActivitySnapshot snapshot(const RankActivity &activity);
 
 /// What is known of a rank.

@@ -8,6 +8,7 @@
 
 #include "Watchdog.h"
 
+#include "../AwakeTime.h"
 #include "core/Thread.h"
 
 #include <algorithm>
@@ -41,9 +42,13 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::work() {
-  std::chrono::duration<double> interval(std::min(1.0, timeoutSeconds / 5));
+  // Looks are close enough that a suspended process is noticed.
+  const auto interval =
+      std::min(std::chrono::duration<double>(kLongestLook) / 4,
+               std::chrono::duration<double>(timeoutSeconds) / 5);
   std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, interval, [this] { return stopping; })) {
+  for (look(); !wake.wait_for(lock, interval, [this] { return stopping; });
+       look()) {
     std::vector<RankReport> reports(ranks.size());
     for (std::size_t rank = 0; rank != ranks.size(); ++rank)
       reports[rank].activity = snapshot(*ranks[rank]);

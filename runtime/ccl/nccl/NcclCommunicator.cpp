@@ -8,6 +8,8 @@
 
 #include "NcclCommunicator.h"
 
+#include "../AwakeTime.h"
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -28,8 +30,7 @@ Status NcclCommunicator::call(const std::function<Called()> &body) {
 }
 
 Status NcclCommunicator::settle(const char *name) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  const Deadline deadline(timeoutSeconds);
   while (true) {
     {
       std::lock_guard lock(mutex);
@@ -42,8 +43,7 @@ Status NcclCommunicator::settle(const char *name) {
       if (state != kInProgress)
         return library.check(state, name, comm);
     }
-    const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (timeoutSeconds > 0 && waited.count() > timeoutSeconds)
+    if (deadline.hasPassed())
       return unavailable(concat("NCCL's ", name, " has not come to an end for ",
                                 timeoutSeconds,
                                 " s (--timeout): NCCL_DEBUG=INFO tells whom "

@@ -8,6 +8,7 @@
 
 #include "PeerMonitor.h"
 
+#include "../AwakeTime.h"
 #include "core/Thread.h"
 
 #include <algorithm>
@@ -284,8 +285,19 @@ bool PeerMonitor::isNeighbour(int rank) const {
 }
 
 double PeerMonitor::silenceOf(int rank) const {
-  return std::chrono::duration<double>(Clock::now() - ranks[rank].lastHeard)
-      .count();
+  return awakeSince(ranks[rank].lastHeard);
+}
+
+/// How long it has waited by now, if it still does; below 0 where it did not.
+/// Where this process was suspended since, what it was told before is old.
+double PeerMonitor::waitOf(int rank) const {
+  const double told = ranks[rank].activity.waitedSeconds;
+  if (told < 0)
+    return told;
+  const std::chrono::duration<double> before(told);
+  return std::max(
+      0.0, awakeSince(ranks[rank].lastHeard -
+                      std::chrono::duration_cast<Clock::duration>(before)));
 }
 
 /// Longer than a healthy rank is.
@@ -302,13 +314,16 @@ void PeerMonitor::judge() {
     if (ranks[rank].left || rank == options.rank)
       continue;
     reports[rank].gone = ranks[rank].gone;
+    double &waited = reports[rank].activity.waitedSeconds;
+    const double told = waited, sinceThen = waitOf(rank);
     // Of the others, their neighbours know it first.
-    if (!isNeighbour(rank))
+    if (!isNeighbour(rank)) {
+      waited = std::min(told, sinceThen);
       continue;
+    }
     reports[rank].silentSeconds = silenceOf(rank);
     // The last news are as old as the silence.
-    if (ranks[rank].activity.waits())
-      reports[rank].activity.waitedSeconds += silenceOf(rank);
+    waited = sinceThen;
   }
   std::optional<Stall> stall =
       findStall(reports, options.mesh, options.names, options.timeoutSeconds);
@@ -390,6 +405,7 @@ void PeerMonitor::work() {
       watched.push_back(
           {ranks[one.rank].gone ? -1 : one.socket.get(), POLLIN, 0});
     const Clock::time_point looked = Clock::now();
+    look();
     // Short enough that the end of the process does not wait for it.
     constexpr int kMilliseconds = 20;
     poll(watched.data(), watched.size(), kMilliseconds);

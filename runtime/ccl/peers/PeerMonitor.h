@@ -100,6 +100,7 @@ private:
   void noteGone(int rank);
   bool isNeighbour(int rank) const;
   double silenceOf(int rank) const;
+  double waitOf(int rank) const;
   bool isSilent(int rank) const;
   void judge();
   int chooseSpeaker(int culprit) const;

@@ -95,7 +95,7 @@ Socket PeerListener::reach(int rank, const std::string &address) {
   Address to(address);
   if (to.identity == identity)
     to.hosts.insert(to.hosts.begin(), "127.0.0.1");
-  Deadline deadline = deadlineIn(kPatienceSeconds);
+  const Deadline deadline(kPatienceSeconds);
   for (const std::string &host : to.hosts) {
     Socket socket = connectTo(host, to.port, deadline);
     if (socket.isOpen() &&
@@ -113,7 +113,7 @@ std::pair<int, Socket> PeerListener::acceptPeer(int size, Deadline deadline) {
     // Whoever does not know the secret is no peer.
     std::string greeting =
         receiveText(peer, secret.size() + kRankWidth,
-                    std::min(deadline, deadlineIn(kGreetingSeconds)));
+                    Deadline::earlierOf(deadline, Deadline(kGreetingSeconds)));
     if (greeting.size() != secret.size() + kRankWidth ||
         greeting.compare(0, secret.size(), secret) != 0)
       continue;
@@ -145,7 +145,7 @@ PeerListener::connect(int rank, const std::vector<int> &peers,
                                 "; let the hosts' ranks reach each other's "
                                 "ports over TCP"));
   }
-  Deadline deadline = deadlineIn(kPatienceSeconds);
+  const Deadline deadline(kPatienceSeconds);
   while (!missing.empty()) {
     auto [peer, connection] = acceptPeer(size, deadline);
     if (!connection.isOpen())

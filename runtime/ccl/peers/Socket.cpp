@@ -31,26 +31,13 @@ void Socket::close() {
   fd = -1;
 }
 
-Deadline deadlineIn(double seconds) {
-  // Longer than any job, and short enough to be computed with.
-  constexpr std::chrono::hours kForEver(24 * 365 * 100);
-  Deadline now = std::chrono::steady_clock::now();
-  std::chrono::duration<double> wanted(seconds);
-  if (seconds <= 0 || wanted > kForEver)
-    return now + kForEver;
-  return now + std::chrono::duration_cast<Deadline::duration>(wanted);
-}
-
 bool isReady(int fd, short events, Deadline deadline) {
   while (true) {
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    int milliseconds =
-        static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000));
+    const bool isLast = deadline.hasPassed();
     pollfd one{fd, events, 0};
-    if (poll(&one, 1, milliseconds) == 1)
+    if (poll(&one, 1, isLast ? 0 : deadline.pollMilliseconds()) == 1)
       return true;
-    if (left.count() <= 0)
+    if (isLast)
       return false;
   }
 }

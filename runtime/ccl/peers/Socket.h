@@ -9,9 +9,9 @@
 #ifndef OPTIMUS_RUNTIME_CCL_PEERS_SOCKET_H
 #define OPTIMUS_RUNTIME_CCL_PEERS_SOCKET_H
 
+#include "../AwakeTime.h"
 #include "optimus-runtime/Status.h"
 
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -43,11 +43,6 @@ private:
   }
   int fd;
 };
-
-/// Until when something may take.
-using Deadline = std::chrono::steady_clock::time_point;
-/// In so many seconds from now; for ever where `seconds` is 0.
-Deadline deadlineIn(double seconds);
 
 /// Waits until a descriptor can be read or written (POLLIN, POLLOUT). False
 /// after the deadline.

@@ -113,7 +113,7 @@ class Host {
 public:
   Host(const TcpJob &job, const Card &own)
       : job(job), guests(job.size), cards(job.size),
-        deadline(deadlineIn(job.timeoutSeconds)) {
+        deadline(job.timeoutSeconds) {
     cards[0] = own;
   }
 
@@ -128,10 +128,10 @@ public:
     answer = framed(answer);
     for (Socket &guest : guests)
       if (guest.isOpen())
-        sendAll(guest, answer, deadlineIn(kAnswerSeconds));
+        sendAll(guest, answer, Deadline(kAnswerSeconds));
     for (Pending &one : pending)
       if (one.isKnown)
-        sendAll(one.socket, answer, deadlineIn(kAnswerSeconds));
+        sendAll(one.socket, answer, Deadline(kAnswerSeconds));
     if (!status.ok())
       return status;
     return cards;
@@ -178,7 +178,7 @@ private:
         watched.push_back({guest.get(), POLLIN, 0});
       poll(watched.data(), watched.size(), /*milliseconds=*/100);
       for (std::size_t i = 0; i != pending.size(); ++i)
-        if (watched[i + 1].revents || Clock::now() > pending[i].deadline)
+        if (watched[i + 1].revents || pending[i].deadline.hasPassed())
           OPTRT_RETURN_IF_ERROR(receiveFrom(pending[i]));
       for (std::size_t rank = 0; rank != guests.size(); ++rank)
         if (char byte; watched[1 + pending.size() + rank].revents &&
@@ -189,8 +189,8 @@ private:
       if (watched[0].revents)
         for (Socket guest = acceptFrom(listener); guest.isOpen();
              guest = acceptFrom(listener))
-          pending.push_back({std::move(guest), deadlineIn(kAnswerSeconds), {}});
-      if (Clock::now() > deadline) {
+          pending.push_back({std::move(guest), Deadline(kAnswerSeconds), {}});
+      if (deadline.hasPassed()) {
         std::vector<int> ranks = missing();
         return unavailable(concat(
             ranks.size() == 1 ? "rank " : "ranks ", listOf(ranks), " of ",
@@ -210,7 +210,7 @@ private:
     while (got > 0 &&
            (got = receiveSome(from.socket, buffer, sizeof(buffer))) > 0)
       from.text.append(buffer, got);
-    if (got < 0 || Clock::now() > from.deadline ||
+    if (got < 0 || from.deadline.hasPassed() ||
         from.text.compare(0, kMagic.size(),
                           kMagic.substr(0, from.text.size())) != 0) {
       from.socket.close();
@@ -230,12 +230,12 @@ private:
 
   Status welcome(Pending &from, const Greeting &greeting) {
     if (greeting.job != job.job) {
-      sendAll(from.socket, kOtherJob, deadlineIn(kAnswerSeconds));
+      sendAll(from.socket, kOtherJob, Deadline(kAnswerSeconds));
       from.socket.close();
       return okStatus();
     }
     from.isKnown = true;
-    sendAll(from.socket, kWelcome, deadlineIn(kAnswerSeconds));
+    sendAll(from.socket, kWelcome, Deadline(kAnswerSeconds));
     const Card &card = greeting.card;
     const std::string who =
         concat("rank ", greeting.rank, " (", card.place, ")");
@@ -264,8 +264,6 @@ private:
     return okStatus();
   }
 
-  using Clock = std::chrono::steady_clock;
-
   const TcpJob &job;
   Socket listener;
   std::vector<Pending> pending;
@@ -282,7 +280,7 @@ class Guest {
 public:
   Guest(const TcpJob &job, const Card &own, bool &isSaidElsewhere)
       : job(job), own(own), isSaidElsewhere(isSaidElsewhere),
-        deadline(deadlineIn(job.timeoutSeconds)) {}
+        deadline(job.timeoutSeconds) {}
 
   StatusOr<std::vector<Card>> run() {
     constexpr auto kLongestPause = 500ms;
@@ -294,6 +292,8 @@ public:
       for (std::string host; std::getline(hosts, host, ',');)
         for (std::string &address : addressesOf(host))
           addresses.push_back(std::move(address));
+      // Asking for a name may take many seconds.
+      noteAwake();
       if (addresses.empty())
         lastTrouble = "nobody knows that host";
       for (const std::string &address : addresses)
@@ -304,7 +304,7 @@ public:
         }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongestPause);
-    } while (std::chrono::steady_clock::now() < deadline);
+    } while (!deadline.hasPassed());
     return unavailable(concat(
         "rank ", job.rank, " (", own.place, ") did not find rank 0 at ",
         point.host, ":", point.port,
@@ -318,7 +318,8 @@ public:
 private:
   /// A connection to rank 0 of this job, which knows us; or closed.
   Socket greet(const std::string &address, int port) {
-    Deadline soon = std::min(deadline, deadlineIn(kAnswerSeconds));
+    const Deadline soon =
+        Deadline::earlierOf(deadline, Deadline(kAnswerSeconds));
     Socket host = connectTo(address, port, soon);
     if (!host.isOpen()) {
       lastTrouble = "nobody listens there";
@@ -338,7 +339,7 @@ private:
 
   /// As long as rank 0 waits for the others; it knows how long that is.
   StatusOr<std::vector<Card>> hear(const Socket &host) {
-    std::optional<std::string> message = receiveMessage(host, deadlineIn(0));
+    std::optional<std::string> message = receiveMessage(host, Deadline(0));
     if (!message)
       return unavailable(concat("rank 0 at ", job.meetingPoint.host, ":",
                                 job.meetingPoint.port,

@@ -146,7 +146,7 @@ public:
       if (some < 0)
         return lost(job.rank == 0 ? rank : 0);
       if (some == 0)
-        isReady(line->get(), job.rank == 0 ? POLLIN : POLLOUT, deadlineIn(0));
+        isReady(line->get(), job.rank == 0 ? POLLIN : POLLOUT, Deadline(0));
       done += some;
     }
     return okStatus();
@@ -178,7 +178,7 @@ private:
       hosts += "," + address;
     OPTRT_ASSIGN_OR_RETURN(PmiAnswer answer,
                            askPmi(Socket(*job.pmiSocket), job.rank, hosts,
-                                  deadlineIn(job.timeoutSeconds)));
+                                  Deadline(job.timeoutSeconds)));
     job.job = answer.job;
     job.meetingPoint = meetingPointOf(answer.job, answer.hosts);
     return okStatus();
@@ -242,7 +242,7 @@ private:
         return lost(0);
     }
     while (!lines[other].isOpen()) {
-      auto [rank, line] = listener.acceptPeer(size(), deadlineIn(0));
+      auto [rank, line] = listener.acceptPeer(size(), Deadline(0));
       if (line.isOpen())
         lines[rank] = std::move(line);
     }

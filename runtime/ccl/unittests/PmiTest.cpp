@@ -31,7 +31,7 @@ std::pair<Socket, Socket> connection() {
 
 std::string lineFrom(const Socket &client) {
   std::string line;
-  for (std::string byte; (byte = receiveText(client, 1, deadlineIn(20))) != "";)
+  for (std::string byte; (byte = receiveText(client, 1, Deadline(20))) != "";)
     if (byte == "\n")
       break;
     else
@@ -45,7 +45,7 @@ std::vector<std::string> answer(const Socket &client,
   std::vector<std::string> asked;
   for (const std::string &line : lines) {
     asked.push_back(lineFrom(client));
-    sendAll(client, line + "\n", deadlineIn(20));
+    sendAll(client, line + "\n", Deadline(20));
   }
   return asked;
 }
@@ -63,7 +63,7 @@ TEST(Pmi, TheFirstRankSaysWhereItIs) {
                      "cmd=finalize_ack"});
   });
   StatusOr<PmiAnswer> found =
-      askPmi(std::move(client), 0, "10.0.0.1,10.1.0.1", deadlineIn(20));
+      askPmi(std::move(client), 0, "10.0.0.1,10.1.0.1", Deadline(20));
   serves.join();
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->job, "kvs_17_0_5_host");
@@ -89,7 +89,7 @@ TEST(Pmi, TheOthersHearIt) {
               "cmd=get_result value=10.0.0.1 rc=0", "cmd=finalize_ack rc=0"});
   });
   StatusOr<PmiAnswer> found =
-      askPmi(std::move(client), 3, "10.0.0.3", deadlineIn(20));
+      askPmi(std::move(client), 3, "10.0.0.3", Deadline(20));
   serves.join();
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->hosts, "10.0.0.1");
@@ -103,7 +103,7 @@ TEST(Pmi, SomethingElseIsRefused) {
     auto [proxy, client] = connection();
     std::thread serves([&, &far = proxy] { answer(far, {line}); });
     StatusOr<PmiAnswer> found =
-        askPmi(std::move(client), 1, "here", deadlineIn(20));
+        askPmi(std::move(client), 1, "here", Deadline(20));
     serves.join();
     EXPECT_THAT(found.status().message(),
                 AllOf(HasSubstr(concat("answered `", line, "`")),
@@ -115,7 +115,7 @@ TEST(Pmi, AProxyThatIsGoneIsNamed) {
   auto [proxy, client] = connection();
   proxy.close();
   EXPECT_THAT(
-      askPmi(std::move(client), 1, "here", deadlineIn(20)).status().message(),
+      askPmi(std::move(client), 1, "here", Deadline(20)).status().message(),
       HasSubstr("answered ``"));
 }
 

@@ -165,13 +165,13 @@ TEST_F(RendezvousTest, StrangersKeepNobodyFromMeeting) {
                            "OPTIMUS\nffffffff", "OPTIMUS\n000"}) {
     Socket stranger;
     while (!stranger.isOpen())
-      stranger = connectTo("127.0.0.1", port, deadlineIn(20));
-    sendAll(stranger, text, deadlineIn(20));
+      stranger = connectTo("127.0.0.1", port, Deadline(20));
+    sendAll(stranger, text, Deadline(20));
     strangers.push_back(std::move(stranger));
   }
   strangers.pop_back();
   // The first is sent away at once.
-  EXPECT_EQ(receiveText(strangers[0], 1, deadlineIn(20)), "");
+  EXPECT_EQ(receiveText(strangers[0], 1, Deadline(20)), "");
   EXPECT_TRUE(run({job(1, 2)})[0].cards.ok());
   job01.join();
   EXPECT_TRUE(outcomes[0].cards.ok());
@@ -182,7 +182,7 @@ TEST_F(RendezvousTest, LooksAtTheNextPortsWhereTheFirstIsTaken) {
   StatusOr<Socket> taken = listenOn(port);
   ASSERT_TRUE(taken.ok());
   std::thread closes([&] {
-    if (isReady(taken->get(), POLLIN, deadlineIn(20)))
+    if (isReady(taken->get(), POLLIN, Deadline(20)))
       acceptFrom(*taken);
   });
   std::vector<TcpJob> jobs = {job(0, 2), job(1, 2)};
