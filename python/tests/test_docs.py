@@ -52,5 +52,5 @@ def test_every_page_can_be_reached():
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_scripts_exist(page):
-    named = set(re.findall(r"(?<![\w/])scripts/[a-z_-]+(?:\.py|\.sh|\.txt)?", page.read_text()))
+    named = set(re.findall(r"(?<![\w/])scripts/[a-z_-]+(?:\.py|\.sh|\.txt|\.json)?", page.read_text()))
     assert {name for name in named if not (REPOSITORY / name).is_file()} == set()
