@@ -83,8 +83,8 @@ FailureOr<DeclaredKernel> mlir::optimus::readKernel(func::FuncOp function) {
   auto parameters =
       function->getAttrOfType<DictionaryAttr>(ExecDialect::kComputes);
   if (!parameters)
-    return emitError() << "is a kernel without '" << ExecDialect::kComputes
-                       << "', which says what it computes";
+    return emitError() << "is a kernel without its definition, '"
+                       << ExecDialect::kComputes << "'";
   FailureOr<Kernel> kernel = Kernel::read(parameters, emitError);
   if (failed(kernel))
     return failure();
@@ -111,9 +111,9 @@ mlir::optimus::buildKernel(func::FuncOp function,
            << "does several pieces, which the launches of this target do not; "
               "launch each of them";
   if (space.together > 0 && !schedule.getRowGroups())
-    return function.emitOpError()
-           << "sums columns of rows that it makes, which the launches of this "
-              "target do not; launch each kernel";
+    return function.emitOpError() << "sums columns of rows of its own; "
+                                     "launches of this target cannot, "
+                                     "launch each kernel";
   if (function.isExternal()) {
     OpBuilder b = OpBuilder::atBlockEnd(function.addEntryBlock());
     func::ReturnOp::create(b, function.getLoc());

@@ -44,7 +44,7 @@ LogicalResult BufferTable::add(func::FuncOp function) {
     if (!function.getArgAttr(i, exec::ExecDialect::kLocalType))
       return function.emitError("argument ")
              << i << " has no '" << exec::ExecDialect::kLocalType
-             << "', which --optimus-to-exec leaves on what is bound";
+             << "' of a bound argument; run --optimus-to-exec first";
     if (indices.try_emplace(buffer.getName(), entries.size()).second)
       entries.push_back({buffer, function, i});
   }

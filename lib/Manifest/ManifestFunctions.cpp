@@ -36,7 +36,7 @@ static FailureOr<json::Object> describeArgument(func::FuncOp function,
   if (!access)
     return function.emitError("argument ")
            << number << " has no '" << ExecDialect::kAccess
-           << "', which --optimus-to-exec leaves on what is bound";
+           << "' of a bound argument; run --optimus-to-exec first";
   json::Object argument{{"buffer", buffers.getIndex(buffer)},
                         {"access", access.getValue()}};
   auto module = function->getParentOfType<ModuleOp>();

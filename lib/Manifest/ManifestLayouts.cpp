@@ -64,7 +64,7 @@ FailureOr<json::Object> LayoutWriter::describe(func::FuncOp function,
   if (!type)
     return function.emitError("argument ")
            << argument << " has no '" << exec::ExecDialect::kLocalType
-           << "', which --optimus-to-exec leaves on what is bound";
+           << "' of a bound argument; run --optimus-to-exec first";
   SmallVector<int64_t> shape = ccl::getGlobalShape(type);
   auto names =
       function.getArgAttrOfType<ArrayAttr>(argument, OptimusDialect::kDims);

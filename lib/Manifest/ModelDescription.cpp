@@ -245,8 +245,7 @@ LogicalResult ModelChecker::checkBound(func::FuncOp function) {
     return function.emitOpError(what)
            << ' ' << number << ": expected '" << OptimusDialect::kParam
            << "' or '" << OptimusDialect::kBinding
-           << "', without which the runtime would not know what to pass to @"
-           << function.getSymName();
+           << "', by which the runtime passes it to @" << function.getSymName();
   };
   for (auto [number, type] : llvm::enumerate(function.getArgumentTypes()))
     if (isa<RankedTensorType>(type) && !getArgumentBuffer(function, number))

@@ -253,8 +253,8 @@ class Bug(NamedTuple):
 
 UNWRITTEN = r"leaves element \d+ of argument grad:bert.embeddings.token_type_embeddings.weight unwritten"
 READ_ONLY = "of argument h.0.attn.c_attn.weight, which the function may only read"
-UNORDERED = "and nothing makes it wait for what writes that, command "
-STALE = "where lies what was written as the buffer of "
+UNORDERED = "without waiting for its writer, command "
+STALE = "written last as the buffer of "
 RESULTS = r"--against: element \d+ of result "
 
 BUGS: List[Bug] = [

@@ -38,7 +38,7 @@ func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4
 
 //--- stale.mlir
 // Another buffer has been placed where the first one lies.
-// STALE: error: 'exec.copy' op on rank 0 (row 0, col 0): command 2, exec.copy of third (stale.mlir:2), reads element 0 of the buffer of activation 'a:0', where lies what was written as the buffer of workspace received by command 1, exec.copy of second (stale.mlir:1)
+// STALE: error: 'exec.copy' op on rank 0 (row 0, col 0): command 2, exec.copy of third (stale.mlir:2), reads element 0 of the buffer of activation 'a:0', written last as the buffer of workspace received by command 1, exec.copy of second (stale.mlir:1)
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func @f(%arena: memref<64xi8>, %x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "x", lifetime = call>}, %y: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
   %a = exec.arena_slot %arena[0] "activation" {values = ["a:0"]} : memref<64xi8> to memref<4xf32>
@@ -51,7 +51,7 @@ func.func @f(%arena: memref<64xi8>, %x: memref<4xf32> {exec.access = "read", exe
 
 //--- missing-edge.mlir
 // A collective reads before what it waits for is done: there is no edge between the queues.
-// MISSING-EDGE: error: 'exec.collective_start' op on rank 0 (row 0, col 0): command 1, exec.collective_start of {{.*}}, reads element 0 of the buffer of activation, and nothing makes it wait for what writes that, command 0, exec.copy of
+// MISSING-EDGE: error: 'exec.collective_start' op on rank 0 (row 0, col 0): command 1, exec.collective_start of {{.*}}, reads element 0 of the buffer of activation, without waiting for its writer, command 0, exec.copy of
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "x", lifetime = call>}, %y: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
   %a = exec.alloc "activation" : memref<4xf32>
@@ -63,7 +63,7 @@ func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4
 
 //--- not-awaited.mlir
 // What a collective receives is read before the wait.
-// NOT-AWAITED: error: 'exec.copy' op on rank 0 (row 0, col 0): command 1, exec.copy of {{.*}}, reads element 0 of the buffer of workspace, and nothing makes it wait for what writes that, command 0, exec.collective_start of
+// NOT-AWAITED: error: 'exec.copy' op on rank 0 (row 0, col 0): command 1, exec.copy of {{.*}}, reads element 0 of the buffer of workspace, without waiting for its writer, command 0, exec.collective_start of
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "x", lifetime = call>}, %y: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
   %a = exec.alloc "workspace" : memref<4xf32>
@@ -75,7 +75,7 @@ func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4
 
 //--- reused-early.mlir
 // A slot is given to another buffer while a collective still sends what lies there.
-// REUSED-EARLY: error: 'exec.copy' op on rank 0 (row 0, col 0): command 2, exec.copy of {{.*}}, writes element 0 of the buffer of workspace, and nothing makes it wait for what reads that, command 1, exec.collective_start of
+// REUSED-EARLY: error: 'exec.copy' op on rank 0 (row 0, col 0): command 2, exec.copy of {{.*}}, writes element 0 of the buffer of workspace, without waiting for its reader, command 1, exec.collective_start of
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func @f(%arena: memref<64xi8>, %x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "x", lifetime = call>}, %y: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
   %a = exec.arena_slot %arena[0] "activation" : memref<64xi8> to memref<4xf32>
@@ -89,7 +89,7 @@ func.func @f(%arena: memref<64xi8>, %x: memref<4xf32> {exec.access = "read", exe
 
 //--- written-twice.mlir
 // Two collectives on two axes write one buffer, and neither waits for the other.
-// WRITTEN-TWICE: error: 'exec.collective_start' op on rank 0 (row 0, col 0): command 1, exec.collective_start of {{.*}}, writes element 0 of argument y, and nothing makes it wait for what writes that too, command 0, exec.collective_start of
+// WRITTEN-TWICE: error: 'exec.collective_start' op on rank 0 (row 0, col 0): command 1, exec.collective_start of {{.*}}, writes element 0 of argument y, without waiting for its other writer, command 0, exec.collective_start of
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "x", lifetime = call>}, %y: memref<4xf32> {exec.access = "write", exec.local_type = tensor<4xf32>, optimus.binding = #optimus.buffer<role = "y", lifetime = call>}) {
   %0 = exec.collective_start all_reduce sum over "col", %x to %y {outer = 1, inner = 4, src_ld = 4, dst_ld = 4} : memref<4xf32>, memref<4xf32>
@@ -114,7 +114,7 @@ func.func @f(%x: memref<4xf32> {exec.access = "read", exec.local_type = tensor<4
 
 //--- undeclared.mlir
 // A kernel writes what its launch says it reads; the later half of its iterations comes first.
-// UNDECLARED: error: 'exec.launch' op on rank 0 (row 0, col 0): command 0, exec.launch of {{.*}}, writes element 2 of argument y, of which it says only that it reads it
+// UNDECLARED: error: 'exec.launch' op on rank 0 (row 0, col 0): command 0, exec.launch of {{.*}}, writes element 2 of argument y, but is declared to read it only
 optimus.mesh @mesh <["row" = 1, "col" = 2]>
 func.func private @move(%begin: index, %end: index, %x: memref<4xf32>, %y: memref<4xf32>) attributes {exec.kernel} {
   %one = arith.constant 1 : index

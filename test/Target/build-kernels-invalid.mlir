@@ -1,6 +1,6 @@
 // RUN: optimus-opt %s --optimus-build-kernels --split-input-file --verify-diagnostics
 
-// expected-error @below {{is a kernel without 'exec.computes', which says what it computes}}
+// expected-error @below {{is a kernel without its definition, 'exec.computes'}}
 func.func private @k(index, index, memref<8xf32>) attributes {exec.kernel}
 
 // -----

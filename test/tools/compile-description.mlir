@@ -40,7 +40,7 @@
 // AGREE: error: 'func.func' op argument {{[0-9]+}} ('loss_sum'): expected #optimus.buffer<role = "loss_sum", lifetime = state>, as in @train_step, found #optimus.buffer<role = "loss_sum", lifetime = call>
 // RUN: sed 's/exec.access = "read", //' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=ACCESS
-// ACCESS: error: argument {{[0-9]+}} has no 'exec.access', which --optimus-to-exec leaves on what is bound
+// ACCESS: error: argument {{[0-9]+}} has no 'exec.access' of a bound argument; run --optimus-to-exec first
 // RUN: sed 's/"ln_f.bias"/"lr"/g' good.mlir > bad.mlir
 // RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=TAKEN
 // TAKEN: error: argument {{[0-9]+}} is called 'lr' as the parameter is; give the parameter another name
@@ -77,4 +77,4 @@
 // RUN: sed 's/^  func.func @loss/  func.func @helper(%%x: tensor<4xf32>) -> tensor<4xf32> { return %%x : tensor<4xf32> }\n&/' good.mlir > bad.mlir
 // RUN: not optimus-compile bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=UNBOUND
 // UNBOUND-NOT: internal
-// UNBOUND: error: {{.*}}argument 0: expected 'optimus.param' or 'optimus.binding', without which the runtime would not know what to pass to @helper
+// UNBOUND: error: {{.*}}argument 0: expected 'optimus.param' or 'optimus.binding', by which the runtime passes it to @helper

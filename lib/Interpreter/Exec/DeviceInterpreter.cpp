@@ -162,7 +162,7 @@ public:
         return function.emitError("@")
                << function.getName() << ": expected " << ExecDialect::kLocalType
                << " and " << ExecDialect::kAccess << " of argument " << number
-               << ", which say what it holds and what is done to it";
+               << ", its tensor and its access";
       if (failed(optimus::checkEncoding(
               function, getTensorType(function, number), ranks)))
         return failure();

@@ -167,16 +167,14 @@ void Devices::noteRead(const Operand &operand, int64_t element) {
     if (cell.writer == Cell::kNobody)
       return tellRead("which no command has written");
     if (!operand.access.reads && cell.writer != current)
-      return tellRead("of which it says only that it writes it");
+      return tellRead("but is declared to write it only");
     if (!operand.isDeclared(element))
-      return tellRead("which is not among those that it says it reads");
+      return tellRead("outside the regions that it declares to read");
     if (cell.buffer != operand.place.buffer)
-      return tellRead("where lies what was written as " +
-                          describeBuffer(cell.buffer) + " by ",
+      return tellRead("written last as " + describeBuffer(cell.buffer) + " by ",
                       cell.writer);
     if (cell.writer >= 0 && !order.isDoneBefore(cell.writer, current))
-      return tellRead("and nothing makes it wait for what writes that, ",
-                      cell.writer);
+      return tellRead("without waiting for its writer, ", cell.writer);
     if (order.isDoneInOrder(current))
       cell.reader = current;
     else if (cell.otherReaders.empty() || cell.otherReaders.back() != current)
@@ -191,22 +189,19 @@ void Devices::noteWrite(const Operand &operand, int64_t element) {
     tell(operand, "writes", element, what, other);
   };
   if (!operand.access.writes)
-    return tellWrite("of which it says only that it reads it");
+    return tellWrite("but is declared to read it only");
   if (!operand.isDeclared(element))
-    return tellWrite("which is not among those that it says it writes");
+    return tellWrite("outside the regions that it declares to write");
   if (!mayWrite(buffers[operand.place.buffer]))
     return tellWrite("which the function may only read");
   for (Cell &cell : getCells(operand.place, element)) {
     if (cell.writer >= 0 && !order.isDoneBefore(cell.writer, current))
-      return tellWrite("and nothing makes it wait for what writes that too, ",
-                       cell.writer);
+      return tellWrite("without waiting for its other writer, ", cell.writer);
     if (cell.reader >= 0 && !order.isDoneBefore(cell.reader, current))
-      return tellWrite("and nothing makes it wait for what reads that, ",
-                       cell.reader);
+      return tellWrite("without waiting for its reader, ", cell.reader);
     for (int32_t reader : cell.otherReaders)
       if (!order.isDoneBefore(reader, current))
-        return tellWrite("and nothing makes it wait for what reads that, ",
-                         reader);
+        return tellWrite("without waiting for its reader, ", reader);
     cell.writer = current;
     cell.buffer = operand.place.buffer;
     cell.reader = Cell::kNobody;

@@ -44,7 +44,7 @@ func.func @strided(%b: memref<64xf32, strided<[2]>>) {
 // -----
 
 func.func @slice_c1(%b: memref<64xf32>) {
-  // expected-error @below {{elements [40, 72) do not lie in a buffer of 64}}
+  // expected-error @below {{elements [40, 72) are not all in a buffer of 64}}
   %0 = exec.slice %b[40] : memref<64xf32> to memref<32xf32>
   return
 }
@@ -87,7 +87,7 @@ func.func @slice_rank_c3(%b: memref<64xf32>) {
 
 optimus.mesh @mesh <["row" = 4]>
 func.func @select_rank_c1(%b: memref<64xf32>) {
-  // expected-error @below {{index 4 does not lie on axis "row" of 4 ranks}}
+  // expected-error @below {{index 4 is not on axis "row" of 4 ranks}}
   %0 = exec.select_rank "row" is 4, %b, %b : memref<64xf32>
   return
 }
@@ -153,7 +153,7 @@ func.func @arena_slot_c2_overflow(%arena: memref<1024xi8>) {
 // -----
 
 func.func @slice_c1_overflow(%b: memref<64xf32>) {
-  // expected-error @below {{elements [9223372036854775807, more than 2^63) do not lie in a buffer of 64}}
+  // expected-error @below {{elements [9223372036854775807, more than 2^63) are not all in a buffer of 64}}
   %0 = exec.slice %b[9223372036854775807] : memref<64xf32> to memref<32xf32>
   return
 }

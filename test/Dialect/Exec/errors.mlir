@@ -208,7 +208,7 @@ func.func @attention_grad_c1(%q: memref<64xf32>, %kv: memref<32xf32>, %small: me
 
 optimus.mesh @mesh <["row" = 2]>
 func.func @collective_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
-  // expected-error @below {{root 2 does not lie on axis "row" of 2 ranks}}
+  // expected-error @below {{root 2 is not on axis "row" of 2 ranks}}
   %0 = exec.collective_start broadcast sum over "row", %a to %b {root = 2 : i64, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
   exec.wait %0
   return

@@ -18,7 +18,7 @@ func.func @unknown_space(%x: memref<64xf32, 3>) {
 // -----
 
 func.func @another_space(%x: memref<64xf32, #exec<space host>>) {
-  // expected-error @below {{lies in another memory space than its buffer}}
+  // expected-error @below {{is in another memory space than its buffer}}
   %y = exec.slice %x[0] : memref<64xf32, #exec<space host>> to memref<32xf32>
   exec.copy %y {rows = 1, cols = 32, src_ld = 0, dst_ld = 32} : memref<32xf32>
   return
@@ -27,7 +27,7 @@ func.func @another_space(%x: memref<64xf32, #exec<space host>>) {
 // -----
 
 func.func @slot_elsewhere(%arena: memref<256xi8, #exec<space host>>) {
-  // expected-error @below {{lies in another memory space than its arena}}
+  // expected-error @below {{is in another memory space than its arena}}
   %x = exec.arena_slot %arena[0] "activation" : memref<256xi8, #exec<space host>> to memref<64xf32>
   exec.copy %x {rows = 1, cols = 64, src_ld = 0, dst_ld = 64} : memref<64xf32>
   return

@@ -53,7 +53,7 @@ func.func @role_of_result(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 func.func @conflict(%a: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}]>},
                     %b: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"col"}, {}]>}) -> tensor<4x8xf32> {
   %0 = optimus.gelu %a : tensor<4x8xf32> loc("h.0.mlp.gelu")
-  // expected-error @+1 {{'optimus.add' op makes dimension 0 of result 0 of 'optimus.add' lie in two ways: over row as argument 0 does, by its annotation, through result 0 of 'h.0.mlp.gelu'; but over col as argument 1 does, by its annotation; give it optimus.shardings or a layout}}
+  // expected-error @+1 {{'optimus.add' op has conflicting shardings for dimension 0 of result 0 of 'optimus.add': over row as argument 0 does, by its annotation, through result 0 of 'h.0.mlp.gelu'; but over col as argument 1 does, by its annotation; give it optimus.shardings or a layout}}
   %1 = optimus.add %0, %b : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>
 }
@@ -62,7 +62,7 @@ func.func @conflict(%a: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@m
 
 // The same from users to what they use.
 func.func @conflict_of_users(%x: tensor<4x8xf32>, %b: tensor<4x8xf32> {optimus.role = "batch,ffn"}) -> tensor<4x8xf32> {
-  // expected-error @+1 {{makes dimension 0 of argument 0 lie in two ways: over col as result 0 of 'optimus.add' does, by its annotation; but over row as argument 1 does, by the strategy or a layout}}
+  // expected-error @+1 {{has conflicting shardings for dimension 0 of argument 0: over col as result 0 of 'optimus.add' does, by its annotation; but over row as argument 1 does, by the strategy or a layout}}
   %0 = optimus.add %x, %b {optimus.shardings = [#optimus.sharding<@mesh, [{"col"}, {}]>]} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }

@@ -54,8 +54,8 @@ LogicalResult CollectiveStartOp::verify() {
     return failure();
   int64_t root = getRoot(), outer = getOuter(), inner = getInner();
   if (root < 0 || root >= *ranks)
-    return emitOpError() << "root " << root << " does not lie on axis \""
-                         << getAxis() << "\" of " << *ranks << " ranks";
+    return emitOpError() << "root " << root << " is not on axis \"" << getAxis()
+                         << "\" of " << *ranks << " ranks";
   // C2, C3
   if (outer <= 0 || inner <= 0)
     return emitOpError() << "outer and inner must be positive, found " << outer

@@ -159,7 +159,7 @@ LogicalResult ArenaSlotOp::verify() {
     return emitOpError() << "ends at byte " << end.toString()
                          << ", but the arena has " << getExtent(getArena());
   if (exec::getMemorySpace(getBuffer()) != exec::getMemorySpace(getArena()))
-    return emitOpError("lies in another memory space than its arena");
+    return emitOpError("is in another memory space than its arena");
   return success();
 }
 
@@ -169,7 +169,7 @@ static LogicalResult verifyElements(Operation *view, Value base, Value result) {
     return view->emitOpError() << "makes " << getElementType(result) << " of "
                                << getElementType(base);
   if (exec::getMemorySpace(result) != exec::getMemorySpace(base))
-    return view->emitOpError("lies in another memory space than its buffer");
+    return view->emitOpError("is in another memory space than its buffer");
   return verifyDepth(view);
 }
 
@@ -179,7 +179,7 @@ LogicalResult SliceOp::verify() {
   // C1
   if (offset < 0 || !end.isAtMost(getExtent(getBuffer())))
     return emitOpError() << "elements [" << offset << ", " << end.toString()
-                         << ") do not lie in a buffer of "
+                         << ") are not all in a buffer of "
                          << getExtent(getBuffer());
   // C2, C3
   return verifyElements(*this, getBuffer(), getResult());
@@ -211,7 +211,7 @@ LogicalResult SelectRankOp::verify() {
     return failure();
   int64_t index = getIndex();
   if (index < 0 || index >= *size)
-    return emitOpError() << "index " << index << " does not lie on axis \""
+    return emitOpError() << "index " << index << " is not on axis \""
                          << getAxis() << "\" of " << *size << " ranks";
   // C2
   return verifyDepth(*this);

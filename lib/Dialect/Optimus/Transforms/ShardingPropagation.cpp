@@ -168,10 +168,10 @@ FailureOr<bool> ShardingPropagation::follow(Operation *op, Value value,
       continue;
     }
     if (ArrayRef<StringRef>(getDim(*first).axes) != axes)
-      return op->emitOpError("makes dimension ")
-             << dim << " of " << describeValue(value)
-             << " lie in two ways: " << describe(*first) << "; but "
-             << describe(source) << "; give it optimus.shardings or a layout";
+      return op->emitOpError("has conflicting shardings for dimension ")
+             << dim << " of " << describeValue(value) << ": "
+             << describe(*first) << "; but " << describe(source)
+             << "; give it optimus.shardings or a layout";
   }
   if (!first)
     return false;

@@ -28,7 +28,7 @@ public:
   /// How a value lies. `why` says who said so, as "by its annotation", and
   /// outlives this.
   void decide(Value value, ShardingAttr sharding, StringRef why);
-  /// Fails where a dimension would have to lie in two ways, and says on which
+  /// Fails on conflicting shardings of a dimension, and says on which
   /// two paths.
   LogicalResult run();
   ShardingAttr get(Value value) const;
