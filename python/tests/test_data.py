@@ -79,7 +79,7 @@ def refused(said, good, stale, window):
     assert error.count("error:") == 1, error
     expected = (
         "rank 1 and rank 0 have read different tokens in window %d (tokens %d to %d) "
-        "of the data: %s of rank 1 is not %s of rank 0"
+        "of the data: %s on rank 1 differs from %s on rank 0"
         % (window, window * 64, window * 64 + 64, stale, good)
     )
     assert expected in error, error

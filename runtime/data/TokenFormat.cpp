@@ -213,13 +213,13 @@ std::string optrt::adviceOnWidth(const TokenFormat &format,
                                  const std::string &path) {
   if (format.type == TokenType::U8)
     return "";
-  const char *other = format.type == TokenType::U16 ? "u32" : "u16";
-  std::string text =
-      concat("it was read as ", toString(format.type), " by ", format.source,
-             ", which is the wrong width if it was written as ", other);
+  const std::string other = format.type == TokenType::U16 ? "u32" : "u16";
+  const std::string read =
+      concat("its tokens were read as ", toString(format.type), " (",
+             format.source, "), and may have been written as ", other);
   if (format.headerBytes > 0)
-    return text;
-  return concat(text, ": then say --token-type ", other, ", or write ",
+    return read;
+  return concat(read, ": --token-type ", other, " reads them so, or ",
                 noteOf(path), " with {\"token_type\": \"", other, "\"}");
 }
 
@@ -262,7 +262,8 @@ StatusOr<TokenFormat> optrt::findTokenFormat(const InputFile &file,
       return okStatus();
     return invalidArgument(concat("the data file ", path, " holds ",
                                   toString(format.type), " by ", format.source,
-                                  " and ", toString(type), " by ", source));
+                                  " and ", toString(type), " by ", source,
+                                  "; make them agree"));
   };
   if (isText)
     OPTRT_RETURN_IF_ERROR(take(TokenType::U8, "the ending .txt"));
@@ -305,12 +306,11 @@ StatusOr<TokenFormat> optrt::findTokenFormat(const InputFile &file,
   constexpr int64_t kMost16Bit = int64_t(1) << 16;
   if (format.type == TokenType::U16 && vocabulary > kMost16Bit &&
       !format.vocabulary)
-    return invalidArgument(
-        concat("the model's vocabulary has ", vocabulary,
-               " tokens, more than the ", kMost16Bit, " that the data file ",
-               path, " can tell apart: ", adviceOnWidth(format, path),
-               "; if it was written for a smaller vocabulary, of N tokens, ",
-               noteOf(path),
-               " has to say so: {\"token_type\": \"u16\", \"vocabulary\": N}"));
+    return invalidArgument(concat(
+        "the model's vocabulary has ", vocabulary, " tokens, 16 bits tell ",
+        kMost16Bit, " apart; of the data file ", path, " ",
+        adviceOnWidth(format, path),
+        "; if its vocabulary is smaller than the model's, ", noteOf(path),
+        " has to say so: {\"token_type\": \"u16\", \"vocabulary\": N}"));
   return format;
 }

@@ -160,13 +160,13 @@ Status BatchAgreement::difference(std::size_t one, std::size_t other,
     ++row;
   const int64_t window = last.window(range.first + row);
   const int perProcess = control.numLocalRanks();
+  const int oneRank = one * perProcess, otherRank = other * perProcess;
   return invalidArgument(concat(
-      "rank ", other * perProcess, " and rank ", one * perProcess,
+      "rank ", otherRank, " and rank ", oneRank,
       " have read different tokens in window ", window, " (tokens ",
       window * data.sequence(), " to ", (window + 1) * data.sequence(),
-      ") of the data: ", otherPath, " of rank ", other * perProcess, " is not ",
-      path == otherPath ? "the same file as on" : concat(path, " of"), " rank ",
-      one * perProcess, "; give all ranks the same file"));
+      ") of the data: ", otherPath, " on rank ", otherRank, " differs from ",
+      path, " on rank ", oneRank, "; give all ranks the same file"));
 }
 
 Status BatchAgreement::agree(const Status &status) {

@@ -379,10 +379,10 @@ TEST_F(DatasetTest, RefusesAWidthThatIsWrongOrContradicted) {
   const auto u16 = TokenType::U16, u32 = TokenType::U32;
   write("wide.bin", words(kTokens, 4));
   // 16 bits cannot tell so many apart, whoever says that there are 16.
-  refuse(
-      "wide.bin", 128256, std::nullopt,
-      {"vocabulary has 128256", "65536", "--token-type u32", "wide.bin.json"});
-  refuse("wide.bin", 128256, u16, {"u16 by --token-type"});
+  refuse("wide.bin", 128256, std::nullopt,
+         {"vocabulary has 128256", "(default)", "65536", "--token-type u32",
+          "wide.bin.json"});
+  refuse("wide.bin", 128256, u16, {"read as u16 (--token-type)"});
   refuse("wide.bin", 65537, std::nullopt, {"65537"});
   // What 32-bit tokens of a small vocabulary are as 16-bit ones.
   std::vector<uint32_t> small(40, 300);
@@ -395,12 +395,12 @@ TEST_F(DatasetTest, RefusesAWidthThatIsWrongOrContradicted) {
   // The first token beyond the vocabulary, and why.
   write("narrow.bin", words({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2));
   refuse("narrow.bin", 50257, u32,
-         {"token 131073 at offset 0 (byte 0)", "read as u32 by --token-type",
+         {"token 131073 at offset 0 (byte 0)", "read as u32 (--token-type)",
           "--token-type u16"});
   write("headed.bin",
         llmcHeader(20240520, 1, 6) + words({1, 2, 3, 400, 5, 6}, 2));
   refuse("headed.bin", 300, std::nullopt,
-         {"token 400 at offset 3 (byte 1030)", "by llm.c's header"});
+         {"token 400 at offset 3 (byte 1030)", "(llm.c's header)"});
   // Statements that disagree.
   refuse("headed.bin", 500, u32,
          {"u16 by llm.c's header", "u32 by --token-type"});
