@@ -98,11 +98,6 @@ void Elementwise::build(KernelBuilder &k) const {
   });
 }
 
-void SumLeading::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
-}
-
 void SumLeading::describe(KernelDescription &description) const {
   description.size(rows, cols);
   description.overColumns(cols, rows);

@@ -8,9 +8,9 @@
 
 #include "optimus/Kernels/Grouped.h"
 
-#include "WithinIteration.h"
+#include "NestedSchedule.h"
 
-#include "optimus/Kernels/PieceSchedule.h"
+#include "optimus/Kernels/GroupedLaunchSchedule.h"
 
 #include "optimus-support/Sizes.h"
 
@@ -24,18 +24,18 @@ using namespace mlir::optimus::kernels;
 
 namespace {
 /// The iteration of a piece is the launch's.
-class WithinPiece final : public WithinIteration {
+class NestedPiece final : public NestedSchedule {
 public:
-  WithinPiece(const KernelSchedule &base, const Piece &piece)
-      : WithinIteration(base, piece.iteration), piece(piece) {}
+  NestedPiece(const KernelSchedule &base, const GroupedIteration &piece)
+      : NestedSchedule(base, piece.iteration), piece(piece) {}
 
   void forElements(KernelBuilder &k, int64_t, int64_t,
                    ElementsFn body) const override {
-    base.getPieces()->forElements(k, piece, body);
+    base.getGroupedLaunches()->forElements(k, piece, body);
   }
 
 private:
-  const Piece &piece;
+  const GroupedIteration &piece;
 };
 } // namespace
 
@@ -152,9 +152,9 @@ static SmallVector<Run> findRuns(ArrayRef<Kernel> pieces,
 
 void Grouped::build(KernelBuilder &k) const {
   MLIRContext *context = k.getBuilder().getContext();
-  const PieceSchedule &schedule = *k.getSchedule().getPieces();
+  const GroupedLaunchSchedule &schedule = *k.getSchedule().getGroupedLaunches();
   SmallVector<Run> runs = findRuns(pieces, k.getSpace(), context);
-  schedule.forPieces(k, [&](const Piece &piece) {
+  schedule.forGrouped(k, [&](const GroupedIteration &piece) {
     llvm::StringMap<Value> chosen;
     SmallVector<Value> operands;
     for (const std::string &name : buffers) {
@@ -169,7 +169,7 @@ void Grouped::build(KernelBuilder &k) const {
       }
       operands.push_back(buffer);
     }
-    WithinPiece within(k.getSchedule(), piece);
+    NestedPiece within(k.getSchedule(), piece);
     std::function<void(ArrayRef<Run>)> write = [&](ArrayRef<Run> runs) {
       const Run &run = runs.front();
       auto writeThis = [&] {

@@ -90,11 +90,6 @@ static void gradRow(KernelBuilder &k, Value row, int64_t cols, Value first) {
       });
 }
 
-void RowMax::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
-}
-
 void RowMax::describe(KernelDescription &description) const {
   description.size(rows, cols);
   description.overRows(rows, cols);
@@ -107,11 +102,6 @@ void RowMax::build(KernelBuilder &k) const {
     Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
     k["max"].storeOnce(max, row);
   });
-}
-
-void ExpSum::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
 }
 
 void ExpSum::describe(KernelDescription &description) const {
@@ -132,14 +122,8 @@ void ExpSum::build(KernelBuilder &k) const {
   });
 }
 
-void SoftmaxSums::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
-  parameters.flag("grad", withGrad);
-}
-
 void SoftmaxSums::describe(KernelDescription &description) const {
-  description.option("grad", withGrad);
+  description.option("grad", grad);
   description.size(rows, cols);
   description.overRows(rows, cols);
   description.update("logits", rows * cols)
@@ -154,15 +138,11 @@ void SoftmaxSums::build(KernelBuilder &k) const {
   k.forRows([&](Value row) {
     Num max = rowMaximum(k, k.mulIndex(row, k.index(cols)), real);
     expRow(k, row, cols, max, first, real);
-    if (!withGrad)
+    if (!grad)
       return;
     k.separate();
     gradRow(k, row, cols, first);
   });
-}
-
-void TokenLoss::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
 }
 
 void TokenLoss::describe(KernelDescription &description) const {
@@ -186,11 +166,6 @@ void TokenLoss::build(KernelBuilder &k) const {
   });
 }
 
-void LogitsGrad::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
-}
-
 void LogitsGrad::describe(KernelDescription &description) const {
   description.size(rows, cols);
   description.overRows(rows, cols);
@@ -203,10 +178,6 @@ void LogitsGrad::describe(KernelDescription &description) const {
 void LogitsGrad::build(KernelBuilder &k) const {
   Value first = k.getIndex("first");
   k.forRows([&](Value row) { gradRow(k, row, cols, first); });
-}
-
-void SumTokens::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
 }
 
 void SumTokens::describe(KernelDescription &description) const {
@@ -226,10 +197,6 @@ void SumTokens::build(KernelBuilder &k) const {
         /*wide=*/true)[0];
     k["sum"].storeOnce(k.narrow(sum), k.index(0));
   });
-}
-
-void CountReal::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
 }
 
 void CountReal::describe(KernelDescription &description) const {

@@ -106,7 +106,7 @@ mlir::optimus::buildKernel(func::FuncOp function,
     return failure();
   auto &[kernel, description] = *declared;
   const IterationSpace &space = description.getSpace();
-  if (!space.pieces.empty() && !schedule.getPieces())
+  if (!space.pieces.empty() && !schedule.getGroupedLaunches())
     return function.emitOpError()
            << "does several pieces, which the launches of this target do not; "
               "launch each of them";

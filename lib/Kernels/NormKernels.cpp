@@ -75,12 +75,6 @@ static void readGradient(KernelDescription &description, int64_t rows,
     description.read(name, rows).ofRows();
 }
 
-void LayerNorm::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.number("epsilon", epsilon);
-}
-
 void LayerNorm::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.number(epsilon);
@@ -111,19 +105,13 @@ void LayerNorm::build(KernelBuilder &k) const {
   });
 }
 
-void LayerNormGrad::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.flag("residual", hasResidual);
-}
-
 void LayerNormGrad::describe(KernelDescription &description) const {
-  description.option("residual", hasResidual);
+  description.option("residual", residual);
   description.size(rows, n);
   description.overRows(rows, n);
   readGradient(description, rows, n);
   description.read("gamma", n);
-  if (hasResidual)
+  if (residual)
     description.read("residual", rows * n).ofRows();
   description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"}).ofRows();
 }
@@ -136,11 +124,6 @@ void LayerNormGrad::build(KernelBuilder &k) const {
     k.lanes(n,
             [&](Value at, Type type) { norm.apply(at, type, a, b, k["dx"]); });
   });
-}
-
-void NormParamGrad::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
 }
 
 void NormParamGrad::describe(KernelDescription &description) const {
@@ -162,11 +145,6 @@ void NormParamGrad::build(KernelBuilder &k) const {
     k["dgamma"].storeOnce(sums[0], column);
     k["dbeta"].storeOnce(sums[1], column);
   });
-}
-
-void RowMoments::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
 }
 
 void RowMoments::describe(KernelDescription &description) const {
@@ -191,12 +169,6 @@ void RowMoments::build(KernelBuilder &k) const {
     moments.storeOnce(mean, at);
     moments.storeOnce(squares, k.addIndex(at, k.index(1)));
   });
-}
-
-void MergeMoments::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.counts("counts", counts);
-  parameters.number("epsilon", epsilon);
 }
 
 void MergeMoments::describe(KernelDescription &description) const {
@@ -242,11 +214,6 @@ void MergeMoments::build(KernelBuilder &k) const {
   });
 }
 
-void Normalize::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-}
-
 void Normalize::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.overRows(rows, n);
@@ -271,11 +238,6 @@ void Normalize::build(KernelBuilder &k) const {
   });
 }
 
-void NormGradSums::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-}
-
 void NormGradSums::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.overRows(rows, n);
@@ -293,21 +255,14 @@ void NormGradSums::build(KernelBuilder &k) const {
   });
 }
 
-void NormGradApply::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.extent("size", size);
-  parameters.flag("residual", hasResidual);
-}
-
 void NormGradApply::describe(KernelDescription &description) const {
-  description.option("residual", hasResidual);
+  description.option("residual", residual);
   description.size(rows, n);
   description.size(size);
   description.overRows(rows, n);
   readGradient(description, rows, n);
   description.read("gamma", n).read("sums", rows * 2);
-  if (hasResidual)
+  if (residual)
     description.read("residual", rows * n);
   description.write("dx", rows * n)
       .inPlaceOf({"dy", "x", "residual"})

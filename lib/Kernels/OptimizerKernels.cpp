@@ -14,10 +14,6 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-void SumSquares::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-}
-
 void SumSquares::describe(KernelDescription &description) const {
   description.size(n);
   // A square is soon made: half an element's worth.
@@ -54,10 +50,6 @@ void SumSquares::build(KernelBuilder &k) const {
   });
 }
 
-void SumPartials::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-}
-
 void SumPartials::describe(KernelDescription &description) const {
   description.size(n);
   description.overItems(1, n);
@@ -76,8 +68,6 @@ void SumPartials::build(KernelBuilder &k) const {
     k["sum"].store(k.narrow(k.num(sum)), k.index(0));
   });
 }
-
-void Clip::visit(KernelParameters &) {}
 
 void Clip::describe(KernelDescription &description) const {
   description.overItems(1, 1);
@@ -148,11 +138,6 @@ private:
 };
 } // namespace
 
-void AdamW::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-  parameters.flag("decay", decay);
-}
-
 void AdamW::describe(KernelDescription &description) const {
   description.option("decay", decay);
   description.size(n);
@@ -175,11 +160,6 @@ void AdamW::build(KernelBuilder &k) const {
       next = next - shrink * p;
     result.store(next, at);
   });
-}
-
-void Sgd::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-  parameters.flag("decay", decay);
 }
 
 void Sgd::describe(KernelDescription &description) const {
@@ -208,11 +188,6 @@ void Sgd::build(KernelBuilder &k) const {
   });
 }
 
-void LambDirection::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-  parameters.flag("decay", decay);
-}
-
 void LambDirection::describe(KernelDescription &description) const {
   description.option("decay", decay);
   description.size(n);
@@ -237,18 +212,13 @@ void LambDirection::build(KernelBuilder &k) const {
   });
 }
 
-void LambUpdate::visit(KernelParameters &parameters) {
-  parameters.extent("n", n);
-  parameters.flag("trust", hasNorms);
-}
-
 void LambUpdate::describe(KernelDescription &description) const {
-  description.option("trust", hasNorms);
+  description.option("trust", trust);
   description.size(n);
   description.overElements(1, n);
   description.read("param", n).read("direction", n);
   readNumbers(description, {"lr"});
-  if (hasNorms)
+  if (trust)
     readNumbers(description, {"param_norm", "direction_norm"});
   description.write("new_param", n).inPlaceOf({"param", "direction"});
 }
@@ -257,7 +227,7 @@ void LambUpdate::build(KernelBuilder &k) const {
   KernelBuffer param = k["param"], direction = k["direction"],
                result = k["new_param"];
   Num step = k["lr"].load();
-  if (hasNorms) {
+  if (trust) {
     Num zero = k.constant(0, k.f32()), one = k.constant(1, k.f32());
     Num paramNorm = k["param_norm"].load(),
         directionNorm = k["direction_norm"].load();

@@ -14,14 +14,6 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-void ReduceRanks::visit(KernelParameters &parameters) {
-  parameters.extent("ranks", ranks);
-  parameters.extent("elements", elements);
-  parameters.flag("toAll", toAll);
-  parameters.flag("maximum", maximum);
-  parameters.flag("isAligned", isAligned);
-}
-
 // The number of elements is no part of the name: one kernel serves all.
 void ReduceRanks::describe(KernelDescription &description) const {
   description.setStem(maximum ? "max_of_ranks" : "sum_of_ranks");

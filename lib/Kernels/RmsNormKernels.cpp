@@ -41,12 +41,6 @@ static void scaleRow(KernelBuilder &k, Value base, int64_t n, Num rstd) {
   });
 }
 
-void RmsNorm::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.number("epsilon", epsilon);
-}
-
 void RmsNorm::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.number(epsilon);
@@ -66,26 +60,18 @@ void RmsNorm::build(KernelBuilder &k) const {
   });
 }
 
-void RmsNormGrad::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.extent("size", size);
-  parameters.flag("sums", hasSums);
-  parameters.flag("residual", hasResidual);
-}
-
 void RmsNormGrad::describe(KernelDescription &description) const {
-  description.option("sums", hasSums);
-  description.option("residual", hasResidual);
+  description.option("sums", sums);
+  description.option("residual", residual);
   description.size(size);
   description.size(rows, n);
   description.overRows(rows, n);
   for (StringRef name : {"dy", "x"})
     description.read(name, rows * n).ofRows();
   description.read("rstd", rows).ofRows().read("gamma", n);
-  if (hasSums)
+  if (sums)
     description.read("sums", rows).ofRows();
-  if (hasResidual)
+  if (residual)
     description.read("residual", rows * n).ofRows();
   description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"}).ofRows();
 }
@@ -111,11 +97,6 @@ void RmsNormGrad::build(KernelBuilder &k) const {
   });
 }
 
-void RmsParamGrad::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-}
-
 void RmsParamGrad::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.overColumns(n, rows);
@@ -136,18 +117,12 @@ void RmsParamGrad::build(KernelBuilder &k) const {
   });
 }
 
-void RowDot::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
-  parameters.flag("weight", hasWeight);
-}
-
 void RowDot::describe(KernelDescription &description) const {
-  description.option("weight", hasWeight);
+  description.option("weight", weight);
   description.size(rows, n);
   description.overRows(rows, n);
   description.read("a", rows * n).read("b", rows * n);
-  if (hasWeight)
+  if (weight)
     description.read("weight", n);
   description.write("sums", rows);
 }
@@ -158,12 +133,6 @@ void RowDot::build(KernelBuilder &k) const {
     Num sum = rowDot(k, base, n, k["a"], k["b"], k.getOptional("weight"));
     k["sums"].storeOnce(sum, row);
   });
-}
-
-void RmsRstd::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("size", size);
-  parameters.number("epsilon", epsilon);
 }
 
 void RmsRstd::describe(KernelDescription &description) const {
@@ -178,11 +147,6 @@ void RmsRstd::build(KernelBuilder &k) const {
   k.forElements([&](Value at, Value, Type type) {
     rstd.store(getRstd(k, squares.load(at, type), size, epsilon), at);
   });
-}
-
-void RmsScale::visit(KernelParameters &parameters) {
-  parameters.extent("rows", rows);
-  parameters.extent("n", n);
 }
 
 void RmsScale::describe(KernelDescription &description) const {

@@ -8,7 +8,7 @@
 
 #include "RowStages.h"
 
-#include "WithinIteration.h"
+#include "NestedSchedule.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -53,7 +53,7 @@ void kernels::describeStages(KernelDescription &description, StringRef stem,
 }
 
 void kernels::buildRow(KernelBuilder &k, const RowStage &stage, Value row) {
-  WithinRow schedule(k.getSchedule(), row);
+  NestedRow schedule(k.getSchedule(), row);
   KernelDescription description =
       stage.kernel.describe(k.getBuilder().getContext());
   KernelBuilder part(k, description, schedule, stage.buffers, stage.scalars);

@@ -8,8 +8,8 @@
 
 #include "optimus/Kernels/RowSums.h"
 
+#include "NestedSchedule.h"
 #include "RowStages.h"
-#include "WithinIteration.h"
 
 #include "optimus/Kernels/RowGroups.h"
 
@@ -21,10 +21,10 @@ using namespace mlir::optimus::kernels;
 
 namespace {
 /// The columns of a group of rows.
-class WithinGroup final : public WithinIteration {
+class NestedRowGroup final : public NestedSchedule {
 public:
-  WithinGroup(const KernelSchedule &base, const RowGroup &group)
-      : WithinIteration(base, group.number), group(group) {}
+  NestedRowGroup(const KernelSchedule &base, const RowGroup &group)
+      : NestedSchedule(base, group.number), group(group) {}
 
   void forElements(KernelBuilder &, int64_t, int64_t,
                    ElementsFn) const override {
@@ -97,7 +97,7 @@ void RowSums::build(KernelBuilder &k) const {
                               ? memory
                               : getPart(k, operand, memory, group.number));
       }
-      WithinGroup schedule(k.getSchedule(), group);
+      NestedRowGroup schedule(k.getSchedule(), group);
       KernelBuilder part(k, description, schedule, buffers);
       stage.kernel.build(part);
     }

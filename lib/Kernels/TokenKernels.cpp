@@ -18,12 +18,6 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-void Embedding::visit(KernelParameters &parameters) {
-  parameters.extent("count", count);
-  parameters.extent("rows", rows);
-  parameters.extent("cols", cols);
-}
-
 void Embedding::describe(KernelDescription &description) const {
   description.size(count);
   description.size(rows, cols);

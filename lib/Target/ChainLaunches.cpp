@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/Passes.h"
+#include "MergeLaunches.h"
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
-#include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Kernels/RowGroups.h"
 #include "optimus/Kernels/RowSums.h"
+#include "optimus/Target/Passes.h"
 #include "optimus/Target/Target.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -32,43 +32,23 @@ using exec::CommandOpInterface;
 using exec::LaunchOp;
 
 namespace {
-/// A launch that may be a stage of a chain.
-struct Link : DeclaredKernel {
-  LaunchOp launch;
-
-  bool isFlat() const {
-    const IterationSpace &space = description.getSpace();
-    return space.kind == IterationSpace::Elements && space.rows == 1;
-  }
-  int64_t getRows() const { return description.getSpace().rows; }
-  bool sumsColumns() const {
-    return description.getSpace().kind == IterationSpace::Columns;
-  }
-};
-
-/// Launches after each other that become one.
-class Chain {
+/// Launches after each other that pass rows on.
+class Chain final : public LaunchGroup {
 public:
-  Chain(const KernelSchedule &schedule, int64_t alignment)
-      : schedule(schedule), alignment(alignment) {}
-
-  /// Adds a launch if it may follow those that are there.
-  bool add(Link link);
-  /// Makes one launch of all; returns whether there are several.
-  bool write(KernelDeclarations &kernels);
-
-  void clear() {
-    links.clear();
-    rows = savedBytes = 0;
-  }
-  size_t getSize() const { return links.size(); }
-  int64_t getSavedBytes() const { return savedBytes; }
+  /// Adds to `savedBytes` what a cache has instead of memory.
+  Chain(const Target &target, int64_t &savedBytes)
+      : schedule(target.getKernelSchedule()),
+        alignment(target.getBufferAlignment()), savedBytes(savedBytes) {}
 
 private:
-  bool fits(const Link &link) const;
+  bool join(const KernelLaunch &link) override;
+  bool isWorthOne() const override { return rows > 0; }
+  void writeOne(KernelDeclarations &kernels) override;
+
+  bool fits(const KernelLaunch &link) const;
   /// The bytes that a launch reads of rows that launches before it touch;
   /// nothing where it may not follow.
-  std::optional<int64_t> countPassedOn(const Link &link) const;
+  std::optional<int64_t> countPassedOn(const KernelLaunch &link) const;
 
   /// The partial sums of what a sum writes, which take its place.
   struct Partial {
@@ -76,26 +56,31 @@ private:
   };
   /// Allocates those of all sums, of so many groups of rows.
   SmallVector<Partial> createPartials(OpBuilder &b, int64_t groups);
-  bool hasSums() const {
-    return llvm::any_of(links,
-                        [](const Link &link) { return link.sumsColumns(); });
-  }
+
   const KernelSchedule &schedule;
   int64_t alignment;
-  std::vector<Link> links;
   /// Of those that are not flat; 0 as long as all are.
   int64_t rows = 0;
-  int64_t savedBytes = 0;
+  int64_t &savedBytes, passedOn = 0;
 };
 } // namespace
 
+static bool isFlat(const KernelLaunch &link) {
+  const IterationSpace &space = link.getSpace();
+  return space.kind == IterationSpace::Elements && space.rows == 1;
+}
+
+static bool sumsColumns(const KernelLaunch &link) {
+  return link.getSpace().kind == IterationSpace::Columns;
+}
+
 /// A flat kernel of elements as one of rows; nothing where it has none.
-static std::optional<Kernel> splitRows(const Link &link, int64_t rows) {
+static std::optional<Kernel> splitRows(const KernelLaunch &link, int64_t rows) {
   MLIRContext *context = LaunchOp(link.launch).getContext();
   NamedAttrList parameters(link.kernel.getParameters(context));
   auto kind = dyn_cast_or_null<StringAttr>(parameters.get("kind"));
   auto repeats = dyn_cast_or_null<DenseI64ArrayAttr>(parameters.get("repeats"));
-  int64_t elements = link.description.getSpace().cols;
+  int64_t elements = link.getSpace().cols;
   if (!kind || kind.getValue() != kernels::Elementwise::kKind || !repeats ||
       llvm::any_of(repeats.asArrayRef(), [](int64_t r) { return r != 0; }) ||
       elements % rows != 0)
@@ -119,15 +104,15 @@ static bool isOfRows(const KernelDescription &description,
                               operand.extent == space.rows * space.cols);
 }
 
-bool Chain::fits(const Link &link) const {
-  const IterationSpace &space = link.description.getSpace();
+bool Chain::fits(const KernelLaunch &link) const {
+  const IterationSpace &space = link.getSpace();
   if (space.kind == IterationSpace::Elements)
-    return link.isFlat() ||
+    return isFlat(link) ||
            (schedule.takesChains(space) && (rows == 0 || space.rows == rows));
   // A launch of several kernels may be none of another.
   bool isPlain = space.kind == IterationSpace::Rows && space.group == 0 &&
                  space.pieces.empty() && space.together == 0;
-  bool sums = link.sumsColumns() && schedule.getRowGroups() && space.rows > 0;
+  bool sums = sumsColumns(link) && schedule.getRowGroups() && space.rows > 0;
   return (isPlain || sums) && schedule.takesChains(space) &&
          (rows == 0 || space.rows == rows) &&
          llvm::any_of(
@@ -135,14 +120,11 @@ bool Chain::fits(const Link &link) const {
              [](const KernelOperand &operand) { return operand.isOfRows; });
 }
 
-std::optional<int64_t> Chain::countPassedOn(const Link &link) const {
+std::optional<int64_t> Chain::countPassedOn(const KernelLaunch &link) const {
   llvm::SetVector<Value> passedOn;
-  for (auto [operand, buffer] : llvm::zip_equal(
-           link.description.getOperands(), LaunchOp(link.launch).getBuffers()))
-    for (const Link &before : links)
-      for (auto [other, touched] :
-           llvm::zip_equal(before.description.getOperands(),
-                           LaunchOp(before.launch).getBuffers())) {
+  for (auto [operand, buffer] : link.getOperands())
+    for (const KernelLaunch &before : members)
+      for (auto [other, touched] : before.getOperands()) {
         bool areSameRows = buffer == touched &&
                            isOfRows(link.description, operand) &&
                            isOfRows(before.description, other);
@@ -161,39 +143,35 @@ std::optional<int64_t> Chain::countPassedOn(const Link &link) const {
   return bytes;
 }
 
-bool Chain::add(Link link) {
+bool Chain::join(const KernelLaunch &link) {
   if (!fits(link))
     return false;
-  if (!links.empty()) {
-    std::optional<int64_t> bytes = countPassedOn(link);
-    if (bytes.value_or(0) == 0)
-      return false;
-    savedBytes += *bytes;
-  }
-  int64_t found = link.isFlat() ? rows : link.getRows();
-  auto hasRows = [&](const Link &flat) {
+  int64_t bytes = members.empty() ? 0 : countPassedOn(link).value_or(0);
+  if (!members.empty() && bytes == 0)
+    return false;
+  int64_t found = isFlat(link) ? rows : link.getSpace().rows;
+  auto hasRows = [&](const KernelLaunch &flat) {
     std::optional<Kernel> kernel = splitRows(flat, found);
     return kernel &&
            schedule.takesChains(
                kernel->describe(LaunchOp(flat.launch).getContext()).getSpace());
   };
   // Those before it must have as many rows.
-  if (rows == 0 && found > 0 && !llvm::all_of(links, hasRows))
+  if (rows == 0 && found > 0 && !llvm::all_of(members, hasRows))
     return false;
-  if (rows > 0 && link.isFlat() && !hasRows(link))
+  if (rows > 0 && isFlat(link) && !hasRows(link))
     return false;
   rows = found;
-  links.push_back(std::move(link));
+  passedOn += bytes;
   return true;
 }
 
 /// What a sum writes: operands and their buffers.
 static SmallVector<std::pair<KernelOperand, Value>>
-getResults(const Link &link) {
+getResults(const KernelLaunch &link) {
   SmallVector<std::pair<KernelOperand, Value>> results;
-  for (auto [operand, buffer] : llvm::zip_equal(
-           link.description.getOperands(), LaunchOp(link.launch).getBuffers()))
-    if (link.sumsColumns() && operand.access != KernelAccess::Read)
+  for (auto [operand, buffer] : link.getOperands())
+    if (sumsColumns(link) && operand.access != KernelAccess::Read)
       results.emplace_back(operand, buffer);
   return results;
 }
@@ -201,7 +179,7 @@ getResults(const Link &link) {
 SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
                                                   int64_t groups) {
   SmallVector<Partial> partials;
-  for (const Link &link : links)
+  for (const KernelLaunch &link : members)
     for (const auto &[operand, buffer] : getResults(link)) {
       auto type = MemRefType::get({groups * operand.extent}, b.getF32Type());
       Value partial = exec::AllocOp::create(
@@ -210,19 +188,17 @@ SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
           b.getI64IntegerAttr(alignment));
       partials.push_back({partial, buffer});
       // Written, and read again.
-      savedBytes -= 2 * exec::getBufferBytes(partial);
+      passedOn -= 2 * exec::getBufferBytes(partial);
     }
   return partials;
 }
 
-bool Chain::write(KernelDeclarations &kernels) {
-  if (links.size() < 2 || rows == 0)
-    return false;
-  LaunchOp last = links.back().launch;
+void Chain::writeOne(KernelDeclarations &kernels) {
+  LaunchOp last = members.back().launch;
   OpBuilder b(last);
   int64_t together = 0, groups = 0;
   SmallVector<Partial> partials;
-  if (hasSums()) {
+  if (llvm::any_of(members, sumsColumns)) {
     together = schedule.getRowGroups()->getTogether();
     groups = llvm::divideCeil(rows, together);
     // Those of one group are whole.
@@ -238,15 +214,14 @@ bool Chain::write(KernelDeclarations &kernels) {
     return entry->second;
   };
   SmallVector<kernels::RowStage> stages;
-  for (const Link &link : links) {
+  for (const KernelLaunch &link : members) {
     LaunchOp launch = link.launch;
     kernels::RowStage &stage = stages.emplace_back(kernels::RowStage{
-        link.isFlat() ? *splitRows(link, rows) : link.kernel, {}, {}});
-    for (auto [operand, buffer] :
-         llvm::zip_equal(link.description.getOperands(), launch.getBuffers())) {
+        isFlat(link) ? *splitRows(link, rows) : link.kernel, {}, {}});
+    for (auto [operand, buffer] : link.getOperands()) {
       Value given = buffer;
       for (const Partial &partial : partials)
-        if (link.sumsColumns() && operand.access != KernelAccess::Read &&
+        if (sumsColumns(link) && operand.access != KernelAccess::Read &&
             partial.result == buffer)
           given = partial.partial;
       stage.buffers.push_back(getName(buffers, given, "b"));
@@ -271,9 +246,7 @@ bool Chain::write(KernelDeclarations &kernels) {
     launch(kernels::SumLeading{groups, columns},
            {partial.partial, partial.result}, {});
   }
-  for (const Link &link : links)
-    LaunchOp(link.launch).erase();
-  return true;
+  savedBytes += passedOn;
 }
 
 namespace {
@@ -287,61 +260,36 @@ public:
   }
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    const KernelSchedule &schedule = findTarget(target)->getKernelSchedule();
+    const Target &device = *findTarget(target);
     // One that takes no chain of the shortest rows takes none.
     IterationSpace least = {IterationSpace::Rows, 1, 1};
-    if (!schedule.takesChains(least))
+    if (!device.getKernelSchedule().takesChains(least))
       return markAllAnalysesPreserved();
-    KernelDeclarations kernels(module);
-    for (auto function : module.getOps<func::FuncOp>())
-      if (!function.isExternal() && function.getBody().hasOneBlock() &&
-          failed(run(function, schedule, kernels)))
-        return signalPassFailure();
-    kernels.eraseUnused();
+    int64_t bytes = 0;
+    FailureOr<MergedCount> count = mergeLaunches(
+        getOperation(),
+        {list, [&] { return std::make_unique<Chain>(device, bytes); }});
+    if (failed(count))
+      return signalPassFailure();
+    numChains += count->groups;
+    numChained += count->launches;
+    savedBytes += bytes;
   }
 
 private:
-  LogicalResult run(func::FuncOp function, const KernelSchedule &schedule,
-                    KernelDeclarations &kernels) {
-    SmallVector<CommandOpInterface> commands = exec::getCommands(function);
-    Chain chain(schedule, findTarget(target)->getBufferAlignment());
-    auto finish = [&] {
-      size_t size = chain.getSize();
-      if (chain.write(kernels)) {
-        ++numChains;
-        numChained += size;
-        savedBytes += chain.getSavedBytes();
-      }
-      chain.clear();
-    };
-    for (CommandOpInterface command : commands) {
+  /// Launches with no other command between them.
+  static SmallVector<KernelLaunches> list(func::FuncOp function,
+                                          LaunchMerging::ReadFn read) {
+    SmallVector<KernelLaunches> lists(1);
+    for (CommandOpInterface command : exec::getCommands(function)) {
       auto launch = dyn_cast<LaunchOp>(*command);
-      if (!launch) {
-        finish();
-        continue;
-      }
-      FailureOr<Link> link = read(launch);
-      if (failed(link))
-        return failure();
-      if (!chain.add(*link)) {
-        finish();
-        // It may begin one of its own.
-        chain.add(std::move(*link));
-      }
+      if (std::optional<KernelLaunch> link =
+              launch ? read(launch) : std::nullopt)
+        lists.back().push_back(std::move(*link));
+      else
+        lists.emplace_back();
     }
-    finish();
-    exec::numberCommands(function);
-    return success();
-  }
-
-  FailureOr<Link> read(LaunchOp launch) {
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-        launch, launch.getKernelAttr());
-    FailureOr<DeclaredKernel> declared = readKernel(kernel);
-    if (failed(declared))
-      return failure();
-    return Link{std::move(*declared), launch};
+    return lists;
   }
 };
 } // namespace

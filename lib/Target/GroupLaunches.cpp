@@ -6,18 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Target/Passes.h"
+#include "MergeLaunches.h"
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 #include "optimus/Kernels/Grouped.h"
-#include "optimus/Kernels/KernelFunctions.h"
-#include "optimus/Kernels/PieceSchedule.h"
+#include "optimus/Kernels/GroupedLaunchSchedule.h"
+#include "optimus/Target/Passes.h"
 #include "optimus/Target/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_GROUPLAUNCHESPASS
@@ -30,52 +31,10 @@ using exec::CommandOpInterface;
 using exec::LaunchOp;
 
 namespace {
-/// Launches that are to be one, next to each other.
-class Group {
+/// Launches of kernels that differ in their extents alone.
+class Group final : public LaunchGroup {
 public:
-  ArrayRef<LaunchOp> getMembers() const { return members; }
-  bool isEmpty() const { return members.empty(); }
-  LaunchOp getLast() const { return members.back(); }
-
-  /// The buffers that it takes with another launch: those that all read once,
-  /// each other that a member has.
-  int64_t getNumBuffers(LaunchOp another, ArrayRef<int64_t> pattern) const {
-    int64_t count = 0;
-    for (auto [position, buffer] : llvm::enumerate(another.getBuffers())) {
-      if (pattern[position] != int64_t(position))
-        continue;
-      bool isShared = llvm::all_of(
-          members, [&, at = position, b = buffer](LaunchOp member) {
-            return member.getBuffers()[at] == b;
-          });
-      count += isShared ? 1 : members.size() + 1;
-    }
-    return count;
-  }
-  size_t getNumKernels(LaunchOp another) const {
-    llvm::SetVector<StringRef> kernels;
-    for (LaunchOp member : members)
-      kernels.insert(LaunchOp(member).getKernel());
-    kernels.insert(another.getKernel());
-    return kernels.size();
-  }
-  void add(LaunchOp launch) { members.push_back(launch); }
-
-private:
-  SmallVector<LaunchOp> members;
-};
-
-/// Groups the launches of a function.
-class Grouper {
-public:
-  Grouper(func::FuncOp function, const PieceSchedule &schedule,
-          KernelDeclarations &kernels,
-          const llvm::StringMap<DeclaredKernel> &known)
-      : function(function), schedule(schedule), kernels(kernels), known(known) {
-  }
-
-  void run();
-  int64_t numGroups = 0, numGrouped = 0;
+  explicit Group(const GroupedLaunchSchedule &schedule) : schedule(schedule) {}
 
 private:
   /// The most bytes that may be in use for longer.
@@ -83,16 +42,23 @@ private:
   /// The most bodies of a kernel: of rows, each extent has its own.
   static constexpr size_t kMostBodies = 16;
 
-  Attribute getKey(LaunchOp launch);
-  bool join(Group &group, LaunchOp launch);
-  bool moveBehind(LaunchOp launch, LaunchOp last);
-  bool moveBefore(ArrayRef<LaunchOp> members, LaunchOp launch);
-  void write(Group &group);
+  bool join(const KernelLaunch &piece) override;
+  void writeOne(KernelDeclarations &kernels) override;
 
-  func::FuncOp function;
-  const PieceSchedule &schedule;
-  KernelDeclarations &kernels;
-  const llvm::StringMap<DeclaredKernel> &known;
+  /// The buffers and the kernels that it has with another launch. Of buffers,
+  /// those that all read count once, each other that a member has by itself.
+  int64_t getNumBuffers(LaunchOp another) const;
+  size_t getNumKernels(LaunchOp another) const;
+  /// Whether all members have a buffer at a position.
+  bool isShared(size_t position, Value buffer) const {
+    return llvm::all_of(members, [&](const KernelLaunch &member) {
+      return LaunchOp(member.launch).getBuffers()[position] == buffer;
+    });
+  }
+  bool moveBehind(LaunchOp launch) const;
+  bool moveBefore(LaunchOp launch) const;
+
+  const GroupedLaunchSchedule &schedule;
 };
 } // namespace
 
@@ -169,21 +135,26 @@ static void moveDefinitions(Value value, Operation *place) {
   definition->moveBefore(place);
 }
 
-Attribute Grouper::getKey(LaunchOp launch) {
-  auto found = known.find(launch.getKernel());
-  if (found == known.end())
-    return {};
-  Builder b(launch.getContext());
-  const IterationSpace &space = found->second.description.getSpace();
-  SmallVector<int64_t> iterations = {space.kind, space.lanes};
-  if (space.kind != IterationSpace::Elements)
-    iterations.append({space.cols, space.getLength()});
-  return b.getArrayAttr({found->second.kernel.getForm(launch.getContext()),
-                         b.getDenseI64ArrayAttr(iterations),
-                         b.getDenseI64ArrayAttr(getPattern(launch))});
+int64_t Group::getNumBuffers(LaunchOp another) const {
+  int64_t count = 0;
+  for (auto [position, same] : llvm::enumerate(getPattern(another)))
+    if (same == int64_t(position))
+      count += isShared(position, another.getBuffers()[position])
+                   ? 1
+                   : members.size() + 1;
+  return count;
 }
 
-bool Grouper::moveBehind(LaunchOp launch, LaunchOp last) {
+size_t Group::getNumKernels(LaunchOp another) const {
+  llvm::SetVector<StringRef> kernels;
+  for (const KernelLaunch &member : members)
+    kernels.insert(LaunchOp(member.launch).getKernel());
+  kernels.insert(another.getKernel());
+  return kernels.size();
+}
+
+bool Group::moveBehind(LaunchOp launch) const {
+  LaunchOp last = members.back().launch;
   SmallVector<CommandOpInterface> between = getBetween(last, launch);
   if (llvm::any_of(between, [&](CommandOpInterface command) {
         return mustFollow(command, cast<CommandOpInterface>(*launch));
@@ -200,10 +171,11 @@ bool Grouper::moveBehind(LaunchOp launch, LaunchOp last) {
   return true;
 }
 
-bool Grouper::moveBefore(ArrayRef<LaunchOp> members, LaunchOp launch) {
-  SmallVector<CommandOpInterface> between = getBetween(members.back(), launch);
+bool Group::moveBefore(LaunchOp launch) const {
+  SmallVector<CommandOpInterface> between =
+      getBetween(LaunchOp(members.back().launch), launch);
   int64_t bytes = 0;
-  for (LaunchOp member : members) {
+  for (LaunchOp member : getLaunches()) {
     if (llvm::any_of(between, [&](CommandOpInterface command) {
           return mustFollow(command, cast<CommandOpInterface>(*member));
         }))
@@ -212,93 +184,80 @@ bool Grouper::moveBefore(ArrayRef<LaunchOp> members, LaunchOp launch) {
   }
   if (bytes > kMostHeldBytes)
     return false;
-  for (LaunchOp member : members)
+  for (LaunchOp member : getLaunches())
     member->moveBefore(launch);
   return true;
 }
 
-bool Grouper::join(Group &group, LaunchOp launch) {
-  const DeclaredKernel &kernel = known.find(launch.getKernel())->second;
-  bool hasBodies =
-      kernel.description.getSpace().kind != IterationSpace::Elements;
-  if (group.getNumBuffers(launch, getPattern(launch)) >
-          schedule.getMostBuffers() ||
-      (hasBodies && group.getNumKernels(launch) > kMostBodies))
+bool Group::join(const KernelLaunch &piece) {
+  if (members.empty())
+    return true;
+  LaunchOp launch = piece.launch;
+  bool hasBodies = piece.getSpace().kind != IterationSpace::Elements;
+  if (getNumBuffers(launch) > schedule.getMostBuffers() ||
+      (hasBodies && getNumKernels(launch) > kMostBodies))
     return false;
   auto command = cast<CommandOpInterface>(*launch);
-  if (llvm::any_of(group.getMembers(), [&](LaunchOp member) {
+  if (llvm::any_of(getLaunches(), [&](LaunchOp member) {
         return mustFollow(cast<CommandOpInterface>(*member), command);
       }))
     return false;
-  if (!moveBehind(launch, group.getLast()) &&
-      !moveBefore(group.getMembers(), launch))
-    return false;
-  group.add(launch);
-  return true;
+  return moveBehind(launch) || moveBefore(launch);
 }
 
-void Grouper::write(Group &group) {
-  if (group.getMembers().size() < 2)
-    return;
-  SmallVector<LaunchOp> members(group.getMembers());
-  llvm::stable_sort(members, [](LaunchOp a, LaunchOp b) {
-    return a.getKernel() < b.getKernel();
+void Group::writeOne(KernelDeclarations &kernels) {
+  LaunchOp last = members.back().launch;
+  OpBuilder b(last.getContext());
+  b.setInsertionPointAfter(last);
+  llvm::stable_sort(members, [](const KernelLaunch &x, const KernelLaunch &y) {
+    return LaunchOp(x.launch).getKernel() < LaunchOp(y.launch).getKernel();
   });
-  LaunchOp first = members.front();
-  const DeclaredKernel &model = known.find(first.getKernel())->second;
+  LaunchOp first = members.front().launch;
   kernels::Grouped grouped;
-  for (LaunchOp member : members)
-    grouped.pieces.push_back(known.find(member.getKernel())->second.kernel);
+  for (const KernelLaunch &member : members)
+    grouped.pieces.push_back(member.kernel);
   llvm::StringMap<Value> buffers;
   for (auto [position, same] : llvm::enumerate(getPattern(first))) {
-    StringRef name = model.description.getOperands()[same].name;
+    StringRef name = members.front().description.getOperands()[same].name;
     grouped.buffers.push_back(name.str());
     if (same != int64_t(position))
       continue;
-    if (llvm::all_of(members, [&, at = position](LaunchOp member) {
-          return member.getBuffers()[at] == first.getBuffers()[at];
-        })) {
+    if (isShared(position, first.getBuffers()[position])) {
       grouped.shared.push_back(name.str());
       buffers[name] = first.getBuffers()[position];
       continue;
     }
-    for (auto [number, member] : llvm::enumerate(members))
+    for (auto [number, member] : llvm::enumerate(getLaunches()))
       buffers[kernels::Grouped::getOwnName(name, number)] =
           member.getBuffers()[position];
   }
   Kernel kernel(grouped);
-  KernelDescription description = kernel.describe(function.getContext());
+  KernelDescription description = kernel.describe(b.getContext());
   SmallVector<Value> operands;
   for (const KernelOperand &operand : description.getOperands())
     operands.push_back(buffers[operand.name]);
-  OpBuilder b(function.getContext());
-  b.setInsertionPointAfter(group.getLast());
   kernels.launch(b, first.getLoc(), kernel, std::move(description), operands);
-  for (LaunchOp member : members)
-    member.erase();
-  ++numGroups;
-  numGrouped += members.size();
 }
 
-void Grouper::run() {
-  llvm::MapVector<Attribute, SmallVector<LaunchOp>> byKey;
-  for (auto launch : function.getOps<LaunchOp>())
-    if (Attribute key = getKey(launch))
-      byKey[key].push_back(launch);
-  for (auto &[key, launches] : byKey) {
-    Group group;
-    for (LaunchOp launch : launches) {
-      if (!group.isEmpty() && !join(group, launch)) {
-        write(group);
-        group = {};
-      }
-      if (group.isEmpty())
-        group.add(launch);
-    }
-    write(group);
-  }
-  if (numGroups > 0)
-    exec::numberCommands(function);
+/// What launches of a group have in common; nothing of one that cannot be in
+/// one. What narrower elements make of names is not for a list of many buffers.
+static Attribute getKey(const KernelLaunch &piece,
+                        const GroupedLaunchSchedule &schedule) {
+  LaunchOp launch = piece.launch;
+  MLIRContext *context = launch.getContext();
+  const IterationSpace &space = piece.getSpace();
+  bool isNarrow = piece.kernel.describe(context).getFunctionType() !=
+                  piece.description.getFunctionType();
+  if (!space.pieces.empty() || !schedule.takes(space) ||
+      !piece.description.getScalars().empty() || isNarrow)
+    return {};
+  Builder b(context);
+  SmallVector<int64_t> iterations = {space.kind, space.lanes};
+  if (space.kind != IterationSpace::Elements)
+    iterations.append({space.cols, space.getLength()});
+  return b.getArrayAttr({piece.kernel.getForm(context),
+                         b.getDenseI64ArrayAttr(iterations),
+                         b.getDenseI64ArrayAttr(getPattern(launch))});
 }
 
 namespace {
@@ -312,48 +271,26 @@ public:
   }
 
   void runOnOperation() override {
-    const PieceSchedule *schedule =
-        findTarget(target)->getKernelSchedule().getPieces();
+    const GroupedLaunchSchedule *schedule =
+        findTarget(target)->getKernelSchedule().getGroupedLaunches();
     if (!schedule)
       return markAllAnalysesPreserved();
-    ModuleOp module = getOperation();
-    if (failed(readKernels(*schedule)))
+    auto list = [&](func::FuncOp function, LaunchMerging::ReadFn read) {
+      llvm::MapVector<Attribute, KernelLaunches> byKey;
+      for (auto launch : function.getOps<LaunchOp>())
+        if (std::optional<KernelLaunch> piece = read(launch))
+          if (Attribute key = getKey(*piece, *schedule))
+            byKey[key].push_back(std::move(*piece));
+      return llvm::map_to_vector(
+          byKey, [](auto &entry) { return std::move(entry.second); });
+    };
+    FailureOr<MergedCount> count = mergeLaunches(
+        getOperation(),
+        {list, [&] { return std::make_unique<Group>(*schedule); }});
+    if (failed(count))
       return signalPassFailure();
-    KernelDeclarations kernels(module);
-    for (auto function : module.getOps<func::FuncOp>()) {
-      if (function.isExternal() || !function.getBody().hasOneBlock())
-        continue;
-      Grouper grouper(function, *schedule, kernels, known);
-      grouper.run();
-      numGroups += grouper.numGroups;
-      numGrouped += grouper.numGrouped;
-    }
-    kernels.eraseUnused();
+    numGroups += count->groups;
+    numGrouped += count->launches;
   }
-
-private:
-  /// Finds those that may be pieces: what narrower elements make of names is
-  /// not for a list of many buffers.
-  LogicalResult readKernels(const PieceSchedule &schedule) {
-    known.clear();
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (!function->hasAttr(exec::ExecDialect::kComputes) ||
-          !function.isExternal())
-        continue;
-      FailureOr<DeclaredKernel> declared = readKernel(function);
-      if (failed(declared))
-        return failure();
-      const auto &[kernel, description] = *declared;
-      const IterationSpace &space = description.getSpace();
-      bool isNarrow = kernel.describe(&getContext()).getFunctionType() !=
-                      function.getFunctionType();
-      if (space.pieces.empty() && schedule.takes(space) &&
-          description.getScalars().empty() && !isNarrow)
-        known.try_emplace(function.getSymName(), std::move(*declared));
-    }
-    return success();
-  }
-
-  llvm::StringMap<DeclaredKernel> known;
 };
 } // namespace

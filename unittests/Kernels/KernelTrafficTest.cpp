@@ -76,7 +76,7 @@ TEST_F(KernelTrafficTest, OfElementsIsTheLeast) {
 }
 
 TEST_F(KernelTrafficTest, OfRowsCountsEachPass) {
-  KernelTraffic traffic = count(RowDot{kRows, kCols, /*hasWeight=*/false});
+  KernelTraffic traffic = count(RowDot{kRows, kCols, /*weight=*/false});
   EXPECT_EQ(traffic.least, (2 * kAll + kRows) * 4);
   EXPECT_EQ(traffic.touched, traffic.least);
   // Mean, spread and result each go through x; gain and shift come with each

@@ -95,14 +95,14 @@ TEST_P(KernelTest, HeadLossInPartsAndWhole) {
   forSizes(
       [&](int64_t rows, int64_t cols) {
         int64_t real = std::max<int64_t>(1, cols - cols / 4);
-        all.push_back({kernels.add(RowMax{rows, cols}, {real}),
-                       kernels.add(ExpSum{rows, cols}, {first, real}),
-                       kernels.add(SoftmaxSums{rows, cols}, {first, real}),
-                       kernels.add(TokenLoss{rows}),
-                       kernels.add(LogitsGrad{rows, cols}, {first}),
-                       kernels.add(SoftmaxSums{rows, cols, /*withGrad=*/true},
-                                   {first, real}),
-                       real});
+        all.push_back(
+            {kernels.add(RowMax{rows, cols}, {real}),
+             kernels.add(ExpSum{rows, cols}, {first, real}),
+             kernels.add(SoftmaxSums{rows, cols}, {first, real}),
+             kernels.add(TokenLoss{rows}),
+             kernels.add(LogitsGrad{rows, cols}, {first}),
+             kernels.add(SoftmaxSums{rows, cols, /*grad=*/true}, {first, real}),
+             real});
         return all.size() - 1;
       },
       [&](size_t number, int64_t rows, int64_t cols) {

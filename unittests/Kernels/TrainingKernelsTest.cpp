@@ -75,7 +75,7 @@ TEST_P(KernelTest, LambMakesADirectionAndGoesAlongIt) {
   for (int64_t n : kSizes)
     for (bool decay : {false, true}) {
       kernels.add(LambDirection{n, decay});
-      kernels.add(LambUpdate{n, /*hasNorms=*/decay});
+      kernels.add(LambUpdate{n, /*trust=*/decay});
     }
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;

@@ -69,20 +69,14 @@ struct AttentionExtents {
 struct Attention {
   AttentionExtents extents;
 
-  static constexpr StringLiteral kKind = "attention";
-  void visit(KernelParameters &parameters) { extents.visit(parameters); }
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("attention", extents);
 };
 
 /// dout, q, k, v, out, lse, (lengths) -> dq, delta.
 struct AttentionQueryGrad {
   AttentionExtents extents;
 
-  static constexpr StringLiteral kKind = "attention_query_grad";
-  void visit(KernelParameters &parameters) { extents.visit(parameters); }
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("attention_query_grad", extents);
 };
 
 /// dout, q, k, v, lse, delta, (lengths) -> dk, dv, each summed over the heads
@@ -90,10 +84,7 @@ struct AttentionQueryGrad {
 struct AttentionKeyGrad {
   AttentionExtents extents;
 
-  static constexpr StringLiteral kKind = "attention_key_grad";
-  void visit(KernelParameters &parameters) { extents.visit(parameters); }
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("attention_key_grad", extents);
 };
 
 } // namespace mlir::optimus::kernels

@@ -26,10 +26,7 @@ struct Elementwise {
   SmallVector<int64_t> repeats; ///< of each operand, 0 or 1
   int64_t numResults;
 
-  static constexpr StringLiteral kKind = "elementwise";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("elementwise");
 };
 
 /// The kernel of an operation of this name; its operands have these numbers of
@@ -49,10 +46,7 @@ Elementwise elementwise(MLIRContext *context, ArrayRef<int64_t> operands) {
 struct SumLeading {
   int64_t rows, cols;
 
-  static constexpr StringLiteral kKind = "sum_leading";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("sum_leading", rows, cols);
 };
 
 /// x[n], i32 random[5] -> result[n]; scalars stream and then `addends` more,
@@ -63,10 +57,7 @@ struct Dropout {
   int64_t addends;
   double rate;
 
-  static constexpr StringLiteral kKind = "dropout";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("dropout");
 };
 
 } // namespace mlir::optimus::kernels

@@ -25,12 +25,9 @@ struct Grouped {
   SmallVector<Kernel> pieces;
   SmallVector<std::string> buffers, shared;
 
-  static constexpr StringLiteral kKind = "grouped";
+  OPTIMUS_CHECKED_KERNEL("grouped");
   /// The parameter that lists the pieces.
   static constexpr StringLiteral kPieces = "pieces";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
 
   /// The operand of a piece that has one of its own.
   static std::string getOwnName(StringRef name, size_t piece) {

@@ -23,10 +23,7 @@ namespace mlir::optimus::kernels {
 struct RowMax {
   int64_t rows, cols;
 
-  static constexpr StringLiteral kKind = "row_max";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("row_max", rows, cols);
 };
 
 /// logits[rows*cols] in and out, max[rows], i32 targets[rows] ->
@@ -36,24 +33,18 @@ struct RowMax {
 struct ExpSum {
   int64_t rows, cols;
 
-  static constexpr StringLiteral kKind = "exp_sum";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("exp_sum", rows, cols);
 };
 
 /// RowMax and ExpSum in one, the maximum kept private: logits[rows*cols] in and
-/// out, i32 targets[rows] -> sums[rows*2]; scalars first, real. With `withGrad`
+/// out, i32 targets[rows] -> sums[rows*2]; scalars first, real. With `grad`
 /// the work of LogitsGrad is done too, row by row while the row is in the
 /// cache: for large vocabularies a pass through memory less.
 struct SoftmaxSums {
   int64_t rows, cols;
-  bool withGrad = false;
+  bool grad = false;
 
-  static constexpr StringLiteral kKind = "softmax_sums";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("softmax_sums", rows, cols, grad);
 };
 
 /// sums[rows*2], i32 targets[rows] -> losses[rows]: log of the total minus the
@@ -61,10 +52,7 @@ struct SoftmaxSums {
 struct TokenLoss {
   int64_t rows;
 
-  static constexpr StringLiteral kKind = "token_loss";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("token_loss", rows);
 };
 
 /// logits[rows*cols] in and out, sums[rows*2], i32 targets[rows]; scalar first.
@@ -73,30 +61,21 @@ struct TokenLoss {
 struct LogitsGrad {
   int64_t rows, cols;
 
-  static constexpr StringLiteral kKind = "logits_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("logits_grad", rows, cols);
 };
 
 /// losses[n] -> sum[1], accumulated in f64.
 struct SumTokens {
   int64_t n;
 
-  static constexpr StringLiteral kKind = "sum_tokens";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("sum_tokens", n);
 };
 
 /// i32 targets[n] -> count[1], as f32: how many are at least 0.
 struct CountReal {
   int64_t n;
 
-  static constexpr StringLiteral kKind = "count_real";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("count_real", n);
 };
 
 } // namespace mlir::optimus::kernels

@@ -22,14 +22,14 @@
 // KernelBuilder. How many elements an iteration covers, and in which vectors, a
 // target's KernelSchedule decides.
 //
-// A kernel struct has
+// A kernel struct is declared by its members and one line,
 //
-//   static constexpr StringLiteral kKind;     // unique
-//   void visit(KernelParameters &parameters); // each of its members
-//   void describe(KernelDescription &) const;
-//   void build(KernelBuilder &) const;
+//   struct RowMax {
+//     int64_t rows, cols;
+//     OPTIMUS_KERNEL("row_max", rows, cols);
+//   };
 //
-// and stands in the table of KernelKinds.cpp.
+// defines `describe` and `build`, and stands in the table of KernelKinds.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -251,7 +251,48 @@ public:
   virtual MLIRContext *getContext() const = 0;
   /// What else must hold of those before: "has …".
   virtual void require(bool holds, StringRef otherwise) = 0;
+
+  /// Each of these members of a kernel by its type; `names` lists theirs.
+  template <typename... Members>
+  void members(StringRef names, Members &...values) {
+    (member(takeName(names), values), ...);
+  }
+
+private:
+  static StringRef takeName(StringRef &names) {
+    auto [name, rest] = names.split(',');
+    names = rest.ltrim();
+    return name;
+  }
+  void member(StringRef name, int64_t &value) { extent(name, value); }
+  void member(StringRef name, bool &value) { flag(name, value); }
+  void member(StringRef name, double &value) { number(name, value); }
+  void member(StringRef name, SmallVectorImpl<int64_t> &values) {
+    counts(name, values);
+  }
+  /// A struct that several kernels share.
+  template <typename T>
+  requires requires(T &value, KernelParameters &p) { value.visit(p); }
+  void member(StringRef, T &value) { value.visit(*this); }
 };
+
+/// Declares what every kernel struct has: its unique kind and its members as
+/// parameters of their own names (an int64_t is an extent, a bool a flag).
+#define OPTIMUS_KERNEL(kind, ...)                                              \
+  static constexpr StringLiteral kKind = kind;                                 \
+  void visit(KernelParameters &parameters) {                                   \
+    parameters.members(#__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__);               \
+  }                                                                            \
+  void describe(KernelDescription &description) const;                         \
+  void build(KernelBuilder &k) const
+
+/// The same of a kernel that defines `visit` itself, as more must hold of its
+/// parameters.
+#define OPTIMUS_CHECKED_KERNEL(kind)                                           \
+  static constexpr StringLiteral kKind = kind;                                 \
+  void visit(KernelParameters &parameters);                                    \
+  void describe(KernelDescription &description) const;                         \
+  void build(KernelBuilder &k) const
 
 template <typename T>
 concept KernelStruct = requires(const T &kernel,

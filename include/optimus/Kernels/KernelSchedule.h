@@ -24,7 +24,7 @@
 
 namespace mlir::optimus {
 
-class PieceSchedule;
+class GroupedLaunchSchedule;
 class RowGroups;
 
 namespace kernels {
@@ -113,7 +113,9 @@ public:
   virtual const RowGroups *getRowGroups() const { return nullptr; }
 
   /// How a launch does several pieces; null where a target launches each.
-  virtual const PieceSchedule *getPieces() const { return nullptr; }
+  virtual const GroupedLaunchSchedule *getGroupedLaunches() const {
+    return nullptr;
+  }
 };
 
 } // namespace mlir::optimus

@@ -25,43 +25,31 @@ struct LayerNorm {
   int64_t rows, n;
   double epsilon;
 
-  static constexpr StringLiteral kKind = "layer_norm";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("layer_norm", rows, n, epsilon);
 };
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n],
-/// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; in place of dy, x and
+/// (residual[rows*n] if `residual`) -> dx[rows*n]; in place of dy, x and
 /// residual.
 struct LayerNormGrad {
   int64_t rows, n;
-  bool hasResidual;
+  bool residual;
 
-  static constexpr StringLiteral kKind = "layer_norm_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("layer_norm_grad", rows, n, residual);
 };
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows] -> dgamma[n], dbeta[n].
 struct NormParamGrad {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "norm_param_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("norm_param_grad", rows, n);
 };
 
 /// x[rows*n] -> moments[rows*2], as (mean, M2); scalar real.
 struct RowMoments {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "row_moments";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("row_moments", rows, n);
 };
 
 /// moments[rows*2*counts.size()] -> mean[rows], rstd[rows].
@@ -70,10 +58,7 @@ struct MergeMoments {
   SmallVector<int64_t> counts;
   double epsilon;
 
-  static constexpr StringLiteral kKind = "merge_moments";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("merge_moments", rows, counts, epsilon);
 };
 
 /// x[rows*n], mean[rows], rstd[rows], gamma[n], beta[n] -> y[rows*n]; in
@@ -81,34 +66,25 @@ struct MergeMoments {
 struct Normalize {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "normalize";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("normalize", rows, n);
 };
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n] -> sums[rows*2].
 struct NormGradSums {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "norm_grad_sums";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("norm_grad_sums", rows, n);
 };
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n], sums[rows*2],
-/// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; scalar real; in place of
+/// (residual[rows*n] if `residual`) -> dx[rows*n]; scalar real; in place of
 /// dy, x and residual. `size` is the true extent of the whole row.
 struct NormGradApply {
   int64_t rows, n;
   int64_t size;
-  bool hasResidual;
+  bool residual;
 
-  static constexpr StringLiteral kKind = "norm_grad_apply";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("norm_grad_apply", rows, n, size, residual);
 };
 
 } // namespace mlir::optimus::kernels

@@ -26,28 +26,19 @@ inline int64_t getNumPartials(int64_t n) {
 struct SumSquares {
   int64_t n;
 
-  static constexpr StringLiteral kKind = "sum_squares";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("sum_squares", n);
 };
 
 /// f64 partials[n] -> sum[1], rounded once.
 struct SumPartials {
   int64_t n;
 
-  static constexpr StringLiteral kKind = "sum_partials";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("sum_partials", n);
 };
 
 /// norm[1], count[1], limit[1] -> scale[1], mean_norm[1].
 struct Clip {
-  static constexpr StringLiteral kKind = "clip";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("clip");
 };
 
 /// param[n], grad[n], exp_avg[n], exp_avg_sq[n], scale[1], lr[1],
@@ -58,10 +49,7 @@ struct AdamW {
   int64_t n;
   bool decay;
 
-  static constexpr StringLiteral kKind = "adamw";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("adamw", n, decay);
 };
 
 /// param[n], grad[n], momentum_buffer[n], scale[1], lr[1], weight_decay[1],
@@ -71,10 +59,7 @@ struct Sgd {
   int64_t n;
   bool decay;
 
-  static constexpr StringLiteral kKind = "sgd";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("sgd", n, decay);
 };
 
 /// param[n], grad[n], exp_avg[n], exp_avg_sq[n], scale[1], weight_decay[1],
@@ -85,22 +70,16 @@ struct LambDirection {
   int64_t n;
   bool decay;
 
-  static constexpr StringLiteral kKind = "lamb_direction";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("lamb_direction", n, decay);
 };
 
 /// param[n], direction[n], lr[1], (param_norm[1], direction_norm[1] if
-/// `hasNorms`) -> new_param[n]; in place of param and direction.
+/// `trust`) -> new_param[n]; in place of param and direction.
 struct LambUpdate {
   int64_t n;
-  bool hasNorms;
+  bool trust;
 
-  static constexpr StringLiteral kKind = "lamb_update";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("lamb_update", n, trust);
 };
 
 } // namespace mlir::optimus::kernels

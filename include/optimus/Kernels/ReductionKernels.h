@@ -24,10 +24,7 @@ struct ReduceRanks {
   /// All that it is ever given begins as tensors do; else with any element.
   bool isAligned;
 
-  static constexpr StringLiteral kKind = "reduce_ranks";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("reduce_ranks", ranks, elements, toAll, maximum, isAligned);
 
 private:
   int64_t getNumResults() const { return toAll ? ranks : 1; }

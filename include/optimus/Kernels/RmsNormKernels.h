@@ -22,45 +22,33 @@ struct RmsNorm {
   int64_t rows, n;
   double epsilon;
 
-  static constexpr StringLiteral kKind = "rms_norm";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("rms_norm", rows, n, epsilon);
 };
 
-/// dy[rows*n], x[rows*n], rstd[rows], gamma[n], (sums[rows] if `hasSums`),
-/// (residual[rows*n] if `hasResidual`) -> dx[rows*n]; in place of dy, x and
+/// dy[rows*n], x[rows*n], rstd[rows], gamma[n], (sums[rows] if `sums`),
+/// (residual[rows*n] if `residual`) -> dx[rows*n]; in place of dy, x and
 /// residual. `size` is the true extent of the whole row.
 struct RmsNormGrad {
   int64_t rows, n;
   int64_t size;
-  bool hasSums, hasResidual;
+  bool sums, residual;
 
-  static constexpr StringLiteral kKind = "rms_norm_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("rms_norm_grad", rows, n, size, sums, residual);
 };
 
 /// dy[rows*n], x[rows*n], rstd[rows] -> dgamma[n].
 struct RmsParamGrad {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "rms_param_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("rms_param_grad", rows, n);
 };
 
-/// a[rows*n], b[rows*n], (weight[n] if `hasWeight`) -> sums[rows].
+/// a[rows*n], b[rows*n], (weight[n] if `weight`) -> sums[rows].
 struct RowDot {
   int64_t rows, n;
-  bool hasWeight;
+  bool weight;
 
-  static constexpr StringLiteral kKind = "row_dot";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("row_dot", rows, n, weight);
 };
 
 /// squares[rows] -> rstd[rows]; in place.
@@ -68,20 +56,14 @@ struct RmsRstd {
   int64_t rows, size;
   double epsilon;
 
-  static constexpr StringLiteral kKind = "rms_rstd";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("rms_rstd", rows, size, epsilon);
 };
 
 /// x[rows*n], rstd[rows], gamma[n] -> y[rows*n]; in place of x.
 struct RmsScale {
   int64_t rows, n;
 
-  static constexpr StringLiteral kKind = "rms_scale";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("rms_scale", rows, n);
 };
 
 } // namespace mlir::optimus::kernels

@@ -28,10 +28,7 @@ struct RowStage {
 struct RowChain {
   SmallVector<RowStage> stages;
 
-  static constexpr StringLiteral kKind = "row_chain";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("row_chain");
 };
 
 } // namespace mlir::optimus::kernels

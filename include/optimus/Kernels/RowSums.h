@@ -22,10 +22,7 @@ struct RowSums {
   SmallVector<RowStage> stages;
   int64_t together = 1; ///< rows of a group
 
-  static constexpr StringLiteral kKind = "row_sums";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("row_sums");
 };
 
 } // namespace mlir::optimus::kernels

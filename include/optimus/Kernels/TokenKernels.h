@@ -22,10 +22,7 @@ namespace mlir::optimus::kernels {
 struct Embedding {
   int64_t count, rows, cols;
 
-  static constexpr StringLiteral kKind = "embedding";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_KERNEL("embedding", count, rows, cols);
 };
 
 /// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar first. Adds to
@@ -38,10 +35,7 @@ struct EmbeddingGrad {
   std::optional<int64_t> pad = std::nullopt;
   bool byRows = false;
 
-  static constexpr StringLiteral kKind = "embedding_grad";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("embedding_grad");
 };
 
 /// i32 tokens[rows*cols], with `masked` i32 targets[rows*cols] -> i32
@@ -51,10 +45,7 @@ struct Lengths {
   int64_t rows, cols, pad;
   bool masked = false;
 
-  static constexpr StringLiteral kKind = "lengths";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("lengths");
 };
 
 /// x[batch*seq*heads*dim] -> result, the same; in place. Of each token the first
@@ -67,10 +58,7 @@ struct Rotary {
   bool inverse;
   int64_t channels = dim, turned = heads;
 
-  static constexpr StringLiteral kKind = "rotary";
-  void visit(KernelParameters &parameters);
-  void describe(KernelDescription &description) const;
-  void build(KernelBuilder &k) const;
+  OPTIMUS_CHECKED_KERNEL("rotary");
 };
 
 } // namespace mlir::optimus::kernels

@@ -131,7 +131,7 @@ private:
     if (op.axis.empty()) {
       lowering.launch(
           kernels::SoftmaxSums{
-              .rows = rows, .cols = vocab, .withGrad = op.dh != nullptr},
+              .rows = rows, .cols = vocab, .grad = op.dh != nullptr},
           {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
           {first, real});
       return;

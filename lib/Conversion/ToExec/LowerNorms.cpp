@@ -36,7 +36,7 @@ struct LayerNormGradLowering
   Kernel getKernel(LayerNormGradOp op) const {
     return kernels::LayerNormGrad{.rows = getNumRows(op.getX()),
                                   .n = getLastDim(op.getX()),
-                                  .hasResidual = bool(op.getResidual())};
+                                  .residual = bool(op.getResidual())};
   }
   void lower(LayerNormGradOp op, Lowering &lowering) const {
     lowering.launch(kernels::NormParamGrad{.rows = getNumRows(op.getX()),
@@ -91,7 +91,7 @@ struct NormGradApplyLowering
     return kernels::NormGradApply{.rows = getNumRows(op.getX()),
                                   .n = getLastDim(op.getX()),
                                   .size = static_cast<int64_t>(op.getSize()),
-                                  .hasResidual = bool(op.getResidual())};
+                                  .residual = bool(op.getResidual())};
   }
   Value getScalars(NormGradApplyOp op, Lowering &lowering) const {
     return createRealColumns(op.getX(), lowering);
@@ -122,8 +122,8 @@ struct RmsNormGradLowering : KernelModel<RmsNormGradLowering, RmsNormGradOp> {
         .rows = getNumRows(op.getX()),
         .n = n,
         .size = static_cast<int64_t>(op.getSize().value_or(n)),
-        .hasSums = bool(op.getSums()),
-        .hasResidual = bool(op.getResidual())};
+        .sums = bool(op.getSums()),
+        .residual = bool(op.getResidual())};
   }
   void lower(RmsNormGradOp op, Lowering &lowering) const {
     lowering.launch(kernels::RmsParamGrad{.rows = getNumRows(op.getX()),
@@ -140,7 +140,7 @@ struct RowDotLowering : KernelModel<RowDotLowering, RowDotOp> {
   Kernel getKernel(RowDotOp op) const {
     return kernels::RowDot{.rows = getNumRows(op.getA()),
                            .n = getLastDim(op.getA()),
-                           .hasWeight = bool(op.getWeight())};
+                           .weight = bool(op.getWeight())};
   }
 };
 

@@ -79,7 +79,7 @@ struct LambDirectionLowering
 struct LambUpdateLowering : KernelModel<LambUpdateLowering, LambUpdateOp> {
   Kernel getKernel(LambUpdateOp op) const {
     return kernels::LambUpdate{.n = getNumElements(op.getParam()),
-                               .hasNorms = !op.getNorms().empty()};
+                               .trust = !op.getNorms().empty()};
   }
 };
 } // namespace

@@ -9,7 +9,7 @@
 #include "optimus/Target/CUDA/CudaSchedule.h"
 
 #include "CudaAttention.h"
-#include "CudaPieces.h"
+#include "CudaGroupedLaunches.h"
 #include "CudaRowGroups.h"
 #include "CudaTiles.h"
 
@@ -77,7 +77,7 @@ KernelExtent CudaSchedule::getExtent(const IterationSpace &space) const {
   switch (space.kind) {
   case IterationSpace::Elements:
     if (!space.pieces.empty())
-      return {CudaPieces::getNumChunks(space), 1};
+      return {CudaGroupedLaunches::getNumChunks(space), 1};
     return {space.rows * space.cols,
             block.threads * kLoadBytes / int64_t(sizeof(float))};
   case IterationSpace::Rows:
@@ -379,7 +379,7 @@ const RowGroups *CudaSchedule::getRowGroups() const {
   return &groups;
 }
 
-const PieceSchedule *CudaSchedule::getPieces() const {
-  static const CudaPieces pieces;
+const GroupedLaunchSchedule *CudaSchedule::getGroupedLaunches() const {
+  static const CudaGroupedLaunches pieces;
   return &pieces;
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaPieces.h"
+#include "CudaGroupedLaunches.h"
 
 #include "optimus/Target/CUDA/CodeGen.h"
 #include "optimus/Target/CUDA/CudaSchedule.h"

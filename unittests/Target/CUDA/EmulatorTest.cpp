@@ -177,8 +177,8 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
   const int64_t rows = 2;
   size_t numbers[] = {
       kernels.add(Dropout{{rows, 35}, {rows, 35}, 0, 0.3}, {7}),
-      kernels.add(SoftmaxSums{rows, 100, /*withGrad=*/true}, {0, 100}),
-      kernels.add(SoftmaxSums{rows, 5000, /*withGrad=*/true}, {0, 5000})};
+      kernels.add(SoftmaxSums{rows, 100, /*grad=*/true}, {0, 100}),
+      kernels.add(SoftmaxSums{rows, 5000, /*grad=*/true}, {0, 5000})};
   ASSERT_EQ(kernels.compile(), "");
   // Read 16 bytes at a time.
   alignas(16) auto words = optimus_support::randomWords(1, 2, 0);

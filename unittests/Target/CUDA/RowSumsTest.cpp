@@ -31,7 +31,7 @@ constexpr int64_t kTogether = 32;
 /// shift, that of rows, which takes the place of dy, and that of a bias.
 struct NormBackward {
   NormBackward(int64_t rows, int64_t n)
-      : params{rows, n}, grad{rows, n, /*hasResidual=*/true}, bias{rows, n},
+      : params{rows, n}, grad{rows, n, /*residual=*/true}, bias{rows, n},
         sums{
             {{params, {"dy", "x", "mean", "rstd", "gains", "shifts"}, {}},
              {grad, {"dy", "x", "mean", "rstd", "gamma", "residual", "dy"}, {}},

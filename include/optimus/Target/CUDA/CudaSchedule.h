@@ -62,7 +62,7 @@ public:
                       const kernels::AttentionExtents &extents,
                       kernels::AttentionPart part) const override;
   bool takesChains(const IterationSpace &space) const override;
-  const PieceSchedule *getPieces() const override;
+  const GroupedLaunchSchedule *getGroupedLaunches() const override;
   const RowGroups *getRowGroups() const override;
 };
 

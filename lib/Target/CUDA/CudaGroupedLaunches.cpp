@@ -1,4 +1,4 @@
-//===- CudaPieces.cpp - Several pieces in one launch ------------*- C++ -*-===//
+//===- CudaGroupedLaunches.cpp - Several pieces in a launch -----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaPieces.h"
+#include "CudaGroupedLaunches.h"
 
 #include "CudaThreads.h"
 
@@ -32,7 +32,7 @@ static int64_t getIterations(const IterationSpace &space, int64_t count) {
              : count;
 }
 
-int64_t CudaPieces::getNumChunks(const IterationSpace &space) {
+int64_t CudaGroupedLaunches::getNumChunks(const IterationSpace &space) {
   int64_t chunks = 0;
   for (int64_t count : space.pieces)
     chunks += getIterations(space, count);
@@ -41,7 +41,7 @@ int64_t CudaPieces::getNumChunks(const IterationSpace &space) {
 
 // Rows are those that a block does whatever their number: else a launch of one
 // row adds in another order than one of several.
-bool CudaPieces::takes(const IterationSpace &space) const {
+bool CudaGroupedLaunches::takes(const IterationSpace &space) const {
   switch (space.kind) {
   case IterationSpace::Elements:
     return space.rows == 1;
@@ -100,8 +100,8 @@ static Value findPiece(KernelBuilder &k, ArrayRef<int64_t> begins,
   return piece;
 }
 
-void CudaPieces::forPieces(KernelBuilder &k,
-                           function_ref<void(const Piece &)> body) const {
+void CudaGroupedLaunches::forGrouped(
+    KernelBuilder &k, function_ref<void(const GroupedIteration &)> body) const {
   const IterationSpace &space = k.getSpace();
   SmallVector<int64_t> begins;
   int64_t begin = 0;
@@ -128,8 +128,9 @@ void CudaPieces::forPieces(KernelBuilder &k,
                  });
 }
 
-void CudaPieces::forElements(KernelBuilder &k, const Piece &piece,
-                             ElementsFn body) const {
+void CudaGroupedLaunches::forElements(KernelBuilder &k,
+                                      const GroupedIteration &piece,
+                                      ElementsFn body) const {
   CudaThreads threads(k);
   Value n = lookUp(k, "extents", k.getSpace().pieces, piece.number);
   Value begin = k.mulIndex(piece.iteration, k.index(kChunkElements));
@@ -151,8 +152,8 @@ void CudaPieces::forElements(KernelBuilder &k, const Piece &piece,
 //===----------------------------------------------------------------------===//
 
 // What the target's own pass makes a read of the table.
-Value CudaPieces::choose(KernelBuilder &k, ArrayRef<Value> arguments,
-                         Value number) const {
+Value CudaGroupedLaunches::choose(KernelBuilder &k, ArrayRef<Value> arguments,
+                                  Value number) const {
   Type element = cast<MemRefType>(arguments.front().getType()).getElementType();
   SmallVector<Value> operands(arguments);
   operands.push_back(number);

@@ -1,4 +1,4 @@
-//===- PiecesTest.cpp - One launch has the bits of many ---------*- C++ -*-===//
+//===- GroupedLaunchesTest.cpp - One launch is as many ----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -110,7 +110,7 @@ TEST(Pieces, AddRowsInOneLaunchWithTheBitsOfMany) {
 TEST(Pieces, MayDifferInNumbersThatTheyRead) {
   EmulatedKernels kernels;
   Grouped grouped{
-      {LambUpdate{10, /*hasNorms=*/true}, LambUpdate{3000, /*hasNorms=*/true}},
+      {LambUpdate{10, /*trust=*/true}, LambUpdate{3000, /*trust=*/true}},
       {"param", "direction", "lr", "param_norm", "direction_norm", "param"},
       {"lr"}};
   size_t number = kernels.add(grouped);

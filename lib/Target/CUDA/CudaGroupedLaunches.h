@@ -1,4 +1,4 @@
-//===- CudaPieces.h - Several pieces in one launch --------------*- C++ -*-===//
+//===- CudaGroupedLaunches.h - Several pieces in a launch -------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -12,16 +12,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_TARGET_CUDA_CUDAPIECES_H
-#define OPTIMUS_LIB_TARGET_CUDA_CUDAPIECES_H
+#ifndef OPTIMUS_LIB_TARGET_CUDA_CUDAGROUPEDLAUNCHES_H
+#define OPTIMUS_LIB_TARGET_CUDA_CUDAGROUPEDLAUNCHES_H
 
-#include "optimus/Kernels/PieceSchedule.h"
+#include "optimus/Kernels/GroupedLaunchSchedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::optimus {
 
-class CudaPieces final : public PieceSchedule {
+class CudaGroupedLaunches final : public GroupedLaunchSchedule {
 public:
   /// The iterations of pieces of elements: a block does so many elements each.
   static int64_t getNumChunks(const IterationSpace &space);
@@ -30,9 +30,10 @@ public:
   /// Parameters have 4 KiB on every GPU, and one of them is a number.
   int64_t getMostBuffers() const override { return 511; }
 
-  void forPieces(KernelBuilder &k,
-                 function_ref<void(const Piece &)> body) const override;
-  void forElements(KernelBuilder &k, const Piece &piece,
+  void
+  forGrouped(KernelBuilder &k,
+             function_ref<void(const GroupedIteration &)> body) const override;
+  void forElements(KernelBuilder &k, const GroupedIteration &piece,
                    ElementsFn body) const override;
   Value choose(KernelBuilder &k, ArrayRef<Value> arguments,
                Value number) const override;
@@ -44,4 +45,4 @@ void takeBuffersByTable(func::FuncOp kernel, ArrayRef<KernelOperand> operands);
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_LIB_TARGET_CUDA_CUDAPIECES_H
+#endif // OPTIMUS_LIB_TARGET_CUDA_CUDAGROUPEDLAUNCHES_H

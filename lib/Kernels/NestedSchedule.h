@@ -1,4 +1,4 @@
-//===- WithinIteration.h - A kernel within another's iteration --*- C++ -*-===//
+//===- NestedSchedule.h - A kernel within another's iteration ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_KERNELS_WITHINITERATION_H
-#define OPTIMUS_LIB_KERNELS_WITHINITERATION_H
+#ifndef OPTIMUS_LIB_KERNELS_NESTEDSCHEDULE_H
+#define OPTIMUS_LIB_KERNELS_NESTEDSCHEDULE_H
 
 #include "optimus/Kernels/KernelBuilder.h"
 
@@ -16,9 +16,9 @@ namespace mlir::optimus {
 /// What a kernel makes of a schedule whose loop over iterations another has
 /// written: its row is given, and everything in it is as it would be in a
 /// kernel of its own. Subclasses say what the elements of an iteration are.
-class WithinIteration : public KernelSchedule {
+class NestedSchedule : public KernelSchedule {
 public:
-  WithinIteration(const KernelSchedule &base, Value row)
+  NestedSchedule(const KernelSchedule &base, Value row)
       : base(base), row(row) {}
 
   KernelExtent getExtent(const IterationSpace &space) const override {
@@ -68,9 +68,9 @@ protected:
 };
 
 /// A row of elements is an iteration of a stage of a chain.
-class WithinRow final : public WithinIteration {
+class NestedRow final : public NestedSchedule {
 public:
-  using WithinIteration::WithinIteration;
+  using NestedSchedule::NestedSchedule;
 
   void forElements(KernelBuilder &k, int64_t, int64_t cols,
                    ElementsFn body) const override {
@@ -83,4 +83,4 @@ public:
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_LIB_KERNELS_WITHINITERATION_H
+#endif // OPTIMUS_LIB_KERNELS_NESTEDSCHEDULE_H

@@ -1,4 +1,4 @@
-//===- PieceSchedule.h - Several pieces in one launch -----------*- C++ -*-===//
+//===- GroupedLaunchSchedule.h - Several pieces in one launch ---*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,24 +6,24 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_KERNELS_PIECESCHEDULE_H
-#define OPTIMUS_KERNELS_PIECESCHEDULE_H
+#ifndef OPTIMUS_KERNELS_GROUPEDLAUNCHSCHEDULE_H
+#define OPTIMUS_KERNELS_GROUPEDLAUNCHSCHEDULE_H
 
 #include "optimus/Kernels/KernelSchedule.h"
 
 namespace mlir::optimus {
 
-/// What an iteration of a launch is of: the number of a piece, and of the
-/// iteration in it.
-struct Piece {
+/// An iteration of a grouped launch: the number of its piece, and of the
+/// iteration in that piece.
+struct GroupedIteration {
   Value number, iteration;
 };
 
-/// How a target does several pieces in one launch. Which piece an iteration is
-/// of, and so which buffers, is known at run time.
-class PieceSchedule {
+/// How a target schedules a launch of several pieces (kernels::Grouped). The
+/// piece of an iteration, and so its buffers, is known at run time.
+class GroupedLaunchSchedule {
 public:
-  virtual ~PieceSchedule() = default;
+  virtual ~GroupedLaunchSchedule() = default;
 
   /// Whether kernels over such a space may be pieces.
   virtual bool takes(const IterationSpace &space) const = 0;
@@ -31,10 +31,11 @@ public:
   virtual int64_t getMostBuffers() const = 0;
 
   /// Writes the loop over the iterations of all pieces.
-  virtual void forPieces(KernelBuilder &k,
-                         function_ref<void(const Piece &)> body) const = 0;
+  virtual void
+  forGrouped(KernelBuilder &k,
+             function_ref<void(const GroupedIteration &)> body) const = 0;
   /// Covers the elements of an iteration.
-  virtual void forElements(KernelBuilder &k, const Piece &piece,
+  virtual void forElements(KernelBuilder &k, const GroupedIteration &piece,
                            ElementsFn body) const = 0;
   /// That of these arguments of the function which has this number; they lie
   /// equally far apart among all, and have one element type.
@@ -44,4 +45,4 @@ public:
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_KERNELS_PIECESCHEDULE_H
+#endif // OPTIMUS_KERNELS_GROUPEDLAUNCHSCHEDULE_H

@@ -1,0 +1,82 @@
+//===- MergeLaunches.h - One launch instead of several ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The driver of passes that merge launches. A pass lists the launches that may
+// become one, in order, and says which of them fit together; the driver takes
+// in one after the other as long as they fit:
+//
+//   a, b, c, d    where c does not fit {a, b}    ->    {a, b}, {c, d}
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_TARGET_MERGELAUNCHES_H
+#define OPTIMUS_LIB_TARGET_MERGELAUNCHES_H
+
+#include "optimus/Kernels/KernelFunctions.h"
+
+namespace mlir::optimus {
+
+/// A launch and the kernel that its function is to compute.
+struct KernelLaunch : DeclaredKernel {
+  exec::LaunchOp launch;
+
+  const IterationSpace &getSpace() const { return description.getSpace(); }
+  /// The kernel's operands, each with the buffer that it is given.
+  auto getOperands() const {
+    return llvm::zip_equal(description.getOperands(),
+                           exec::LaunchOp(launch).getBuffers());
+  }
+};
+using KernelLaunches = std::vector<KernelLaunch>;
+
+/// Launches that are to become one.
+class LaunchGroup {
+public:
+  virtual ~LaunchGroup() = default;
+
+  /// Takes in a launch that fits; it may move launches for that.
+  bool add(const KernelLaunch &launch);
+  /// Writes one launch for all where there are several that it is worth for.
+  bool write(KernelDeclarations &kernels);
+
+protected:
+  virtual bool join(const KernelLaunch &launch) = 0;
+  virtual bool isWorthOne() const { return true; }
+  virtual void writeOne(KernelDeclarations &kernels) = 0;
+
+  auto getLaunches() const {
+    return llvm::map_range(members, [](const KernelLaunch &member) {
+      return exec::LaunchOp(member.launch);
+    });
+  }
+
+  KernelLaunches members;
+};
+
+/// What a pass merges.
+struct LaunchMerging {
+  /// Lists launches of a function that may become one, in order. `read` gives a
+  /// launch its kernel, or nothing where the function of that says none.
+  using ReadFn =
+      function_ref<std::optional<KernelLaunch>(exec::LaunchOp launch)>;
+  function_ref<SmallVector<KernelLaunches>(func::FuncOp, ReadFn)> list;
+  function_ref<std::unique_ptr<LaunchGroup>()> createGroup;
+};
+/// How many launches became how many.
+struct MergedCount {
+  int64_t launches = 0, groups = 0;
+};
+
+/// Merges the launches of all functions of a module that have one block. Fails
+/// with an error on the function of a kernel.
+FailureOr<MergedCount> mergeLaunches(ModuleOp module,
+                                     const LaunchMerging &merging);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_TARGET_MERGELAUNCHES_H
