@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The losses of Phi and of T5's encoder, written from the models' equations.
+"""The losses of Phi and of the gated encoder, written from the models' equations.
 
 Only forward: gradients are held against differences of these losses. Tensors have
 the names and shapes of checkpoints, linear weights [out, in].
@@ -61,27 +61,29 @@ class Phi:
         self.rotary_dim, self.theta = rotary_dim, theta
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-        x = self.p["transformer.embd.wte.weight"][tokens]
+        x = self.p["model.embed_tokens.weight"][tokens]
         length = tokens.shape[1]
         later = np.triu(np.ones((length, length), bool), k=1)[None, None]
         layer = 0
-        while "transformer.h.%d.mlp.fc1.weight" % layer in self.p:
-            x = x + self._parts(x, "transformer.h.%d." % layer, later)
+        while "model.layers.%d.mlp.fc1.weight" % layer in self.p:
+            x = x + self._parts(x, "model.layers.%d." % layer, later)
             layer += 1
-        y = self._norm(x, "lm_head.ln")
-        return cross_entropy(self._linear(y, "lm_head.linear"), targets)
+        y = self._norm(x, "model.final_layernorm")
+        return cross_entropy(self._linear(y, "lm_head"), targets)
 
     def _parts(self, x, prefix, later):
-        if prefix + "ln.weight" in self.p:
-            to_attention = to_ffn = self._norm(x, prefix + "ln")
-        else:
-            to_attention = self._norm(x, prefix + "ln_attn")
-            to_ffn = self._norm(x, prefix + "ln_mlp")
-        qkv = self._linear(to_attention, prefix + "mixer.Wqkv")
-        q, k, v = np.moveaxis(qkv.reshape(*x.shape[:2], 3, self.heads, -1), 2, 0)
+        to_attention = to_ffn = self._norm(x, prefix + "input_layernorm")
+        if prefix + "post_attention_layernorm.weight" in self.p:
+            to_ffn = self._norm(x, prefix + "post_attention_layernorm")
+        q, k, v = (
+            self._linear(to_attention, prefix + "self_attn." + part).reshape(
+                *x.shape[:2], self.heads, -1
+            )
+            for part in ("q_proj", "k_proj", "v_proj")
+        )
         q, k = (rotate(part, self.rotary_dim, self.theta) for part in (q, k))
         mixed = attention(q, k, v, later)
-        attended = self._linear(mixed, prefix + "mixer.out_proj")
+        attended = self._linear(mixed, prefix + "self_attn.dense")
         fed = self._linear(gelu(self._linear(to_ffn, prefix + "mlp.fc1")), prefix + "mlp.fc2")
         return attended + fed
 
@@ -94,7 +96,7 @@ class Phi:
         return x * self.p[name + ".weight"] + self.p[name + ".bias"]
 
 
-class T5Encoder:
+class GatedEncoder:
     """Two embeddings besides the tokens', a gated feed-forward part, no biases."""
 
     def __init__(self, parameters: Tensors, heads: int):
@@ -102,31 +104,31 @@ class T5Encoder:
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
         p = self.p
-        x = p["shared.weight"][tokens] + p["encoder.embed_positions.weight"]
-        x = x + p["encoder.embed_segments.weight"][0]
+        x = p["tokens.weight"][tokens] + p["positions.weight"]
+        x = x + p["segments.weight"][0]
         # What ended a sequence before tokens of it, which have targets, were hidden.
         real = (tokens != 0) | (targets >= 0)
         padding = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 0
         padding[:, 0] = False
         padding = padding[:, None, None]
         layer = 0
-        while "encoder.block.%d.layer.0.layer_norm.weight" % layer in p:
-            x = self._block(x, "encoder.block.%d.layer." % layer, padding)
+        while "layers.%d.attention_norm.weight" % layer in p:
+            x = self._block(x, "layers.%d." % layer, padding)
             layer += 1
-        y = self._norm(x, "encoder.final_layer_norm")
-        return cross_entropy(y @ p["lm_head.weight"].T, targets)
+        y = self._norm(x, "norm")
+        return cross_entropy(y @ p["head.weight"].T, targets)
 
     def _block(self, x, prefix, padding):
-        attend, feed = prefix + "0.SelfAttention.", prefix + "1.DenseReluDense."
-        y = self._norm(x, prefix + "0.layer_norm")
+        attend, feed = prefix + "attention.", prefix + "feed_forward."
+        y = self._norm(x, prefix + "attention_norm")
         q, k, v = (
             (y @ self.p[attend + part + ".weight"].T).reshape(*y.shape[:2], self.heads, -1)
             for part in "qkv"
         )
         x = x + attention(q, k, v, padding) @ self.p[attend + "o.weight"].T
-        y = self._norm(x, prefix + "1.layer_norm")
-        gate, up = (y @ self.p[feed + name + ".weight"].T for name in ("wi_0", "wi_1"))
-        return x + (gelu(gate) * up) @ self.p[feed + "wo.weight"].T
+        y = self._norm(x, prefix + "feed_forward_norm")
+        gate, up = (y @ self.p[feed + name + ".weight"].T for name in ("gate", "up"))
+        return x + (gelu(gate) * up) @ self.p[feed + "down.weight"].T
 
     def _norm(self, x, name):
         x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6)
@@ -134,7 +136,7 @@ class T5Encoder:
 
 
 def phi_shapes(layers: int, hidden: int, ffn: int, vocabulary: int, norms: int) -> Shapes:
-    """Names and shapes of phi-1.5's checkpoint, and of two norms where there are."""
+    """Names and shapes of PhiForCausalLM, and of a second norm where there is one."""
 
     def linear(name, outs, ins):
         return [(name + ".weight", (outs, ins)), (name + ".bias", (outs,))]
@@ -142,44 +144,43 @@ def phi_shapes(layers: int, hidden: int, ffn: int, vocabulary: int, norms: int) 
     def norm(name):
         return [(name + ".weight", (hidden,)), (name + ".bias", (hidden,))]
 
-    shapes: Shapes = [("transformer.embd.wte.weight", (vocabulary, hidden))]
+    shapes: Shapes = [("model.embed_tokens.weight", (vocabulary, hidden))]
     for layer in range(layers):
-        prefix = "transformer.h.%d." % layer
-        for name in ["ln"] if norms == 1 else ["ln_attn", "ln_mlp"]:
+        prefix = "model.layers.%d." % layer
+        for name in ["input_layernorm", "post_attention_layernorm"][:norms]:
             shapes += norm(prefix + name)
-        shapes += linear(prefix + "mixer.Wqkv", 3 * hidden, hidden)
-        shapes += linear(prefix + "mixer.out_proj", hidden, hidden)
+        for name in ["q_proj", "k_proj", "v_proj", "dense"]:
+            shapes += linear(prefix + "self_attn." + name, hidden, hidden)
         shapes += linear(prefix + "mlp.fc1", ffn, hidden)
         shapes += linear(prefix + "mlp.fc2", hidden, ffn)
-    return shapes + norm("lm_head.ln") + linear("lm_head.linear", vocabulary, hidden)
+    return shapes + norm("model.final_layernorm") + linear("lm_head", vocabulary, hidden)
 
 
-def t5_encoder_shapes(
+def gated_encoder_shapes(
     layers: int, hidden: int, inner: int, ffn: int, sequence: int, vocabulary: int
 ) -> Shapes:
-    """Names and shapes of T5EncoderModel, with our embeddings and head; `inner` is
-    the width of all heads."""
+    """Names and shapes of the gated encoder; `inner` is the width of all heads."""
     shapes: Shapes = [
-        ("shared.weight", (vocabulary, hidden)),
-        ("encoder.embed_positions.weight", (sequence, hidden)),
-        ("encoder.embed_segments.weight", (2, hidden)),
+        ("tokens.weight", (vocabulary, hidden)),
+        ("positions.weight", (sequence, hidden)),
+        ("segments.weight", (2, hidden)),
     ]
     for layer in range(layers):
         shapes += [
-            ("encoder.block.%d.layer.%s.weight" % (layer, name), shape)
+            ("layers.%d.%s.weight" % (layer, name), shape)
             for name, shape in [
-                ("0.layer_norm", (hidden,)),
-                ("0.SelfAttention.q", (inner, hidden)),
-                ("0.SelfAttention.k", (inner, hidden)),
-                ("0.SelfAttention.v", (inner, hidden)),
-                ("0.SelfAttention.o", (hidden, inner)),
-                ("1.layer_norm", (hidden,)),
-                ("1.DenseReluDense.wi_0", (ffn, hidden)),
-                ("1.DenseReluDense.wi_1", (ffn, hidden)),
-                ("1.DenseReluDense.wo", (hidden, ffn)),
+                ("attention_norm", (hidden,)),
+                ("attention.q", (inner, hidden)),
+                ("attention.k", (inner, hidden)),
+                ("attention.v", (inner, hidden)),
+                ("attention.o", (hidden, inner)),
+                ("feed_forward_norm", (hidden,)),
+                ("feed_forward.gate", (ffn, hidden)),
+                ("feed_forward.up", (ffn, hidden)),
+                ("feed_forward.down", (hidden, ffn)),
             ]
         ]
     return shapes + [
-        ("encoder.final_layer_norm.weight", (hidden,)),
-        ("lm_head.weight", (vocabulary, hidden)),
+        ("norm.weight", (hidden,)),
+        ("head.weight", (vocabulary, hidden)),
     ]

@@ -34,7 +34,7 @@ def draw_batch(model: Model, seed: int = 5) -> Batch:
     shape = (model.batch, model.sequence)
     tokens = random.integers(0, model.vocabulary, shape)
     targets = random.integers(-1, model.vocabulary, shape)
-    if model.KIND in ("bert", "t5-encoder"):
+    if model.KIND in ("bert", "gated-encoder"):
         for row in range(0, model.batch, 2):
             end = random.integers(0, model.sequence + 1)
             tokens[row, end:], targets[row, end:] = 0, -1

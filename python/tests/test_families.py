@@ -5,38 +5,42 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Phi and T5's encoder mean what NumPy says, and train on every mesh as on one rank.
+"""Phi and the gated encoder mean what NumPy says, and train on every mesh as on one rank.
 
 Strategies have no word for either: what they do to them follows from their rules.
 Bounds are those of test_gradients and, for training in f32, of test_meshes.
 """
 
+import json
+import os
 import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from families_reference import Phi, T5Encoder
+from families_reference import GatedEncoder, Phi
 from finite_differences import check_central_differences
 from interpreter import Interpreter, draw_batch, draw_parameters, strip
-from optimus.models import ConfigError, phi, t5_encoder
+from optimus.models import ConfigError, gated_encoder, phi
 from test_gradients import STEP, TOLERANCE
 from test_meshes import Run, agree
-from tools import PhiModel, T5EncoderModel
+from tools import REPOSITORY, Checkpoint, GatedEncoderModel, PhiModel, call, succeed
 
 MEANT = {
     # Two of four channels are rotated; the inner width is less than the hidden one.
     "phi": PhiModel(2, 12, 3, sequence=5, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
     "phi-two-norms": PhiModel(1, 8, 2, 4, 9, 3, rotary_dim=4, ffn=9, norms=2),
     # The heads are narrower, together, than the residual stream.
-    "t5-encoder": T5EncoderModel(
+    "gated-encoder": GatedEncoderModel(
         2, 10, heads=3, head_dim=2, ffn=7, sequence=6, vocabulary=9, batch=3
     ),
 }
 TRAINED = {
     # Heads do not divide by 4, nor the inner width by anything.
     "phi": PhiModel(2, 48, 6, sequence=32, vocabulary=256, batch=4, rotary_dim=4, ffn=101),
-    "t5-encoder": T5EncoderModel(
+    "gated-encoder": GatedEncoderModel(
         2, 48, heads=6, head_dim=6, ffn=101, sequence=32, vocabulary=257, batch=4
     ),
 }
@@ -52,19 +56,22 @@ LAYOUTS = [
     ("data:2,row:1,col:2", "summa"),
 ]
 STEPS = 10
+# What bench/peers/transformers_checkpoints.py wrote, which loads them there, too.
+LISTED = json.loads((Path(__file__).parent / "transformers_classes.json").read_text())
+CLASSES = LISTED["classes"]
 
 
 def reference(model, parameters):
     if model.KIND == "phi":
         return Phi(parameters, model.heads, model.rotary_dim, model.rope_theta)
-    return T5Encoder(parameters, model.heads)
+    return GatedEncoder(parameters, model.heads)
 
 
 @pytest.mark.parametrize("name", MEANT)
 def test_loss_and_gradients_equal_numpy(tools, tmp_path, name):
     model = MEANT[name]
     parameters, batch = draw_parameters(model), draw_batch(model)
-    if model.KIND == "t5-encoder":
+    if model.KIND == "gated-encoder":
         # Padding before the end would be looked up and yet not learn from that.
         # And a hidden token stands at the end of every other sequence.
         batch.tokens[1::2, -1] = 2
@@ -148,11 +155,36 @@ def test_auto_prices_them(tools, tmp_path, name):
         (phi.Config(1, 12, 3, 4, 9, 2, rotary_dim=6), "from 2 to the 4 channels"),
         (phi.Config(1, 12, 3, 4, 9, 2, norms=3), "norms is 3; expected 1 or 2"),
         (phi.Config(1, 12, 5, 4, 9, 2), "not divisible by heads"),
-        (t5_encoder.Config(1, 12, 3, 0, 8, 4, 9, 2), "head_dim is 0"),
-        (t5_encoder.Config(1, 12, 3, 4, 8, 4, 9, 2, pad_token=9), "pad_token is 9"),
+        (gated_encoder.Config(1, 12, 3, 0, 8, 4, 9, 2), "head_dim is 0"),
+        (gated_encoder.Config(1, 12, 3, 4, 8, 4, 9, 2, pad_token=9), "pad_token is 9"),
     ],
 )
 def test_bad_configurations(config, message):
-    build = phi.build if isinstance(config, phi.Config) else t5_encoder.build
+    build = phi.build if isinstance(config, phi.Config) else gated_encoder.build
     with pytest.raises(ConfigError, match=re.escape(message)):
         build(config)
+
+
+# ----------------------------------------------------- the names of other classes
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_a_checkpoint_has_the_names_and_shapes_of_the_class(tools, text, tmp_path, family):
+    program, library = tmp_path / "model.mlir", tmp_path / "model.so"
+    builder = [sys.executable, "-m", "optimus.models", family, *CLASSES[family]["flags"]]
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
+    succeed(call([*builder, "-o", str(program)], env=environment))
+    tools.run("optimus-compile", program, "-o", library)
+    succeed(call(tools.train_command(library, text, 0, "--save", tmp_path / "ck")))
+    tensors = Checkpoint(tmp_path / "ck").parameters
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    assert shapes == CLASSES[family]["tensors"], CLASSES[family]["class"]
+
+
+def test_every_family_is_a_class_or_has_a_name_of_its_own():
+    folder = REPOSITORY / "python" / "optimus" / "models"
+    kinds = re.findall(r'^KIND = "(.*)"$', "\n".join(
+        path.read_text() for path in sorted(folder.glob("*.py"))
+    ), re.MULTILINE)
+    assert set(kinds) == {*CLASSES, "gated-encoder"}
+    assert LISTED["source"].startswith("Transformers ")

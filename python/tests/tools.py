@@ -124,10 +124,10 @@ class PhiModel(NamedTuple):
         )
 
 
-class T5EncoderModel(NamedTuple):
-    """The arguments of the builder of T5's encoder."""
+class GatedEncoderModel(NamedTuple):
+    """The arguments of the builder of the gated encoder."""
 
-    KIND = "t5-encoder"
+    KIND = "gated-encoder"
 
     layers: int
     hidden: int
@@ -139,7 +139,7 @@ class T5EncoderModel(NamedTuple):
     batch: int
 
     def parameter_shapes(self):
-        return families_reference.t5_encoder_shapes(
+        return families_reference.gated_encoder_shapes(
             *(self.layers, self.hidden, self.heads * self.head_dim),
             *(self.ffn, self.sequence, self.vocabulary),
         )

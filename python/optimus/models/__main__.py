@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
 from optimus.ir import LossFunction
-from optimus.models import ConfigError, bert, gpt2, llama, phi, t5_encoder
+from optimus.models import ConfigError, bert, gpt2, llama, phi, gated_encoder
 
 PROGRAM = "optimus.models"
 
@@ -160,9 +160,9 @@ def _parsers():
     )
 
     gated = models.add_parser(
-        t5_encoder.KIND, help="T5's encoder", description=t5_encoder.__doc__
+        gated_encoder.KIND, help="an encoder with T5's layers", description=gated_encoder.__doc__
     )
-    gated.set_defaults(build=_build_t5_encoder)
+    gated.set_defaults(build=_build_gated_encoder)
     _add_shape(gated, heads="attention heads")
     gated.add_argument(
         "--head-dim",
@@ -182,7 +182,7 @@ def _parsers():
         bert.KIND: masked,
         llama.KIND: model,
         phi.KIND: parallel,
-        t5_encoder.KIND: gated,
+        gated_encoder.KIND: gated,
     }
 
 
@@ -324,9 +324,9 @@ def _build_phi(options: argparse.Namespace) -> LossFunction:
     )
 
 
-def _build_t5_encoder(options: argparse.Namespace) -> LossFunction:
-    return t5_encoder.build(
-        t5_encoder.Config(
+def _build_gated_encoder(options: argparse.Namespace) -> LossFunction:
+    return gated_encoder.build(
+        gated_encoder.Config(
             **_common(options),
             head_dim=options.head_dim,
             mask_token=options.mask_token,

@@ -7,10 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """Phi, a decoder whose attention and feed-forward part read the same input.
 
-Parameters have the names, shapes and element order of the first published
-checkpoints (phi-1 and phi-1.5), whose queries, keys and values are packed. Of each
-head only the first channels are rotated. As in GPT-NeoX, the two parts may have a
-norm each.
+Parameters have the names, shapes and element order of Transformers'
+PhiForCausalLM. Of each head only the first channels are rotated. As in GPT-NeoX,
+the two parts may have a norm each; that class then lacks the second.
 """
 
 from typing import NamedTuple, Optional, Tuple
@@ -94,16 +93,15 @@ def build(config: Config) -> LossFunction:
         rope_theta=float(c.rope_theta),
     )
     hidden, words = [("hidden", c.hidden)], [("vocabulary", c.vocabulary)]
-    table = weight(model, "transformer.embd.wte", words, hidden, c.init_std)
+    table = weight(model, "model.embed_tokens", words, hidden, c.init_std)
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
-        with model.scope("transformer.h.%d" % layer):
+        with model.scope("model.layers.%d" % layer):
             x = _block(model, c, x)
-    with model.scope("lm_head"):
-        x = _norm(model, c, "ln", x)
-        head = weight(model, "linear", words, hidden, c.init_std)
-        bias = model.parameter("linear.bias", (c.vocabulary,), ("vocabulary",), ZEROS)
-        model.head_loss(x, head, targets, c.chunk, bias)
+    x = _norm(model, c, "model.final_layernorm", x)
+    head = weight(model, "lm_head", words, hidden, c.init_std)
+    bias = model.parameter("lm_head.bias", (c.vocabulary,), ("vocabulary",), ZEROS)
+    model.head_loss(x, head, targets, c.chunk, bias)
     return model
 
 
@@ -111,18 +109,20 @@ def _block(model: LossFunction, c: Config, x: Value) -> Value:
     """One transformer layer. The two products that lead back to the residual
     stream are added first, so that where they are partial sums, one reduction
     serves both."""
-    if c.norms == 1:
-        to_attention = to_ffn = _norm(model, c, "ln", x)
-    else:
-        to_attention = _norm(model, c, "ln_attn", x)
-        to_ffn = _norm(model, c, "ln_mlp", x)
+    to_attention = to_ffn = _norm(model, c, "input_layernorm", x)
+    if c.norms == 2:
+        to_ffn = _norm(model, c, "post_attention_layernorm", x)
     hidden = ("hidden", c.hidden)
     heads = [("heads", c.heads), ("head_dim", c.head_dim)]
-    with model.scope("mixer"):
-        y = _linear(model, c, "Wqkv", to_attention, [("three", 3), *heads], [hidden])
-        y = model.rotary("rotated", y, c.rope_theta, channels=c.rotated, parts=2)
-        y = model.attention("heads", [y], causal=True)
-        attended, attention_bias = _product(model, c, "out_proj", y, [hidden], heads)
+    with model.scope("self_attn"):
+        q, k, v = (
+            _linear(model, c, part, to_attention, heads, [hidden])
+            for part in ("q_proj", "k_proj", "v_proj")
+        )
+        q = model.rotary("q_rotated", q, c.rope_theta, channels=c.rotated)
+        k = model.rotary("k_rotated", k, c.rope_theta, channels=c.rotated)
+        y = model.attention("heads", [q, k, v], causal=True)
+        attended, attention_bias = _product(model, c, "dense", y, [hidden], heads)
     ffn = [("ffn", c.ffn_width)]
     with model.scope("mlp"):
         y = _linear(model, c, "fc1", to_ffn, ffn, [hidden])

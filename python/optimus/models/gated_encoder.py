@@ -1,17 +1,17 @@
-# ===- t5_encoder.py - An encoder with a gated feed-forward part -----------===#
+# ===- gated_encoder.py - An encoder with a gated feed-forward part --------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The encoder of T5 1.1 for masked tokens: RMS norms, a feed-forward part gated by
-GELU, no biases, heads of any width, an output head of its own.
+"""An encoder for masked tokens with the layers of T5 1.1: RMS norms, a feed-forward
+part gated by GELU, no biases, heads of any width, an output head of its own.
 
-Parameters have the names, shapes and element order of Hugging Face's
-T5EncoderModel. Where T5 adds what it learned of distances to the scores, this
-encoder adds an embedding of positions and of the segment to that of the tokens,
-and scores are divided by the root of a head's width.
+It is not T5, and its parameters have names of their own. T5 adds learned biases of
+distances to the scores. This encoder adds embeddings of positions and of the segment
+to that of the tokens, and divides the scores by the root of a head's width. Linear
+weights are [out, in].
 """
 
 from typing import NamedTuple, Optional
@@ -25,7 +25,7 @@ from optimus.models.checks import (
 )
 from optimus.models.parts import Dims, begin, linear, rms_norm, weight
 
-KIND = "t5-encoder"
+KIND = "gated-encoder"
 EPSILON = 1e-6
 """Of the norms, as in the published models."""
 SEGMENTS = 2
@@ -92,42 +92,40 @@ def build(config: Config) -> LossFunction:
     def table(name: str, rows: int, dim: str) -> Value:
         return weight(model, name, [(dim, rows)], [("hidden", c.hidden)], c.init_std)
 
-    words = table("shared", c.vocabulary, "vocabulary")
-    positions = table("encoder.embed_positions", c.sequence, "sequence")
-    segments = table("encoder.embed_segments", SEGMENTS, "segments")
+    words = table("tokens", c.vocabulary, "vocabulary")
+    positions = table("positions", c.sequence, "sequence")
+    segments = table("segments", SEGMENTS, "segments")
     x = model.embedding("embedded", words, tokens, pad=c.pad_token)
     x = model.add("positioned", x, positions)
     x = model.add("in_segment", x, model.row("segment", segments, 0))
     for layer in range(c.layers):
-        with model.scope("encoder.block.%d" % layer):
-            with model.scope("layer.0"):
-                x = _self_attention(model, c, x, lengths)
-            with model.scope("layer.1"):
-                x = _feed_forward(model, c, x)
-    x = _norm(model, c, "encoder.final_layer_norm", x)
-    model.head_loss(x, table("lm_head", c.vocabulary, "vocabulary"), targets, c.chunk)
+        with model.scope("layers.%d" % layer):
+            x = _self_attention(model, c, x, lengths)
+            x = _feed_forward(model, c, x)
+    x = _norm(model, c, "norm", x)
+    model.head_loss(x, table("head", c.vocabulary, "vocabulary"), targets, c.chunk)
     return model
 
 
 def _self_attention(model: LossFunction, c: Config, x: Value, lengths: Value) -> Value:
-    y = _norm(model, c, "layer_norm", x)
+    y = _norm(model, c, "attention_norm", x)
     heads = [("heads", c.heads), ("head_dim", c.head_width)]
     hidden = [("hidden", c.hidden)]
-    with model.scope("SelfAttention"):
+    with model.scope("attention"):
         parts = [_linear(model, c, part, y, heads, hidden) for part in "qkv"]
         y = model.attention("heads", parts, False, lengths)
         y = _linear(model, c, "o", y, hidden, heads)
-    return model.add("sum", y, x)
+    return model.add("attention_sum", y, x)
 
 
 def _feed_forward(model: LossFunction, c: Config, x: Value) -> Value:
-    y = _norm(model, c, "layer_norm", x)
+    y = _norm(model, c, "feed_forward_norm", x)
     ffn, hidden = [("ffn", c.ffn)], [("hidden", c.hidden)]
-    with model.scope("DenseReluDense"):
-        gate = model.gelu("gelu", _linear(model, c, "wi_0", y, ffn, hidden))
-        y = model.mul("gated", gate, _linear(model, c, "wi_1", y, ffn, hidden))
-        y = _linear(model, c, "wo", y, hidden, ffn)
-    return model.add("sum", y, x)
+    with model.scope("feed_forward"):
+        gate = model.gelu("gelu", _linear(model, c, "gate", y, ffn, hidden))
+        y = model.mul("gated", gate, _linear(model, c, "up", y, ffn, hidden))
+        y = _linear(model, c, "down", y, hidden, ffn)
+    return model.add("feed_forward_sum", y, x)
 
 
 def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:

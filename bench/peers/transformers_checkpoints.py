@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# ===- transformers_checkpoints.py - Our checkpoints in Transformers' classes ===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Loads a checkpoint of each family into the class of Transformers that has its
+names, strictly: no tensor is missing, unexpected or of another shape. The models
+that predict the next token must then have our loss, which the order of elements,
+too, decides.
+
+    "$(bench/peers/setup)" bench/peers/transformers_checkpoints.py --build build
+
+With --write FILE it writes the classes' names and shapes instead, which
+python/tests/transformers_classes.json has for the tests.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+# Epsilon and base are those of the builders, which the classes' defaults are not
+# all.
+FAMILIES = {
+    "gpt2": dict(
+        name="GPT2Model",
+        flags="--layers 2 --hidden 24 --heads 3 --seq 16 --vocab 256 --batch 4",
+        config=transformers.GPT2Config(
+            n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=256
+        ),
+    ),
+    "bert": dict(
+        name="BertForMaskedLM",
+        flags="--layers 2 --hidden 24 --heads 3 --seq 16 --vocab 257 --batch 4",
+        config=transformers.BertConfig(
+            num_hidden_layers=2,
+            hidden_size=24,
+            num_attention_heads=3,
+            intermediate_size=96,
+            max_position_embeddings=16,
+            vocab_size=257,
+        ),
+    ),
+    "llama": dict(
+        name="LlamaForCausalLM",
+        flags="--layers 2 --hidden 24 --heads 4 --kv-heads 2 --ffn 40 --seq 16"
+        " --vocab 256 --batch 4 --rope-theta 10000 --norm-eps 1e-6",
+        config=transformers.LlamaConfig(
+            num_hidden_layers=2,
+            hidden_size=24,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=40,
+            max_position_embeddings=16,
+            vocab_size=256,
+            rms_norm_eps=1e-6,
+        ),
+    ),
+    "phi": dict(
+        name="PhiForCausalLM",
+        flags="--layers 2 --hidden 48 --heads 3 --ffn 40 --seq 16 --vocab 256"
+        " --batch 4 --rope-theta 10000 --rotary-dim 8",
+        config=transformers.PhiConfig(
+            num_hidden_layers=2,
+            hidden_size=48,
+            num_attention_heads=3,
+            intermediate_size=40,
+            max_position_embeddings=16,
+            vocab_size=256,
+        ),
+    ),
+}
+TOLERANCE = 2e-5
+"""Of a mean of some hundred f32 losses near 5, each with a few roundings."""
+
+
+def written():
+    """The classes' tensors; those that are tied to another are no own ones."""
+    classes = {}
+    for family, known in FAMILIES.items():
+        model = getattr(transformers, known["name"])(known["config"])
+        classes[family] = {
+            "class": known["name"],
+            "flags": known["flags"].split(),
+            "tensors": {name: list(one.shape) for name, one in model.named_parameters()},
+        }
+    source = "Transformers %s, bench/peers/transformers_checkpoints.py --write"
+    return {"source": source % transformers.__version__, "classes": classes}
+
+
+def run(*command, **options):
+    result = subprocess.run(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        **options,
+    )
+    return result.stdout
+
+
+def train(family, known, build, folder):
+    """A checkpoint after three steps, and our loss on the data."""
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
+    program, library, data = (folder / ("m" + end) for end in (".mlir", ".so", ".txt"))
+    builder = ["/usr/bin/python3", "-m", "optimus.models", family, *known["flags"].split()]
+    run(*builder, "-o", program, env=environment)
+    run(build / "bin/optimus-compile", program, "-o", library)
+    letters = random.Random(5)
+    # 16 windows and the last target.
+    data.write_bytes(bytes(letters.randrange(97, 123) for _ in range(16 * 16 + 1)))
+    optimus = build / "bin/optimus-run"
+    flags = ["--steps", 3, "--lr", 0.01, "--warmup", 0, "--save", folder / "ck"]
+    run(optimus, "train", library, "--data", data, *flags)
+    evaluated = run(
+        *(optimus, "eval", library, "--data", data, "--load", folder / "ck", "--json")
+    )
+    return load_file(folder / "ck/model.safetensors"), json.loads(evaluated)["loss"], data
+
+
+def loss_of(model, data):
+    tokens = torch.tensor(list(data.read_bytes()))
+    inputs, targets = tokens[:-1].reshape(-1, 16), tokens[1:].reshape(-1, 16)
+    with torch.no_grad():
+        logits = model(inputs).logits
+    return float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()))
+
+
+def check(family, known, build):
+    """What differs, or None."""
+    with tempfile.TemporaryDirectory() as name:
+        tensors, ours, data = train(family, known, build, pathlib.Path(name))
+        base = getattr(transformers, known["name"])(known["config"]).eval()
+        own = dict(base.named_parameters())
+        if set(own) != set(tensors):
+            return "names: %s" % sorted(set(own) ^ set(tensors))
+        # Tied ones follow.
+        for name, parameter in own.items():
+            if parameter.shape != tensors[name].shape:
+                return "shape of %s: %s" % (name, list(tensors[name].shape))
+            with torch.no_grad():
+                parameter.copy_(tensors[name])
+        model = base
+        if family == "gpt2":
+            model = transformers.GPT2LMHeadModel(known["config"]).eval()
+            model.transformer = base
+            model.lm_head.weight = base.wte.weight
+        if family == "bert":  # hides tokens at random
+            print("%-6s %-17s loads" % (family, known["name"]))
+            return None
+        theirs = loss_of(model, data)
+    print("%-6s %-17s loads; loss %.6f, ours %.6f" % (family, known["name"], theirs, ours))
+    return None if abs(theirs - ours) <= TOLERANCE else "loss"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=pathlib.Path, default=REPOSITORY / "build")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE")
+    options = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    if options.write:
+        text = json.dumps(written(), indent=1)
+        # A list a line.
+        text = re.sub(r"\[[^\[\]{}]*\]", lambda one: " ".join(one[0].split()), text)
+        options.write.write_text(text + "\n")
+        return 0
+    wrong = 0
+    for family, known in FAMILIES.items():
+        difference = check(family, known, options.build)
+        if difference:
+            print("%s: %s differs: %s" % (family, known["name"], difference))
+            wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
