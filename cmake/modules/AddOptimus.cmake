@@ -35,6 +35,10 @@ function(optimus_precompile name)
   add_library(${name} STATIC ${PROJECT_SOURCE_DIR}/cmake/PrecompiledHeaders.cpp)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings)
   target_precompile_headers(${name} PRIVATE ${ARG_UNPARSED_ARGUMENTS})
+  # Clang would write when each header was changed: ccache would then find no
+  # object again after a checkout.
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
 function(optimus_use_headers target name)
