@@ -31,3 +31,17 @@ def test_a_library_for_arm(tools, text):
     assert result.returncode == 1
     assert "it is for another kind of processor (aarch64, this one is " in result.stderr
     assert "--mcpu TRIPLE:NAME" in result.stderr
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ["riscv64-linux-gnu-ld", "ld.lld"])),
+    reason="needs a linker for RISC-V",
+)
+def test_a_processor_that_lacks_instructions(tools, tmp_path):
+    """LLVM would call the C library for every sum, which a library has not."""
+    command = ["optimus-compile", tools.program(MODEL), "-o", tmp_path / "model.so"]
+    result = tools.call(*command, "--mcpu", "riscv64-linux-gnu:generic-rv64")
+    assert result.returncode == 1
+    assert "--mcpu: the processor 'generic-rv64' lacks instructions" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "model.so").exists()

@@ -11,6 +11,8 @@
 #include "ElfFile.h"
 #include "HostFeatures.h"
 #include "ProgramAgreement.h"
+#include "SealedCopy.h"
+#include "SharedObject.h"
 #include "optimus-support/ProgramKernels.h"
 
 #include <algorithm>
@@ -21,7 +23,11 @@
 
 namespace optrt {
 
+ModelLibrary::ModelLibrary() = default;
+
 ModelLibrary::~ModelLibrary() {
+  // Before the copy: the loader knows code by its path, and another copy may
+  // have this one's then.
   if (handle)
     dlclose(handle);
 }
@@ -39,19 +45,21 @@ ModelLibrary::open(const std::string &path, Use use) {
   if (!std::filesystem::is_regular_file(file))
     return invalidArgument("model library `" + path + "` is not a file");
 
-  OPTRT_RETURN_IF_ERROR(checkSharedObject(path));
-
+  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, SealedCopy::make(path));
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
   library->libraryPath = path;
+  OPTRT_ASSIGN_OR_RETURN(ElfFile elf, ElfFile::parse(copy.bytes(), path));
+  OPTRT_ASSIGN_OR_RETURN(
+      library->manifestSection,
+      elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
   if (use == Use::Run) {
+    OPTRT_RETURN_IF_ERROR(checkSharedObject(elf));
+    library->copy = std::make_unique<SealedCopy>(std::move(copy));
     OPTRT_RETURN_IF_ERROR(library->openCode());
   } else {
     OPTRT_ASSIGN_OR_RETURN(
-        library->manifestSection,
-        readSection(path, OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
-    OPTRT_ASSIGN_OR_RETURN(
         library->programsSection,
-        readSection(path, OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
+        elf.readSection(OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
   }
   OPTRT_RETURN_IF_ERROR(library->readData());
   if (use == Use::Run)
@@ -59,10 +67,19 @@ ModelLibrary::open(const std::string &path, Use use) {
   return library;
 }
 
+StatusOr<std::unique_ptr<ModelLibrary>>
+ModelLibrary::wrap(const optimus_model &model, const std::string &name) {
+  std::unique_ptr<ModelLibrary> library(new ModelLibrary());
+  library->libraryPath = name;
+  library->model = &model;
+  OPTRT_RETURN_IF_ERROR(library->checkVersion());
+  OPTRT_RETURN_IF_ERROR(library->readData());
+  OPTRT_RETURN_IF_ERROR(library->checkFeatures());
+  return library;
+}
+
 Status ModelLibrary::openCode() {
-  // A path without a slash would be looked up in the system's folders.
-  handle = dlopen(std::filesystem::absolute(libraryPath).c_str(),
-                  RTLD_NOW | RTLD_LOCAL);
+  handle = dlopen(copy->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return invalidArgument("`" + libraryPath +
                            "` cannot be opened as a shared library: " +
@@ -80,6 +97,10 @@ Status ModelLibrary::openCode() {
                "` was compiled for another version of the runtime; this one "
                "has version ",
                OPTRT_ABI_VERSION, " of the interface. Compile it again"));
+  return checkVersion();
+}
+
+Status ModelLibrary::checkVersion() const {
   if (model->version != OPTRT_ABI_VERSION)
     return invalidArgument(concat("model library `", libraryPath,
                                   "` has version ", model->version,

@@ -43,13 +43,11 @@ constexpr double kSeconds = 20;
 class Mutants {
 public:
   explicit Mutants(const char *path) : library(must(ModelLibrary::open(path))) {
-    void *original = open(path), *stem = open(OPTIMUS_MUTANT_STEM);
     auto query = reinterpret_cast<optimus_model_query_fn>(
-        dlsym(original, "optimus_model_query"));
-    mutant = static_cast<optimus_model *>(dlsym(stem, "optimusMutant"));
-    *mutant = *query(OPTRT_ABI_VERSION);
+        dlsym(open(path), "optimus_model_query"));
+    mutant = *query(OPTRT_ABI_VERSION);
     auto programs = must(optimus_support::program::unpack(
-        std::span(mutant->programs, mutant->programs_size)));
+        std::span(mutant.programs, mutant.programs_size)));
     tables = std::make_unique<TableMutator>(programs);
   }
 
@@ -64,7 +62,7 @@ public:
         text = optimus_fuzz::mutate(text, seed);
       if (which == 0) {
         what.clear();
-        bytes.assign(mutant->programs, mutant->programs_size);
+        bytes.assign(mutant.programs, mutant.programs_size);
       }
       judge(concat("mutant ", seed, which < 2 ? " (manifest) " : " ", what),
             text, bytes);
@@ -99,7 +97,7 @@ private:
     std::exit(1);
   }
 
-  /// Runs one. Afterwards the stem has the original's data again.
+  /// Runs one. Afterwards the mutant has the original's data again.
   void judge(const std::string &name, const std::string &manifest,
              const std::string &programs) {
     // Flatbuffers are aligned.
@@ -108,15 +106,15 @@ private:
             64, (programs.size() + 63) / 64 * 64)),
         std::free);
     std::copy(programs.begin(), programs.end(), aligned.get());
-    const optimus_model original = *mutant;
-    mutant->manifest = manifest.data();
-    mutant->manifest_size = manifest.size();
-    mutant->programs = aligned.get();
-    mutant->programs_size = programs.size();
+    const optimus_model original = mutant;
+    mutant.manifest = manifest.data();
+    mutant.manifest_size = manifest.size();
+    mutant.programs = aligned.get();
+    mutant.programs_size = programs.size();
     // Where this is the last line, it is what all died of.
     std::fprintf(stderr, "%s\r", name.c_str());
     Status status = use();
-    *mutant = original;
+    mutant = original;
     ++(status.ok() ? accepted : refused);
     if (status.ok())
       return;
@@ -132,7 +130,7 @@ private:
   }
 
   Status use() {
-    OPTRT_ASSIGN_OR_RETURN(auto opened, ModelLibrary::open(OPTIMUS_MUTANT_STEM));
+    OPTRT_ASSIGN_OR_RETURN(auto opened, ModelLibrary::wrap(mutant, "mutant"));
     const Manifest &manifest = opened->manifest();
     SessionOptions options;
     int64_t bytes = 0;
@@ -190,7 +188,7 @@ private:
   }
 
   std::unique_ptr<ModelLibrary> library;
-  optimus_model *mutant = nullptr;
+  optimus_model mutant = {};
   std::unique_ptr<TableMutator> tables;
   int accepted = 0, refused = 0, tooLarge = 0, findings = 0;
 };

@@ -8,6 +8,8 @@
 
 #include "optimus/Target/CPU/CodeGen.h"
 
+#include "MemoryFunctions.h"
+
 #include "optimus-support/ArmFeatures.h"
 #include "optimus-support/InputFile.h"
 #include "optimus-support/NearestName.h"
@@ -188,6 +190,10 @@ StatusOr<LibraryWriter> LibraryWriter::create(const std::string &tool,
   return writer;
 }
 
+bool LibraryWriter::isCompiler() const {
+  return !StringRef(linker).ends_with("ld");
+}
+
 StatusOr<std::string> LibraryWriter::writeObject(LLVMCode &code,
                                                  StringRef name) const {
   std::string path = scratch->file((name + ".o").str());
@@ -205,12 +211,14 @@ StatusOr<std::string> LibraryWriter::writeObject(LLVMCode &code,
 }
 
 StatusOr<std::string>
-LibraryWriter::link(const std::vector<std::string> &objects) {
+LibraryWriter::link(const std::vector<std::string> &objects,
+                    const std::vector<StringRef> &flags) {
   std::string library = scratch->file("model.so");
   std::string log = scratch->file("link.log"), message;
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};
   SmallVector<StringRef> arguments{linker, "-shared", "-o", library};
+  llvm::append_range(arguments, flags);
   llvm::append_range(arguments, objects);
   int status = llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt,
                                          redirects, 0, 0, &message);
@@ -229,18 +237,25 @@ LibraryWriter::link(const std::vector<std::string> &objects) {
 StatusOr<std::string> LibraryWriter::build(LLVMCode &code) {
   constexpr size_t kMostBytes = size_t(1) << 30;
   OPTRT_ASSIGN_OR_RETURN(std::string object, writeObject(code, "code"));
-  OPTRT_ASSIGN_OR_RETURN(std::string library, link({object}));
+  OPTRT_ASSIGN_OR_RETURN(std::string library, link({object}, {}));
   return optimus_support::readInput(library, kMostBytes);
+}
+
+static StatusOr<std::unique_ptr<llvm::TargetMachine>>
+createMachineFor(const CpuTarget &target) {
+  auto machine = target.createMachine();
+  if (!machine)
+    return optimus_support::internal(llvm::toString(machine.takeError()));
+  return std::move(*machine);
 }
 
 StatusOr<std::string> LibraryWriter::compile(ModuleOp module,
                                              const CpuTarget &target,
                                              StringRef name) const {
-  auto machine = target.createMachine();
-  if (!machine)
-    return optimus_support::internal(llvm::toString(machine.takeError()));
-  OPTRT_ASSIGN_OR_RETURN(
-      LLVMCode code, LLVMCode::translate(module, name, std::move(*machine)));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
+                         createMachineFor(target));
+  OPTRT_ASSIGN_OR_RETURN(LLVMCode code,
+                         LLVMCode::translate(module, name, std::move(machine)));
   code.optimize();
   return writeObject(code, name);
 }
@@ -273,6 +288,21 @@ static OwningOpRef<ModuleOp> takeKernels(ModuleOp module) {
   return kernels;
 }
 
+/// LLVM calls a function for what a processor has no instruction for, as for
+/// sums where it has no numbers with a point.
+static Status explainImport(const Status &status, const CpuTarget &target) {
+  for (StringRef line : llvm::split(status.message(), '\n'))
+    if (line.contains("undefined reference") ||
+        line.contains("undefined symbol"))
+      return optimus_support::invalidArgument(
+          llvm::formatv("--mcpu: the processor '{0}' lacks instructions that "
+                        "kernels need, and a model library calls no function "
+                        "in their place ({1}); name another processor",
+                        target.cpu, line.trim())
+              .str());
+  return status;
+}
+
 Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
                             const std::string &path, std::string kernels) {
   if (kernels.empty()) {
@@ -281,10 +311,24 @@ Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
   }
   OPTRT_ASSIGN_OR_RETURN(std::string table,
                          compile(module, target, "optimus-model"));
-  OPTRT_ASSIGN_OR_RETURN(std::string library, link({kernels, table}));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
+                         createMachineFor(target));
+  OPTRT_ASSIGN_OR_RETURN(LLVMCode functions,
+                         createMemoryFunctions(std::move(machine)));
+  functions.optimize();
+  OPTRT_ASSIGN_OR_RETURN(std::string memory, writeObject(functions, "memory"));
+  // What the runtime asks of a library: no other library, none of a compiler's
+  // start files, and no symbol that is somewhere else. By its ID a profiler
+  // finds the file of what the runtime has loaded, which is a copy.
+  auto library =
+      link({kernels, table, memory},
+           {"-nostdlib", "-z", "defs",
+            isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
+  if (!library.ok())
+    return explainImport(library.status(), target);
   OPTRT_ASSIGN_OR_RETURN(
       optimus_support::OutputFile file,
       optimus_support::OutputFile::open(path, {.executable = true}));
-  OPTRT_RETURN_IF_ERROR(file.appendFile(library));
+  OPTRT_RETURN_IF_ERROR(file.appendFile(*library));
   return file.commit();
 }

@@ -22,13 +22,16 @@
 
 namespace optrt {
 
+class SealedCopy;
+
 /// Code by the names that tables launch it by.
 using KernelTable = std::map<std::string, const optimus_kernel *, std::less<>>;
 
-/// A model library that was opened and checked. Kernels are code, which dlopen
-/// runs and nobody checks: a library that is to be run is trusted like a program.
-/// Its manifest and its tables are not trusted: they launch kernels only as these
-/// say that they were written for.
+/// A model library that was opened and checked. A copy of the file is checked
+/// and loaded, so that nobody can change what runs. Kernels are code that
+/// nobody checks: a library that is to be run is trusted like a program.
+/// Loading it runs nothing of it, and its manifest and its tables are not
+/// trusted: they launch kernels only as these say that they were written for.
 class ModelLibrary {
 public:
   enum class Use {
@@ -38,11 +41,19 @@ public:
 
   /// Opens `path`. Fails with InvalidArgument when the file is missing, is no
   /// shared library, is no model library, or has another ABI version, a broken
-  /// manifest, or tables that are wrong or say otherwise than the manifest; with
-  /// Unavailable, naming the features, when the
+  /// manifest, or tables that are wrong or say otherwise than the manifest;
+  /// and, if it is to be run, when it is for another kind of processor, or is
+  /// not self-contained. Fails with Unavailable, naming the features, when the
   /// processor cannot run it.
   static StatusOr<std::unique_ptr<ModelLibrary>> open(const std::string &path,
                                                       Use use = Use::Run);
+
+  /// A model that is in this process already, as one that is linked in, and
+  /// outlives the result; `name` stands for its path. Fails as open() does of
+  /// its manifest, its tables and the processor.
+  static StatusOr<std::unique_ptr<ModelLibrary>>
+  wrap(const optimus_model &model, const std::string &name);
+
   ~ModelLibrary();
   ModelLibrary(const ModelLibrary &) = delete;
   ModelLibrary &operator=(const ModelLibrary &) = delete;
@@ -67,14 +78,16 @@ public:
   }
 
 private:
-  ModelLibrary() = default;
+  ModelLibrary();
 
   Status openCode();
+  Status checkVersion() const;
   Status readData();
   Status findKernels();
   Status checkFeatures() const;
 
   std::string libraryPath;
+  std::unique_ptr<SealedCopy> copy; ///< as long as its code is there
   void *handle = nullptr;
   const optimus_model *model = nullptr;
   /// Where it is not run, the contents of the file's sections.

@@ -85,7 +85,12 @@ private:
   optimus_support::StatusOr<std::string> writeObject(LLVMCode &code,
                                                      StringRef name) const;
   optimus_support::StatusOr<std::string>
-  link(const std::vector<std::string> &objects);
+  link(const std::vector<std::string> &objects,
+       const std::vector<StringRef> &flags);
+
+  /// Whether the linker is run by way of a compiler, which has flags of its
+  /// own.
+  bool isCompiler() const;
 
   std::string linker; ///< found in PATH
   std::unique_ptr<optimus_support::ScratchFolder> scratch;

@@ -13,9 +13,9 @@
 
 #include "ToyKernels.h"
 
-#include <math.h>
-#include <string.h>
-#include <unistd.h>
+#include "ToyMath.h"
+
+#include <stddef.h>
 
 enum { kVocabulary = 256 };
 
@@ -37,7 +37,8 @@ static void crossEntropy(int64_t begin, int64_t end, void *const *args) {
   for (int64_t t = begin; t != end; ++t) {
     float *row = (float *)args[1] + t * kVocabulary;
     if (targets[t] < 0 || targets[t] >= kVocabulary) {
-      memset(row, 0, kVocabulary * sizeof(float));
+      for (int i = 0; i != kVocabulary; ++i)
+        row[i] = 0;
       losses[t] = 0;
       continue;
     }
@@ -45,10 +46,10 @@ static void crossEntropy(int64_t begin, int64_t end, void *const *args) {
     for (int i = 1; i != kVocabulary; ++i)
       largest = row[i] > largest ? row[i] : largest;
     for (int i = 0; i != kVocabulary; ++i)
-      sum += expf(row[i] - largest);
-    losses[t] = largest + logf(sum) - row[targets[t]];
+      sum += toyExp(row[i] - largest);
+    losses[t] = largest + toyLog(sum) - row[targets[t]];
     for (int i = 0; i != kVocabulary; ++i)
-      row[i] = expf(row[i] - largest) / sum;
+      row[i] = toyExp(row[i] - largest) / sum;
     row[targets[t]] -= 1.0f;
   }
 }
@@ -99,7 +100,7 @@ static void norm(int64_t begin, int64_t end, void *const *args) {
   float squares = *(const float *)args[0], count = *(const float *)args[1],
         clip = *(const float *)args[2];
   float *gradNorm = args[3], *scale = args[4];
-  *gradNorm = sqrtf(squares) / count;
+  *gradNorm = __builtin_sqrtf(squares) / count;
   *scale = (*gradNorm > clip ? clip / *gradNorm : 1.0f) / count;
 }
 
@@ -120,7 +121,7 @@ static void adamw(int64_t begin, int64_t end, void *const *args) {
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     float mean = m[i] / (1 - scalars[6]);
     float variance = v[i] / (1 - scalars[7]);
-    float update = mean / (sqrtf(variance) + epsilon);
+    float update = mean / (__builtin_sqrtf(variance) + epsilon);
     if (decays)
       update += decay * param[i];
     param[i] -= lr * update;
@@ -140,7 +141,7 @@ static void stall(int64_t begin, int64_t end, void *const *args) {
   static int steps = 0;
   if (*(const int64_t *)args[0] == 0 && ++steps == 3)
     while (1)
-      sleep(1);
+      __asm__ volatile("");
 }
 
 // ToyLibrary.c says what each was written for.

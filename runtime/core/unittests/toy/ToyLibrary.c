@@ -9,7 +9,6 @@
 #include "ToyKernels.h"
 
 #include <stddef.h>
-#include <string.h>
 
 // What optimus-toy-writer wrote.
 extern const unsigned char toyManifest[], toyPrograms[];
@@ -22,6 +21,13 @@ extern const struct toySignature {
 
 static optimus_model model;
 static optimus_kernel kernels[32];
+
+static int isSame(const char *a, const char *b) {
+  for (; *a == *b; ++a, ++b)
+    if (*a == 0)
+      return 1;
+  return 0;
+}
 
 __attribute__((visibility("default"))) const optimus_model *
 optimus_model_query(uint32_t version) {
@@ -37,7 +43,7 @@ optimus_model_query(uint32_t version) {
   for (uint32_t i = 0; i != toyNumKernels; ++i) {
     kernels[i] = toyKernels[i];
     for (uint32_t j = 0; j != toyNumSignatures; ++j)
-      if (strcmp(toySignatures[j].kernel, kernels[i].name) == 0)
+      if (isSame(toySignatures[j].kernel, kernels[i].name))
         kernels[i].signature = toySignatures[j].hash;
   }
   return &model;
