@@ -49,6 +49,12 @@ const look = (i) => {
 """
 
 
+def test_a_page_has_the_notice_of_plotly(draw):
+    text = draw(Shape()).read_text()
+    assert "Plotly.js" in text and "Copyright 2012-2021 Plotly, Inc." in text
+    assert "The above copyright notice and this permission notice shall be" in text
+
+
 def test_boxes_are_drawn(draw):
     shape = Shape()
     page = draw(shape, "memory", "--rank", "1", "--steps", "2:3")

@@ -38,6 +38,8 @@ _PAGE = """<!DOCTYPE html>
 <style>%(style)s</style>
 </head>
 <body>
+<!--
+%(notice)s-->
 <script>%(plotly)s</script>
 <script>const data = %(data)s;</script>
 <h1>%(heading)s</h1>
@@ -75,6 +77,7 @@ def page(
         "subtitle": escape(subtitle, quote=False),
         "summary": escape("\n".join(summary), quote=False),
         "style": (HERE / "page.css").read_text("utf-8"),
+        "notice": (HERE / "plotly-notice.txt").read_text("utf-8"),
         "plotly": _plotly(),
         # Nothing inside ends the script.
         "data": json.dumps(data, allow_nan=False).replace("</", "<\\/"),
