@@ -48,7 +48,7 @@ private:
   int64_t nodesLeft;
   /// For one query.
   int64_t queryNodes;
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  Deadline deadline;
 };
 
 } // namespace

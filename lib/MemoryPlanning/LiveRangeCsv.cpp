@@ -215,21 +215,42 @@ optimus_planning::readLiveRanges(std::istream &in, std::string_view name,
   return std::nullopt;
 }
 
-void optimus_planning::writePlan(std::ostream &out,
-                                 std::span<const LiveRange> ranges,
-                                 const Plan &plan) {
+static void writeRanges(std::ostream &out, std::span<const LiveRange> ranges,
+                        std::span<const std::optional<int64_t>> offsets) {
   bool anyGaps =
       std::any_of(ranges.begin(), ranges.end(),
                   [](const LiveRange &range) { return !range.gaps.empty(); });
-  out << "id,lower,upper,size,alignment," << (anyGaps ? "gaps," : "")
-      << "offset\n";
+  bool anyOffsets = std::any_of(offsets.begin(), offsets.end(),
+                                [](auto &offset) { return offset.has_value(); });
+  out << "id,lower,upper,size,alignment" << (anyGaps ? ",gaps" : "")
+      << (anyOffsets ? ",offset" : "") << '\n';
   for (size_t i = 0; i < ranges.size(); ++i) {
     const LiveRange &range = ranges[i];
     out << range.id << ',' << range.lower << ',' << range.upper << ','
-        << range.size << ',' << range.alignment << ',';
+        << range.size << ',' << range.alignment << (anyGaps ? "," : "");
     for (TimeSpan gap : range.gaps)
       out << (gap == range.gaps.front() ? "" : " ") << gap.lower << '-'
           << gap.upper;
-    out << (anyGaps ? "," : "") << plan.offsets[i] << '\n';
+    if (anyOffsets)
+      out << ',';
+    if (offsets[i])
+      out << *offsets[i];
+    out << '\n';
   }
+}
+
+void optimus_planning::writeLiveRanges(std::ostream &out,
+                                       std::span<const LiveRange> ranges) {
+  std::vector<std::optional<int64_t>> offsets;
+  for (const LiveRange &range : ranges)
+    offsets.push_back(range.fixedOffset);
+  writeRanges(out, ranges, offsets);
+}
+
+void optimus_planning::writePlan(std::ostream &out,
+                                 std::span<const LiveRange> ranges,
+                                 const Plan &plan) {
+  writeRanges(out, ranges,
+              std::vector<std::optional<int64_t>>(plan.offsets.begin(),
+                                                  plan.offsets.end()));
 }

@@ -8,6 +8,7 @@
 
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
+#include "EjectionSearch.h"
 #include "Portfolio.h"
 #include "Problem.h"
 #include "SkylineSearch.h"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 using namespace optimus_planning;
 
@@ -34,11 +36,10 @@ class ArenaSearch {
 public:
   ArenaSearch(const std::vector<Component> &components,
               std::vector<Placement> &placements, int64_t bound,
-              const Options &options)
+              int64_t nodes, Deadline deadline)
       : components(components), placements(placements),
-        step(arenaStep(components)), proven(bound),
-        nodesLeft(options.nodeLimit), searches(components.size()),
-        deadline(deadlineOf(options)) {}
+        step(arenaStep(components)), proven(bound), nodesLeft(nodes),
+        searches(components.size()), deadline(deadline) {}
 
   int64_t arena() const {
     int64_t largest = 0;
@@ -58,12 +59,12 @@ public:
   /// reach does not spend what would have met the next one.
   void bringDownTo(int64_t goal, int64_t allowance) {
     int64_t end = nodesLeft - std::min(nodesLeft, allowance);
-    for (int64_t share = kFirstShare; nodesLeft > end; share = twice(share)) {
+    for (int64_t share = kFirstShare; goesOn(end); share = twice(share)) {
       int64_t least = std::max(goal, proven) / step * step;
       if (arena() <= least)
         return;
       int64_t unmet = least - step, capacity = least;
-      while (arena() > least && nodesLeft > end) {
+      while (arena() > least && goesOn(end)) {
         if (!fit(capacity, std::min(share, nodesLeft - end)))
           unmet = capacity;
         int64_t between = (arena() - unmet) / step;
@@ -89,6 +90,8 @@ private:
     return share <= nodesLeft / 2 ? share * 2 : nodesLeft;
   }
 
+  bool goesOn(int64_t end) const { return isPossible && nodesLeft > end; }
+
   /// Whether every component was placed within `capacity`.
   bool fit(int64_t capacity, int64_t nodes) {
     SearchBudget budget{nodes, deadline};
@@ -99,6 +102,10 @@ private:
       std::vector<int64_t> offsets;
       if (!searches[i])
         searches[i].emplace(components[i]);
+      if (!searches[i]->isPossible()) {
+        isPossible = fits = false;
+        break;
+      }
       SearchResult result = searches[i]->run(capacity, budget, offsets);
       fits = result == SearchResult::Fits;
       if (result == SearchResult::DoesNotFit)
@@ -112,7 +119,7 @@ private:
       placements[i] = {std::move(offsets), arenaBytes, "search"};
     }
     nodesLeft -= nodes - budget.nodes;
-    if (deadline && std::chrono::steady_clock::now() >= *deadline)
+    if (budget.isLate())
       nodesLeft = 0;
     return fits;
   }
@@ -123,9 +130,52 @@ private:
   /// No arena is smaller.
   int64_t proven;
   int64_t nodesLeft;
+  /// Whether no component that must shrink has too many buffers.
+  bool isPossible = true;
   /// By component, made when one is needed.
   std::vector<std::optional<SkylineSearch>> searches;
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  Deadline deadline;
+};
+
+/// The local search over arena sizes, in whichever component is largest.
+class ArenaImprovement {
+public:
+  ArenaImprovement(const std::vector<Component> &components,
+                   std::vector<Placement> &placements)
+      : components(components), placements(placements),
+        step(arenaStep(components)), searches(components.size()) {}
+
+  /// Brings the arena down to at most `goal`, or as near as the budget goes.
+  void bringDownTo(int64_t goal, SearchBudget &budget) {
+    while (budget.nodes > 0 && !budget.isLate()) {
+      size_t largest =
+          std::max_element(placements.begin(), placements.end(),
+                           [](const Placement &a, const Placement &b) {
+                             return a.arenaBytes < b.arenaBytes;
+                           }) -
+          placements.begin();
+      int64_t least =
+          std::max(goal / step * step, components[largest].lowerBound);
+      if (placements[largest].arenaBytes <= least)
+        return;
+      if (!searches[largest])
+        searches[largest].emplace(components[largest], step);
+      // In turns: another one may be the largest by then.
+      const int64_t turn = std::min(budget.nodes, kTurn);
+      SearchBudget part{turn, budget.deadline};
+      searches[largest]->improve(placements[largest], least, part);
+      budget.nodes -= turn - part.nodes;
+    }
+  }
+
+private:
+  static constexpr int64_t kTurn = 100'000;
+
+  const std::vector<Component> &components;
+  std::vector<Placement> &placements;
+  const int64_t step;
+  /// By component, made when one is needed.
+  std::vector<std::optional<EjectionSearch>> searches;
 };
 
 } // namespace
@@ -160,19 +210,52 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
     arena = std::max(arena, placements.back().arenaBytes);
   }
 
-  ArenaSearch search(components, placements, bound, options);
+  const Deadline deadline = deadlineOf(options);
+  ArenaSearch search(components, placements, bound, options.nodeLimit,
+                     deadline);
+  ArenaImprovement improvement(components, placements);
+  // Where the capacity is met, nobody asks for less.
+  auto isMet = [&] {
+    return options.capacity && search.arena() <= *options.capacity;
+  };
+  /// What the bytes that could be saved are worth, of a limit.
+  auto worth = [&](int64_t limit) {
+    if (options.bytesPerNode == 0)
+      return limit;
+    return std::min(limit, kLeastNodes + (search.arena() - goodEnough) /
+                                             options.bytesPerNode);
+  };
+  const int64_t moveLimit = options.moveLimit.value_or(
+      options.timeout ? std::numeric_limits<int64_t>::max()
+                      : options.nodeLimit);
+  auto improve = [&](int64_t moves, Deadline end) {
+    if (isMet())
+      return;
+    int64_t goal = std::max(options.capacity.value_or(goodEnough),
+                            search.provenBound());
+    SearchBudget budget{std::min(moves, moveLimit - plan.moves), end};
+    const int64_t granted = budget.nodes;
+    improvement.bringDownTo(goal, budget);
+    plan.moves += granted - budget.nodes;
+  };
+
+  // A search with a time limit may be long and find nothing: what it cannot
+  // prove in a moment waits until the local search had half of the time.
+  if (deadline && options.nodeLimit > kLeastNodes) {
+    if (options.capacity)
+      search.attempt(std::max(*options.capacity, bound), kLeastNodes);
+    else
+      search.bringDownTo(goodEnough, kLeastNodes);
+    auto now = std::chrono::steady_clock::now();
+    improve(moveLimit, now + (*deadline - now) / 2);
+  }
   // The capacity is worth most of the nodes.
-  if (options.capacity && arena > *options.capacity)
+  if (options.capacity && !isMet())
     search.attempt(std::max(*options.capacity, bound),
                    options.nodeLimit - options.nodeLimit / 4);
-  int64_t allowance = options.nodeLimit;
-  if (options.bytesPerNode > 0)
-    allowance =
-        std::min(allowance, kLeastNodes + (search.arena() - goodEnough) /
-                                              options.bytesPerNode);
-  // Where the capacity is met, nobody asks for less.
-  if (!options.capacity || search.arena() > *options.capacity)
-    search.bringDownTo(goodEnough, allowance);
+  if (!isMet())
+    search.bringDownTo(goodEnough, worth(options.nodeLimit));
+  improve(worth(moveLimit), deadline);
 
   for (size_t i = 0; i < components.size(); ++i) {
     const std::vector<Buffer> &buffers = components[i].buffers;

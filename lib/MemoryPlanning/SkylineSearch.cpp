@@ -27,8 +27,7 @@ static constexpr Strategy kStrategies[] = {
     {{RankingKey::Sections, RankingKey::Area, RankingKey::Load}, false},
 };
 
-std::optional<std::chrono::steady_clock::time_point>
-optimus_planning::deadlineOf(const Options &options) {
+Deadline optimus_planning::deadlineOf(const Options &options) {
   using Clock = std::chrono::steady_clock;
   if (!options.timeout)
     return std::nullopt;
@@ -63,7 +62,7 @@ SearchResult SkylineSearch::run(int64_t capacity, SearchBudget &budget,
                                 std::vector<int64_t> &offsets) const {
   if (capacity < component.lowerBound)
     return SearchResult::DoesNotFit;
-  if (neighbours.empty()) {
+  if (!isPossible()) {
     budget.nodes = 0;
     return SearchResult::GaveUp;
   }
@@ -85,9 +84,7 @@ SearchResult SkylineSearch::run(int64_t capacity, SearchBudget &budget,
         offsets = std::move(answer.offsets);
       if (answer.result != SearchResult::GaveUp)
         return answer.result;
-      if (budget.nodes <= 0 ||
-          (budget.deadline &&
-           std::chrono::steady_clock::now() >= *budget.deadline))
+      if (budget.nodes <= 0 || budget.isLate())
         return SearchResult::GaveUp;
     }
     if (!distorted)

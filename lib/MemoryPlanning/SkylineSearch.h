@@ -13,20 +13,29 @@
 
 namespace optimus_planning {
 
-/// What is left of the search's allowance.
+/// When searches must have ended, if their time is limited.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+/// What is left of a search's allowance.
 struct SearchBudget {
   int64_t nodes = 0;
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  Deadline deadline;
+
+  bool isLate() const {
+    return deadline && std::chrono::steady_clock::now() >= *deadline;
+  }
 };
 
-/// When a search with these options must have ended, if its time is limited.
-std::optional<std::chrono::steady_clock::time_point>
-deadlineOf(const Options &options);
+/// The deadline of searches with these options that begin now.
+Deadline deadlineOf(const Options &options);
 
 /// The exact search in one component, asked for one capacity after the other.
 class SkylineSearch {
 public:
   explicit SkylineSearch(const Component &component);
+
+  /// Whether there are few enough buffers; otherwise every run gives up.
+  bool isPossible() const { return !neighbours.empty(); }
 
   /// Looks for a placement of the component in an arena of `capacity` bytes.
   /// Spends nodes of the budget; writes `offsets` when it fits.

@@ -37,6 +37,7 @@ namespace {
 struct Arguments {
   std::string input;
   std::string output;
+  std::string conflict;
   bool report = false;
   Options options;
 };
@@ -86,17 +87,23 @@ void addOptions(CLI::App &app, Arguments &arguments) {
       ->capture_default_str()
       ->check(number<double>("a ratio from 1 to 1e6", 1, 1e6));
   app.add_option("--node-limit", arguments.options.nodeLimit,
-                 "How long the exact search goes on; 0: none")
+                 "Buffers that the exact search may place, and without "
+                 "--timeout the local search too; 0: none")
       ->capture_default_str()
       ->check(number<int64_t>("a whole number >= 0", 0, INT64_MAX));
   app.add_option("--timeout", arguments.options.timeout,
-                 "Seconds for the exact search (default: none). The plan then "
+                 "Seconds of search: the arena shrinks until then, or until it "
+                 "is proven to be the smallest (default: none). The plan then "
                  "depends on the speed of the machine")
       ->check(number<double>("seconds from 0 to 1e6", 0, 1e6));
   app.add_option(
          "-o", arguments.output,
          "Write id,lower,upper,size,alignment[,gaps],offset there; - is "
          "standard output")
+      ->type_name("FILE");
+  app.add_option("--conflict-to", arguments.conflict,
+                 "Write the buffers that cannot fit together in --capacity "
+                 "there, as ranges; - is standard output")
       ->type_name("FILE");
   app.add_flag("--report", arguments.report,
                "Print bound, arena, their ratio and the method");
@@ -178,45 +185,73 @@ void printReport(const std::vector<LiveRange> &ranges, const Plan &plan,
                "arena        %lld bytes\n"
                "ratio        %.4f%s\n"
                "order        %s\n"
-               "search nodes %lld\n",
+               "search nodes %lld\n"
+               "moves        %lld\n",
                ranges.size(), static_cast<long long>(plan.lowerBound),
                static_cast<long long>(plan.arenaBytes), ratio,
                plan.optimal ? " (optimal)" : "", plan.order.c_str(),
-               static_cast<long long>(plan.searchNodes));
+               static_cast<long long>(plan.searchNodes),
+               static_cast<long long>(plan.moves));
+}
+
+/// Up to this many buffers of a conflict are named in the message.
+constexpr size_t kMostNamed = 16;
+
+/// Names the buffers of a conflict, or says where they are listed.
+StatusOr<std::string> listConflict(const std::vector<LiveRange> &members,
+                                   const std::string &path) {
+  if (!path.empty()) {
+    std::ostringstream text;
+    writeLiveRanges(text, members);
+    OPTRT_RETURN_IF_ERROR(OutputFile::write(path, std::move(text).str()));
+    return isStandardOutput(path) ? "" : concat("; they are in ", path);
+  }
+  if (members.size() > kMostNamed)
+    return std::string("; --conflict-to FILE lists them");
+  std::string ids;
+  for (const LiveRange &range : members)
+    ids += concat(ids.empty() ? ": " : ", ", range.id);
+  return ids;
 }
 
 /// Says why the arena is larger than the capacity, as far as that is known.
 Status passesCapacity(const std::vector<LiveRange> &ranges, const Plan &plan,
-                      const Options &options) {
+                      const Arguments &arguments) {
+  const int64_t capacity = *arguments.options.capacity;
   std::string message =
       concat("the arena of ", plan.arenaBytes, " bytes passes the capacity of ",
-             *options.capacity, " bytes");
+             capacity, " bytes");
   std::optional<Conflict> conflict =
-      findConflict(ranges, *options.capacity, options);
+      findConflict(ranges, capacity, arguments.options);
   if (!conflict)
     return invalidArgument(message +
                            "; that no plan meets it is not proven: a higher "
                            "--node-limit may find one");
-  std::string ids;
+  std::vector<LiveRange> members;
   for (size_t member : conflict->members)
-    ids += concat(ids.empty() ? "" : ", ", ranges[member].id);
-  return invalidArgument(
-      concat(message, ", as every other does: these ", conflict->members.size(),
-             " buffers do not fit in it together, ",
-             conflict->irreducible
-                 ? "though they do without any one of them: "
-                 : "and it is not proven that all of them are needed for "
-                   "that: ",
-             ids));
+    members.push_back(ranges[member]);
+  OPTRT_ASSIGN_OR_RETURN(std::string list,
+                         listConflict(members, arguments.conflict));
+  return invalidArgument(concat(
+      message, ", as every other does: these ", members.size(),
+      " buffers do not fit in it together, ",
+      conflict->irreducible
+          ? "though they do without any one of them"
+          : "and it is not proven that all of them are needed for that",
+      "; at their peak ", lowerBound(members), " bytes are alive", list));
 }
 
 Status run(const Arguments &arguments) {
-  if (!arguments.output.empty()) {
-    std::vector<PathUse> inputs{{"the input", arguments.input}};
-    std::vector<PathUse> outputs{{"-o", arguments.output}};
-    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.output));
-    OPTRT_RETURN_IF_ERROR(checkOutputsApart(inputs, outputs));
-  }
+  if (!arguments.conflict.empty() && !arguments.options.capacity)
+    return invalidArgument("--conflict-to needs --capacity: without it no "
+                           "buffers are in conflict");
+  std::vector<PathUse> inputs{{"the input", arguments.input}};
+  std::vector<PathUse> outputs{{"-o", arguments.output},
+                               {"--conflict-to", arguments.conflict}};
+  for (const PathUse &output : outputs)
+    if (!output.path.empty())
+      OPTRT_RETURN_IF_ERROR(checkOutput(output.path));
+  OPTRT_RETURN_IF_ERROR(checkOutputsApart(inputs, outputs));
   OPTRT_ASSIGN_OR_RETURN(std::vector<LiveRange> ranges,
                          readRanges(arguments.input));
   Plan result = plan(ranges, arguments.options);
@@ -234,7 +269,7 @@ Status run(const Arguments &arguments) {
     printReport(ranges, result, printsPlan ? stderr : stdout);
   if (arguments.options.capacity &&
       result.arenaBytes > *arguments.options.capacity)
-    return passesCapacity(ranges, result, arguments.options);
+    return passesCapacity(ranges, result, arguments);
   return okStatus();
 }
 

@@ -31,6 +31,9 @@ std::optional<std::string> readLiveRanges(std::istream &in,
                                           std::string_view name,
                                           std::vector<LiveRange> &ranges);
 
+/// Writes ranges as readLiveRanges() reads them.
+void writeLiveRanges(std::ostream &out, std::span<const LiveRange> ranges);
+
 /// Writes `id,lower,upper,size,alignment,offset`, a line per range; before the
 /// offset the gaps, if there are any.
 void writePlan(std::ostream &out, std::span<const LiveRange> ranges,

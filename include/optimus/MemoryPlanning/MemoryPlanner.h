@@ -75,13 +75,18 @@ struct Options {
   /// The exact search gives up after placing this many buffers, of the order of
   /// 100,000 a second (where a step is dear it counts for more). 0: no search.
   int64_t nodeLimit = 1'000'000;
-  /// What a node must be worth: beyond the first 20,000, the search for an
+  /// The local search, after the exact one, ends after placing this many
+  /// buffers, of the order of 100,000 a second. The default is the node limit,
+  /// or none where there is a time limit.
+  std::optional<int64_t> moveLimit;
+  /// What a node must be worth: beyond the first 20,000, each search for an
   /// arena that is good enough places one buffer for each so many bytes that it
-  /// could save, and repair before it has a like limit. 0: both go on for a
+  /// could save, and repair before them has a like limit. 0: all go on for a
   /// single byte.
   int64_t bytesPerNode = 0;
-  /// Seconds after which the exact search gives up. With a time limit the plan
-  /// depends on the speed of the machine; the default is none.
+  /// Seconds after which the searches end, counted from the end of the portfolio
+  /// and repair, which take about half a second for 20,000 buffers. With a time
+  /// limit the plan depends on the speed of the machine; the default is none.
   std::optional<double> timeout;
 };
 
@@ -94,10 +99,13 @@ struct Plan {
   /// Of the problem, see lowerBound().
   int64_t lowerBound = 0;
   /// The method that decided the size of the arena: an order of the portfolio
-  /// with its fit ("size/first-fit"), or "search".
+  /// with its fit ("size/first-fit"), "search", or "ejection" for the local
+  /// search.
   std::string order;
   /// Buffers the exact search placed, over all its attempts.
   int64_t searchNodes = 0;
+  /// Buffers the local search placed.
+  int64_t moves = 0;
   /// No plan has a smaller arena: it equals the lower bound, or the search has
   /// ruled out every smaller one.
   bool optimal = false;

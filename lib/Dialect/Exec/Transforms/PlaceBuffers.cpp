@@ -123,10 +123,13 @@ private:
     if (auto mistake = optimus_planning::checkRanges(ranges))
       return function.emitOpError()
              << "has live ranges that cannot be planned: " << *mistake;
-    // A search among thousands of buffers takes seconds and finds nothing.
     optimus_planning::Options options;
-    // A compilation waits about a second for each 5 MiB of arena.
+    // A compilation waits about a second for each 5 MiB of arena, and at most
+    // as long for what only the local search finds.
     options.bytesPerNode = 16;
+    options.moveLimit = 100'000;
+    // An exact search among thousands of buffers takes seconds and finds
+    // nothing.
     if (ranges.size() > 2000)
       options.nodeLimit = 0;
     Plan plan = optimus_planning::plan(ranges, options);
