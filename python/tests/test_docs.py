@@ -54,3 +54,18 @@ def test_every_page_can_be_reached():
 def test_scripts_exist(page):
     named = set(re.findall(r"(?<![\w/])scripts/[a-z_-]+(?:\.py|\.sh|\.txt|\.json)?", page.read_text()))
     assert {name for name in named if not (REPOSITORY / name).is_file()} == set()
+
+
+def test_the_readme_is_short():
+    """What a newcomer reads first: at most 700 words, then the reference."""
+    introduction, _, reference = (REPOSITORY / "README.md").read_text().partition("\n# Reference\n")
+    assert len(introduction.split()) <= 700
+    assert "scripts/quickstart" in introduction and "```mermaid" in introduction
+    assert "## Models" in reference
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs" / "tutorial").glob("*.md")))
+def test_lines_of_the_tutorial_break_at_sentences(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    prose = [line for line in text.splitlines() if re.match(r"[A-Z]", line)]
+    assert [line for line in prose if not re.search(r"[.:?]$", line)] == []
