@@ -14,7 +14,7 @@
 #include "core/BoundProgram.h"
 #include "optimus-runtime/CpuDevice.h"
 #include "optimus-runtime/World.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <algorithm>
 #include <chrono>

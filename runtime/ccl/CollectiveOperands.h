@@ -9,9 +9,9 @@
 #ifndef OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 #define OPTIMUS_RUNTIME_CCL_COLLECTIVEOPERANDS_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/CollectiveScratch.h"
 #include "optimus-support/ElementType.h"
-#include "optimus-support/model_abi.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,12 @@
 
 namespace optrt {
 
-using optimus_support::isDenseMatrix;
+/// A collective that every back-end knows.
+inline optimus_support::CollectiveShape
+shapeOf(const optrt_collective_desc &desc) {
+  return {optimus_support::program::CollectiveKind(desc.kind), desc.outer,
+          desc.inner, desc.src_ld, desc.dst_ld};
+}
 
 /// Calls body(row, column, offset, length) for the rows of the elements
 /// [begin, begin + length) of a matrix with `inner` columns.
@@ -50,7 +55,7 @@ protected:
   int64_t count() const { return desc.outer * desc.inner; }
   /// Of some elements.
   int64_t bytes(int64_t elements) const { return elements * elementBytes; }
-  bool isDense(int64_t ld) const { return isDenseMatrix(desc, ld); }
+  bool isDense(int64_t ld) const { return shapeOf(desc).isDense(ld); }
   /// Whether a member of the group is to have what is reduced.
   bool wantsResult(int member) const {
     return desc.kind != OPTRT_REDUCE || member == desc.root;

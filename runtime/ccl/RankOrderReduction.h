@@ -10,9 +10,9 @@
 #ifndef OPTIMUS_RUNTIME_CCL_RANKORDERREDUCTION_H
 #define OPTIMUS_RUNTIME_CCL_RANKORDERREDUCTION_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/BFloat16.h"
 #include "optimus-support/Float16.h"
-#include "optimus-support/model_abi.h"
 
 #include <algorithm>
 #include <cstddef>

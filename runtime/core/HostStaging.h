@@ -9,9 +9,9 @@
 #ifndef OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
 #define OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/ControlPlane.h"
 #include "optimus-runtime/Device.h"
-#include "optimus-support/model_abi.h"
 
 #include <list>
 #include <optional>

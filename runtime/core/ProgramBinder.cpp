@@ -16,6 +16,16 @@ using namespace optimus_support::program;
 
 namespace optrt {
 
+using optimus_support::ElementType;
+static_assert(int(ElementType::F32) == OPTRT_F32 &&
+                  int(ElementType::F16) == OPTRT_F16 &&
+                  int(ElementType::BF16) == OPTRT_BF16 &&
+                  int(ElementType::I32) == OPTRT_I32 &&
+                  int(CollectiveKind::Broadcast) == OPTRT_BROADCAST &&
+                  int(CollectiveKind::AllToAll) == OPTRT_ALL_TO_ALL &&
+                  int(Reduction::Max) == OPTRT_MAX,
+              "descriptors have the values of tables");
+
 Status ProgramBinder::bind() {
   size_t numPointers = 0;
   for (const auto &command : function.commands) {

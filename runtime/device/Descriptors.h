@@ -9,8 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_DESCRIPTORS_H
 #define OPTIMUS_RUNTIME_DEVICE_DESCRIPTORS_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Status.h"
-#include "optimus-support/model_abi.h"
 
 #include <string>
 

@@ -206,6 +206,20 @@ Status compareStarts(const std::string &function, const std::string &axes,
   return okStatus();
 }
 
+SequenceT &addSequence(ProgramsT &programs, std::string name,
+                       const Calls &calls) {
+  auto sequence = std::make_unique<SequenceT>();
+  sequence->name = std::move(name);
+  for (const auto &[function, times] : calls) {
+    auto call = std::make_unique<CallT>();
+    call->function = function;
+    call->times = times;
+    sequence->calls.push_back(std::move(call));
+  }
+  programs.sequences.push_back(std::move(sequence));
+  return *programs.sequences.back();
+}
+
 const SequenceT *findSequence(const ProgramsT &programs,
                               std::string_view name) {
   for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)

@@ -8,7 +8,7 @@
 
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/ProgramScratch.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_SUPPORT_UNITTESTS_PROGRAMTEST_H
 #define OPTIMUS_SUPPORT_UNITTESTS_PROGRAMTEST_H
 
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -67,33 +67,6 @@ static int64_t getScratch(func::FuncOp function) {
   return bound.get().bytes(1);
 }
 
-/// A descriptor as far as the room for a collective depends on it.
-static optrt_collective_desc describe(exec::CollectiveStartOp start) {
-  optrt_collective_desc desc{};
-  switch (start.getKind()) {
-  case exec::CollectiveKind::Broadcast:
-    desc.kind = OPTRT_BROADCAST;
-    break;
-  case exec::CollectiveKind::Reduce:
-    desc.kind = OPTRT_REDUCE;
-    break;
-  case exec::CollectiveKind::AllReduce:
-    desc.kind = OPTRT_ALL_REDUCE;
-    break;
-  case exec::CollectiveKind::AllGather:
-    desc.kind = OPTRT_ALL_GATHER;
-    break;
-  case exec::CollectiveKind::ReduceScatter:
-    desc.kind = OPTRT_REDUCE_SCATTER;
-    break;
-  }
-  desc.outer = start.getOuter();
-  desc.inner = start.getInner();
-  desc.src_ld = start.getSrcLd();
-  desc.dst_ld = start.getDstLd();
-  return desc;
-}
-
 /// The buffers that communicators keep: those of an axis have as many places as
 /// there are collectives under way at a time, the first free one is taken, and
 /// each is as large as the largest that was in it.
@@ -114,8 +87,11 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
       free->start = op;
       int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
       int64_t size = getElementBytes(start.getSrc().getType());
-      auto needed =
-          optimus_support::tcpScratchFor(describe(start), ranks).all();
+      optimus_support::CollectiveShape shape{
+          optimus_support::program::CollectiveKind(start.getKind()),
+          int64_t(start.getOuter()), int64_t(start.getInner()),
+          int64_t(start.getSrcLd()), int64_t(start.getDstLd())};
+      auto needed = optimus_support::tcpScratchFor(shape, ranks).all();
       for (auto [held, elements] : llvm::zip_equal(free->bytes, needed))
         held = std::max(held, elements * size);
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {

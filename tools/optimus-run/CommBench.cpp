@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Times every collective of model_abi.h over a range of sizes and checks its
-// results, in the columns of nccl-tests: `size` is that of the whole tensor
-// (the gathered one, the one that is scattered), algbw is size / time, and
-// busbw is what a link carries if the algorithm is the best possible.
+// Times every collective of CommandDescriptors.h over a range of sizes and
+// checks its results, in the columns of nccl-tests: `size` is that of the whole
+// tensor (the gathered one, the one that is scattered), algbw is size / time,
+// and busbw is what a link carries if the algorithm is the best possible.
 //
 //===----------------------------------------------------------------------===//
 

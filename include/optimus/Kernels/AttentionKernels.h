@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Attention as optrt_attention_desc of model_abi.h says it, for targets whose
-// device leaves it to kernels. With S = Q K^T / sqrt(headDim):
+// Attention as optrt_attention_desc of CommandDescriptors.h says it, for
+// targets whose device leaves it to kernels. With S = Q K^T / sqrt(headDim):
 //
 //   P = exp(S - lse),  out = P V,  delta = rowsum(dout * out)
 //   T = P * (dout V^T - delta),  dV = P^T dout,

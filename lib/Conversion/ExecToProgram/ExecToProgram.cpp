@@ -11,7 +11,6 @@
 #include "FunctionBuilder.h"
 
 #include "optimus-support/ProgramKernels.h"
-#include "optimus-support/ProgramWriter.h"
 
 using namespace mlir;
 using namespace mlir::optimus;

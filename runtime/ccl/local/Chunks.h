@@ -17,8 +17,8 @@
 #ifndef OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 #define OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/ControlPlane.h"
-#include "optimus-support/model_abi.h"
 
 #include <span>
 

@@ -48,8 +48,8 @@ static OperationScratch scratchOfChain(const Members &members,
     room.received = ring;
     if (members.index == desc.root && members.index != members.size - 1)
       room.packed = ring;
-  } else if (!isDenseMatrix(desc, members.index == desc.root ? desc.src_ld
-                                                             : desc.dst_ld)) {
+  } else if (!shapeOf(desc).isDense(members.index == desc.root ? desc.src_ld
+                                                               : desc.dst_ld)) {
     room.received = ring;
   }
   return room;
@@ -69,7 +69,7 @@ OperationScratch optrt::scratchFor(const Members &members,
     return scratchOfChain(members, desc);
   OperationScratch room;
   if (desc.kind == OPTRT_ALL_GATHER) {
-    room.packed = isDenseMatrix(desc, desc.src_ld) ? 0 : count;
+    room.packed = shapeOf(desc).isDense(desc.src_ld) ? 0 : count;
     room.exchange =
         Exchange::scratchFor(n, count, kExchangeSegment, desc.outer == 1);
     return room;

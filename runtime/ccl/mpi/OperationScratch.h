@@ -10,7 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_MPI_OPERATIONSCRATCH_H
 
 #include "Exchange.h"
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/CommandDescriptors.h"
 
 namespace optrt {
 

@@ -55,7 +55,8 @@ public:
   std::vector<int64_t>
   bufferBytes(const optrt_collective_desc &desc) const override {
     std::vector<int64_t> bytes;
-    for (int64_t elements : optimus_support::tcpScratchFor(desc, size()).all())
+    for (int64_t elements :
+         optimus_support::tcpScratchFor(shapeOf(desc), size()).all())
       bytes.push_back(elements *
                       elementBytes(optimus_support::ElementType(desc.type)));
     return bytes;

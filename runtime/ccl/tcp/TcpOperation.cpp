@@ -18,7 +18,7 @@
 using namespace optrt;
 
 bool TcpOperation::isSmall() const {
-  return optimus_support::isSmallCollective(desc);
+  return optimus_support::isSmallCollective(shapeOf(desc));
 }
 
 /// What a member reduces, or hands on.

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_UNITTESTS_COLLECTIVEKINDS_H
 #define OPTIMUS_RUNTIME_CCL_UNITTESTS_COLLECTIVEKINDS_H
 
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/CommandDescriptors.h"
 
 #include <cstddef>
 #include <cstdint>

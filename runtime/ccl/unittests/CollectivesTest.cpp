@@ -196,7 +196,7 @@ protected:
     run.destination.assign(kind.type, shape.outer * run.desc.dst_ld,
                            kUntouched);
 
-    // What model_abi.h allows to be null is null.
+    // What CommandDescriptors.h allows to be null is null.
     bool isRoot = run.index == root;
     const void *src = run.source.data();
     void *dst = inPlace ? run.source.data() : run.destination.data();
@@ -213,7 +213,7 @@ protected:
     return contents[rank][row * columns + column];
   }
 
-  /// The element that the definition in model_abi.h gives.
+  /// The element that the definition in CommandDescriptors.h gives.
   float expected(const Running &run, int64_t row, int64_t column) const {
     int64_t inner = run.desc.inner;
     switch (run.desc.kind) {
@@ -273,7 +273,7 @@ TEST_P(CollectivesTest, WaitsInAnyOrder) {
   });
 }
 
-/// For the kinds that model_abi.h allows in place.
+/// For the kinds that CommandDescriptors.h allows in place.
 class CollectivesInPlace : public CollectivesTest {};
 
 TEST_P(CollectivesInPlace, SourceIsDestination) {

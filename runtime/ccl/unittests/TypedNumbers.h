@@ -9,9 +9,9 @@
 #ifndef OPTIMUS_RUNTIME_CCL_UNITTESTS_TYPEDNUMBERS_H
 #define OPTIMUS_RUNTIME_CCL_UNITTESTS_TYPEDNUMBERS_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/BFloat16.h"
 #include "optimus-support/Float16.h"
-#include "optimus-support/model_abi.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "core/BoundProgram.h"
 
 #include "RecordingDevice.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "core/CollectiveAgreement.h"
 
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <barrier>
 #include <cstdlib>

@@ -9,7 +9,7 @@
 #include "core/CommunicatorScratch.h"
 
 #include "RecordingDevice.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "core/BoundProgram.h"
 
 #include "RecordingDevice.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

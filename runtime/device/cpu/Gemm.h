@@ -11,8 +11,8 @@
 
 #include "Buffer.h"
 #include "Team.h"
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Device.h"
-#include "optimus-support/model_abi.h"
 
 #include <memory>
 

@@ -20,8 +20,8 @@
 #include "Buffer.h"
 #include "Team.h"
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/ElementType.h"
-#include "optimus-support/model_abi.h"
 
 #include <functional>
 #include <vector>

@@ -16,7 +16,7 @@
 #define OPTIMUS_RUNTIME_DEVICE_CPU_PACKING_H
 
 #include "OneDnn.h"
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/CommandDescriptors.h"
 
 namespace optrt {
 

@@ -9,6 +9,7 @@
 #include "CudnnAttention.h"
 
 #include "device/Descriptors.h"
+#include "optimus-support/GpuScratch.h"
 
 #include <cmath>
 #include <limits>
@@ -256,14 +257,13 @@ Status CudnnAttention::prepare(const optrt_attention_desc &d, bool isGradient) {
     return unavailable("cuDNN computes attention in bf16; found another type. "
                        "Compile the model with --precision bf16, or with "
                        "--attention ours");
-  // On later ones an engine has to be named for it.
-  constexpr int latest = 9;
+  constexpr int latest = optimus_support::kLatestDeterministicGpu;
   if (isGradient && d.deterministic && architecture > latest)
-    return unavailable(concat(
-        "cuDNN's gradient in one order is for GPUs up to sm_90 here, found sm_",
-        architecture,
-        "x. Compile the model without --deterministic, or with "
-        "--attention ours"));
+    return unavailable(
+        concat("cuDNN's gradient in one order is for GPUs up to sm_", latest,
+               "0 here, found sm_", architecture,
+               "x. Compile the model without --deterministic, or with "
+               "--attention ours"));
   const Key key = keyOf(d, isGradient);
   auto known = plans.find(key);
   if (known == plans.end()) {

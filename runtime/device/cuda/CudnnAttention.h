@@ -12,7 +12,7 @@
 #include "CudnnGraph.h"
 #include "Driver.h"
 
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/CommandDescriptors.h"
 
 #include <map>
 

@@ -11,6 +11,7 @@
 
 #include "Driver.h"
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/model_abi.h"
 
 #include <map>

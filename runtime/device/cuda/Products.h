@@ -19,9 +19,9 @@
 
 #include "CublasLtApi.h"
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Device.h"
 #include "optimus-support/GpuScratch.h"
-#include "optimus-support/model_abi.h"
 
 #include <array>
 #include <functional>

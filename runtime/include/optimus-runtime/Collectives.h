@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_COLLECTIVES_H
 #define OPTIMUS_RUNTIME_COLLECTIVES_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/ControlPlane.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/Mesh.h"

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_H
 #define OPTIMUS_RUNTIME_DEVICE_H
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Recorder.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/Sizes.h"
@@ -146,8 +147,8 @@ private:
 
 /// The device of one rank, and the only way to its memory. Matrices are
 /// row-major, sizes and leading dimensions count elements; descriptors are
-/// those of model_abi.h and say of what element types operands are: f32, and
-/// what else a device computes with.
+/// those of CommandDescriptors.h and say of what element types operands are:
+/// f32, and what else a device computes with.
 ///
 /// Everything that names a queue is put on it and happens in its order, at the
 /// latest when synchronize() returns: until then operands are borrowed, what is

@@ -15,23 +15,29 @@
 #ifndef OPTIMUS_SUPPORT_COLLECTIVESCRATCH_H
 #define OPTIMUS_SUPPORT_COLLECTIVESCRATCH_H
 
-#include "optimus-support/model_abi.h"
+#include "optimus-support/Program.h"
 
 #include <array>
 #include <cstdint>
 
 namespace optimus_support {
 
-/// Whether a matrix has no gaps between rows.
-inline bool isDenseMatrix(const optrt_collective_desc &desc, int64_t ld) {
-  return desc.outer == 1 || ld == desc.inner;
-}
+/// What of a collective its buffers depend on.
+struct CollectiveShape {
+  program::CollectiveKind kind;
+  int64_t outer, inner;
+  int64_t srcLd, dstLd;
+
+  int64_t count() const { return outer * inner; }
+  /// Whether a matrix has no gaps between rows.
+  bool isDense(int64_t ld) const { return outer == 1 || ld == inner; }
+};
 
 /// Elements up to which everything goes to everybody in one exchange: two would
 /// take longer.
-inline bool isSmallCollective(const optrt_collective_desc &desc) {
+inline bool isSmallCollective(const CollectiveShape &shape) {
   constexpr int64_t kSmallElements = 1024;
-  return desc.outer * desc.inner <= kSmallElements;
+  return shape.count() <= kSmallElements;
 }
 
 /// Elements of the buffers that an operation keeps.
@@ -44,22 +50,22 @@ struct TcpScratch {
 };
 
 /// Among so many members.
-inline TcpScratch tcpScratchFor(const optrt_collective_desc &desc,
-                                int64_t size) {
-  const int64_t count = desc.outer * desc.inner;
+inline TcpScratch tcpScratchFor(const CollectiveShape &shape, int64_t size) {
+  using program::CollectiveKind;
+  const int64_t count = shape.count();
   if (count == 0 || size == 1)
     return {};
-  const bool isSrcDense = isDenseMatrix(desc, desc.src_ld);
-  const bool areBothDense = isSrcDense && isDenseMatrix(desc, desc.dst_ld);
+  const bool isSrcDense = shape.isDense(shape.srcLd);
+  const bool areBothDense = isSrcDense && shape.isDense(shape.dstLd);
   const int64_t part =
-      isSmallCollective(desc) ? count : (count + size - 1) / size;
-  switch (desc.kind) {
-  case OPTRT_BROADCAST:
+      isSmallCollective(shape) ? count : (count + size - 1) / size;
+  switch (shape.kind) {
+  case CollectiveKind::Broadcast:
     return {areBothDense ? 0 : count, 0, 0};
-  case OPTRT_ALL_GATHER:
-    return {isSrcDense ? 0 : count, desc.outer == 1 ? 0 : size * count, 0};
-  case OPTRT_REDUCE_SCATTER:
-    return {desc.outer == 1 ? 0 : size * count, size * count, count};
+  case CollectiveKind::AllGather:
+    return {isSrcDense ? 0 : count, shape.outer == 1 ? 0 : size * count, 0};
+  case CollectiveKind::ReduceScatter:
+    return {shape.outer == 1 ? 0 : size * count, size * count, count};
   default:
     return {areBothDense ? 0 : count, size * part, part};
   }

@@ -11,7 +11,6 @@
 
 // The enumeration itself, F32 and so on: schema/element_type.fbs.
 #include "optimus-support/element_type_generated.h"
-#include "optimus-support/model_abi.h"
 
 #include <cstdint>
 #include <string_view>
@@ -37,12 +36,6 @@ constexpr int precisionBits(ElementType type) {
   constexpr int bits[] = {24, 53, 11, 8, 0, 0, 0};
   return bits[static_cast<int>(type)];
 }
-
-static_assert(int(ElementType::F32) == OPTRT_F32 &&
-                  int(ElementType::F16) == OPTRT_F16 &&
-                  int(ElementType::BF16) == OPTRT_BF16 &&
-                  int(ElementType::I32) == OPTRT_I32,
-              "descriptors have the values of tables");
 
 /// The largest of them.
 inline constexpr int64_t kMaxElementBytes = 8;

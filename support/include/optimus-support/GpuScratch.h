@@ -17,6 +17,10 @@ namespace optimus_support {
 /// for cuBLASLt on Hopper.
 inline constexpr int64_t kGpuWorkspaceBytes = int64_t(32) << 20;
 
+/// The latest generation of GPUs, that of sm_90, whose deterministic gradient
+/// cuDNN finds by itself. On later ones an engine has to be named for it.
+inline constexpr int kLatestDeterministicGpu = 9;
+
 /// An attention as cuDNN is asked for it.
 struct CudnnAttentionShape {
   int64_t batch, seq, heads, kvHeads, headDim;

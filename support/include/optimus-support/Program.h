@@ -31,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace optimus_support::program {
@@ -107,6 +108,12 @@ Status compareStarts(const std::string &function, const std::string &axes,
 /// "row", "row+col".
 std::string axesName(const Mesh &mesh, std::span<const uint32_t> axes);
 
+/// Functions, and how often each is called in a row; 0 for as often as the
+/// caller says.
+using Calls = std::vector<std::pair<std::string, uint32_t>>;
+/// Adds a sequence of calls.
+SequenceT &addSequence(ProgramsT &programs, std::string name,
+                       const Calls &calls);
 /// The sequence called `name`, or null.
 const SequenceT *findSequence(const ProgramsT &programs, std::string_view name);
 

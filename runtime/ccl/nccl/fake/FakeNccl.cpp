@@ -24,8 +24,8 @@
 
 #include "Operations.h"
 
+#include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/Status.h"
-#include "optimus-support/model_abi.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include "ToyModel.h"
 
 #include "optimus-support/Dropout.h"
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 using namespace optimus_support::program;
 

@@ -13,7 +13,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_UNITTESTS_ATTENTIONCASE_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_UNITTESTS_ATTENTIONCASE_H
 
-#include "optimus-support/model_abi.h"
+#include "optimus-runtime/CommandDescriptors.h"
 
 #include <algorithm>
 #include <cmath>

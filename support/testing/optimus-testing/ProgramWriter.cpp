@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-support/ProgramWriter.h"
+#include "optimus-testing/ProgramWriter.h"
 
 #include "optimus-support/ProgramKernels.h"
 #include "optimus-support/ProgramRegions.h"
@@ -416,20 +416,6 @@ uint32_t ProgramWriter::text(const std::string &text) {
   if (found == texts.end())
     found = texts.insert(texts.end(), text);
   return static_cast<uint32_t>(found - texts.begin());
-}
-
-SequenceT &addSequence(ProgramsT &programs, std::string name,
-                       const Calls &calls) {
-  auto sequence = std::make_unique<SequenceT>();
-  sequence->name = std::move(name);
-  for (const auto &[function, times] : calls) {
-    auto call = std::make_unique<CallT>();
-    call->function = function;
-    call->times = times;
-    sequence->calls.push_back(std::move(call));
-  }
-  programs.sequences.push_back(std::move(sequence));
-  return *programs.sequences.back();
 }
 
 ProgramsT ProgramWriter::finish() {

@@ -24,8 +24,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_SUPPORT_PROGRAMWRITER_H
-#define OPTIMUS_SUPPORT_PROGRAMWRITER_H
+#ifndef OPTIMUS_TESTING_PROGRAMWRITER_H
+#define OPTIMUS_TESTING_PROGRAMWRITER_H
 
 #include "optimus-support/Program.h"
 
@@ -35,13 +35,6 @@
 #include <vector>
 
 namespace optimus_support::program {
-
-/// Functions, and how often each is called in a row; 0 for as often as the
-/// caller says.
-using Calls = std::vector<std::pair<std::string, uint32_t>>;
-/// Adds a sequence of calls.
-SequenceT &addSequence(ProgramsT &programs, std::string name,
-                       const Calls &calls);
 
 class ProgramWriter;
 
@@ -236,4 +229,4 @@ private:
 
 } // namespace optimus_support::program
 
-#endif // OPTIMUS_SUPPORT_PROGRAMWRITER_H
+#endif // OPTIMUS_TESTING_PROGRAMWRITER_H
