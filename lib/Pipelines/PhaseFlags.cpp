@@ -18,7 +18,7 @@
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Target/Target.h"
-#include "optimus/Tool/CommandLine.h"
+#include "optimus/Tool/FlagValues.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -10,7 +10,7 @@
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Pipelines/PhaseFlags.h"
-#include "optimus/Tool/CommandLine.h"
+#include "optimus/Tool/FlagValues.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"

@@ -1,4 +1,4 @@
-//===- CommandLine.cpp - Flags of the compiler's tools ----------*- C++ -*-===//
+//===- CommandLine.cpp - Flags that LLVM parses -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,16 +10,16 @@
 
 #include "optimus/Tool/Tool.h"
 
+#include "optimus-support/HelpText.h"
 #include "optimus-support/NearestName.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::describeFlag;
 namespace cl = llvm::cl;
 
 //===----------------------------------------------------------------------===//
@@ -31,14 +31,10 @@ namespace {
 /// not take.
 class ArgumentCheck {
 public:
-  ArgumentCheck(ArrayRef<char *> arguments, const ToolUsage &usage)
+  ArgumentCheck(ArrayRef<const char *> arguments, const ToolUsage &usage)
       : usage(usage), known(cl::getRegisteredOptions()) {
     for (size_t next = 0; next < arguments.size(); ++next)
       check(arguments, next);
-    if (usage.needsInput && !usage.input.empty() && !input && !asksForHelp &&
-        !asksForList && !asksForVersion)
-      note("no input; give a file " + usage.input +
-           ", or - for standard input");
   }
 
   /// The first flag that nobody knows, else the first mistake; or empty.
@@ -47,8 +43,6 @@ public:
   }
 
   bool asksForHelp = false, asksForVersion = false;
-  /// What LLVM prints by itself: --help-hidden and its like.
-  bool asksForList = false;
 
 private:
   void note(const Twine &text) {
@@ -56,7 +50,7 @@ private:
       mistake = text.str();
   }
 
-  void check(ArrayRef<char *> arguments, size_t &next) {
+  void check(ArrayRef<const char *> arguments, size_t &next) {
     StringRef argument = arguments[next];
     if (argument == "--" && !onlyInputs) {
       onlyInputs = true;
@@ -77,7 +71,6 @@ private:
     if (found == known.end() || flag.starts_with("---"))
       return checkUnknown(flag, name);
     asksForHelp |= name == "help" || name == "h";
-    asksForList |= name.starts_with("help-");
     asksForVersion |= name == "version";
     const cl::Option &option = *found->second;
     checkOccurrence(flag, option);
@@ -167,29 +160,6 @@ static std::string getHead(const cl::Option &option) {
                        value);
 }
 
-std::string mlir::optimus::describeFlag(StringRef flag, StringRef text) {
-  constexpr size_t kColumn = 28, kMost = 80;
-  std::string result = ("  " + flag).str();
-  if (result.size() + 2 > kColumn)
-    result += "\n" + std::string(kColumn, ' ');
-  else
-    result.append(kColumn - result.size(), ' ');
-  size_t at = kColumn;
-  SmallVector<StringRef> words;
-  text.split(words, ' ', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (StringRef word : words) {
-    bool isFirst = at == kColumn;
-    if (!isFirst && at + 1 + word.size() > kMost) {
-      result += "\n" + std::string(kColumn, ' ');
-      at = kColumn;
-      isFirst = true;
-    }
-    result += ((isFirst ? "" : " ") + word).str();
-    at += word.size() + !isFirst;
-  }
-  return result + "\n";
-}
-
 /// Of MLIR's many flags, those that most people use.
 static constexpr StringLiteral kMlirFlags[] = {
     "mlir-disable-threading",
@@ -212,11 +182,10 @@ static constexpr StringLiteral kMlirFlags[] = {
     "mlir-timing-display",
 };
 
-static void printMlirFlags() {
+std::string mlir::optimus::listMlirFlags() {
   constexpr size_t kMost = 80;
-  llvm::outs()
-      << "\nOf MLIR, for those who look into passes; --help-hidden says "
-         "what each does:\n";
+  std::string text = "Of MLIR, for those who look into passes; --help-hidden "
+                     "says what each does:";
   size_t at = kMost;
   for (StringRef name : kMlirFlags) {
     const cl::Option *option = cl::getRegisteredOptions().lookup(name);
@@ -224,21 +193,20 @@ static void printMlirFlags() {
       continue;
     std::string head = getHead(*option);
     if (at + 2 + head.size() > kMost) {
-      llvm::outs() << "\n";
+      text += "\n";
       at = 0;
     }
-    llvm::outs() << "  " << head;
+    text += "  " + head;
     at += 2 + head.size();
   }
-  llvm::outs() << "\n";
+  return text;
 }
 
 static void printHelp(const ToolUsage &usage) {
   llvm::outs() << describeVersion(usage.name) << ": " << usage.summary
                << "\n\nusage: " << usage.name << " [options]";
   if (!usage.input.empty())
-    llvm::outs() << (usage.needsInput ? " " : " [") << usage.input
-                 << (usage.needsInput ? "" : "]");
+    llvm::outs() << " [" << usage.input << "]";
   llvm::outs() << "\n\n";
   SmallVector<const cl::Option *> options;
   for (auto &[name, option] : cl::getRegisteredOptions())
@@ -254,16 +222,11 @@ static void printHelp(const ToolUsage &usage) {
                                "flags too")
                << describeFlag("--version",
                                "Print the versions of Optimus and of LLVM");
-  if (usage.listsMlirFlags)
-    printMlirFlags();
   llvm::outs() << usage.more;
 }
 
-std::string mlir::optimus::describeVersion(StringRef tool) {
-  return (tool + " " OPTIMUS_VERSION " (LLVM " LLVM_VERSION_STRING ")").str();
-}
-
-std::optional<int> mlir::optimus::checkCommandLine(int argc, char **argv,
+std::optional<int> mlir::optimus::checkCommandLine(int argc,
+                                                   const char *const *argv,
                                                    const ToolUsage &usage) {
   ArgumentCheck check(ArrayRef(argv, argc).drop_front(argc > 0), usage);
   if (!check.getMistake().empty())
@@ -279,7 +242,8 @@ std::optional<int> mlir::optimus::checkCommandLine(int argc, char **argv,
   return std::nullopt;
 }
 
-std::optional<int> mlir::optimus::parseCommandLine(int argc, char **argv,
+std::optional<int> mlir::optimus::parseCommandLine(int argc,
+                                                   const char *const *argv,
                                                    const ToolUsage &usage) {
   if (std::optional<int> code = checkCommandLine(argc, argv, usage))
     return code;
@@ -289,34 +253,4 @@ std::optional<int> mlir::optimus::parseCommandLine(int argc, char **argv,
   if (!cl::ParseCommandLineOptions(argc, argv, "", &stream))
     return fail(Twine(StringRef(text).trim()));
   return std::nullopt;
-}
-
-//===----------------------------------------------------------------------===//
-// Values
-//===----------------------------------------------------------------------===//
-
-std::string mlir::optimus::unknownName(StringRef flag, StringRef what,
-                                       StringRef name,
-                                       ArrayRef<StringRef> known) {
-  std::vector<std::string> names(known.begin(), known.end());
-  return llvm::formatv("{0}: unknown {1} '{2}'; known are {3}{4}", flag, what,
-                       name, llvm::join(known, ", "),
-                       optimus_support::didYouMean(name, names))
-      .str();
-}
-
-optimus_support::StatusOr<uint64_t> mlir::optimus::readCount(StringRef flag,
-                                                             StringRef text,
-                                                             uint64_t least,
-                                                             uint64_t most) {
-  uint64_t value = 0;
-  if (!text.getAsInteger(10, value) && value >= least && value <= most)
-    return value;
-  return optimus_support::invalidArgument(
-      llvm::formatv("{0}: expected a number {1}, found {2}", flag,
-                    most == INT64_MAX
-                        ? llvm::formatv("of at least {0}", least).str()
-                        : llvm::formatv("from {0} to {1}", least, most).str(),
-                    text)
-          .str());
 }

@@ -12,6 +12,7 @@
 #include "optimus-support/Process.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/WithColor.h"
@@ -56,6 +57,10 @@ int mlir::optimus::fail(const optimus_support::Status &status) {
 
 int mlir::optimus::fail(llvm::Error error) {
   return fail(Twine(llvm::toString(std::move(error))));
+}
+
+std::string mlir::optimus::describeVersion(StringRef tool) {
+  return (tool + " " OPTIMUS_VERSION " (LLVM " LLVM_VERSION_STRING ")").str();
 }
 
 //===----------------------------------------------------------------------===//

@@ -46,6 +46,7 @@ def test_flags_need_not_be_repeated(tools, dumps, tmp_path, phase):
         ("--optimizer=adamw", "sgd"),
         ("--recompute=none", "layer"),
         ("--accumulate=false", "true"),
+        ("--precision=bf16", "f32"),
         ("--no-pad", "false"),
         ("--move=panels", "whole"),
         ("--schedule=time", "none"),

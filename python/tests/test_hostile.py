@@ -123,8 +123,8 @@ MISTAKES = {
     "srun": (TRAIN + "--steps 1 --save q", "srun", SLURM),
     "PMIx": (TRAIN + "--steps 1 --save q", "mpirun", PMIX),
     # Spelling.
-    "unknown option of train": ("optimus-run train tiny.so --dta text.txt", "did you mean `--data`"),
-    "unknown subcommand": ("optimus-run trian tiny.so", "did you mean `train`"),
+    "unknown option of train": ("optimus-run train tiny.so --dta text.txt", "did you mean '--data'"),
+    "unknown subcommand": ("optimus-run trian tiny.so", "did you mean 'train'"),
     "unknown option of the compiler": (COMPILE + "--msh row:2", "did you mean '--mesh'"),
     "unknown option of the builder": ("python3 -m optimus.models gpt2 --layrs 2", "did you mean '--layers'"),
     "unknown option of the planner": ("optimus-plan ranges.csv --capcity 4", "did you mean"),

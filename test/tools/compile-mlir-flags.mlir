@@ -91,9 +91,9 @@
 
 // --help has the driver's own flags first.
 // RUN: optimus-compile --help | FileCheck %s --check-prefix=HELP
-// HELP:     --mesh=<axes>
-// HELP:     --tune-products
 // HELP:     --help
+// HELP:     --mesh AXES
+// HELP:     --tune-products
 // HELP:     Of MLIR, for those who look into passes;
 // HELP:     --mlir-print-ir-after-all
 // HELP:     --mlir-timing

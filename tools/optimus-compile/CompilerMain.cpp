@@ -103,8 +103,9 @@ static Status readProfile(CompileOptions &options,
                                             *text);
 }
 
-static int compile(const DialectRegistry &extensions) {
-  StatusOr<CompileOptions> options = readCompileOptions();
+static int compile(const CompileFlags &flags,
+                   const DialectRegistry &extensions) {
+  StatusOr<CompileOptions> options = readCompileOptions(flags);
   if (!options.ok())
     return fail(options.status());
   std::unique_ptr<ScratchFolder> scratch;
@@ -148,7 +149,7 @@ static int compile(const DialectRegistry &extensions) {
   if (!module)
     return kBadInput;
 
-  options = takeRecord(*module, *options);
+  options = takeRecord(*module, flags, *options);
   if (!options.ok())
     return fail(options.status());
   if (goesOn)
@@ -183,7 +184,8 @@ int mlir::optimus::compilerMain(int argc, char **argv,
                                 const DialectRegistry &extensions) {
   return runTool("optimus-compile", argc, argv, [&] {
     registerAllPasses();
-    std::optional<int> code = parseCompileCommandLine(argc, argv);
-    return code ? *code : compile(extensions);
+    CompileFlags flags;
+    std::optional<int> code = parseCompileCommandLine(argc, argv, flags);
+    return code ? *code : compile(flags, extensions);
   });
 }

@@ -9,12 +9,13 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_OPTIONS_H
 
+#include "Flags.h"
+
 #include "optimus/Analysis/MachineProfile.h"
-#include "optimus/Pipelines/PhaseFlags.h"
+#include "optimus/Pipelines/Phases.h"
 
 #include "optimus-support/Status.h"
 
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
@@ -46,7 +47,7 @@ struct CompileOptions {
   /// What the phases need; `strategy` is empty until one is known. The machine
   /// profile is one that every phase can open, wherever its text came from.
   PhaseOptions phases;
-  /// The flags that were given and change the program, without dashes.
+  /// The flags that were given, without dashes.
   llvm::StringSet<> given;
   /// As it was given.
   std::string machineProfile;
@@ -91,11 +92,9 @@ struct CompileOptions {
   }
 };
 
-/// Reads the command line, once passes are registered. An exit code where there
-/// is nothing to compile.
-std::optional<int> parseCompileCommandLine(int argc, char **argv);
-/// What it says, each flag checked by itself.
-optimus_support::StatusOr<CompileOptions> readCompileOptions();
+/// What the flags say, each checked by itself.
+optimus_support::StatusOr<CompileOptions>
+readCompileOptions(const CompileFlags &flags);
 
 /// The file of a phase in the folder of --dump-phases-to.
 std::string getDumpPath(const CompileOptions &options, StringRef phase);

@@ -14,7 +14,6 @@
 #include "optimus-support/NearestName.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -184,7 +183,8 @@ static Status checkStart(StringRef phase, const CompileOptions &options) {
 }
 
 StatusOr<CompileOptions>
-mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
+mlir::optimus::takeRecord(ModuleOp module, const CompileFlags &flags,
+                          const CompileOptions &options) {
   Attribute found = module->removeAttr(kRecord);
   if (!found)
     return options;
@@ -198,6 +198,7 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
   OPTRT_RETURN_IF_ERROR(checkStart(getText(record, kPhase), options));
   if (start.empty())
     return options;
+  std::vector<std::string> more;
   for (const RecordedFlag &flag : kFlags) {
     StringRef recorded = getText(record, flag.name);
     bool isGiven = options.given.contains(flag.givenAs);
@@ -215,12 +216,11 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileOptions &options) {
         isDone && (flag.name == "machine-profile" || flag.name == "profile");
     if (isGiven || recorded.empty() || isOfNoUse)
       continue;
-    llvm::cl::Option *option =
-        llvm::cl::getRegisteredOptions().lookup(flag.name);
-    if (option->addOccurrence(0, flag.name, recorded))
-      return invalidArgument("'" + options.input + "': " + kRecord.str() +
-                             " has no value that --" + flag.name.str() +
-                             " takes");
+    more.push_back(("--" + flag.name + "=" + recorded).str());
   }
-  return readCompileOptions();
+  StatusOr<CompileFlags> all = addArguments(flags, more);
+  if (!all.ok())
+    return all.status().withContext("'" + options.input +
+                                    "': " + kRecord.str());
+  return readCompileOptions(*all);
 }

@@ -36,7 +36,8 @@ private:
 /// that the user did not give the values of the record. Returns the options
 /// then. The error names what contradicts the record.
 optimus_support::StatusOr<CompileOptions>
-takeRecord(ModuleOp module, const CompileOptions &options);
+takeRecord(ModuleOp module, const CompileFlags &flags,
+           const CompileOptions &options);
 
 } // namespace mlir::optimus
 

@@ -15,14 +15,16 @@
 #include "Arguments.h"
 #include "Npy.h"
 
+#include "CommandLine/Parser.h"
+
 #include "optimus/InitOptimus.h"
 #include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/GradientCheck.h"
 #include "optimus/Interpreter/InterpretableOpInterface.h"
 #include "optimus/Interpreter/Interpreter.h"
 
-#include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/Files.h"
+#include "optimus/Tool/FlagValues.h"
 #include "optimus/Tool/Tool.h"
 
 #include "optimus-support/NearestName.h"
@@ -31,7 +33,6 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -46,58 +47,56 @@ using optimus_support::invalidArgument;
 using optimus_support::PathUse;
 using optimus_support::Status;
 using optimus_support::StatusOr;
-namespace cl = llvm::cl;
 
-static cl::OptionCategory category("optimus-interpret options");
-static cl::opt<std::string> inputPath(cl::Positional, cl::init("-"),
-                                      cl::desc("<program.mlir>"),
-                                      cl::cat(category));
-static cl::opt<std::string> functionName("function", cl::value_desc("name"),
-                                         cl::cat(category),
-                                         cl::desc("The function to execute"));
-static cl::opt<std::string>
-    inputs("inputs", cl::value_desc("dir"), cl::cat(category),
-           cl::desc("Arguments, as files NAME.npy: a parameter's name, or "
-                    "tokens, targets, lr, exp_avg:NAME, or arg0"));
-static cl::opt<std::string>
-    outputs("outputs", cl::value_desc("dir"), cl::cat(category),
-            cl::desc("Where to write results, as NAME.npy in f64"));
-static cl::list<std::string> settings("set", cl::value_desc("name=number"),
-                                      cl::cat(category),
-                                      cl::desc("A scalar argument"));
-static cl::opt<std::string>
-    seed("seed", cl::init("1"), cl::value_desc("number"), cl::cat(category),
-         cl::desc("Of parameters that are not given (default: 1)"));
-static cl::opt<std::string> vocabulary(
-    "draw", cl::value_desc("vocabulary"), cl::cat(category),
-    cl::desc("Draw arguments that are neither given nor parameters: numbers "
-             "from the normal distribution, tokens below the vocabulary"));
-static cl::opt<bool> printResults("print", cl::cat(category),
-                                  cl::desc("Print results of any shape"));
-static cl::opt<std::string> compareWith(
-    "compare-with", cl::value_desc("name"), cl::cat(category),
-    cl::desc("Fail unless this function gives the same results for the same "
-             "arguments, up to the order of sums in f64"));
-static cl::opt<std::string>
-    against("against", cl::value_desc("program.mlir"), cl::cat(category),
-            cl::desc("Fail unless the function of this name in another "
-                     "program gives the same results for the same arguments, "
-                     "up to what rounding to f32 does"));
-static cl::opt<bool>
-    gradientCheck("gradcheck", cl::cat(category),
-                  cl::desc("Compare the gradients of @grad (or @grad_step) "
-                           "with central differences of @loss (or "
-                           "@eval_step)"));
-static cl::opt<std::string>
-    checkLimit("gradcheck-limit", cl::init("1000"), cl::value_desc("number"),
-               cl::cat(category),
-               cl::desc("How many elements of a parameter to check (default: "
-                        "1000)"));
+namespace {
+/// The command line, with numbers as text; empty where they are not given.
+struct Flags {
+  std::string input = "-", function, inputs, outputs, compareWith, against;
+  std::string seed = "1", vocabulary, checkLimit = "1000";
+  std::vector<std::string> settings;
+  bool prints = false, checksGradients = false;
 
-static std::string getResultPath(StringRef name) {
-  SmallString<128> path{StringRef(outputs)};
-  llvm::sys::path::append(path, name + ".npy");
-  return path.str().str();
+  std::string getResultPath(StringRef name) const {
+    SmallString<128> path{StringRef(outputs)};
+    llvm::sys::path::append(path, name + ".npy");
+    return path.str().str();
+  }
+};
+} // namespace
+
+static void addFlags(CLI::App &app, Flags &flags) {
+  auto add = [&](const char *name, const char *value, std::string &text,
+                 const char *help) {
+    app.add_option(name, text, help)->type_name(value);
+  };
+  app.add_option("PROGRAM.mlir", flags.input, "Default: standard input")
+      ->type_name("");
+  add("--function", "NAME", flags.function, "The function to execute");
+  add("--inputs", "DIR", flags.inputs,
+      "Arguments, as files NAME.npy: a parameter's name, or tokens, targets, "
+      "lr, exp_avg:NAME, or arg0");
+  add("--outputs", "DIR", flags.outputs,
+      "Where to write results, as NAME.npy in f64");
+  optimus_command_line::addList(app, "--set", flags.settings,
+                                "A scalar argument")
+      ->type_name("NAME=NUMBER");
+  add("--seed", "NUMBER", flags.seed,
+      "Of parameters that are not given (default: 1)");
+  add("--draw", "VOCABULARY", flags.vocabulary,
+      "Draw arguments that are neither given nor parameters: numbers from the "
+      "normal distribution, tokens below the vocabulary");
+  app.add_flag("--print", flags.prints, "Print results of any shape");
+  add("--compare-with", "NAME", flags.compareWith,
+      "Fail unless this function gives the same results for the same "
+      "arguments, up to the order of sums in f64");
+  add("--against", "PROGRAM.mlir", flags.against,
+      "Fail unless the function of this name in another program gives the same "
+      "results for the same arguments, up to what rounding to f32 does");
+  app.add_flag("--gradcheck", flags.checksGradients,
+               "Compare the gradients of @grad (or @grad_step) with central "
+               "differences of @loss (or @eval_step)");
+  add("--gradcheck-limit", "NUMBER", flags.checkLimit,
+      "How many elements of a parameter to check (default: 1000)");
 }
 
 static SmallVector<std::string> getResultNames(func::FuncOp function) {
@@ -111,9 +110,11 @@ static SmallVector<std::string> getResultNames(func::FuncOp function) {
 
 /// Says before any work whether results can be written, each to a file of its
 /// own that is no input.
-static Status checkFiles(func::FuncOp function,
-                         const ArgumentSources &sources) {
-  std::vector<PathUse> from{{"the program", inputPath}, {"--against", against}},
+static Status checkFiles(func::FuncOp function, const ArgumentSources &sources,
+                         const Flags &flags) {
+  const std::string &outputs = flags.outputs;
+  std::vector<PathUse> from{{"the program", flags.input},
+                            {"--against", flags.against}},
       to;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     from.push_back({"--inputs", findArgumentFile(function, i, sources)});
@@ -128,7 +129,7 @@ static Status checkFiles(func::FuncOp function,
     if (name.find_first_of(StringRef("/\0", 2)) != StringRef::npos)
       return invalidArgument("--outputs: the result '" + name.str() +
                              "' has a name that no file can have");
-    to.push_back({"--outputs", getResultPath(name)});
+    to.push_back({"--outputs", flags.getResultPath(name)});
     if (llvm::sys::fs::is_directory(outputs))
       OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(to.back().path));
   }
@@ -162,17 +163,18 @@ static void print(StringRef name, const Tensor &tensor) {
 }
 
 /// Prints and writes the results as the options ask.
-static Status report(ArrayRef<NamedTensor> results) {
+static Status report(ArrayRef<NamedTensor> results, const Flags &flags) {
+  const std::string &outputs = flags.outputs;
   if (!outputs.empty())
     if (std::error_code error = llvm::sys::fs::create_directories(outputs))
       return invalidArgument("--outputs: cannot make the folder '" + outputs +
                              "': " + error.message());
   for (const NamedTensor &result : results) {
-    if (result.tensor.shape.empty() || printResults)
+    if (result.tensor.shape.empty() || flags.prints)
       print(result.name, result.tensor);
     if (!outputs.empty())
-      OPTRT_RETURN_IF_ERROR(writeNpy(getResultPath(result.name), result.tensor,
-                                     result.isInteger));
+      OPTRT_RETURN_IF_ERROR(writeNpy(flags.getResultPath(result.name),
+                                     result.tensor, result.isInteger));
   }
   return optimus_support::okStatus();
 }
@@ -210,14 +212,15 @@ static int compare(func::FuncOp function, func::FuncOp reference,
   return 0;
 }
 
-static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources) {
+static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources,
+                            const Flags &flags) {
   func::FuncOp loss = findFunction(module, {"loss", "eval_step"});
   func::FuncOp grad = findFunction(module, {"grad", "grad_step"});
   if (!loss || !grad)
     return fail("--gradcheck: expected @loss and @grad, or @eval_step and "
                 "@grad_step; found " +
                 listFunctions(module));
-  auto limit = readCount("--gradcheck-limit", checkLimit, 1);
+  auto limit = readCount("--gradcheck-limit", flags.checkLimit, 1);
   if (!limit.ok())
     return fail(limit.status());
   if (failed(checkMemory(loss)) || failed(checkMemory(grad)))
@@ -249,19 +252,20 @@ static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources) {
 }
 
 /// Where arguments come from.
-static StatusOr<ArgumentSources> readSources() {
+static StatusOr<ArgumentSources> readSources(const Flags &flags) {
   ArgumentSources sources;
-  sources.folder = inputs;
+  sources.folder = flags.inputs;
   OPTRT_ASSIGN_OR_RETURN(sources.seed,
-                         readCount("--seed", seed, 0, UINT64_MAX));
+                         readCount("--seed", flags.seed, 0, UINT64_MAX));
   // Token ids are i32.
-  if (vocabulary.getNumOccurrences() > 0) {
+  if (!flags.vocabulary.empty()) {
     OPTRT_ASSIGN_OR_RETURN(sources.vocabulary,
-                           readCount("--draw", vocabulary, 1, INT32_MAX));
+                           readCount("--draw", flags.vocabulary, 1, INT32_MAX));
   }
-  if (!inputs.empty() && !llvm::sys::fs::is_directory(inputs))
-    return invalidArgument("--inputs: there is no folder '" + inputs + "'");
-  for (StringRef setting : settings) {
+  if (!flags.inputs.empty() && !llvm::sys::fs::is_directory(flags.inputs))
+    return invalidArgument("--inputs: there is no folder '" + flags.inputs +
+                           "'");
+  for (StringRef setting : flags.settings) {
     auto [name, text] = setting.rsplit('=');
     double value = 0;
     if (name.empty() || text.getAsDouble(value))
@@ -310,16 +314,17 @@ interpretAny(func::FuncOp function, ArrayRef<Tensor> arguments) {
   return results;
 }
 
-static int run(ModuleOp module, const ArgumentSources &sources) {
-  if (gradientCheck)
-    return checkGradientsOf(module, sources);
+static int run(ModuleOp module, const ArgumentSources &sources,
+               const Flags &flags) {
+  if (flags.checksGradients)
+    return checkGradientsOf(module, sources, flags);
 
-  auto function = getFunction(module, "--function", functionName);
+  auto function = getFunction(module, "--function", flags.function);
   if (!function.ok())
     return fail(function.status());
   func::FuncOp reference;
-  if (!compareWith.empty()) {
-    auto found = getFunction(module, "--compare-with", compareWith);
+  if (!flags.compareWith.empty()) {
+    auto found = getFunction(module, "--compare-with", flags.compareWith);
     if (!found.ok())
       return fail(found.status());
     reference = *found;
@@ -327,7 +332,7 @@ static int run(ModuleOp module, const ArgumentSources &sources) {
       return fail("--compare-with: expected functions on tensors, found "
                   "commands; compare these --against a program");
   }
-  if (Status status = checkFiles(*function, sources); !status.ok())
+  if (Status status = checkFiles(*function, sources, flags); !status.ok())
     return fail(status);
   if (failed(checkMemoryOf(*function)) ||
       (reference && failed(checkMemory(reference))))
@@ -335,23 +340,23 @@ static int run(ModuleOp module, const ArgumentSources &sources) {
   auto arguments = collectArguments(*function, sources);
   if (!arguments.ok())
     return fail(arguments.status());
-  if (!against.empty())
+  if (!flags.against.empty())
     roundToTypes(*function, *arguments);
   FailureOr<std::vector<NamedTensor>> results =
       interpretAny(*function, *arguments);
   if (failed(results))
     return kBadInput;
-  if (Status status = report(*results); !status.ok())
+  if (Status status = report(*results, flags); !status.ok())
     return fail(status);
-  if (!against.empty())
-    return compareAgainst(against, *function, *arguments, *results);
+  if (!flags.against.empty())
+    return compareAgainst(flags.against, *function, *arguments, *results);
   return reference ? compare(*function, reference, *arguments, *results)
                    : kDone;
 }
 
 /// Everything but the flags.
-static int interpretProgram() {
-  auto sources = readSources();
+static int interpretProgram(const Flags &flags) {
+  auto sources = readSources(flags);
   if (!sources.ok())
     return fail(sources.status());
   DialectRegistry registry;
@@ -362,27 +367,31 @@ static int interpretProgram() {
   context.printOpOnDiagnostic(false);
 
   llvm::SourceMgr sourceManager;
-  if (Status status = readProgram(inputPath, sourceManager); !status.ok())
+  if (Status status = readProgram(flags.input, sourceManager); !status.ok())
     return fail(status);
   SourceMgrDiagnosticHandler handler(sourceManager, &context);
   OwningOpRef<ModuleOp> module =
       parseSourceFile<ModuleOp>(sourceManager, &context);
-  return module ? run(*module, *sources) : kBadInput;
+  return module ? run(*module, *sources, flags) : kBadInput;
+}
+
+/// Reads the flags, and does what they say.
+static int runWith(std::vector<std::string> arguments) {
+  Flags flags;
+  constexpr const char *kName = "optimus-interpret";
+  CLI::App app("Executes optimus and ccl programs in f64, and device programs.",
+               kName);
+  optimus_command_line::prepare(app, describeVersion(kName));
+  addFlags(app, flags);
+  auto asked = optimus_command_line::parse(app, std::move(arguments));
+  if (!asked.ok())
+    return fail(asked.status());
+  llvm::outs() << *asked;
+  return asked->empty() ? interpretProgram(flags) : kDone;
 }
 
 int main(int argc, char **argv) {
   return runTool("optimus-interpret", argc, argv, [&] {
-    auto isOurs = [](const cl::Option &option) {
-      return llvm::is_contained(option.Categories, &category);
-    };
-    std::optional<int> code =
-        parseCommandLine(argc, argv,
-                         {.name = "optimus-interpret",
-                          .summary = "executes optimus and ccl programs in "
-                                     "f64, and device programs",
-                          .input = "PROGRAM.mlir",
-                          .needsInput = false,
-                          .isOurs = isOurs});
-    return code ? *code : interpretProgram();
+    return runWith({argv + 1, argv + argc});
   });
 }

@@ -18,6 +18,7 @@
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
 
+#include "optimus-support/HelpText.h"
 #include "optimus-support/InputFile.h"
 #include "optimus-support/PathUse.h"
 #include "optimus-support/ScratchFolder.h"
@@ -78,8 +79,8 @@ static std::string listOurPasses() {
              });
   std::string text = "\nPasses, in the order in which they are given:\n\n";
   for (const PassRegistryEntry *pass : passes)
-    text += describeFlag(("--" + pass->getPassArgument()).str(),
-                         pass->getPassDescription());
+    text += optimus_support::describeFlag(
+        ("--" + pass->getPassArgument()).str(), pass->getPassDescription());
   return text + "\n--list-passes lists MLIR's passes too, and all options of "
                 "passes.\n";
 }
@@ -188,15 +189,13 @@ int main(int argc, char **argv) {
     auto isOurs = [](const cl::Option &option) {
       return llvm::is_contained(kListed, option.ArgStr);
     };
-    if (std::optional<int> code =
-            parseCommandLine(argc, argv,
-                             {.name = "optimus-opt",
-                              .summary = "runs passes on IR, as mlir-opt does",
-                              .input = "FILE.mlir",
-                              .needsInput = false,
-                              .isOurs = isOurs,
-                              .listsMlirFlags = true,
-                              .more = listOurPasses()}))
+    if (std::optional<int> code = parseCommandLine(
+            argc, argv,
+            {.name = "optimus-opt",
+             .summary = "runs passes on IR, as mlir-opt does",
+             .input = "FILE.mlir",
+             .isOurs = isOurs,
+             .more = "\n" + listMlirFlags() + "\n" + listOurPasses()}))
       return *code;
     setContextFlags();
     OptConfig config;

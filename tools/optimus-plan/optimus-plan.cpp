@@ -11,26 +11,26 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CommandLine/Parser.h"
+#include "CommandLine/Values.h"
+
 #include "optimus/MemoryPlanning/LiveRangeCsv.h"
 
 #include "optimus-support/InputFile.h"
-#include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 #include "optimus-support/PathUse.h"
 #include "optimus-support/Process.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
-#include <charconv>
 #include <cstdio>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 using namespace optimus_planning;
 using namespace optimus_support;
+using optimus_command_line::Number;
+using optimus_command_line::oneOf;
 
 namespace {
 
@@ -51,22 +51,6 @@ int fail(const Status &status) {
   return status.exitCode();
 }
 
-/// A number in [least, most]; `what` says so.
-template <typename T>
-CLI::Validator number(const char *what, T least, T most) {
-  return CLI::Validator(
-      [=](std::string &text) -> std::string {
-        T value = 0;
-        const char *end = text.data() + text.size();
-        auto [stop, code] = std::from_chars(text.data(), end, value);
-        bool isNumber = code == std::errc() && stop == end;
-        if (isNumber && value >= least && value <= most)
-          return "";
-        return concat("expected ", what, ", found '", text, "'");
-      },
-      "");
-}
-
 void addOptions(CLI::App &app, Arguments &arguments) {
   app.add_option("FILE.csv", arguments.input,
                  "Live ranges: columns id,lower,upper,size[,alignment][,gaps]"
@@ -79,23 +63,23 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                  "Bytes the arena must fit in; exit 1 when it does not, with "
                  "buffers that cannot fit together where that is proven. "
                  "Without it, the smallest arena that is found")
-      ->check(number<int64_t>("a number of bytes", 0, INT64_MAX));
+      ->check(oneOf(Number<int64_t>{"a number of bytes", 0, INT64_MAX}));
   // Without a capacity the smallest arena is asked for.
   arguments.options.goodEnough = 1;
   app.add_option("--good-enough", arguments.options.goodEnough,
                  "Stop at so many times the lower bound")
       ->capture_default_str()
-      ->check(number<double>("a ratio from 1 to 1e6", 1, 1e6));
+      ->check(oneOf(Number<double>{"a ratio from 1 to 1e6", 1, 1e6}));
   app.add_option("--node-limit", arguments.options.nodeLimit,
                  "Buffers that the exact search may place, and without "
                  "--timeout the local search too; 0: none")
       ->capture_default_str()
-      ->check(number<int64_t>("a whole number >= 0", 0, INT64_MAX));
+      ->check(oneOf(Number<int64_t>{"a whole number >= 0", 0, INT64_MAX}));
   app.add_option("--timeout", arguments.options.timeout,
                  "Seconds of search: the arena shrinks until then, or until it "
                  "is proven to be the smallest (default: none). The plan then "
                  "depends on the speed of the machine")
-      ->check(number<double>("seconds from 0 to 1e6", 0, 1e6));
+      ->check(oneOf(Number<double>{"seconds from 0 to 1e6", 0, 1e6}));
   app.add_option(
          "-o", arguments.output,
          "Write id,lower,upper,size,alignment[,gaps],offset there; - is "
@@ -109,57 +93,21 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                "Print bound, arena, their ratio and the method");
 }
 
-/// What is wrong that CLI11 has other words for, or none: options that nobody
-/// knows come first, then a second input and options that are given twice.
-Status checkCommandLine(const CLI::App &app) {
-  std::vector<std::string> known, rest = app.remaining();
-  for (const CLI::Option *option : app.get_options())
-    known.push_back(option->get_name());
-  for (const std::string &argument : rest)
-    if (argument.size() > 1 && argument.front() == '-') {
-      std::string name = argument.substr(0, argument.find('='));
-      std::string meant = didYouMean(name, known);
-      return invalidArgument(
-          concat("unknown option '", name, "'",
-                 meant.empty() ? "; --help lists what there is" : meant));
-    }
-  if (!rest.empty())
-    return invalidArgument(
-        concat("one input file is expected, found '", rest.front(), "' too"));
-  for (const CLI::Option *option : app.get_options())
-    if (option->count() > 1)
-      return invalidArgument(
-          concat(option->get_name(), " is given twice; give it once"));
-  return okStatus();
-}
-
 /// An exit code where there is nothing to plan.
 std::optional<int> parseCommandLine(int argc, char **argv,
                                     Arguments &arguments) {
   CLI::App app("Gives every buffer of a file of live ranges an offset in one "
                "arena.",
                "optimus-plan");
-  app.set_version_flag("--version", "optimus-plan " OPTIMUS_VERSION);
-  app.allow_extras();
-  app.option_defaults()->take_last();
+  optimus_command_line::prepare(app, "optimus-plan " OPTIMUS_VERSION);
   addOptions(app, arguments);
-  std::string asked, mistake;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp &) {
-    asked = app.help();
-  } catch (const CLI::CallForVersion &version) {
-    asked = version.what() + std::string("\n");
-  } catch (const CLI::ParseError &error) {
-    mistake = error.what();
-  }
-  if (Status status = checkCommandLine(app); !status.ok())
-    return fail(status);
-  if (!mistake.empty())
-    return fail(invalidArgument(mistake));
-  if (asked.empty())
+  StatusOr<std::string> asked =
+      optimus_command_line::parse(app, {argv + 1, argv + argc});
+  if (!asked.ok())
+    return fail(asked.status());
+  if (asked->empty())
     return std::nullopt;
-  std::fputs(asked.c_str(), stdout);
+  std::fputs(asked->c_str(), stdout);
   return 0;
 }
 

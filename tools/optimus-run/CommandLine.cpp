@@ -8,82 +8,32 @@
 
 #include "CommandLine.h"
 
-#include "CommandLineErrors.h"
+#include "CommandLine/Parser.h"
+#include "CommandLine/Values.h"
 #include "DeviceFlags.h"
 #include "TrainProfile.h"
-#include "optimus-support/NearestName.h"
 #include "optimus-support/Sizes.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-
-#include <algorithm>
-#include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <tuple>
 
 using namespace optrt;
+using optimus_command_line::Number;
+using optimus_command_line::oneOf;
+using optimus_command_line::Word;
 
 namespace optimus_run {
 namespace {
-
-/// A value that parse() of optimus-runtime/Hyperparameters.h understands.
-template <typename Values>
-CLI::Validator oneOf(Values values) {
-  return CLI::Validator(
-      [values](std::string &text) -> std::string {
-        if (values.parse(text))
-          return "";
-        std::string wrong =
-            concat("expected ", values.expected(), ", found ", text);
-        if constexpr (requires { values.names(); })
-          wrong += optimus_support::didYouMean(text, values.names(), '`');
-        return wrong;
-      },
-      "");
-}
-
-/// One of some words.
-struct Word {
-  std::vector<std::string> words;
-
-  const std::vector<std::string> &names() const { return words; }
-  std::string expected() const {
-    std::string text = words[0];
-    for (std::size_t i = 1; i != words.size(); ++i)
-      text += (i + 1 == words.size() ? " or " : ", ") + words[i];
-    return text;
-  }
-  std::optional<std::string> parse(const std::string &text) const {
-    if (std::find(words.begin(), words.end(), text) == words.end())
-      return std::nullopt;
-    return text;
-  }
-};
 
 /// A whole number in [least, most].
 CLI::Validator count(int64_t least, int64_t most) {
   return oneOf(WholeNumber{least, most});
 }
 
-/// Any number of 64 bits.
-struct SeedValue {
-  std::string expected() const {
-    return concat("a whole number from 0 to ", UINT64_MAX);
-  }
-  std::optional<uint64_t> parse(const std::string &text) const {
-    uint64_t value = 0;
-    const char *end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stop != end)
-      return std::nullopt;
-    return value;
-  }
-};
-
-const CLI::Validator kSeed = oneOf(SeedValue());
+const CLI::Validator kSeed = oneOf(Number<uint64_t>{
+    concat("a whole number from 0 to ", UINT64_MAX), 0, UINT64_MAX});
 const CLI::Validator kSteps = count(0, kMostSteps);
 const CLI::Validator kSomeSteps = count(1, kMostSteps);
 const CLI::Validator kThreads = count(1, 4096);
@@ -427,30 +377,29 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   CLI::App app("Trains and examines models that optimus-compile compiled.\n"
                "optimus-run COMMAND --help explains a command.",
                "optimus-run");
+  constexpr const char *kVersion = "optimus-run " OPTIMUS_VERSION;
+  optimus_command_line::prepare(app, kVersion);
   app.require_subcommand(1);
-  app.failure_message(failureMessage);
-  // A script's defaults can be followed by what the user gave.
-  app.option_defaults()->take_last();
   addTrain(app, line.train, line.job);
   addEval(app, line.eval, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addBench(app, line.bench, line.job);
-  constexpr const char *kVersion = "optimus-run " OPTIMUS_VERSION;
-  app.set_version_flag("--version", kVersion);
   for (const auto &[name, subcommand] : kSubcommands)
-    app.get_subcommand(name)->set_version_flag("--version", kVersion);
+    app.get_subcommand(name)->set_version_flag("--version", kVersion,
+                                               "Print the version");
 
-  try {
-    refuseNothingAfterEquals({argv + 1, argv + argc});
-    app.parse(argc, argv);
-    for (const CLI::App *subcommand : app.get_subcommands())
-      refuseEmptyValues(*subcommand);
-  } catch (const CLI::ParseError &error) {
-    // Help and version are "errors" with code 0.
+  StatusOr<std::string> asked = optimus_command_line::parse(
+      app, {argv + 1, argv + argc}, {.lastCounts = true});
+  if (!asked.ok()) {
     if (speaks)
-      app.exit(error);
-    return error.get_exit_code() == 0 ? 0 : 1;
+      printFailure(asked.status());
+    return asked.status().exitCode();
+  }
+  if (!asked->empty()) {
+    if (speaks)
+      std::fputs(asked->c_str(), stdout);
+    return 0;
   }
   for (const auto &[name, subcommand] : kSubcommands)
     if (app.got_subcommand(name))

@@ -17,6 +17,8 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
+#include <string>
+
 namespace mlir::optimus {
 
 /// Exit codes of all tools.
@@ -25,6 +27,9 @@ enum ExitCode {
   kBadInput = 1, ///< the input, a flag, or what the machine lacks
   kOurFault = 2,
 };
+
+/// "optimus-compile 0.1.0 (LLVM 22.1.8)"
+std::string describeVersion(llvm::StringRef tool);
 
 /// All of main(): `body` between what every process of ours does first and
 /// last. Returns its exit code, or another if not all that was printed has

@@ -1,0 +1,279 @@
+//===- Flags.cpp - The command line of optimus-compile ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Flags.h"
+
+#include "CommandLine/Parser.h"
+
+#include "optimus/Tool/CommandLine.h"
+#include "optimus/Tool/MlirFlags.h"
+#include "optimus/Tool/Tool.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using optimus_support::StatusOr;
+namespace cl = llvm::cl;
+
+static constexpr StringLiteral kTool = "optimus-compile";
+
+namespace {
+/// Declares options with a value, each with a name for its value in --help.
+class Declaration {
+public:
+  explicit Declaration(CLI::App &app) : app(app) {}
+
+  void operator()(const char *name, const char *value, std::string &text,
+                  const char *help) {
+    app.add_option(name, text, help)->type_name(value);
+  }
+  void operator()(const char *name, bool &flag, const char *help) {
+    app.add_flag(name, flag, help);
+  }
+
+private:
+  CLI::App &app;
+};
+} // namespace
+
+static void addFiles(Declaration add, CompileFlags &flags) {
+  add("-o", "FILE", flags.output,
+      "The model library, or the IR with --compile-to (default: standard "
+      "output)");
+  add("--report", flags.report,
+      "Print memory, communication and predicted times");
+  add("--report-json", "FILE", flags.reportJson,
+      "Write what a rank needs, its limits and predicted times as JSON");
+  add("--compile-to", "PHASE", flags.compileTo,
+      "Stop after a phase and write its IR: input, differentiate, step, shard, "
+      "partition, tune, fuse, exec, schedule, place or llvm");
+  add("--compile-from", "PHASE", flags.compileFrom,
+      "The program is what --compile-to or --dump-phases-to wrote after this "
+      "phase: go on from there. Its flags need not be given again");
+  add("--serial", "FILE", flags.phases.serial,
+      "With --compile-from partition or tune: what --compile-to step wrote, so "
+      "that values are compared with it");
+  add("--dump-phases-to", "DIR", flags.dumpFolder,
+      "Write the IR of every phase");
+}
+
+static void addLayout(Declaration add, CompileFlags &flags) {
+  add("--mesh", "AXES", flags.phases.mesh,
+      "The mesh, as row:2,col:2 or data:2,row:2,col:2 (default: row:1,col:1)");
+  add("--strategy", "NAME", flags.phases.strategy,
+      "serial, summa, summa-paper, megatron, megatron-sp or data (default: "
+      "summa, on one rank serial); auto chooses by predicted step time");
+  add("--ranks", "N", flags.ranks,
+      "With --strategy auto: choose the mesh of so many ranks too, instead of "
+      "--mesh");
+  add("--memory-budget", "SIZE", flags.memoryBudget,
+      "Most bytes that a rank may hold, as 16GiB or 512MiB: what needs more is "
+      "not chosen, or not compiled");
+  add("--no-pad", flags.phases.noPad,
+      "Refuse dimensions that the mesh does not divide rather than pad them");
+  add("--move", "HOW", flags.phases.move,
+      "How tensors move in distributed products: panels (the next one moves "
+      "while one is multiplied), whole (gathered before or scattered after), "
+      "or auto, as --tune-products");
+  add("--panels", "N", flags.phases.panels,
+      "Move in so many panels, or the nearest fewer that a product can have");
+}
+
+static void addDevice(Declaration add, CompileFlags &flags) {
+  add("--target", "NAME", flags.phases.target,
+      "The device to compile for: cpu (default) or cuda");
+  add("--gpu-arch", "NAMES", flags.gpuArchitectures,
+      "With --target cuda: the architectures to make machine code for "
+      "(default: sm_80,sm_90,sm_100); emulated: for this machine's processor, "
+      "to try and test kernels on");
+  add("--attention", "WHOSE", flags.phases.attention,
+      "With --target cuda: what computes attention, our kernels (ours, "
+      "default) or cuDNN (cudnn: bf16 only)");
+  add("--deterministic", flags.phases.deterministic,
+      "With --attention cudnn: its gradient adds in the same order always, "
+      "which takes longer and more workspace");
+  add("--cubins-to", "DIR", flags.cubinFolder,
+      "With --target cuda: write the kernels of each architecture, as "
+      "sm_90.ptx and sm_90.cubin");
+  add("--mcpu", "NAME", flags.phases.cpu,
+      "With --target cpu: the processor to compile for, of another "
+      "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)");
+  add("--machine-profile", "FILE", flags.phases.machineProfile,
+      "What optimus-run bench --gemm and --comm measured, to predict times "
+      "from; or a known machine: a100, h100 or h200, or nodes of 2, 4 or 8 of "
+      "them, as h100x8 (default: a built-in profile, h100x8 with --target "
+      "cuda)");
+  add("--profile", "FILE", flags.phases.profile,
+      "What optimus-run train --profile wrote of a run of this program on this "
+      "mesh: plan by what its commands took");
+}
+
+static void addStep(Declaration add, CompileFlags &flags) {
+  add("--optimizer", "NAME", flags.phases.optimizer,
+      "The optimizer: adamw, lamb or sgd (with momentum)");
+  add("--precision", "TYPE", flags.phases.precision,
+      "f32; or bf16: activations, their gradients and factors of products, "
+      "while parameters, the optimizer's state, gradients of parameters, "
+      "statistics and losses stay f32 (default: f32)");
+  add("--reduce-precision", "TYPE", flags.phases.reducePrecision,
+      "f32: ranks add up products in f32 and round once, which moves twice the "
+      "bytes of partial sums (default: as --precision)");
+  add("--accumulate", flags.phases.accumulate,
+      "Make what train --microbatches needs too: gradients that add up, and an "
+      "update by their sum");
+  add("--schedule", "GOAL", flags.phases.schedule,
+      "time: communicate while computing (default); memory: order commands so "
+      "that few bytes are alive; balanced: the least product of both; none: "
+      "wait for each collective where it starts");
+  add("--extra-workspace", "SIZE", flags.phases.extraWorkspace,
+      "Extra peak memory allowed for overlap: a percentage, or bytes, as 64MiB "
+      "(default: 10%)");
+}
+
+static void addMemory(Declaration add, CompileFlags &flags) {
+  add("--recompute", "POLICY", flags.phases.recompute,
+      "What the backward recomputes instead of keeping it: none; attention: "
+      "all but products; layer: all but the activations between blocks; auto: "
+      "the fastest by prediction that fits --memory-budget (default: none, and "
+      "auto where nothing else fits); budget: values that are chosen one by "
+      "one to fit it; or ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0");
+  add("--offload", "WHAT", flags.phases.offload,
+      "What lies outside the device's memory between its uses and is copied "
+      "behind computation: state, or so much of it, as state=512MiB; "
+      "parameters, gradients, activations, or ids of values, as "
+      "h.*.mlp.gelu:*, with commas between them");
+  add("--offload-to", "SPACE", flags.phases.offloadTo,
+      "Where that is: file: a scratch file (default); host: the host's memory "
+      "(default with --target cuda, whose GPU reaches no file)");
+  add("--offload-bandwidth", "RATES", flags.phases.offloadBandwidth,
+      "Bytes a second from there and to it, as 512MiB,1GiB (the default)");
+  add("--offload-window", "SIZE", flags.phases.offloadWindow,
+      "Most bytes that are fetched ahead of their use, as 64MiB (default: as "
+      "many as the command that needs most)");
+}
+
+/// Takes the flags that LLVM has and we have not out of the arguments, with
+/// their values. Returns them behind the program's name.
+static std::vector<const char *> takeLLVMFlags(const CLI::App &app,
+                                               ArrayRef<char *> arguments,
+                                               std::vector<std::string> &ours) {
+  auto &known = cl::getRegisteredOptions();
+  std::vector<const char *> theirs{arguments.front()};
+  arguments = arguments.drop_front();
+  while (!arguments.empty()) {
+    auto [flag, value] = StringRef(arguments.front()).split('=');
+    const bool isOption = flag.starts_with("-") && !flag.starts_with("---");
+    const CLI::Option *option =
+        isOption ? app.get_option_no_throw(flag.str()) : nullptr;
+    const cl::Option *other =
+        isOption && !option ? known.lookup(flag.ltrim('-')) : nullptr;
+    const bool takesNext =
+        flag == arguments.front() &&
+        (other ? other->getValueExpectedFlag() == cl::ValueRequired
+               : option && option->get_items_expected_min() > 0);
+    // Nothing behind -- is a flag.
+    const size_t count = flag == "--" ? arguments.size() : 1 + takesNext;
+    for (const char *one : arguments.take_front(count)) {
+      if (other)
+        theirs.push_back(one);
+      else
+        ours.push_back(one);
+    }
+    arguments = arguments.drop_front(std::min(count, arguments.size()));
+  }
+  return theirs;
+}
+
+namespace {
+/// The command line as CLI11 knows it.
+class Parser {
+public:
+  explicit Parser(CompileFlags &flags);
+
+  CLI::App &getApp() { return app; }
+  /// Returns the text of --help or --version where it is asked for.
+  StatusOr<std::string> parse(std::vector<std::string> arguments);
+
+private:
+  CompileFlags &flags;
+  CLI::App app{"Compiles a program to a model library for optimus-run.",
+               kTool.str()};
+  std::vector<std::string> layouts;
+  bool tuneProducts = false;
+};
+} // namespace
+
+Parser::Parser(CompileFlags &flags) : flags(flags) {
+  optimus_command_line::prepare(app, describeVersion(kTool));
+  app.footer(listMlirFlags());
+  app.add_option("PROGRAM.mlir", flags.input, "- is standard input")
+      ->type_name("")
+      ->required();
+  Declaration add(app);
+  addFiles(add, flags);
+  addLayout(add, flags);
+  optimus_command_line::addList(
+      app, "--layout", layouts,
+      "Override the sharding of values whose path matches a pattern, as "
+      "h.*.mlp.c_proj.weight=row,col: this decides which tensor of a product "
+      "stays in place. May be repeated; the last match holds")
+      ->type_name("PATTERN=AXES");
+  add("--tune-products", tuneProducts,
+      "Choose panels, or whole tensors, for each distributed product by "
+      "predicted times (default: with --machine-profile)");
+  addDevice(add, flags);
+  addStep(add, flags);
+  addMemory(add, flags);
+}
+
+StatusOr<std::string> Parser::parse(std::vector<std::string> arguments) {
+  optimus_command_line::Rules rules;
+  for (const auto &entry : cl::getRegisteredOptions())
+    rules.otherOptions.push_back(("--" + entry.first).str());
+  OPTRT_ASSIGN_OR_RETURN(std::string asked,
+                         optimus_command_line::parse(app, arguments, rules));
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0)
+      flags.given.insert(StringRef(option->get_name()).ltrim('-'));
+  flags.arguments = std::move(arguments);
+  flags.phases.dashes = "--";
+  flags.phases.mayChoose = true;
+  flags.phases.layouts = llvm::join(layouts, ";");
+  if (flags.isGiven("tune-products"))
+    flags.phases.tuneProducts = tuneProducts;
+  return asked;
+}
+
+std::optional<int> mlir::optimus::parseCompileCommandLine(int argc, char **argv,
+                                                          CompileFlags &flags) {
+  declareMlirFlags();
+  Parser parser(flags);
+  std::vector<std::string> ours;
+  std::vector<const char *> theirs =
+      takeLLVMFlags(parser.getApp(), ArrayRef(argv, argc), ours);
+  auto isOurs = [](const cl::Option &) { return false; };
+  if (std::optional<int> code =
+          parseCommandLine(theirs.size(), theirs.data(),
+                           {.name = kTool, .summary = "", .isOurs = isOurs}))
+    return code;
+  StatusOr<std::string> asked = parser.parse(std::move(ours));
+  if (!asked.ok())
+    return fail(asked.status());
+  llvm::outs() << *asked;
+  return asked->empty() ? std::nullopt : std::optional<int>(kDone);
+}
+
+StatusOr<CompileFlags> mlir::optimus::addArguments(const CompileFlags &flags,
+                                                   ArrayRef<std::string> more) {
+  CompileFlags result;
+  std::vector<std::string> arguments(flags.arguments);
+  llvm::append_range(arguments, more);
+  OPTRT_RETURN_IF_ERROR(Parser(result).parse(std::move(arguments)).status());
+  return result;
+}
