@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from rounds import fail
+from harness import fail
 
 
 def anonymous_bytes(pid):

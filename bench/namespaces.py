@@ -15,6 +15,7 @@ receives at most at it, whoever it talks to. Nothing appears in the machine's
 own network. Needs root, and `ip` and `tc` of iproute2.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 
-from rounds import fail
+from harness import fail
 
 PREFIX = "optimus-net"
 SUBNET = "10.213.77"
@@ -201,6 +202,16 @@ class Cluster:
             fail(f"{' '.join(map(str, command))} ended with "
                  f"{process.returncode}\n{output}{errors}")
         return output
+
+    def train(self, tools, library, data, log, *flags):
+        """The lines of a run's log, of a rank with one thread on every host."""
+        log.unlink(missing_ok=True)
+        self.mpirun(
+            [tools.path("run"), "train", library, "--data", data, "--order", "sequential",
+             "--log-json", log, "--threads-per-rank", 1, *flags],
+            # Hosts wait for each other on shared cores.
+            environment={"OMPI_MCA_mpi_yield_when_idle": 1})
+        return [json.loads(line) for line in log.read_text().splitlines()]
 
 
 def shell_quote(part):

@@ -8,7 +8,7 @@
 //
 // Takes a model library's parameters and moments from a checkpoint, or draws
 // them, writes a checkpoint, and prints as JSON what each process held before,
-// at the peak and after. `bench/reshard` drives it, also under mpirun.
+// at the peak and after. `bench/run reshard` drives it, also under mpirun.
 //
 //   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
 //

@@ -8,7 +8,7 @@
 
 //
 // Runs a model library's train_step on ranks that are threads, with a clock
-// around every command. `bench/step` drives it; every line of its output is a
+// around every command. `bench/run step` drives it; every line of its output is a
 // JSON object.
 //
 //   optimus-bench-step MODEL.so --threads-per-rank T [--gemm] [--lr X]

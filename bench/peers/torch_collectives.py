@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """What `optimus-run bench --comm --json` measures, with torch.distributed's
-gloo back-end; bench/collectives runs it.
+gloo back-end; bench/run collectives runs it.
 
     python bench/peers/torch_collectives.py --ranks 4 --max-bytes 16777216
 """

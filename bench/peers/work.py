@@ -1,4 +1,4 @@
-# ===- work.py - The work that every peer of bench/mesh does ---------------===#
+# ===- work.py - The work that every peer of bench/run mesh does ---------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.

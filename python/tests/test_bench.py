@@ -9,11 +9,13 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from xml.etree import ElementTree
 
 import pytest
 
@@ -27,12 +29,9 @@ SIZES += ["--seq", SEQUENCE, "--batch", BATCH, "--vocab", VOCABULARY]
 GFLOP = 6e-9 * BATCH * SEQUENCE * (12 * HIDDEN**2 * LAYERS + VOCABULARY * HIDDEN)
 
 
-def run_bench(name, tools, *arguments):
-    return run_script(REPOSITORY / "bench" / name, tools, *SIZES, *arguments)
-
-
-def run_script(script, tools, *arguments):
-    command = [sys.executable, script, "--build", tools.binaries.parent, *arguments]
+def run_bench(name, tools, *arguments, bench=REPOSITORY / "bench"):
+    command = [sys.executable, bench / "run", name, "--no-build"]
+    command += ["--build", tools.binaries.parent, *arguments]
     return subprocess.run(
         [str(part) for part in command],
         capture_output=True,
@@ -45,11 +44,11 @@ def run_script(script, tools, *arguments):
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:2", 4)])
 def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, ranks):
     log = tmp_path / "rounds.json"
-    arguments = ["--no-build", "--threads-per-rank", 1, "--json", log]
+    arguments = ["--threads-per-rank", 1, "--json", log]
     arguments += ["--rounds", 2, "--warmup", 1]
     if mesh:
         arguments += ["--mesh", mesh]
-    result = run_bench("step", tools, *arguments)
+    result = run_bench("step", tools, *SIZES, *arguments)
     assert result.returncode == 0, result.stderr
     assert "share of the step" in result.stdout
     assert ("alone: sgemm" in result.stdout) == (ranks == 1)
@@ -65,10 +64,10 @@ def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, rank
 
 def test_compile_time_has_a_limit(tools):
     arguments = ["--runs", 1, "--mesh", "row:1,col:2"]
-    within = run_bench("compile-time", tools, *arguments)
+    within = run_bench("compile-time", tools, *SIZES, *arguments)
     assert within.returncode == 0, within.stderr
     assert f"{LAYERS} layers, hidden {HIDDEN}" in within.stdout
-    beyond = run_bench("compile-time", tools, *arguments, "--limit", "0")
+    beyond = run_bench("compile-time", tools, *SIZES, *arguments, "--limit", "0")
     assert beyond.returncode == 1
     assert "slower than the limit of 0 s" in beyond.stderr
 
@@ -77,24 +76,23 @@ def test_arenas_are_near_their_bounds(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")
     arguments = ["--only", "bert-large | 2×2 | layer | bf16", "--write", page]
-    script = REPOSITORY / "bench/arenas"
-    within = run_script(script, tools, *arguments)
+    within = run_bench("arenas", tools, *arguments)
     assert within.returncode == 0, within.stderr
     cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
     assert cells[1:5] == ["bert-large", "2×2", "layer", "bf16"]
     assert 1 <= float(cells[7]) <= float(cells[8]) <= 1.005
     # No arena is below its bound.
-    beyond = run_script(script, tools, *arguments, "--within", "0.99")
+    beyond = run_bench("arenas", tools, *arguments, "--within", "0.99")
     assert beyond.returncode == 1
     assert "times its bound, expected at most 0.99 times" in beyond.stderr
 
 
 def test_mesh_and_serial_step_print_one_loss(tools, tmp_path):
     log = tmp_path / "rounds.json"
-    arguments = ["--no-build", "--peers", "none", "--rounds", 2, "--warmup", 1]
+    arguments = ["--peers", "none", "--rounds", 2, "--warmup", 1]
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- mesh -->\nold\n<!-- /mesh -->\nafter\n")
-    result = run_bench("mesh", tools, *arguments, "--json", log, "--write", page)
+    result = run_bench("mesh", tools, *SIZES, *arguments, "--json", log, "--write", page)
     assert result.returncode == 0, result.stderr
     rounds = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(rounds) == 2
@@ -107,15 +105,15 @@ def test_mesh_and_serial_step_print_one_loss(tools, tmp_path):
 
 
 def test_mesh_refuses_different_losses(tools):
-    arguments = ["--no-build", "--peers", "none", "--rounds", 1, "--warmup", 0]
+    arguments = ["--peers", "none", "--rounds", 1, "--warmup", 0]
     # Even equal ones are not within a negative distance.
-    result = run_bench("mesh", tools, *arguments, "--tolerance", "-1")
+    result = run_bench("mesh", tools, *SIZES, *arguments, "--tolerance", "-1")
     assert result.returncode == 1
     assert "expected one loss" in result.stderr
 
 
 def namespaces(process):
-    """Those that a run of bench/cluster has made and not removed."""
+    """Those that a run of `cluster` has made and not removed."""
     listing = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True)
     names = [line.split()[0] for line in listing.stdout.splitlines()]
     return [name for name in names if f"-net-{process.pid}-" in name]
@@ -149,7 +147,7 @@ def cluster_command(tools, *arguments):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
             pytest.skip("network namespaces cannot be used here: "
                         + made.stderr.strip())
-    command = [sys.executable, REPOSITORY / "bench/cluster", "--no-build"]
+    command = [sys.executable, REPOSITORY / "bench/run", "cluster", "--no-build"]
     command += ["--build", tools.binaries.parent, "--ranks", 4, "--hidden", 64]
     return [str(part) for part in (*command, *arguments)]
 
@@ -221,9 +219,9 @@ def test_cluster_removes_what_a_killed_run_left(tools):
 def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- volume -->\n<!-- /volume -->")
-    arguments = ["--no-build", "--meshes", "2x2,2x3", "--ratios", 1]
+    arguments = ["--meshes", "2x2,2x3", "--ratios", 1]
     arguments += ["--crossovers", "none", "--least-hidden", 24, "--write", page]
-    result = run_script(REPOSITORY / "bench/volume", tools, *arguments)
+    result = run_bench("volume", tools, *arguments)
     assert result.returncode == 0, result.stderr
     text = page.read_text()
     # 4 (C - 1) X + 12 (R - 1) h h at bs = h = 24, in bytes: 16 * 24 * 24 * 4.
@@ -234,20 +232,17 @@ def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
 
 def test_a_wrong_formula_is_found(tools, tmp_path):
     copy = tmp_path / "bench"
-    copy.mkdir()
-    source = (REPOSITORY / "bench/volume").read_text()
-    wrong = source.replace('"summa": 4}', '"summa": 5}')
-    assert wrong != source
-    (copy / "volume").write_text(wrong)
-    rounds = (REPOSITORY / "bench/rounds.py").read_text()
-    root = 'ROOT = pathlib.Path("%s")' % REPOSITORY
-    rounds = rounds.replace(
-        "ROOT = pathlib.Path(__file__).resolve().parent.parent", root
-    )
-    (copy / "rounds.py").write_text(rounds)
-    arguments = ["--no-build", "--strategies", "summa", "--meshes", "2x2", "--ratios", 1]
+    shutil.copytree(REPOSITORY / "bench", copy)
+    harness, volume = copy / "harness.py", copy / "suite" / "volume.py"
+    for path, right, wrong in [
+        (harness, "ROOT = pathlib.Path(__file__)", 'ROOT = pathlib.Path("%s/_")' % (REPOSITORY / "bench")),
+        (volume, '"summa": 4}', '"summa": 5}'),
+    ]:
+        assert right in path.read_text()
+        path.write_text(path.read_text().replace(right, wrong))
+    arguments = ["--strategies", "summa", "--meshes", "2x2", "--ratios", 1]
     arguments += ["--crossovers", "none", "--least-hidden", 24]
-    result = run_script(copy / "volume", tools, *arguments)
+    result = run_bench("volume", tools, *arguments, bench=copy)
     assert result.returncode == 1
     assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
 
@@ -255,9 +250,9 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
 def test_reshard_reports_every_phase(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- reshard -->\n<!-- /reshard -->\n")
-    arguments = ["--no-build", "--cases", 2, "--write", page]
+    arguments = ["--cases", 2, "--write", page]
     # Heads and batch that the meshes divide or pad.
-    result = run_bench("reshard", tools, *arguments)
+    result = run_bench("reshard", tools, *SIZES, *arguments)
     assert result.returncode == 0, result.stderr
     rows = page.read_text().splitlines()[5:-1]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -273,11 +268,11 @@ def test_reshard_reports_every_phase(tools, tmp_path):
 def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- peak -->\n<!-- /peak -->\n<!-- batch -->\n<!-- /batch -->\n")
-    arguments = ["--no-build", "--strategies", "serial,megatron,summa"]
+    arguments = ["--strategies", "serial,megatron,summa"]
     arguments += ["--ranks", "1,4", "--layers", 2, "--hidden", 64, "--heads", 8]
     arguments += ["--seq", 32, "--batch", 8, "--large", "2,64,8,32,256"]
     arguments += ["--large-ranks", 4, "--budget", 0.004, "--write", page]
-    result = run_script(REPOSITORY / "bench/memory", tools, *arguments)
+    result = run_bench("memory", tools, *arguments)
     assert result.returncode == 0, result.stderr
     rows = {}
     for line in page.read_text().splitlines():
@@ -312,7 +307,7 @@ def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_
     profile = tmp_path / "machine.json"
     profile.write_text('{"version": 1}')
     arguments += ["--machine-profile", profile]
-    result = run_script(REPOSITORY / "bench/budget", tools, *arguments)
+    result = run_bench("budget", tools, *arguments)
     assert result.returncode == 0, result.stderr
     text = page.read_text()
     rows = {}
@@ -336,10 +331,10 @@ def test_memory_behaviours_of_a_small_model(tools, tmp_path):
         "".join("<!-- %s -->\n<!-- /%s -->\n" % (name, name) for name in names.split())
     )
     # Windows of 16 tokens, so that a batch of 32 is large beside the parameters.
-    arguments = ["--no-build", "--models", "gpt2,mlp", "--layers", 1]
+    arguments = ["--models", "gpt2,mlp", "--layers", 1]
     arguments += ["--batches", "2,32", "--hidden", 32, "--heads", 2]
     arguments += ["--seq", 16, "--steps", 3, "--write", page]
-    result = run_script(REPOSITORY / "bench/memory-behaviours", tools, *arguments)
+    result = run_bench("memory-behaviours", tools, *arguments)
     assert result.returncode == 0, result.stderr
     tables = {}
     for part in page.read_text().split("<!-- /")[:-1]:
@@ -368,3 +363,39 @@ def test_memory_behaviours_of_a_small_model(tools, tmp_path):
         # Pages cover what is alive at the peak. Of the figures, the second is
         # rounded to 0.01, the bound has sizes in multiples of 64.
         assert arena_by_bound * pages_by_arena >= 0.98
+
+
+def test_all_benchmarks_are_listed_and_explain_themselves():
+    bench = REPOSITORY / "bench"
+    listed = subprocess.run([bench / "run"], capture_output=True, text=True, check=True)
+    names = [path.stem.replace("_", "-") for path in (bench / "suite").glob("*.py")]
+    table = (bench / "README.md").read_text()
+    for name in names:
+        assert re.search(r"^%s +\S.*\.$" % name, listed.stdout, re.MULTILINE)
+        assert "`bench/run %s" % name in table
+        command = ["/usr/bin/python3", bench / "run", name, "--help"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert "usage: bench/run %s " % name in text and "--no-build" in text
+    wrong = subprocess.run([bench / "run", "stpe"], capture_output=True, text=True)
+    assert wrong.returncode == 1 and "there is no benchmark 'stpe'" in wrong.stderr
+
+
+def test_gates_fail_by_name(tmp_path):
+    copy = tmp_path / "bench"
+    shutil.copytree(REPOSITORY / "bench", copy)
+    for name in ["equivalence", "volume", "arenas", "same_bits"]:
+        mistakes = ["the gate is shut"] if name == "volume" else []
+        (copy / "suite" / (name + ".py")).write_text(
+            '"""A gate."""\nTARGETS = []\n\n\ndef options(parser):\n'
+            '    parser.add_argument("before", nargs="?")\n\n\n'
+            "def main(options, tools, folder):\n    return {}, %r\n" % mistakes)
+    report = tmp_path / "gates.xml"
+    for flags, skipped in [([], 1), (["--before", tmp_path], 0)]:
+        command = [copy / "run", "gates", "--junit", report, *flags]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1
+        assert "the gate is shut" in result.stderr
+        suite = ElementTree.parse(report).getroot()
+        failed = [case.get("name") for case in suite if case.find("failure") is not None]
+        assert failed == ["volume"] and len(suite) == 4
+        assert len(suite.findall("*/skipped")) == skipped

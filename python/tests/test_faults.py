@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""A short run of bench/faults, which checks what is promised."""
+"""A short run of `bench/run faults`, which checks what is promised."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.rotates
     ],
 )
 def test_the_culprit_is_named_and_the_run_goes_on(tools, seed, flags):
-    command = [sys.executable, REPOSITORY / "bench" / "faults", *flags]
+    command = [sys.executable, REPOSITORY / "bench" / "run", "faults", "--no-build", *flags]
     command += ["--build", tools.binaries.parent, "--rounds", "2"]
     # The machine may do something else: limits follow from what a job takes
     # now. One of one step takes less than a second where nothing else runs.

@@ -5,11 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The programs of bench/equivalence, on all of its layouts and with what else changes
+"""The programs of `bench/run equivalence`, on all of its layouts and with what else changes
 a program, are shown to compute what the serial program does: no lemma is missing."""
 
-import importlib.machinery
-import importlib.util
 import re
 import sys
 
@@ -17,17 +15,11 @@ import pytest
 
 from tools import REPOSITORY
 
+sys.path.insert(0, str(REPOSITORY / "bench"))
+# pylint: disable=wrong-import-position
+from harness import Tools
+from suite import equivalence as EQUIVALENCE
 
-def load_equivalence():
-    path = str(REPOSITORY / "bench/equivalence")
-    loader = importlib.machinery.SourceFileLoader("equivalence", path)
-    spec = importlib.util.spec_from_loader("equivalence", loader)
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-EQUIVALENCE = load_equivalence()
 # A layout takes one of them, so that all meet all over the table.
 OPTIONS = [
     [],
@@ -44,8 +36,7 @@ OPTIONS = [
 def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("programs")
     for name, flags in EQUIVALENCE.MODELS.items():
-        builder = [sys.executable, "-m", "optimus.models", *flags.split()]
-        EQUIVALENCE.run(*builder, "-o", folder / (name + ".mlir"))
+        Tools().build_model(folder / (name + ".mlir"), *flags.split())
     return folder
 
 

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- memory-behaviours - What blocks of memory do while a model trains ---===#
+# ===- memory-behaviours - What blocks of memory do while a model trains --===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -10,8 +9,8 @@
 whether steps are alike, how long blocks live and lie idle, what fills memory at the
 peak, and what swaps could hide.
 
-    bench/memory-behaviours
-    bench/memory-behaviours --write docs/memory-behaviours.md
+    bench/run memory-behaviours
+    bench/run memory-behaviours --write docs/memory-behaviours.md
 
 GPT-2 and a plain MLP of several depths and batches are compiled and trained for some
 steps, on one rank of one thread; buffers come from the C library's allocator, as they
@@ -20,14 +19,11 @@ Beside what that allocator uses stands the arena that the compiler planned. Need
 numpy, as optimus-report does.
 """
 
-import argparse
-import pathlib
 import sys
-import tempfile
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from rounds import ROOT, build_model, fail, machine, replace_block, run
+from harness import ROOT, fail, integers, machine, one_of, table, write_text
 
 sys.path.insert(0, str(ROOT / "python"))
 # pylint: disable=wrong-import-position
@@ -42,6 +38,8 @@ try:
 except ImportError as error:
     fail(f"{error}; expected numpy, as Debian's python3-numpy with /usr/bin/python3")
 
+TARGETS = ["optimus-compile", "optimus-run"]
+NUMBERS = dict(hidden=256, heads=4, seq=128)
 VOCABULARY, INIT_STD, CHUNK = 256, 0.02, 512
 PAGE = 4096  # bytes
 OUTLIERS = 4
@@ -59,49 +57,24 @@ class Case(NamedTuple):
         return [f"`{self.model}`", str(self.layers), str(self.batch)]
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for flag, default, text_of_help in [
-        ("--models", "gpt2,mlp", "gpt2, mlp or both"),
-        ("--layers", "2,4", "depths"),
-        ("--batches", "2,4,8,16", "sequences in a batch"),
-    ]:
-        parser.add_argument(flag, default=default,
-                            help=f"{text_of_help}; default: %(default)s")
-    for flag, default, text_of_help in [
-        ("--hidden", 256, "hidden size"),
-        ("--heads", 4, "heads of the GPT-2"),
-        ("--seq", 128, "sequence length"),
-        ("--steps", 6, "steps of a run, from 3"),
-    ]:
-        parser.add_argument(flag, type=int, default=default,
-                            help=f"{text_of_help}; default: %(default)s")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
-    parser.add_argument("--write", metavar="PAGE", help="renew the tables of a page")
-    options = parser.parse_args()
-    options.models = options.models.split(",")
-    options.layers = [int(layers) for layers in options.layers.split(",")]
-    options.batches = [int(batch) for batch in options.batches.split(",")]
-    for model in options.models:
-        if model not in BUILDERS:
-            fail(f"--models: expected {' or '.join(BUILDERS)}, found '{model}'")
-    if options.steps < 3:
-        fail(f"--steps: expected 3 or more, found {options.steps}; the first one warms "
-             "up, and others are compared with it")
-    return options
+def options(parser):
+    parser.add_argument("--models", default="gpt2,mlp", type=one_of(BUILDERS),
+                        help="gpt2, mlp or both; default: %(default)s")
+    parser.add_argument("--layers", default="2,4", type=integers,
+                        help="depths; default: %(default)s")
+    parser.add_argument("--batches", default="2,4,8,16", type=integers,
+                        help="sequences in a batch; default: %(default)s")
+    parser.add_argument("--steps", default=6, type=int,
+                        help="steps of a run, from 3; default: %(default)s")
 
 
-def build_gpt2(path, case, options):
-    build_model(path, layers=case.layers, hidden=options.hidden, heads=options.heads,
-                seq=options.seq, batch=case.batch, vocab=VOCABULARY, chunk=CHUNK)
+def build_gpt2(tools, path, case, options):
+    tools.build_model(path, layers=case.layers, hidden=options.hidden,
+                      heads=options.heads, seq=options.seq, batch=case.batch,
+                      vocab=VOCABULARY, chunk=CHUNK)
 
 
-def build_mlp(path, case, options):
+def build_mlp(_tools, path, case, options):
     """Each token by itself: embedding, layers of two products with a GELU between
     them, and the head. No norms, attention or residuals."""
     config = SimpleNamespace(
@@ -153,16 +126,16 @@ class Allocations:
 class Run:
     """One case, trained and read."""
 
-    def __init__(self, case, options, folder):
+    def __init__(self, case, options, tools, folder):
         self.case = case
-        binaries = pathlib.Path(options.build) / "bin"
         source, library = folder / "model.mlir", folder / "model.so"
         profile = folder / "run.profile"
-        BUILDERS[case.model](source, case, options)
-        run([binaries / "optimus-compile", source, "-o", library])
-        run([binaries / "optimus-run", "train", library, "--data", folder / "text.txt",
-             "--steps", options.steps, "--threads-per-rank", 1,
-             "--placement=dynamic", "--profile", profile])
+        BUILDERS[case.model](tools, source, case, options)
+        tools.compile(source, library)
+        # Enough for a batch in every step.
+        data = write_text(folder / "text.txt")
+        tools.train(library, data, folder / "log", "--steps", options.steps,
+                    "--threads-per-rank", 1, "--placement=dynamic", "--profile", profile)
         profiles = runs.read([str(profile)])
         self.memory = Memory(profiles[0])
         self.allocations = Allocations(self.memory.blocks)
@@ -187,11 +160,6 @@ def together(histograms):
     found.below = sum(each.below for each in histograms)
     found.largest = max(each.largest for each in histograms)
     return found
-
-
-def table(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)
 
 
 def quantiles(histogram):
@@ -343,29 +311,18 @@ TABLES = {
 }
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        run(["ninja", "-C", options.build, "optimus-compile", "optimus-run"])
+def main(options, tools, folder):
+    if options.steps < 3:
+        fail(f"--steps: expected 3 or more, found {options.steps}; the first one warms "
+             "up, and others are compared with it")
     results = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        # Enough for a batch in every step.
-        (folder / "text.txt").write_bytes(bytes(i * i % 251 for i in range(20_000)))
-        for model in options.models:
-            for layers in options.layers:
-                for batch in options.batches:
-                    case = Case(model, layers, batch)
-                    results.append(Run(case, options, folder))
-                    print(f"{model}, {layers} layers, batch {batch}: done",
-                          file=sys.stderr, flush=True)
+    for model in options.models:
+        for layers in options.layers:
+            for batch in options.batches:
+                case = Case(model, layers, batch)
+                results.append(Run(case, options, tools, folder))
+                print(f"{model}, {layers} layers, batch {batch}: done",
+                      file=sys.stderr, flush=True)
     blocks = {"run": about(options, results)}
     blocks.update((name, render(results)) for name, render in TABLES.items())
-    for name, block in blocks.items():
-        print(f"{name}:\n\n{block}\n")
-        if options.write:
-            replace_block(options.write, name, block)
-
-
-if __name__ == "__main__":
-    main()
+    return blocks

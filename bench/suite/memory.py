@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- memory - What a rank holds under each strategy ----------------------===#
+# ===- memory - What a rank holds under each strategy ---------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -10,8 +9,8 @@
 16 ranks, predicted and measured; and the largest batch that fits a budget on 16
 and 64 ranks, which is compiled and not run.
 
-    bench/memory
-    bench/memory --write bench/results/memory.md
+    bench/run memory
+    bench/run memory --write bench/results/memory.md
 
 The peak is what the compiler plans for train_step: its arena, parameters,
 moments and inputs. The small model is trained for some steps besides, each rank a
@@ -22,17 +21,15 @@ holds, code and libraries, is taken off by a run of a model of a few kilobytes.
 Memory does not depend on the load of the machine.
 """
 
-import argparse
 import json
-import pathlib
 import re
-import subprocess
-import sys
-import tempfile
 
+from harness import MPIRUN, fail, integers, known_strategy, table, words
 from held import most_held
-from rounds import ROOT, build_model, fail, replace_block, run
 
+TARGETS = ["optimus-compile", "optimus-run"]
+SIZES = dict(layers=4, hidden=576, heads=48, seq=128, batch=12)
+NUMBERS = SIZES
 STRATEGIES = {"serial": 0, "megatron": 1, "megatron-sp": 1, "summa-paper": 2, "summa": 2}
 LINE = 64
 # What a process may hold besides what is reported: a share, or so many bytes.
@@ -41,40 +38,16 @@ TINY = dict(layers=1, hidden=8, heads=4, seq=4, batch=4, vocab=16)
 BYTES = {"f32": 4, "i32": 4, "i8": 1}
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    parser.add_argument("--ranks", default="1,4,9,16", help="square numbers; "
-                        "default: %(default)s")
-    for flag, default, text in [
-        ("--layers", 4, "layers of the model that runs"),
-        ("--hidden", 576, "its hidden size"),
-        ("--heads", 48, "its heads"),
-        ("--seq", 128, "its sequence length"),
-        ("--batch", 12, "its batch"),
-    ]:
-        parser.add_argument(flag, type=int, default=default,
-                            help=f"{text}; default: %(default)s")
+def options(parser):
+    parser.add_argument("--strategies", default=",".join(STRATEGIES), type=words)
+    parser.add_argument("--ranks", default="1,4,9,16", type=integers,
+                        help="square numbers; default: %(default)s")
     parser.add_argument("--budget", type=float, default=80, help="gigabytes of a rank "
                         "for the largest batch; default: %(default)s")
-    parser.add_argument("--large", default="32,4096,64,2048,50304", help="its layers, "
-                        "hidden size, heads, sequence and vocabulary")
-    parser.add_argument("--large-ranks", default="16,64",
+    parser.add_argument("--large", default="32,4096,64,2048,50304", type=integers,
+                        help="its layers, hidden size, heads, sequence and vocabulary")
+    parser.add_argument("--large-ranks", default="16,64", type=integers,
                         help="square numbers, or none; default: %(default)s")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
-    parser.add_argument("--write", metavar="PAGE", help="renew the tables of a page")
-    options = parser.parse_args()
-    options.strategies = options.strategies.split(",")
-    options.ranks = [int(ranks) for ranks in options.ranks.split(",")]
-    options.large_ranks = [
-        int(ranks) for ranks in options.large_ranks.split(",") if ranks != "none"
-    ]
-    return options
 
 
 def mesh_flags(strategy, ranks):
@@ -85,35 +58,25 @@ def mesh_flags(strategy, ranks):
 
 
 class Compiler:
-    def __init__(self, options, folder):
-        self._binaries = pathlib.Path(options.build) / "bin"
-        self._tiny = {}
-        self._source = folder / "gpt.mlir"
-        self._planned, self._library = folder / "planned.mlir", folder / "gpt.so"
-        self._unknown = set()
+    def __init__(self, tools, folder):
+        self._tools, self._folder = tools, folder
+        self._tiny, self._left_out = {}, set()
+        self._library = folder / "gpt.so"
 
-    def _compile(self, sizes, strategy, ranks, *flags):
+    def _compile(self, output, sizes, strategy, ranks, *flags):
         """False where the compiler does not know the strategy."""
-        build_model(self._source, **sizes)
-        command = [self._binaries / "optimus-compile", self._source]
-        command += [*mesh_flags(strategy, ranks), *flags]
-        command = [str(part) for part in command]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0 and "unknown strategy" in result.stderr:
-            if strategy not in self._unknown:
-                print(f"left out: {result.stderr.strip()}", file=sys.stderr)
-            self._unknown.add(strategy)
-        elif result.returncode != 0:
-            fail(f"{' '.join(command)}\n{result.stderr}")
-        return result.returncode == 0
+        source = self._tools.build_model(self._folder / "gpt.mlir", **sizes)
+        result = self._tools.compile(source, output, *mesh_flags(strategy, ranks), *flags,
+                                     check=False)
+        return known_strategy(result, self._left_out)
 
     def planned(self, sizes, strategy, ranks):
         """Bytes of a rank in train_step: all that its arguments point to, the
         arena among them. None for an unknown strategy."""
-        flags = ["--compile-to=place", "-o", self._planned]
-        if not self._compile(sizes, strategy, ranks, *flags):
+        planned = self._folder / "planned.mlir"
+        if not self._compile(planned, sizes, strategy, ranks, "--compile-to=place"):
             return None
-        with open(self._planned, encoding="utf-8") as text:
+        with open(planned, encoding="utf-8") as text:
             signature = next(line for line in text if "func.func @train_step(" in line)
         arguments = re.findall(r"%arg\d+: memref<(\d+)x(f32|i32|i8)>", signature)
         # The runtime begins every buffer on a cache line.
@@ -125,13 +88,12 @@ class Compiler:
     def _bench(self, sizes, strategy, ranks):
         """What the runtime reports of memory, and what a process held; None for
         an unknown strategy."""
-        if not self._compile(sizes, strategy, ranks, "-o", self._library):
+        if not self._compile(self._library, sizes, strategy, ranks):
             return None
-        command = [self._binaries / "optimus-run", "bench", self._library, "--json"]
+        command = [self._tools.path("run"), "bench", self._library, "--json"]
         command += ["--steps", 3, "--warmup", 0, "--threads-per-rank", 1]
         if ranks > 1:
-            flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
-            command = ["mpirun", *flags, "-n", ranks, *command]
+            command = [*MPIRUN, "--bind-to", "none", "-n", ranks, *command]
         text, held = most_held(command)
         return json.loads(text)["memory"], held
 
@@ -148,8 +110,7 @@ class Compiler:
         if not found:
             return None
         memory, held = found
-        inspect = [self._binaries / "optimus-run", "inspect", self._library, "--json"]
-        functions = json.loads(run(inspect))["functions"]
+        functions = self._tools.inspect(self._library)["functions"]
         step = next(entry for entry in functions if entry["name"] == "train_step")
         return {
             "total": memory["total"] - memory["scratch"] - memory["communication"],
@@ -162,19 +123,16 @@ class Compiler:
 
 
 def peak_table(options, compiler):
-    lines = [
+    about = (
         f"{options.layers} layers, hidden {options.hidden}, {options.heads} heads, "
         f"sequence {options.seq}, batch {options.batch}, vocabulary 256, f32, AdamW. MB "
-        "of the largest rank.",
-        "",
-        "| strategy | ranks | activations at the peak | 1/p of serial's, times | "
-        "panels and other workspace | packed weights | all, planned | scratch and "
-        "collectives besides | held by a process |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    sizes = {"vocab": 256}
-    for name in ["layers", "hidden", "heads", "seq", "batch"]:
-        sizes[name] = getattr(options, name)
+        "of the largest rank.")
+    header = ["strategy", "ranks", "activations at the peak", "1/p of serial's, times",
+              "panels and other workspace", "packed weights", "all, planned",
+              "scratch and collectives besides", "held by a process"]
+    rows = []
+    sizes = {name: getattr(options, name) for name in SIZES}
+    sizes["vocab"] = 256
     serial = None
     for strategy in options.strategies:
         for ranks in options.ranks:
@@ -197,8 +155,8 @@ def peak_table(options, compiler):
             cells += [f"{bytes / 1e6:.2f}" for bytes in
                       (found["workspace"], found["packed"], planned,
                        found["besides"], found["held"])]
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            rows.append(cells)
+    return f"{about}\n\n{table(header, rows)}"
 
 
 def largest_batch(compiler, sizes, strategy, ranks, budget):
@@ -226,15 +184,12 @@ def largest_batch(compiler, sizes, strategy, ranks, budget):
 
 def batch_table(options, compiler):
     names = ["layers", "hidden", "heads", "seq", "vocab"]
-    sizes = dict(zip(names, map(int, options.large.split(","))))
-    lines = [
+    sizes = dict(zip(names, options.large))
+    about = (
         f"{sizes['layers']} layers, hidden {sizes['hidden']}, {sizes['heads']} heads, "
         f"sequence {sizes['seq']}, vocabulary {sizes['vocab']}, f32, AdamW, no "
-        f"recomputation; {options.budget:g} GB a rank.",
-        "",
-        "| ranks | strategy | largest batch | GB a rank | times megatron's |",
-        "|---|---|---|---|---|",
-    ]
+        f"recomputation; {options.budget:g} GB a rank.")
+    rows = []
     for ranks in options.large_ranks:
         base = None
         for strategy in options.strategies:
@@ -246,25 +201,14 @@ def batch_table(options, compiler):
             batch, planned = found
             base = batch if strategy == "megatron" else base
             times = f"{batch / base:.1f}" if base else ""
-            lines.append(f"| {ranks} | `{strategy}` | {batch} | {planned / 1e9:.1f} | "
-                         f"{times} |")
-    return "\n".join(lines)
+            rows.append([ranks, f"`{strategy}`", batch, f"{planned / 1e9:.1f}", times])
+    header = ["ranks", "strategy", "largest batch", "GB a rank", "times megatron's"]
+    return f"{about}\n\n{table(header, rows)}"
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        run(["ninja", "-C", options.build, "optimus-compile", "optimus-run"])
-    with tempfile.TemporaryDirectory() as folder:
-        compiler = Compiler(options, pathlib.Path(folder))
-        blocks = {"peak": peak_table(options, compiler)}
-        if options.large_ranks:
-            blocks["batch"] = batch_table(options, compiler)
-    for name, text in blocks.items():
-        print(f"{text}\n")
-        if options.write:
-            replace_block(options.write, name, text)
-
-
-if __name__ == "__main__":
-    main()
+def main(options, tools, folder):
+    compiler = Compiler(tools, folder)
+    blocks = {"peak": peak_table(options, compiler)}
+    if options.large_ranks:
+        blocks["batch"] = batch_table(options, compiler)
+    return blocks

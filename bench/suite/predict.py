@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- predict - Predicted steps beside measured ones ----------------------===#
+# ===- predict - Predicted steps beside measured ones ---------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -10,9 +9,9 @@
 compares what each kind of command and each step takes with what `--report`
 predicts of it.
 
-    bench/predict
-    bench/predict --folder /tmp/predict --rounds 1
-    bench/predict --folder /tmp/predict --rounds 0 --write docs/cost-model.md
+    bench/run predict
+    bench/run predict --folder /tmp/predict --rounds 1
+    bench/run predict --folder /tmp/predict --rounds 0 --write docs/cost-model.md
 
 In a round the machine is measured first, then a few steps of each model: a
 moment in which it is slow counts for both. Predictions come from the median of
@@ -26,7 +25,6 @@ and those that nobody looked at. It fails where the median error of the latter
 is beyond --median or one of them beyond --most.
 """
 
-import argparse
 import contextlib
 import copy
 import json
@@ -36,11 +34,12 @@ import re
 import shutil
 import sqlite3
 import statistics
-import sys
-import tempfile
 import typing
 
-from rounds import ROOT, machine, replace_block, run
+from harness import machine, run, table, write_text
+
+TARGETS = ["optimus-compile", "optimus-run"]
+NUMBERS = dict(rounds=3)
 
 
 class Case(typing.NamedTuple):
@@ -84,10 +83,7 @@ def first(command):
     return ["chrt", "-f", "20", *command] if allowed else list(command)
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+def options(parser):
     parser.add_argument("--steps", type=int, default=5, help="of a model in a round")
     parser.add_argument("--folder", type=pathlib.Path, help="keeps measurements")
     parser.add_argument("--only", default="", help="models whose names contain this")
@@ -95,24 +91,18 @@ def parse():
     parser.add_argument("--most", type=float, default=12, help="in %%, default 12")
     parser.add_argument("--kinds", action="store_true",
                         help="also compare kinds of commands")
-    parser.add_argument("--write", metavar="PAGE", help="renew the table of a page")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    return parser.parse_args()
 
 
 class Bench:
-    def __init__(self, options, folder):
-        self.options, self.folder = options, folder
+    def __init__(self, options, tools, folder):
+        self.options, self.tools, self.folder = options, tools, folder
         self.cases = {name: case for name, case in {**FIT, **HELD_OUT}.items()
                       if options.only in name}
         self.state = folder / "measured.json"
         self.measured = {"machine": [], "steps": {}}
         if self.state.exists():
             self.measured = json.loads(self.state.read_text())
-        (folder / "text.txt").write_bytes(bytes(i * i % 251 for i in range(100_000)))
-
-    def tool(self, name):
-        return self.options.build / "bin" / name
+        self.data = write_text(folder / "text.txt", 100_000)
 
     def path(self, name, suffix):
         return self.folder / (re.sub(r"\W+", "-", name) + suffix)
@@ -122,21 +112,19 @@ class Bench:
         case = self.cases[name]
         program = self.path(name, ".mlir")
         if not program.exists():
-            command = [sys.executable, "-m", "optimus.models", case.family, "-o", program]
-            for key, value in zip(SIZES, case.sizes.split()):
-                command += [f"--{key}", value]
-            run(command, env=dict(os.environ, PYTHONPATH=str(ROOT / "python")))
+            self.tools.build_model(program, case.family,
+                                   **dict(zip(SIZES, case.sizes.split())))
         rows, cols = case.mesh.split("x")
-        return run([self.tool("optimus-compile"), program, "--report",
-                    f"--mesh=row:{rows},col:{cols}", f"--precision={case.precision}",
-                    "--schedule=none", "--tune-products=false", *flags,
-                    "-o", self.path(name, ".so")])
+        return self.tools.compile(
+            program, self.path(name, ".so"), "--report", f"--mesh=row:{rows},col:{cols}",
+            f"--precision={case.precision}", "--schedule=none", "--tune-products=false",
+            *flags)
 
     def measure_machine(self):
         """One profile: ranks with one or two threads, alone and together."""
         profile = self.folder / "machine.json"
         profile.unlink(missing_ok=True)
-        bench = first([self.tool("optimus-run"), "bench", "--profile", profile])
+        bench = first([self.tools.path("run"), "bench", "--profile", profile])
         for flags in ([], ["--threads-per-rank", 2], ["--ranks", 2]):
             run([*bench, "--gemm", "--rounds", 1, *flags])
         ranks = {eval(case.mesh.replace("x", "*")) for case in self.cases.values()}
@@ -148,8 +136,8 @@ class Bench:
         """Milliseconds: of steps, and of kinds of commands in the fastest."""
         profile = self.path(name, ".profile")
         steps = self.options.steps
-        run(first([self.tool("optimus-run"), "train", self.path(name, ".so"),
-                   "--data", self.folder / "text.txt", "--steps", steps + 2,
+        run(first([self.tools.path("run"), "train", self.path(name, ".so"),
+                   "--data", self.data, "--steps", steps + 2,
                    "--threads-per-rank", self.cases[name].threads,
                    "--profile", profile, "--profile-steps", f"3:{steps + 2}"]))
         with contextlib.closing(sqlite3.connect(profile)) as database:
@@ -213,44 +201,35 @@ def print_kinds(name, predicted, rounds):
                   f"{100 * (ours / theirs - 1) if theirs else 0:+6.1f} %")
 
 
-def main():
-    options = parse()
-    with contextlib.ExitStack() as stack:
-        folder = options.folder or pathlib.Path(
-            stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
-        bench = Bench(options, folder)
-        if options.rounds:
-            for name in bench.cases:
-                bench.compile(name)
-        for _ in range(options.rounds):
-            bench.round()
-        lines = ["| model | mesh | threads | used to fit | predicted, ms | measured, ms "
-                 "| error |", "|---|---|---|---|---|---|---|"]
-        errors = []
-        for name, case in bench.cases.items():
-            rounds = bench.measured["steps"][name]
-            measured = statistics.median(min(one["steps"]) for one in rounds)
-            predicted, kinds = bench.predict(name)
-            error = 100 * (predicted / measured - 1)
-            if name in HELD_OUT:
-                errors.append(abs(error))
-            lines.append(f"| {name} | {case.mesh.replace('x', '×')} | {case.threads} "
-                         f"| {'yes' if name in FIT else 'no'} | {predicted:.1f} "
-                         f"| {measured:.1f} | {error:+.1f} % |")
-            if options.kinds:
-                print(lines[-1])
-                print_kinds(name, kinds, rounds)
-    text = "\n".join(lines)
-    print(f"{machine()}; {len(bench.measured['machine'])} rounds\n\n{text}")
-    if options.write:
-        replace_block(options.write, "predicted", text)
+def main(options, tools, folder):
+    bench = Bench(options, tools, folder)
+    if options.rounds:
+        for name in bench.cases:
+            bench.compile(name)
+    for _ in range(options.rounds):
+        bench.round()
+    rows, errors = [], []
+    for name, case in bench.cases.items():
+        rounds = bench.measured["steps"][name]
+        measured = statistics.median(min(one["steps"]) for one in rounds)
+        predicted, kinds = bench.predict(name)
+        error = 100 * (predicted / measured - 1)
+        if name in HELD_OUT:
+            errors.append(abs(error))
+        rows.append([name, case.mesh.replace("x", "×"), case.threads,
+                     "yes" if name in FIT else "no", f"{predicted:.1f}",
+                     f"{measured:.1f}", f"{error:+.1f} %"])
+        if options.kinds:
+            print(*rows[-1], sep=" | ")
+            print_kinds(name, kinds, rounds)
+    print(f"{machine()}; {len(bench.measured['machine'])} rounds")
+    blocks = {"predicted": table(["model", "mesh", "threads", "used to fit", "predicted, ms",
+                                  "measured, ms", "error"], rows)}
     if not errors:
-        return 0
+        return blocks
     middle, most = statistics.median(errors), max(errors)
-    print(f"\nnot used to fit: median error {middle:.1f} %, largest {most:.1f} %")
-    return int(middle > options.median or most > options.most)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"not used to fit: median error {middle:.1f} %, largest {most:.1f} %\n")
+    if middle > options.median or most > options.most:
+        return blocks, [f"expected a median error of {options.median:g} % and none above "
+                        f"{options.most:g} %, found {middle:.1f} % and {most:.1f} %"]
+    return blocks

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- volume - What a layer moves, counted and by formula -----------------===#
+# ===- volume - What a layer moves, counted and by formula ----------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -10,23 +9,20 @@
 bytes that the compiler counts for that layer, forward and with the gradients,
 and holds them against the formulas.
 
-    bench/volume                            # prints the tables
-    bench/volume --write docs/volume.md     # renews those of the page
-    bench/volume --meshes 2x2 --crossovers none
+    bench/run volume                            # prints the tables
+    bench/run volume --write docs/volume.md     # renews those of the page
+    bench/run volume --meshes 2x2 --crossovers none
 
 Exits with 1 unless every count equals its formula to the byte. Nothing runs:
 counts are the compiler's, which optimus-run compares with its own in every run.
 """
 
-import argparse
-import pathlib
 import re
-import subprocess
-import sys
-import tempfile
 
-from rounds import ROOT, build_model, fail, replace_block, run
+from harness import integers, known_strategy, table, words
 
+TARGETS = ["optimus-compile"]
+NUMBERS = dict(least_hidden=192)
 F32 = 4
 # Multiples of bsh and of h*h that products move. Three products of a linear move
 # its input where its result stays; two move its result where its input stays.
@@ -36,36 +32,21 @@ WEIGHTS = {"forward": 12, "training": 36}
 # A one-dimensional layer's collectives over all ranks, in (p-1)*bsh.
 FORWARD_1D = {"megatron": 4, "megatron-sp": 4}
 TRAINING_1D = {"megatron": 8, "megatron-sp": 10}
-STRATEGIES = ["megatron", "megatron-sp", "summa-paper", "summa"]
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--meshes", default="2x2,3x3,4x4,2x4",
+def meshes(text):
+    return [tuple(int(size) for size in mesh.split("x")) for mesh in text.split(",")]
+
+
+def options(parser):
+    parser.add_argument("--meshes", default="2x2,3x3,4x4,2x4", type=meshes,
                         help="rows x columns; default: %(default)s")
-    parser.add_argument("--ratios", default="1,4",
+    parser.add_argument("--ratios", default="1,4", type=integers,
                         help="batch times sequence over hidden; default: %(default)s")
-    parser.add_argument("--crossovers", default="4,16,36,64",
+    parser.add_argument("--crossovers", default="4,16,36,64", type=integers,
                         help="numbers of ranks of square meshes, or none")
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    parser.add_argument("--least-hidden", type=int, default=192)
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
-    parser.add_argument("--write", metavar="PAGE", help="renew the tables of a page")
-    options = parser.parse_args()
-    options.meshes = [
-        tuple(int(size) for size in mesh.split("x")) for mesh in options.meshes.split(",")
-    ]
-    options.ratios = [int(ratio) for ratio in options.ratios.split(",")]
-    options.crossovers = [
-        int(ranks) for ranks in options.crossovers.split(",") if ranks != "none"
-    ]
-    options.strategies = options.strategies.split(",")
-    return options
+    parser.add_argument("--strategies", type=words,
+                        default="megatron,megatron-sp,summa-paper,summa")
 
 
 class Case:
@@ -114,10 +95,9 @@ class Case:
 class Counter:
     """Compiles each case once."""
 
-    def __init__(self, options, folder):
-        self._options = options
-        self._source, self._planned = folder / "gpt.mlir", folder / "planned.mlir"
-        self._counted, self._unknown = {}, set()
+    def __init__(self, tools, folder):
+        self._tools, self._folder = tools, folder
+        self._counted, self._left_out = {}, set()
 
     def layer(self, case):
         """Bytes that one more layer moves, or None for an unknown strategy."""
@@ -129,25 +109,19 @@ class Counter:
         return self._counted[key]
 
     def _bytes(self, case, layers):
-        build_model(self._source, **case.sizes(layers))
+        source = self._tools.build_model(self._folder / "gpt.mlir", **case.sizes(layers))
+        planned = self._folder / "planned.mlir"
         rows, columns = case.mesh
         # What the manifest says, before code is generated; nothing is moved by
         # moving it at another time.
-        command = [f"{self._options.build}/bin/optimus-compile", str(self._source),
-                   f"--strategy={case.strategy}", f"--mesh=row:{rows},col:{columns}",
-                   "--no-pad", "--schedule=none", "--compile-to=place",
-                   "-o", str(self._planned)]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            message = result.stderr.strip()
-            if "unknown strategy" not in message:
-                fail(f"{' '.join(command)}\n{message}")
-            if case.strategy not in self._unknown:
-                print(f"left out: {message}", file=sys.stderr)
-            self._unknown.add(case.strategy)
+        result = self._tools.compile(
+            source, planned, f"--strategy={case.strategy}",
+            f"--mesh=row:{rows},col:{columns}", "--no-pad", "--schedule=none",
+            "--compile-to=place", check=False)
+        if not known_strategy(result, self._left_out):
             return None
         counted = {}
-        with open(self._planned, encoding="utf-8") as text:
+        with open(planned, encoding="utf-8") as text:
             for line in text:
                 if found := re.match(r"  func\.func @(\w+)\(", line):
                     axes = re.search(r"exec\.communication = \[(.*?)\]", line).group(1)
@@ -157,11 +131,10 @@ class Counter:
 
 
 def volume_table(options, counter):
-    lines = [
-        "| mesh | bs/h | h | strategy | forward, counted | = products | + norms | "
-        "a rank, in bsh + h² | training, counted | = products | + norms, vectors |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    header = ["mesh", "bs/h", "h", "strategy", "forward, counted", "= products",
+              "+ norms", "a rank, in bsh + h²", "training, counted", "= products",
+              "+ norms, vectors"]
+    rows = []
     wrong = []
     for mesh in options.meshes:
         for ratio in options.ratios:
@@ -181,8 +154,8 @@ def volume_table(options, counter):
                         wrong.append(f"{strategy} on {cells[0]} at bs/h = {ratio}, {name}"
                                      f": expected {products} + {rest}, counted "
                                      f"{counted[name]}")
-                lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines), wrong
+                rows.append(cells)
+    return table(header, rows), wrong
 
 
 def predicted_crossover(strategy, rival, ranks, name):
@@ -212,8 +185,7 @@ def counted_crossover(options, counter, strategy, rival, ranks, name):
 
 def crossover_table(options, counter):
     names = [f"p = {ranks}" for ranks in options.crossovers]
-    lines = ["| moves less than | | " + " | ".join(names) + " |",
-             "|---|---|" + "---|" * len(names)]
+    rows = []
     for rival in FORWARD_1D:
         for strategy in PRODUCTS_2D["forward"]:
             if {rival, strategy} - set(options.strategies):
@@ -228,28 +200,14 @@ def crossover_table(options, counter):
                     formula = predicted_crossover(strategy, rival, ranks, name)
                     cells.append(f"{counted:.2f} ({formula:.2f})")
                 else:
-                    lines.append(f"| `{rival}` | `{strategy}`, {name} | "
-                                 + " | ".join(cells) + " |")
-    return "\n".join(lines)
+                    rows.append([f"`{rival}`", f"`{strategy}`, {name}", *cells])
+    return table(["moves less than", "", *names], rows)
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        run(["ninja", "-C", options.build, "optimus-compile"])
-    with tempfile.TemporaryDirectory() as folder:
-        counter = Counter(options, pathlib.Path(folder))
-        table, wrong = volume_table(options, counter)
-        blocks = {"volume": table}
-        if options.crossovers:
-            blocks["crossovers"] = crossover_table(options, counter)
-    for name, text in blocks.items():
-        print(f"{text}\n")
-        if options.write and not wrong:
-            replace_block(options.write, name, text)
-    if wrong:
-        fail("\n".join(wrong))
-
-
-if __name__ == "__main__":
-    main()
+def main(options, tools, folder):
+    counter = Counter(tools, folder)
+    text, wrong = volume_table(options, counter)
+    blocks = {"volume": text}
+    if options.crossovers:
+        blocks["crossovers"] = crossover_table(options, counter)
+    return blocks, wrong

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # ===- step - The time of a training step, and where it goes --------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
@@ -9,10 +8,10 @@
 """Times a GPT training step: what share is products, attention and the rest,
 beside the same products alone (plain oneDNN), and with --peer beside PyTorch.
 
-    bench/step                           # vocabularies 50304 and 256, 2 threads
-    bench/step --peer python3            # a Python that has PyTorch
-    bench/step --vocab 256 --mesh row:2,col:2 --threads-per-rank 1
-    bench/step --precision bf16 --vocab 50304 --peer python3
+    bench/run step                           # vocabularies 50304 and 256, 2 threads
+    bench/run step --peer python3            # a Python that has PyTorch
+    bench/run step --vocab 256 --mesh row:2,col:2 --threads-per-rank 1
+    bench/run step --precision bf16 --vocab 50304 --peer python3
 
 A round is one step of ours, its products alone and, with --peer, one step of
 PyTorch, one after the other in one sitting, so that a busy machine disturbs all
@@ -22,39 +21,21 @@ computes under autocast. It builds what it needs in the build tree (`cmake
 --preset release` first).
 """
 
-import argparse
 import json
 import os
-import pathlib
 import statistics
-import sys
-import tempfile
 
-from rounds import ROOT, Served, build_model, machine, ours_environment, run, spread
+from harness import ROOT, Served, machine, serve_steps, spread
 
-SIZES = ["layers", "hidden", "heads", "seq", "batch"]
+TARGETS = ["optimus-compile", "optimus-bench-step"]
+SIZES = dict(layers=6, hidden=384, heads=6, seq=256, batch=8)
+NUMBERS = dict(SIZES, rounds=15, warmup=3, threads_per_rank=2, top=12, mesh="", strategy="")
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for flag, default, text in [
-        ("--layers", 6, "layers"),
-        ("--hidden", 384, "hidden size"),
-        ("--heads", 6, "heads"),
-        ("--seq", 256, "sequence length"),
-        ("--batch", 8, "sequences of the global batch"),
-        ("--rounds", 15, "rounds after the warm-up"),
-        ("--warmup", 3, "rounds that do not count"),
-        ("--threads-per-rank", 2, "threads of a rank"),
-    ]:
-        parser.add_argument(flag, type=int, default=default, help=text)
+def options(parser):
     parser.add_argument(
         "--vocab", type=int, nargs="+", default=[50304, 256], help="vocabularies"
     )
-    parser.add_argument("--mesh", default="", help="as optimus-compile's")
-    parser.add_argument("--strategy", default="", help="as optimus-compile's")
     parser.add_argument(
         "--precision", choices=["f32", "bf16"], default="f32", help="of ours and the peer's"
     )
@@ -64,35 +45,20 @@ def parse():
     parser.add_argument(
         "--eager", action="store_true", help="do not compile the peer's model"
     )
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
-    parser.add_argument("--top", type=int, default=12, help="commands to list")
     parser.add_argument("--json", help="write every round to this file")
-    return parser.parse_args()
 
 
-def compile_model(options, vocab, folder, precision):
+def serve_ours(options, tools, vocab, folder, precision):
     source = folder / f"gpt-{vocab}.mlir"
     library = folder / f"gpt-{vocab}-{precision}.so"
     sizes = {name: getattr(options, name) for name in SIZES}
-    build_model(source, vocab=vocab, **sizes)
-    command = [f"{options.build}/bin/optimus-compile", source, "-o", library]
-    command.append(f"--precision={precision}")
-    for name in ["mesh", "strategy"]:
-        if getattr(options, name):
-            command.append(f"--{name}={getattr(options, name)}")
-    run(command)
-    return library
-
-
-def serve_ours(options, library):
-    command = [f"{options.build}/bin/optimus-bench-step", str(library)]
-    command += ["--threads-per-rank", str(options.threads_per_rank)]
-    if not options.mesh and options.precision == "f32":
-        command.append("--gemm")
-    return Served(command, ours_environment())
+    tools.build_model(source, vocab=vocab, **sizes)
+    tools.compile(source, library, f"--precision={precision}", *(
+        f"--{name}={getattr(options, name)}" for name in ["mesh", "strategy"]
+        if getattr(options, name)))
+    alone = not options.mesh and options.precision == "f32"
+    return serve_steps(tools, library, "--threads-per-rank", options.threads_per_rank,
+                       *(["--gemm"] if alone else []))
 
 
 def serve_peer(options, vocab, threads):
@@ -174,11 +140,11 @@ def report_products(rounds):
         print(f"    {'  the step reaches, %':34} {spread(ratios)}")
 
 
-def bench(options, vocab, folder, log):
-    ours = serve_ours(options, compile_model(options, vocab, folder, options.precision))
+def bench(options, tools, vocab, folder, log):
+    ours = serve_ours(options, tools, vocab, folder, options.precision)
     wide = None
     if options.precision != "f32":
-        wide = serve_ours(options, compile_model(options, vocab, folder, "f32"))
+        wide = serve_ours(options, tools, vocab, folder, "f32")
     threads = ours.about["ranks"] * ours.about["threads"]
     peer = None
     if options.peer:
@@ -222,26 +188,15 @@ def bench(options, vocab, folder, log):
               f"threads: {spread(peers)} ms; takes "
               f"{spread([p / o for p, o in zip(peers, step)], 2)} times as long")
     print(flush=True)
-    if log:
-        for entry, peer_ms in zip(rounds, peers or [None] * len(rounds)):
-            line = dict(entry, vocab=vocab, peer_ms=peer_ms)
-            log.write(json.dumps(line) + "\n")
+    for entry, peer_ms in zip(rounds, peers or [None] * len(rounds)):
+        log.write(json.dumps(dict(entry, vocab=vocab, peer_ms=peer_ms)) + "\n")
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        run(["ninja", "-C", options.build, "optimus-compile", "optimus-bench-step"])
+def main(options, tools, folder):
     print(f"{machine()}\n{options.layers} layers, hidden {options.hidden}, "
-          f"{options.heads} heads, sequence {options.seq}, batch {options.batch}, {options.precision}"
-          f"{', mesh ' + options.mesh if options.mesh else ''}\n", flush=True)
-    log = open(options.json, "w", encoding="utf-8") if options.json else None
-    with tempfile.TemporaryDirectory() as folder:
+          f"{options.heads} heads, sequence {options.seq}, batch {options.batch}, "
+          f"{options.precision}{', mesh ' + options.mesh if options.mesh else ''}\n",
+          flush=True)
+    with open(options.json or os.devnull, "w", encoding="utf-8") as log:
         for vocab in options.vocab:
-            bench(options, vocab, pathlib.Path(folder), log)
-    if log:
-        log.close()
-
-
-if __name__ == "__main__":
-    main()
+            bench(options, tools, vocab, folder, log)

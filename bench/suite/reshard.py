@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # ===- reshard - The memory of moving checkpoints between layouts ---------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
@@ -10,23 +9,21 @@
 holds before, and how much more at the peak of loading and of saving, as Linux
 counts resident memory.
 
-    bench/reshard
-    bench/reshard --write bench/results/reshard.md
+    bench/run reshard
+    bench/run reshard --write bench/results/reshard.md
 
 Ranks are processes under mpirun, or threads of one. Every layout saves what it
 has loaded: the bench fails unless the files have the same bytes, and unless no
 process took more memory than docs/checkpoints.md says.
 """
 
-import argparse
 import filecmp
 import json
-import pathlib
-import tempfile
 
-from rounds import ROOT, build_model, fail, machine, replace_block, run
+from harness import MPIRUN, fail, machine, run, table
 
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+TARGETS = ["optimus-compile", "optimus-bench-reshard"]
+SIZES = dict(layers=4, hidden=512, heads=8, seq=32, batch=16, vocab=8192)
 MIB = 1 << 20
 FILES = ["model.safetensors", "optimizer.safetensors"]
 
@@ -49,58 +46,31 @@ CASES = [
     ("megatron 3, data 2", "serial", True),
     ("data 2", "summa 4×4", True),
 ]
-
-
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for flag, default, text in [
-        ("--layers", 4, "layers"),
-        ("--hidden", 512, "hidden size"),
-        ("--heads", 8, "heads"),
-        ("--seq", 32, "sequence length"),
-        ("--batch", 16, "batch"),
-        ("--vocab", 8192, "vocabulary"),
-    ]:
-        parser.add_argument(flag, type=int, default=default,
-                            help=f"{text}; default: %(default)s")
-    parser.add_argument("--cases", type=int, default=len(CASES), metavar="N",
-                        help="the first N cases only")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
-    parser.add_argument("--write", metavar="PAGE", help="renew the table of a page")
-    return parser.parse_args()
+NUMBERS = dict(SIZES, cases=len(CASES))
 
 
 class Layouts:
-    def __init__(self, options, folder):
-        self._binaries = pathlib.Path(options.build) / "bin"
-        self._folder = folder
-        self._source = folder / "gpt.mlir"
+    def __init__(self, options, tools, folder):
+        self._tools, self._folder = tools, folder
         self._libraries, self._checkpoints = {}, {}
-        names = ["layers", "hidden", "heads", "seq", "batch", "vocab"]
-        build_model(self._source, **{name: getattr(options, name) for name in names})
+        self._source = tools.build_model(
+            folder / "gpt.mlir", **{name: getattr(options, name) for name in SIZES})
 
     def _library(self, name):
         if name not in self._libraries:
             strategy, mesh, _ = LAYOUTS[name]
             library = self._folder / f"{len(self._libraries)}.so"
-            command = [self._binaries / "optimus-compile", self._source, "-o", library]
-            command.append(f"--strategy={strategy}")
-            if mesh:
-                command.append(f"--mesh={mesh}")
-            run(command)
+            flags = [f"--strategy={strategy}"] + ([f"--mesh={mesh}"] if mesh else [])
+            self._tools.compile(self._source, library, *flags)
             self._libraries[name] = library
         return self._libraries[name]
 
     def run(self, name, *flags, threads):
-        program = [self._binaries / "optimus-bench-reshard", self._library(name)]
         ranks = LAYOUTS[name][2]
-        prefix = [] if threads or ranks == 1 else [*MPIRUN, "-n", ranks]
-        return json.loads(run([*prefix, *program, *flags]))
+        prefix = [*MPIRUN, "--bind-to", "none", "-n", ranks]
+        return json.loads(run([*([] if threads or ranks == 1 else prefix),
+                               self._tools.path("bench-reshard"), self._library(name),
+                               *flags]))
 
     def checkpoint(self, name):
         """One that this layout wrote, with the values of every other's."""
@@ -157,33 +127,19 @@ def row(layouts, written, loaded, threads, folder):
     return cells + largest("load") + largest("save"), report
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        run(["ninja", "-C", options.build, "optimus-compile", "optimus-bench-reshard"])
+def main(options, tools, folder):
     rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        layouts = Layouts(options, folder)
-        for case in CASES[: options.cases]:
-            cells, report = row(layouts, *case, folder)
-            rows.append("| " + " | ".join(cells) + " |")
+    layouts = Layouts(options, tools, folder)
+    for case in CASES[: options.cases]:
+        cells, report = row(layouts, *case, folder)
+        rows.append(cells)
     size = report["model_bytes"] / 1e6
-    text = "\n".join([
+    about = (
         f"GPT-2, {options.layers} layers, hidden {options.hidden}, vocabulary "
         f"{options.vocab}: {size:.1f} MB of parameters and {2 * size:.1f} MB of AdamW's "
-        f"moments. MB; {machine()}.",
-        "",
-        "| written on | loaded on, then saved | ranks | a rank's parameters and moments "
-        "| its arena | before: RssAnon | RssFile | RssShmem | loading, rank 0 | others "
-        "| s | saving, rank 0 | others | s |",
-        "|" + "---|" * 14,
-        *rows,
-    ])
-    print(text)
-    if options.write:
-        replace_block(options.write, "reshard", text)
-
-
-if __name__ == "__main__":
-    main()
+        f"moments. MB; {machine()}.")
+    header = [
+        "written on", "loaded on, then saved", "ranks", "a rank's parameters and moments",
+        "its arena", "before: RssAnon", "RssFile", "RssShmem", "loading, rank 0", "others",
+        "s", "saving, rank 0", "others", "s"]
+    return {"reshard": f"{about}\n\n{table(header, rows)}"}

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- cluster - Strategies on hosts with real links -----------------------===#
+# ===- cluster - Strategies on hosts with real links ----------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -9,9 +8,9 @@
 """Times training steps of each strategy on a cluster whose hosts are network
 namespaces of this machine, with links of a limited rate and OpenMPI across them.
 
-    bench/cluster --ranks 4                   # as root; needs iproute2, OpenMPI
-    bench/cluster --ranks 16 --write bench/results/cluster.md
-    bench/cluster --ranks 4 --broadcast       # what the collectives take
+    bench/run cluster --ranks 4                   # as root; needs iproute2, OpenMPI
+    bench/run cluster --ranks 16 --write bench/results/cluster.md
+    bench/run cluster --ranks 4 --broadcast       # what the collectives take
 
 The hosts share this machine's cores, so they compute slowly, and a link is given
 the rate at which link time and compute time are in the proportion of a real
@@ -30,21 +29,19 @@ each round and their median counts. All strategies must print the same loss. A
 strategy that this compiler does not know is left out, with its message.
 """
 
-import argparse
 import itertools
 import json
 import os
 import pathlib
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 
+from harness import fail, integers, machine, one_of, spread, table
 from namespaces import Cluster
-from rounds import ROOT, build_model, fail, machine, replace_block, run, spread
 
+TARGETS = ["optimus-compile", "optimus-run", "optimus_ccl_mpi"]
+NUMBERS = dict(layers=1, rounds=3)
 # Flags of optimus-compile. The mesh is square for 2D strategies and one row for
 # those that shard by column only.
 STRATEGIES = {
@@ -76,52 +73,29 @@ FAST, FAST_BITS = "fast", 10e9
 SHAPES = {4: (768, 16, 4), 9: (756, 18, 3), 16: (768, 16, 4)}
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options(parser):
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=4)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--strategies", default=",".join(STRATEGIES),
+                        type=one_of(STRATEGIES))
     parser.add_argument(
-        "--like", default=",".join(REAL_CLUSTERS), help="real clusters, of "
+        "--like", default=",".join(REAL_CLUSTERS), type=one_of(REAL_CLUSTERS),
+        help="real clusters, of "
         + "; ".join(f"{name}: {text}" for name, (text, _, _) in REAL_CLUSTERS.items()),
     )
     parser.add_argument("--rate", metavar="MBIT", help="rates of a link in Mbit/s, "
                         "with commas between, instead of --like")
-    parser.add_argument("--ratios", default="1,4", help="batch times sequence over "
-                        "hidden; default: %(default)s")
-    for flag, default, text in [
-        ("--layers", 1, "layers"),
-        ("--rounds", 3, "rounds"),
-        ("--steps", 2, "timed steps of a run, after one that is not"),
-        ("--limit", 540, "seconds after which no round begins"),
-    ]:
-        parser.add_argument(flag, type=int, default=default,
-                            help=f"{text}; default: %(default)s")
+    parser.add_argument("--ratios", default="1,4", type=integers,
+                        help="batch times sequence over hidden; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=2,
+                        help="timed steps of a run, after one that is not")
+    parser.add_argument("--limit", type=int, default=540,
+                        help="seconds after which no round begins")
     parser.add_argument("--hidden", type=int, help="instead of the usual width")
     parser.add_argument("--no-fast", action="store_true",
                         help="do not run with links of 10 Gbit/s too")
     parser.add_argument("--broadcast", action="store_true",
                         help="time the collectives on 4 MiB instead")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument(
-        "--no-build", action="store_true", help="take the build tree as it is"
-    )
     parser.add_argument("--json", help="write every run to this file")
-    parser.add_argument("--write", metavar="PAGE", help="renew the tables of a page")
-    options = parser.parse_args()
-    options.strategies = options.strategies.split(",")
-    for name in options.strategies:
-        if name not in STRATEGIES:
-            parser.error(f"--strategies: expected some of {', '.join(STRATEGIES)}, "
-                         f"found {name}")
-    options.like = options.like.split(",")
-    for name in options.like:
-        if name not in REAL_CLUSTERS:
-            parser.error(f"--like: expected some of {', '.join(REAL_CLUSTERS)}, "
-                         f"found {name}")
-    options.ratios = [int(ratio) for ratio in options.ratios.split(",")]
-    return options
 
 
 class Shape:
@@ -147,15 +121,8 @@ def side(ranks):
     return round(ranks**0.5)
 
 
-def train_command(options, library, data, log):
-    command = [f"{options.build}/bin/optimus-run", "train", library, "--data", data]
-    command += ["--order", "sequential", "--steps", options.steps + 1]
-    return [*command, "--threads-per-rank", 1, "--log-json", log]
-
-
-def read_log(path):
+def summarize(steps):
     """The mean of the timed steps, and the loss of the last one."""
-    steps = [json.loads(line) for line in path.read_text().splitlines()]
     result = {"loss": steps[-1]["loss"], "comm_bytes": steps[-1]["comm_bytes"]}
     for name in ["ms", "comm_ms", "comm_exposed_ms"]:
         if name in steps[-1]:
@@ -166,19 +133,15 @@ def read_log(path):
 class Prepared:
     """What runs at one shape: the libraries, and the serial step's rate."""
 
-    def __init__(self, options, shape, folder):
-        self._options, self.shape, self._folder = options, shape, folder
-        source = folder / "gpt.mlir"
-        build_model(source, **shape.sizes())
-        self._data = folder / "data.txt"
+    def __init__(self, options, tools, shape, folder):
+        self._options, self._tools, self.shape, self._folder = options, tools, shape, folder
+        self._source = tools.build_model(folder / "gpt.mlir", **shape.sizes())
+        self._data, self._log = folder / "data.txt", folder / "log.json"
         draw = random.Random(shape.ratio)
         tokens = (options.steps + 1) * shape.batch * shape.seq + 1
         self._data.write_bytes(bytes(draw.randrange(256) for _ in range(tokens)))
-        self._source, self.libraries = source, {}
-        serial = folder / "serial.so"
-        run([f"{options.build}/bin/optimus-compile", source, "--strategy=serial",
-             "-o", serial])
-        self._serial = serial
+        self.libraries, self._serial = {}, folder / "serial.so"
+        tools.compile(self._source, self._serial, "--strategy=serial")
 
     def compile(self, link, profile):
         """Every strategy for a link, as libraries[link, strategy]."""
@@ -189,11 +152,9 @@ class Prepared:
             ranks = self._options.ranks
             rows = side(ranks) if dimensions == 2 else 1
             library = path.with_name(f"{path.stem}-{name}.so")
-            command = [f"{self._options.build}/bin/optimus-compile", self._source]
-            command += [*flags, f"--mesh=row:{rows},col:{ranks // rows}"]
-            command += [f"--machine-profile={path}", "-o", library]
-            result = subprocess.run(
-                list(map(str, command)), capture_output=True, text=True)
+            result = self._tools.compile(
+                self._source, library, *flags, f"--mesh=row:{rows},col:{ranks // rows}",
+                f"--machine-profile={path}", check=False)
             if result.returncode == 0:
                 self.libraries[link, name] = library
             else:
@@ -209,20 +170,15 @@ class Prepared:
 
     def serial_rate(self):
         """Operations a second of this machine's serial step."""
-        log = self._folder / "serial.json"
-        command = train_command(self._options, self._serial, self._data, log)
-        command[command.index("--threads-per-rank") + 1] = os.cpu_count()
-        run(command)
-        return self.shape.operations() / (1e-3 * read_log(log)["ms"])
+        steps = self._tools.train(
+            self._serial, self._data, self._log, "--order", "sequential", "--steps",
+            self._options.steps + 1, "--threads-per-rank", os.cpu_count())
+        return self.shape.operations() / (1e-3 * summarize(steps)["ms"])
 
     def step(self, cluster, link, name):
-        log = self._folder / "log.json"
-        cluster.mpirun(
-            train_command(self._options, self.libraries[link, name], self._data, log),
-            # Hosts wait for each other on shared cores.
-            environment={"OMPI_MCA_mpi_yield_when_idle": 1},
-        )
-        return read_log(log)
+        return summarize(cluster.train(
+            self._tools, self.libraries[link, name], self._data, self._log,
+            "--steps", self._options.steps + 1))
 
 
 def like(cluster, shape, rate_of_host):
@@ -244,9 +200,9 @@ def rates(options, prepared, serial):
                     for name in options.like]
 
 
-def collective_times(options, cluster, size):
+def collective_times(tools, cluster, size):
     """{collective: seconds} on tensors of so many bytes, among all hosts."""
-    command = [f"{options.build}/bin/optimus-run", "bench", "--comm"]
+    command = [tools.path("run"), "bench", "--comm"]
     command += ["--min-bytes", size, "--max-bytes", size]
     output = cluster.mpirun(command, {"OMPI_MCA_mpi_yield_when_idle": 1})
     found = {}
@@ -311,16 +267,15 @@ def report(options, prepared, links, found):
     names = prepared.names()
     baseline = next((name for name in BASELINES if name in names), names[0])
     rounds = len(found[links[0][0], names[0]])
-    lines = [
+    about = (
         f"p = {options.ranks}, bs/h = {shape.ratio}: {shape.layers} layer, hidden "
         f"{shape.hidden}, {shape.heads} heads, sequence {shape.seq}, batch "
-        f"{shape.batch}, f32; {rounds} rounds; {machine()}",
-        "",
-        "| link | strategy | step, ms | counted MB a rank | link time of those, ms | "
-        "exposed, ms | by the ranks' clocks: in collectives, exposed, ms "
-        f"| {baseline} takes, times this |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+        f"{shape.batch}, f32; {rounds} rounds; {machine()}")
+    header = [
+        "link", "strategy", "step, ms", "counted MB a rank", "link time of those, ms",
+        "exposed, ms", "by the ranks' clocks: in collectives, exposed, ms",
+        f"{baseline} takes, times this"]
+    rows = []
     for rate, bits in links:
         link = f"{rate}, {bits / 1e6:.0f} Mbit/s"
         for name in names:
@@ -337,9 +292,9 @@ def report(options, prepared, links, found):
                     f"{statistics.median(entry[key] for entry in runs):.0f}"
                     for key in ["comm_ms", "comm_exposed_ms"])
             ratio = spread([b["ms"] / a for a, b in zip(ms, base)], 2)
-            lines.append(f"| {link} | {name} | {spread(ms, 0)} | {moved / 1e6:.1f} | "
-                         f"{ideal} | {exposed} | {clocks} | {ratio} |")
-    return "\n".join(lines + report_overlap(links, found))
+            rows.append([link, name, spread(ms, 0), f"{moved / 1e6:.1f}", ideal, exposed,
+                         clocks, ratio])
+    return "\n".join([f"{about}\n\n{table(header, rows)}", *report_overlap(links, found)])
 
 
 def report_overlap(links, found):
@@ -364,30 +319,25 @@ def report_overlap(links, found):
     return lines
 
 
-def time_collectives(options, cluster):
+def time_collectives(options, tools, cluster):
     """4 MiB in link times: what a link at its rate takes for that many bytes."""
     size, bits = 4 << 20, 400e6
     cluster.shape(bits)
-    lines = [
-        f"4 MiB among {options.ranks} hosts with links of {bits / 1e6:.0f} Mbit/s, "
-        f"{8e3 * size / bits:.0f} ms a link time.",
-        "",
-        "| collective | ms | link times |",
-        "|---|---|---|",
-    ]
-    for name, seconds in collective_times(options, cluster, size).items():
-        lines.append(f"| {name} | {1e3 * seconds:.0f} | {seconds * bits / 8 / size:.2f} |")
-    return "\n".join(lines)
+    rows = [[name, f"{1e3 * seconds:.0f}", f"{seconds * bits / 8 / size:.2f}"]
+            for name, seconds in collective_times(tools, cluster, size).items()]
+    return (f"4 MiB among {options.ranks} hosts with links of {bits / 1e6:.0f} Mbit/s, "
+            f"{8e3 * size / bits:.0f} ms a link time.\n\n"
+            + table(["collective", "ms", "link times"], rows))
 
 
-def prepare(options, cluster, everything):
+def prepare(options, tools, cluster, everything):
     """Compiles for all links, and returns (name, bits a second) of each. They
     are the same for all shapes, from the largest products."""
     serial = statistics.median(everything[-1].serial_rate() for _ in range(3))
     cluster.shape(FAST_BITS)
     # Along a mesh axis a tree has half as many levels as among all hosts, which
     # are as busy meanwhile as in a step.
-    latency = collective_times(options, cluster, 4096)["broadcast"] / 2
+    latency = collective_times(tools, cluster, 4096)["broadcast"] / 2
     print(f"serial step: {serial / 1e9:.0f} GFLOP/s; a host's part "
           f"{serial / options.ranks / 1e9:.1f}; half a broadcast of 4 KiB: "
           f"{1e3 * latency:.2f} ms", flush=True)
@@ -399,22 +349,17 @@ def prepare(options, cluster, everything):
     return links
 
 
-def main():
-    options = parse()
-    if not options.no_build:
-        targets = ["optimus-compile", "optimus-run", "optimus_ccl_mpi"]
-        run(["ninja", "-C", options.build, *targets])
+def main(options, tools, folder):
     deadline = time.monotonic() + options.limit
-    entries, blocks = [], {}
-    with Cluster(options.ranks) as cluster, tempfile.TemporaryDirectory() as folder:
+    entries, blocks, everything = [], {}, []
+    with Cluster(options.ranks) as cluster:
         if options.broadcast:
-            blocks[f"collectives-{options.ranks}"] = time_collectives(options, cluster)
-        everything = []
+            blocks[f"collectives-{options.ranks}"] = time_collectives(options, tools, cluster)
         for ratio in [] if options.broadcast else options.ratios:
-            place = pathlib.Path(folder) / str(ratio)
+            place = folder / str(ratio)
             place.mkdir()
-            everything.append(Prepared(options, Shape(options, ratio), place))
-        links = prepare(options, cluster, everything) if everything else []
+            everything.append(Prepared(options, tools, Shape(options, ratio), place))
+        links = prepare(options, tools, cluster, everything) if everything else []
         for prepared in everything:
             ratio = prepared.shape.ratio
             found = measure(options, cluster, prepared, links, deadline)
@@ -422,14 +367,7 @@ def main():
             for (rate, name), runs in found.items():
                 entries += [dict(run, rate=rate, strategy=name, ratio=ratio,
                                  ranks=options.ranks) for run in runs]
-    for name, text in blocks.items():
-        print(f"\n{text}")
-        if options.write:
-            replace_block(options.write, name, text)
     if options.json:
         lines = [json.dumps(entry) for entry in entries]
         pathlib.Path(options.json).write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return blocks

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- loop - Plans from profiles against plans without --------------------===#
+# ===- loop - Plans from profiles against plans without -------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -12,33 +11,28 @@ again. For memory budgets between the least that a rank needs and what it needs
 without recomputation, the step planned without a profile and the one planned
 with it are timed in turn, a round each, and the ratios of a round count.
 
-    bench/loop
-    bench/loop --rounds 15 --write bench/results/loop.md
+    bench/run loop
+    bench/run loop --rounds 15 --write bench/results/loop.md
 
 It fails where a plan exceeds its budget, or where the two do not train to the
 same losses, to the bit.
 
 With --links, the models train on a 2 x 2 mesh of four hosts, network namespaces
-of this machine as in `bench/cluster`, whose links the compiler is told nothing
+of this machine as in `cluster`, whose links the compiler is told nothing
 of but by the profile. How products move may change then, and how their sums
 round with it: losses agree within 1e-5.
 
-    bench/loop --links 670 --layers 2 --hidden 512        # Mbit/s; as root
+    bench/run loop --links 670 --layers 2 --hidden 512        # Mbit/s; as root
 """
 
-import argparse
-import json
-import os
-import pathlib
 import re
 import statistics
-import subprocess
-import sys
-import tempfile
 
+from harness import Ratios, fail, machine, table, take_turns
 from namespaces import Cluster
-from rounds import ROOT, fail, interval, machine, replace_block, run
 
+TARGETS = ["optimus-compile", "optimus-run"]
+NUMBERS = dict(layers=4, hidden=256, seq=128, batch=8, rounds=9, threads=1)
 MEBI = 2**20
 SHAPE = "--hidden {hidden} --heads 8 --seq {seq} --vocab 256 --batch {batch}"
 MODELS = {
@@ -55,62 +49,44 @@ PREDICTED = re.compile(r"^train_step (?:.*\n)+?  predicted +([\d.]+) ms", re.MUL
 SAVES = re.compile(r"^  which saves .* for (\S+ \S+) more in a step", re.MULTILINE)
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, value in dict(layers=4, hidden=256, seq=128, batch=8).items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+def options(parser):
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--shares", nargs="+", type=float, default=[0.3, 0.6],
                         help="budgets, from 0, the least, to 1, what none needs")
     parser.add_argument("--links", metavar="MBIT", type=float,
                         help="four hosts with links of this rate, instead of budgets")
-    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=4, help="of each in a round")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--machine-profile", help="what both are planned with too")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--write", metavar="PAGE", help="renew the table of a page")
-    return parser.parse_args()
 
 
 class Model:
     """One model, as a program and text to train on."""
 
-    def __init__(self, options, folder, model):
-        self.options, self.folder, self.model = options, folder, model
-        self.program = folder / f"{model}.mlir"
-        command = MODELS[model].format(**vars(options)).split()
-        run([sys.executable, "-m", "optimus.models", *command, "-o", self.program],
-            env=dict(os.environ, PYTHONPATH=str(ROOT / "python")))
+    def __init__(self, options, tools, folder, model):
+        self.options, self.tools, self.folder, self.model = options, tools, folder, model
+        arguments = MODELS[model].format(**vars(options)).split()
+        self.program = tools.build_model(folder / f"{model}.mlir", *arguments)
         self.data = folder / "data.txt"
         self.data.write_text("".join(f"{number} and so on, " for number in range(20000)))
-
-    def tool(self, name):
-        return self.options.build / "bin" / name
 
 
 class Budgets(Model):
     """What it is compiled to within budgets, and how long that takes."""
 
-    HEADER = (
-        "| model | budget, MiB | a rank without, MiB | with a profile, MiB | measured commands "
-        "| predicted for recomputation | a step without, ms | with, ms | ratio (95 %) |",
-        "|---|---|---|---|---|---|---|---|---|",
-    )
+    HEADER = [
+        "model", "budget, MiB", "a rank without, MiB", "with a profile, MiB",
+        "measured commands", "predicted for recomputation", "a step without, ms",
+        "with, ms", "ratio (95 %)"]
 
     def compile(self, name, budget, profile=None):
         """The report, and the library where that is within the budget."""
         library = self.folder / f"{self.model}-{name}.so"
-        command = [self.tool("optimus-compile"), self.program, "-o", library]
-        command += ["--recompute", "budget", "--memory-budget", budget, "--report"]
+        flags = ["--recompute", "budget", "--memory-budget", budget, "--report"]
         if self.options.machine_profile:
-            command += ["--machine-profile", self.options.machine_profile]
+            flags += ["--machine-profile", self.options.machine_profile]
         if profile:
-            command += ["--profile", profile]
-        result = subprocess.run([str(part) for part in command], text=True,
-                                capture_output=True)
+            flags += ["--profile", profile]
+        result = self.tools.compile(self.program, library, *flags, check=False)
         return library, result.stdout, result.stderr
 
     def plan(self, name, budget, profile=None):
@@ -125,18 +101,16 @@ class Budgets(Model):
         return dict(library=library, mib=mib, report=report)
 
     def train(self, library, *flags, steps=4):
-        log = self.folder / "log.jsonl"
-        log.unlink(missing_ok=True)
-        run([self.tool("optimus-run"), "train", library, "--data", self.data,
-             "--steps", steps, "--threads-per-rank", self.options.threads,
-             "--log-json", log, *flags])
-        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        lines = self.tools.train(
+            library, self.data, self.folder / "log.jsonl", "--steps", steps,
+            "--threads-per-rank", self.options.threads, *flags)
+        return [line["loss"] for line in lines]
 
     def measure(self, plan):
-        report = run([self.tool("optimus-run"), "bench", plan["library"], "--warmup", 1,
-                      "--steps", self.options.steps, "--json",
-                      "--threads-per-rank", self.options.threads])
-        return json.loads(report)["ms"]["median"]
+        report = self.tools.bench(plan["library"], "--warmup", 1, "--steps",
+                                  self.options.steps, "--threads-per-rank",
+                                  self.options.threads)
+        return report["ms"]["median"]
 
     def rows(self):
         """A row of the table for each budget."""
@@ -153,55 +127,50 @@ class Budgets(Model):
             for plan in (without, planned):
                 if self.train(plan["library"]) != losses:
                     fail(f"{plan['library'].name} does not train as without recomputation")
-            times = [(self.measure(without), self.measure(planned))
-                     for _ in range(options.rounds)]
+            jobs = {"without": lambda: self.measure(without),
+                    "with": lambda: self.measure(planned)}
+            times = [tuple(found.values())
+                     for _, found in take_turns(jobs, options.rounds)]
             known, commands = MEASURED.search(planned["report"]).groups()
             saves = [SAVES.search(plan["report"]) for plan in (without, planned)]
-            yield (
-                f"| {self.model} | {budget / MEBI:.1f} of {whole['mib']:.1f} "
-                f"| {without['mib']:.1f} | {planned['mib']:.1f} | {known} of {commands} "
-                f"| {' → '.join(found[1] if found else 'none' for found in saves)} "
-                f"{compared(times)}"
-            )
+            yield [
+                self.model, f"{budget / MEBI:.1f} of {whole['mib']:.1f}",
+                f"{without['mib']:.1f}", f"{planned['mib']:.1f}",
+                f"{known} of {commands}",
+                " → ".join(found[1] if found else "none" for found in saves),
+                *compared(times)]
 
 
 def compared(times):
     """The medians of (before, after), and of the ratios of a round."""
-    ratios = [after / before for before, after in times]
-    low, high = interval(ratios)
+    ratios = Ratios(times)
     before, after = (statistics.median(column) for column in zip(*times))
-    return (f"| {before:.1f} | {after:.1f} "
-            f"| {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f}) |")
+    return [f"{before:.1f}", f"{after:.1f}",
+            f"{ratios.median:.3f} ({ratios.low:.3f} to {ratios.high:.3f})"]
 
 
 class Links(Model):
     """What it is compiled to for hosts of a cluster, and how long that takes."""
 
-    HEADER = (
-        "| model | predicted without, ms | with a profile, ms | measured commands "
-        "| a step without, ms | with, ms | ratio (95 %) |",
-        "|---|---|---|---|---|---|---|",
-    )
+    HEADER = [
+        "model", "predicted without, ms", "with a profile, ms", "measured commands",
+        "a step without, ms", "with, ms", "ratio (95 %)"]
 
-    def __init__(self, options, folder, model, cluster):
-        super().__init__(options, folder, model)
+    def __init__(self, options, tools, folder, model, cluster):
+        super().__init__(options, tools, folder, model)
         self.cluster = cluster
 
     def plan(self, name, *flags):
         library = self.folder / f"{self.model}-{name}.so"
-        report = run([self.tool("optimus-compile"), self.program, "-o", library,
-                      "--mesh=row:2,col:2", "--strategy=summa", "--report", *flags])
+        report = self.tools.compile(self.program, library, "--mesh=row:2,col:2",
+                                    "--strategy=summa", "--report", *flags)
         return dict(library=library, report=report)
 
     def step(self, plan, *flags):
         """Milliseconds of the steps after the first, and the last loss."""
-        log = self.folder / "log.jsonl"
-        command = [self.tool("optimus-run"), "train", plan["library"]]
-        command += ["--data", self.data, "--order", "sequential", "--log-json", log]
-        command += ["--steps", self.options.steps, "--threads-per-rank", 1, *flags]
-        # Hosts wait for each other on shared cores.
-        self.cluster.mpirun(command, environment={"OMPI_MCA_mpi_yield_when_idle": 1})
-        steps = [json.loads(line) for line in log.read_text().splitlines()]
+        steps = self.cluster.train(
+            self.tools, plan["library"], self.data, self.folder / "log.jsonl",
+            "--steps", self.options.steps, *flags)
         return statistics.mean(step["ms"] for step in steps[1:]), steps[-1]["loss"]
 
     def rows(self):
@@ -210,44 +179,30 @@ class Links(Model):
         self.step(without, "--profile", profile)
         planned = self.plan("with", "--profile", profile)
         times = []
-        for number in range(self.options.rounds):
-            found = {}
-            for name in ("without", "with") if number % 2 else ("with", "without"):
-                found[name] = self.step(without if name == "without" else planned)
+        jobs = {"without": lambda: self.step(without), "with": lambda: self.step(planned)}
+        for _, found in take_turns(jobs, self.options.rounds):
             (before, loss), (after, other) = found["without"], found["with"]
             if not abs(loss - other) <= 1e-5 * abs(loss):
                 fail(f"{self.model} trains to {other} instead of {loss}")
             times.append((before, after))
         known, commands = MEASURED.search(planned["report"]).groups()
         predicted = [PREDICTED.search(plan["report"])[1] for plan in (without, planned)]
-        yield (f"| {self.model} | {predicted[0]} | {predicted[1]} "
-               f"| {known} of {commands} {compared(times)}")
+        yield [self.model, *predicted, f"{known} of {commands}", *compared(times)]
 
 
-def write(options, block, header, about, loops):
+def describe(options, header, about, loops):
     rows = [row for loop in loops for row in loop.rows()]
-    text = f"{machine()}, {about}, {options.rounds} rounds\n\n"
-    text += "\n".join([*header, *rows])
-    print(text)
-    if options.write:
-        replace_block(options.write, block, text)
+    return f"{machine()}, {about}, {options.rounds} rounds\n\n{table(header, rows)}"
 
 
-def main():
-    options = parse()
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        if options.links:
-            with Cluster(4) as cluster:
-                cluster.shape(1e6 * options.links)
-                write(options, "links", Links.HEADER,
-                      f"links of {options.links:g} Mbit/s",
-                      [Links(options, folder, model, cluster)
-                       for model in options.models])
-        else:
-            write(options, "loop", Budgets.HEADER, f"{options.threads} thread a rank",
-                  [Budgets(options, folder, model) for model in options.models])
-
-
-if __name__ == "__main__":
-    main()
+def main(options, tools, folder):
+    if options.links:
+        with Cluster(4) as cluster:
+            cluster.shape(1e6 * options.links)
+            return {"links": describe(
+                options, Links.HEADER, f"links of {options.links:g} Mbit/s",
+                [Links(options, tools, folder, model, cluster)
+                 for model in options.models])}
+    return {"loop": describe(
+        options, Budgets.HEADER, f"{options.threads} thread a rank",
+        [Budgets(options, tools, folder, model) for model in options.models])}

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-# ===- budget - Memory of a step against its time --------------------------===#
+# ===- budget - Memory of a step against its time -------------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -11,9 +10,9 @@ takes, beside the policies `none`, `attention` and `layer`: what the compiler
 recomputes and offloads, and predicted and measured, what a rank holds and the time
 of a step.
 
-    bench/budget
-    bench/budget --layers 12 --hidden 768 --heads 12 --seq 256 --batch 4 --vocab 50304
-    bench/budget --write bench/results/budget.md
+    bench/run budget
+    bench/run budget --layers 12 --hidden 768 --heads 12 --seq 256 --batch 4 --vocab 50304
+    bench/run budget --write bench/results/budget.md
 
 The machine and the folder of the scratch file are measured first. Programs are
 timed in turn, a few steps of each a round, and ratios are those to `none` in the
@@ -21,30 +20,28 @@ same round. What is held is the most that a process had in anonymous pages, with
 what one of a model of a few kilobytes has. It fails where a policy fits a budget
 and is predicted to be faster than what was chosen for it.
 
-    bench/budget --peer "$(bench/peers/setup)"
+    bench/run budget --peer "$(bench/peers/setup)"
 
 times PyTorch's training step beside, compiled, as it is and with activation
 checkpointing of every block. It says for each policy and for each of these two
 which budget holds no more and takes the least time of a step beside its own.
 """
 
-import argparse
 import functools
 import json
-import pathlib
 import re
 import statistics
-import subprocess
 import tempfile
 import time
 
+from harness import ROOT, fail, machine, run, scratch_rates, table, take_turns
 from held import most_held
-from rounds import ROOT, build_model, fail, machine, replace_block, run, scratch_rates
 
-
+TARGETS = ["optimus-compile", "optimus-run"]
 MEBI = 2**20
 POLICIES = ("none", "attention", "layer")
 SIZES = dict(layers=6, hidden=256, heads=8, seq=512, vocab=256, batch=8)
+NUMBERS = dict(SIZES, rounds=3, threads=2)
 TINY = dict(layers=1, hidden=8, heads=2, seq=4, vocab=16, batch=1)
 ROW = re.compile(
     r"^(?P<mark>[* ]) \S+:\d\S* +\S+ +(?P<policy>[a-z]+) +(?P<ms>[\d.]+) +[\d.]+ +[\d.]+"
@@ -54,61 +51,42 @@ ROW = re.compile(
 RECOMPUTED = re.compile(r"^  recomputed   (.*)$", re.MULTILINE)
 
 
-def parse():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, value in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, default=value,
-                            help="default: %(default)s")
+def options(parser):
     parser.add_argument("--shares", default="100,85,70,60,50,40",
+                        type=lambda text: [float(share) for share in text.split(",")],
                         help="in %% of what none holds; default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2, help="of each in a round")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--machine-profile", help="default: measured now")
     parser.add_argument("--scratch", default=tempfile.gettempdir(),
                         help="folder of the scratch file; default: %(default)s")
     parser.add_argument("--peer", metavar="PYTHON",
                         help="time PyTorch in this Python beside")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--write", metavar="PAGE", help="renew the table of a page")
-    options = parser.parse_args()
-    options.shares = [float(share) for share in options.shares.split(",")]
-    return options
 
 
 class Bench:
-    def __init__(self, options, folder):
-        self.options, self.folder = options, pathlib.Path(folder)
-        self.program = self.folder / "model.mlir"
-        self.profile = options.machine_profile or self.folder / "machine.json"
-        build_model(self.program, **{name: getattr(options, name) for name in SIZES})
+    def __init__(self, options, tools, folder):
+        self.options, self.tools, self.folder = options, tools, folder
+        self.program = tools.build_model(
+            folder / "model.mlir", **{name: getattr(options, name) for name in SIZES})
+        self.profile = options.machine_profile or folder / "machine.json"
         if not options.machine_profile:
             flags = ["--threads-per-rank", options.threads, "--profile", self.profile]
-            run([self.tool("optimus-run"), "bench", "--gemm", *flags])
+            run([tools.path("run"), "bench", "--gemm", *flags])
         self.rates = scratch_rates(options.scratch)
-        build_model(self.folder / "tiny.mlir", **TINY)
-        library = self.folder / "tiny.so"
-        run([self.tool("optimus-compile"), self.folder / "tiny.mlir", "-o", library])
+        library = folder / "tiny.so"
+        tools.compile(tools.build_model(folder / "tiny.mlir", **TINY), library)
         self.beside = self.beside_peer = 0
         self.beside = self.measure(library)[1]
         if options.peer:
             self.beside_peer = self.measure_peer(sizes=TINY)[1]
 
-    def tool(self, name):
-        return self.options.build / "bin" / name
-
     def compile(self, name, *flags):
         """What was chosen, its library and the seconds that it took; None where
         nothing fits. And all rows of the table."""
         library = self.folder / f"{name}.so"
-        command = [self.tool("optimus-compile"), self.program, *flags, "--report"]
-        command += ["--machine-profile", self.profile, "-o", library]
         begin = time.monotonic()
-        result = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True
-        )
+        result = self.tools.compile(self.program, library, *flags, "--report",
+                                    "--machine-profile", self.profile, check=False)
         seconds = time.monotonic() - begin
         rows = [
             dict(row.groupdict(), ms=float(row["ms"]), mib=float(row["mib"]))
@@ -127,7 +105,7 @@ class Bench:
 
     def measure(self, library):
         """The milliseconds of a step and the bytes that were held."""
-        command = [self.tool("optimus-run"), "bench", library, "--json"]
+        command = [self.tools.path("run"), "bench", library, "--json"]
         command += ["--steps", self.options.steps, "--scratch", self.options.scratch]
         command += ["--threads-per-rank", self.options.threads]
         text, held = most_held(command)
@@ -179,10 +157,8 @@ def describe_offload(offload):
 def measure_all(bench, timed):
     """By name: the milliseconds and the MiB held of every round."""
     measured = {name: [] for name in timed}
-    for number in range(bench.options.rounds):
-        # Backward in every other round: what comes late in one is early in the next.
-        for name in list(timed)[:: -1 if number % 2 else 1]:
-            ms, held = timed[name]()
+    for _, found in take_turns(timed, bench.options.rounds):
+        for name, (ms, held) in found.items():
             measured[name].append((ms, held / MEBI))
     return measured
 
@@ -210,22 +186,16 @@ def row(entry, measured, name, none):
              f"{held / median_held(measured, 'none'):.3f}", *planned[4:],
              f"{ms:.1f}", f"{ratio(measured, name, 'none'):.3f}",
              f"{entry['seconds']:.1f}" if "seconds" in entry else ""]
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
-def table(measured, compiled):
-    lines = [
-        "| budget or policy | chosen | recomputed values | offloaded | planned, MiB "
-        "| held, MiB | of `none` | predicted, ms | of `none` | measured, ms | of `none` "
-        "| compiled in, s |",
-        "|" + "---|" * 12,
-    ]
-    for name, entry in compiled.items():
-        if entry:
-            lines.append(row(entry, measured, name, compiled["none"]))
-        else:
-            lines.append(f"| {name} | nothing fits |" + " |" * 10)
-    return "\n".join(lines)
+def curve_table(measured, compiled):
+    header = ["budget or policy", "chosen", "recomputed values", "offloaded", "planned, MiB",
+              "held, MiB", "of `none`", "predicted, ms", "of `none`", "measured, ms",
+              "of `none`", "compiled in, s"]
+    rows = [row(entry, measured, name, compiled["none"]) if entry
+            else [name, "nothing fits", *[""] * 10] for name, entry in compiled.items()]
+    return table(header, rows)
 
 
 def compare(measured, budgets, others):
@@ -255,24 +225,15 @@ def curve(bench):
         bench, {name: entry["timed"] for name, entry in compiled.items() if entry})
     budgets = [name for name in measured if "%" in name]
     others = [name for name in measured if name not in budgets]
-    return f"{table(measured, compiled)}\n\n{compare(measured, budgets, others)}"
+    return f"{curve_table(measured, compiled)}\n\n{compare(measured, budgets, others)}"
 
 
-def main():
-    options = parse()
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(options, folder)
-        read, written = bench.rates
-        sizes = ", ".join(f"{name} {getattr(options, name)}" for name in SIZES)
-        text = (
-            f"{machine()}; {options.threads} threads, {options.rounds} rounds. {sizes}. "
-            f"Scratch file: {read / 1e9:.2f} GB/s read, {written / 1e9:.2f} GB/s "
-            "written.\n\n" + curve(bench)
-        )
-    print(text)
-    if options.write:
-        replace_block(options.write, "curve", text)
-
-
-if __name__ == "__main__":
-    main()
+def main(options, tools, folder):
+    bench = Bench(options, tools, folder)
+    read, written = bench.rates
+    sizes = ", ".join(f"{name} {getattr(options, name)}" for name in SIZES)
+    return {"curve": (
+        f"{machine()}; {options.threads} threads, {options.rounds} rounds. {sizes}. "
+        f"Scratch file: {read / 1e9:.2f} GB/s read, {written / 1e9:.2f} GB/s "
+        "written.\n\n" + curve(bench)
+    )}
