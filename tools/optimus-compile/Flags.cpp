@@ -202,7 +202,8 @@ public:
 
 private:
   CompileFlags &flags;
-  CLI::App app{"Compiles a program to a model library for optimus-run.",
+  CLI::App app{"Compiles a program, - for standard input, to a model "
+               "library for optimus-run.",
                kTool.str()};
   std::vector<std::string> layouts;
   bool tuneProducts = false;
@@ -212,9 +213,8 @@ private:
 Parser::Parser(CompileFlags &flags) : flags(flags) {
   optimus_command_line::prepare(app, describeVersion(kTool));
   app.footer(listMlirFlags());
-  app.add_option("PROGRAM.mlir", flags.input, "- is standard input")
-      ->type_name("")
-      ->required();
+  // The usage has it.
+  app.add_option("PROGRAM.mlir", flags.input)->group("")->required();
   Declaration add(app);
   addFiles(add, flags);
   addLayout(add, flags);

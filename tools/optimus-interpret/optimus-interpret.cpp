@@ -69,8 +69,8 @@ static void addFlags(CLI::App &app, Flags &flags) {
                  const char *help) {
     app.add_option(name, text, help)->type_name(value);
   };
-  app.add_option("PROGRAM.mlir", flags.input, "Default: standard input")
-      ->type_name("");
+  // The usage has it.
+  app.add_option("PROGRAM.mlir", flags.input)->group("");
   add("--function", "NAME", flags.function, "The function to execute");
   add("--inputs", "DIR", flags.inputs,
       "Arguments, as files NAME.npy: a parameter's name, or tokens, targets, "
@@ -379,7 +379,8 @@ static int interpretProgram(const Flags &flags) {
 static int runWith(std::vector<std::string> arguments) {
   Flags flags;
   constexpr const char *kName = "optimus-interpret";
-  CLI::App app("Executes optimus and ccl programs in f64, and device programs.",
+  CLI::App app("Executes optimus and ccl programs in f64, and device programs, "
+               "by default that of standard input.",
                kName);
   optimus_command_line::prepare(app, describeVersion(kName));
   addFlags(app, flags);
