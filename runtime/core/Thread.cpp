@@ -45,6 +45,30 @@ StatusOr<std::thread> startThread(const std::string &what,
                      : concat("(limits: ", limits, ")")));
 }
 
+Status Worker::start(const std::string &what,
+                     std::function<void(std::unique_lock<std::mutex> &)> body) {
+  std::lock_guard guard(mutex);
+  if (isRunning())
+    return okStatus();
+  auto work = [this, body = std::move(body)] {
+    std::unique_lock lock(mutex);
+    body(lock);
+  };
+  OPTRT_ASSIGN_OR_RETURN(thread, startThread(what, std::move(work)));
+  return okStatus();
+}
+
+void Worker::stop() {
+  if (!isRunning())
+    return;
+  {
+    std::lock_guard guard(mutex);
+    isStopping = true;
+  }
+  wake.notify_one();
+  thread.join();
+}
+
 int usableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)

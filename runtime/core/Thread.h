@@ -11,7 +11,9 @@
 
 #include "optimus-runtime/Status.h"
 
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -24,6 +26,32 @@ namespace optrt {
 /// `what` says which one was asked for: "thread 40 of the 64 that are ranks".
 StatusOr<std::thread> startThread(const std::string &what,
                                   std::function<void()> body);
+
+/// A thread that works until its owner ends. It is the owner's last member, as
+/// it uses the others, which `mutex` guards.
+class Worker {
+public:
+  Worker() = default;
+  ~Worker() { stop(); }
+  Worker(const Worker &) = delete;
+  Worker &operator=(const Worker &) = delete;
+
+  /// Calls `body` with the mutex locked, unless the thread is there already.
+  /// It sleeps on `wake`, and returns where `isStopping` says so. Errors are
+  /// those of startThread().
+  Status start(const std::string &what,
+               std::function<void(std::unique_lock<std::mutex> &)> body);
+  bool isRunning() const { return thread.joinable(); }
+  /// Wakes the thread and waits for its end.
+  void stop();
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool isStopping = false;
+
+private:
+  std::thread thread;
+};
 
 /// The cores that this process may use.
 int usableCores();

@@ -8,28 +8,11 @@
 
 #include "ProgressThread.h"
 
-#include "core/Thread.h"
-
 namespace optrt {
 
 Status ProgressThread::start() {
-  if (thread.joinable())
-    return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that moves data while ranks compute",
-                          [this] { work(); }));
-  return okStatus();
-}
-
-ProgressThread::~ProgressThread() {
-  if (!thread.joinable())
-    return;
-  {
-    std::lock_guard lock(mutex);
-    stopping = true;
-  }
-  wake.notify_one();
-  thread.join();
+  return worker.start("the thread that moves data while ranks compute",
+                      [this](auto &lock) { work(lock); });
 }
 
 void ProgressThread::setRanks(int newRanks, int newThreads) {
@@ -45,37 +28,37 @@ bool ProgressThread::hasFreeCore() const {
 
 void ProgressThread::perform(std::shared_ptr<LocalGroup> group,
                              uint64_t sequence) {
-  if (!thread.joinable())
+  if (!worker.isRunning())
     return;
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(worker.mutex);
     jobs.push_back({std::move(group), sequence});
     numJobs.store(static_cast<int>(jobs.size()), std::memory_order_relaxed);
   }
   if (hasFreeCore())
-    wake.notify_one();
+    worker.wake.notify_one();
 }
 
 void ProgressThread::rankSleeps() {
   sleeping.fetch_add(1, std::memory_order_relaxed);
   // A look without the lock may miss a job; the rank that waits for it helps.
   if (numJobs.load(std::memory_order_relaxed) != 0 && hasFreeCore())
-    wake.notify_one();
+    worker.wake.notify_one();
 }
 
 void ProgressThread::clear() {
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(worker.mutex);
   jobs.clear();
   numJobs.store(0, std::memory_order_relaxed);
   idle.wait(lock, [this] { return !busy; });
 }
 
-void ProgressThread::work() {
-  std::unique_lock lock(mutex);
+void ProgressThread::work(std::unique_lock<std::mutex> &lock) {
   while (true) {
-    wake.wait(lock,
-              [this] { return stopping || (!jobs.empty() && hasFreeCore()); });
-    if (stopping)
+    worker.wake.wait(lock, [this] {
+      return worker.isStopping || (!jobs.empty() && hasFreeCore());
+    });
+    if (worker.isStopping)
       return;
     Job job = jobs.front();
     busy = true;

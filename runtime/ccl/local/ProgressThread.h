@@ -12,11 +12,8 @@
 #include "LocalGroup.h"
 #include "core/Thread.h"
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 namespace optrt {
 
@@ -25,11 +22,6 @@ namespace optrt {
 /// taken from a rank's team for a moment makes the whole team wait.
 class ProgressThread {
 public:
-  ProgressThread() = default;
-  ~ProgressThread();
-  ProgressThread(const ProgressThread &) = delete;
-  ProgressThread &operator=(const ProgressThread &) = delete;
-
   /// Unavailable when the system gives no thread. Until then, and where it is
   /// never called, collectives move while somebody waits for them.
   Status start();
@@ -55,18 +47,17 @@ private:
     uint64_t sequence;
   };
 
-  void work();
+  void work(std::unique_lock<std::mutex> &lock);
   bool hasFreeCore() const;
 
-  std::mutex mutex;
-  std::condition_variable wake, idle;
+  std::condition_variable idle;
   std::deque<Job> jobs;
   std::atomic<int> numJobs{0};
   std::atomic<int> sleeping{0};
   std::atomic<int> ranks{0}, threadsPerRank{0};
   const int cores = usableCores();
-  bool busy = false, stopping = false;
-  std::thread thread; ///< last: it uses all of them
+  bool busy = false;
+  Worker worker;
 };
 
 } // namespace optrt

@@ -9,11 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
 #define OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
 
-#include "optimus-runtime/Status.h"
+#include "core/Thread.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 namespace optrt {
@@ -32,7 +29,6 @@ class QueueWatch {
 public:
   /// From now on, if not before; nobody is looked at so far.
   Status start();
-  ~QueueWatch();
 
   /// Ends it at once where all were ended.
   void add(Watched &rank);
@@ -41,13 +37,9 @@ public:
   void abort();
 
 private:
-  void work();
-
-  std::mutex mutex;
-  std::condition_variable wake;
   std::vector<Watched *> ranks;
-  bool isStopping = false, isAborted = false;
-  std::thread thread;
+  bool isAborted = false;
+  Worker worker;
 };
 
 } // namespace optrt

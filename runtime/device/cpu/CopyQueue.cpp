@@ -8,61 +8,47 @@
 
 #include "CopyQueue.h"
 
-#include "core/Thread.h"
-
 using namespace optrt;
 
 StatusOr<std::unique_ptr<CopyQueue>> CopyQueue::start(const std::string &name) {
   std::unique_ptr<CopyQueue> queue(new CopyQueue);
-  OPTRT_ASSIGN_OR_RETURN(queue->thread,
-                         startThread(concat("the thread of the queue ", name),
-                                     [queue = queue.get()] { queue->work(); }));
+  OPTRT_RETURN_IF_ERROR(queue->worker.start(
+      concat("the thread of the queue ", name),
+      [queue = queue.get()](auto &lock) { queue->work(lock); }));
   return queue;
-}
-
-CopyQueue::~CopyQueue() {
-  if (!thread.joinable())
-    return;
-  {
-    std::lock_guard lock(mutex);
-    stopping = true;
-  }
-  wake.notify_one();
-  thread.join();
 }
 
 uint64_t CopyQueue::put(std::function<Status()> task) {
   uint64_t count;
   {
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(worker.mutex);
     tasks.push_back(std::move(task));
     count = ++given;
   }
-  wake.notify_one();
+  worker.wake.notify_one();
   return count;
 }
 
 uint64_t CopyQueue::last() {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(worker.mutex);
   return given;
 }
 
 Status CopyQueue::await(uint64_t count) {
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(worker.mutex);
   advanced.wait(lock, [&] { return done >= count; });
   return firstFailure;
 }
 
 Status CopyQueue::drain() {
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(worker.mutex);
   advanced.wait(lock, [&] { return done == given; });
   return std::exchange(firstFailure, okStatus());
 }
 
-void CopyQueue::work() {
-  std::unique_lock lock(mutex);
+void CopyQueue::work(std::unique_lock<std::mutex> &lock) {
   while (true) {
-    wake.wait(lock, [&] { return stopping || !tasks.empty(); });
+    worker.wake.wait(lock, [&] { return worker.isStopping || !tasks.empty(); });
     if (tasks.empty())
       return;
     std::function<Status()> task = std::move(tasks.front());

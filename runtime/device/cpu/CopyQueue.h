@@ -9,16 +9,13 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_COPYQUEUE_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_COPYQUEUE_H
 
-#include "optimus-runtime/Status.h"
+#include "core/Thread.h"
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 
 namespace optrt {
 
@@ -26,12 +23,9 @@ namespace optrt {
 /// After a failure it does nothing more until drain() has told of it.
 class CopyQueue {
 public:
-  /// Errors: Unavailable when the system gives no thread.
+  /// Errors: Unavailable when the system gives no thread. What was put on it is
+  /// done before it ends.
   static StatusOr<std::unique_ptr<CopyQueue>> start(const std::string &name);
-  /// What was put on it is done before.
-  ~CopyQueue();
-  CopyQueue(const CopyQueue &) = delete;
-  CopyQueue &operator=(const CopyQueue &) = delete;
 
   /// Returns how many tasks were put on it, this one included.
   uint64_t put(std::function<Status()> task);
@@ -45,15 +39,13 @@ public:
 
 private:
   CopyQueue() = default;
-  void work();
+  void work(std::unique_lock<std::mutex> &lock);
 
-  std::mutex mutex;
-  std::condition_variable wake, advanced;
+  std::condition_variable advanced;
   std::deque<std::function<Status()>> tasks;
   uint64_t given = 0, done = 0;
-  bool stopping = false;
   Status firstFailure;
-  std::thread thread;
+  Worker worker;
 };
 
 } // namespace optrt
