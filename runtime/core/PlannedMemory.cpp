@@ -10,20 +10,17 @@
 
 #include "optimus-runtime/Device.h"
 #include "optimus-support/FormatBytes.h"
+#include "optimus-support/MemoryCategory.h"
 
 namespace optrt {
 
 int64_t RankMemory::*categoryOf(const Buffer &buffer) {
-  switch (buffer.lifetime) {
-  case Lifetime::Parameter:
-    return &RankMemory::parameters;
-  case Lifetime::State:
-    return &RankMemory::moments;
-  case Lifetime::Sequence:
-  case Lifetime::Call:
-    break;
-  }
-  return buffer.of >= 0 ? &RankMemory::gradients : &RankMemory::inputs;
+  constexpr int64_t RankMemory::*members[] = {
+      &RankMemory::parameters, &RankMemory::moments, &RankMemory::gradients,
+      &RankMemory::inputs};
+  return entryOf(
+      optimus_support::memoryCategory(buffer.lifetime, buffer.of >= 0),
+      members);
 }
 
 RankMemory memoryOnDevice(const Manifest &manifest,

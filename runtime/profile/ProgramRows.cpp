@@ -8,6 +8,7 @@
 
 #include "ProgramRows.h"
 
+#include "optimus-support/MemoryCategory.h"
 #include "optimus-support/ProgramLifetimes.h"
 #include "optimus-support/ProgramRegions.h"
 
@@ -21,11 +22,10 @@ namespace {
 
 /// What people are to know a held buffer as.
 std::string_view categoryOf(const Buffer &buffer) {
-  if (buffer.lifetime == Lifetime::Parameter)
-    return "parameter";
-  if (buffer.lifetime == Lifetime::State)
-    return "state";
-  return buffer.of >= 0 ? "gradient" : "input";
+  static constexpr std::string_view names[] = {"parameter", "state", "gradient",
+                                               "input"};
+  return entryOf(
+      optimus_support::memoryCategory(buffer.lifetime, buffer.of >= 0), names);
 }
 
 const char *kindOf(QueueKind kind) {

@@ -16,6 +16,7 @@
 #include "optimus-support/CollectiveScratch.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/GpuScratch.h"
+#include "optimus-support/MemoryCategory.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -30,19 +31,14 @@ static constexpr int64_t kBufferAlignment = 64;
 /// Where an argument counts.
 static int64_t RankMemory::*getCategory(func::FuncOp function,
                                         unsigned argument) {
+  constexpr int64_t RankMemory::*members[] = {
+      &RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
+      &RankMemory::inputs};
   BufferAttr buffer = getArgumentBuffer(function, argument);
-  if (!buffer)
-    return &RankMemory::inputs;
-  switch (buffer.getLifetime()) {
-  case Lifetime::Parameter:
-    return &RankMemory::parameters;
-  case Lifetime::State:
-    return &RankMemory::state;
-  case Lifetime::Sequence:
-  case Lifetime::Call:
-    break;
-  }
-  return buffer.getOf() ? &RankMemory::gradients : &RankMemory::inputs;
+  return buffer ? entryOf(optimus_support::memoryCategory(buffer.getLifetime(),
+                                                          bool(buffer.getOf())),
+                          members)
+                : &RankMemory::inputs;
 }
 
 /// For the commands of a function, with one thread.

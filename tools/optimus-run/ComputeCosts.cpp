@@ -21,8 +21,38 @@
 using namespace optrt;
 using optimus_support::elementBytes;
 using optimus_support::ElementType;
+using Json = nlohmann::ordered_json;
 
 namespace optimus_run {
+
+void to_json(Json &json, const GemmPoint &point) {
+  json = {{"m", point.m},
+          {"n", point.n},
+          {"k", point.k},
+          {"trans_a", point.transA},
+          {"trans_b", point.transB},
+          {"bias", point.bias},
+          {"seconds", point.seconds}};
+}
+
+void to_json(Json &json, const AttentionPoint &point) {
+  json = {{"seq", point.seq},
+          {"head_dim", point.headDim},
+          {"causal", point.causal},
+          {"gradient", point.gradient},
+          {"seconds", point.seconds}};
+}
+
+void to_json(Json &json, const PackPoint &point) {
+  json = {{"rows", point.rows},
+          {"cols", point.cols},
+          {"trans", point.trans},
+          {"seconds", point.seconds}};
+}
+
+void to_json(Json &json, const StreamPoint &point) {
+  json = {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}};
+}
 
 optrt_gemm_desc GemmPoint::command(int32_t type) const {
   optrt_gemm_desc desc{};

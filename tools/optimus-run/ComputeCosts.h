@@ -12,6 +12,7 @@
 #include "optimus-runtime/Device.h"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace optimus_run {
@@ -89,6 +90,12 @@ struct ComputeCosts {
 
   double bytesPerSecond() const; ///< of the largest stream
 };
+
+/// As a machine profile lists them.
+void to_json(nlohmann::ordered_json &json, const GemmPoint &point);
+void to_json(nlohmann::ordered_json &json, const AttentionPoint &point);
+void to_json(nlohmann::ordered_json &json, const PackPoint &point);
+void to_json(nlohmann::ordered_json &json, const StreamPoint &point);
 
 /// What is measured: products of extents up to `largest`, everything in so many
 /// rounds, so that a moment in which the machine is slow counts for little.

@@ -78,44 +78,14 @@ void print(const ComputeCosts &costs, int threads, int ranks) {
 }
 
 nlohmann::ordered_json toJson(const ProductCosts &costs) {
-  auto points = nlohmann::ordered_json::array();
-  for (const GemmPoint &point : costs.products)
-    points.push_back({{"m", point.m},
-                      {"n", point.n},
-                      {"k", point.k},
-                      {"trans_a", point.transA},
-                      {"trans_b", point.transB},
-                      {"bias", point.bias},
-                      {"seconds", point.seconds}});
-  auto attentions = nlohmann::ordered_json::array();
-  for (const AttentionPoint &point : costs.attentions)
-    attentions.push_back({{"seq", point.seq},
-                          {"head_dim", point.headDim},
-                          {"causal", point.causal},
-                          {"gradient", point.gradient},
-                          {"seconds", point.seconds}});
   return {{"flops_per_s", costs.flops()},
           {"attention_flops_per_s", costs.attentionFlops()},
-          {"attention", attentions},
-          {"points", points}};
-}
-
-nlohmann::ordered_json toJson(const std::vector<StreamPoint> &streams) {
-  auto points = nlohmann::ordered_json::array();
-  for (const StreamPoint &point : streams)
-    points.push_back(
-        {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
-  return points;
+          {"attention", costs.attentions},
+          {"points", costs.products}};
 }
 
 nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                               int ranks) {
-  auto packs = nlohmann::ordered_json::array();
-  for (const PackPoint &point : costs.packs)
-    packs.push_back({{"rows", point.rows},
-                     {"cols", point.cols},
-                     {"trans", point.trans},
-                     {"seconds", point.seconds}});
   nlohmann::ordered_json entry{{"threads", threads},
                                {"ranks", ranks},
                                {"cores", std::thread::hardware_concurrency()},
@@ -126,9 +96,9 @@ nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                                {"vector_ops_per_s", costs.vectorOps},
                                {"divisions_per_s", costs.divisions},
                                {"scalar_ops_per_s", costs.scalarOps},
-                               {"packs", packs},
-                               {"streams", toJson(costs.streams)},
-                               {"columns", toJson(costs.columns)}};
+                               {"packs", costs.packs},
+                               {"streams", costs.streams},
+                               {"columns", costs.columns}};
   entry.update(toJson(costs.f32));
   nlohmann::ordered_json narrow{{"type", "bf16"}};
   narrow.update(toJson(costs.bf16));

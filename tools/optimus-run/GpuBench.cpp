@@ -158,21 +158,13 @@ Json ratesOf(const ProductCosts &costs) {
   // Of the best product; attention's kernels are a model's and not timed.
   constexpr double kAttentionPart = 0.15;
   const double rate = costs.flops();
-  Json list = Json::array();
-  for (const GemmPoint &point : costs.products)
-    list.push_back({{"m", point.m},
-                    {"n", point.n},
-                    {"k", point.k},
-                    {"trans_a", point.transA},
-                    {"trans_b", point.transB},
-                    {"seconds", point.seconds}});
   // Where points are far, products take what tiles leave idle.
   return {{"flops_per_s", rate},
           {"half_m", 128},
           {"half_n", 128},
           {"half_k", 256},
           {"attention_flops_per_s", kAttentionPart * rate},
-          {"points", list}};
+          {"points", costs.products}};
 }
 
 Json toJson(const GpuCosts &costs) {
@@ -180,10 +172,7 @@ Json toJson(const GpuCosts &costs) {
   entry["alpha_s"] = costs.gemmAlpha;
   entry["kernel_alpha_s"] = costs.commandAlpha;
   entry["bytes_per_s"] = costs.streams.back().bytesPerSecond;
-  entry["streams"] = Json::array();
-  for (const StreamPoint &point : costs.streams)
-    entry["streams"].push_back(
-        {{"bytes", point.bytes}, {"bytes_per_s", point.bytesPerSecond}});
+  entry["streams"] = costs.streams;
   entry.update(ratesOf(costs.types[0]));
   Json other{{"type", toString(kTypes[1])}};
   other.update(ratesOf(costs.types[1]));
