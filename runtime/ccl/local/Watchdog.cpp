@@ -9,7 +9,6 @@
 #include "Watchdog.h"
 
 #include "../AwakeTime.h"
-#include "core/Thread.h"
 
 #include <algorithm>
 
@@ -23,32 +22,18 @@ Watchdog::Watchdog(std::vector<const RankActivity *> ranks,
       timeoutSeconds(timeoutSeconds), onStall(std::move(onStall)) {}
 
 Status Watchdog::start() {
-  OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that watches the ranks (--timeout 0 does "
-                          "without it)",
-                          [this] { work(); }));
-  return okStatus();
+  return worker.start(
+      "the thread that watches the ranks (--timeout 0 does without it)",
+      [this](auto &lock) { work(lock); });
 }
 
-Watchdog::~Watchdog() {
-  if (!thread.joinable())
-    return;
-  {
-    std::lock_guard lock(mutex);
-    stopping = true;
-  }
-  wake.notify_one();
-  thread.join();
-}
-
-void Watchdog::work() {
+void Watchdog::work(std::unique_lock<std::mutex> &lock) {
   // Looks are close enough that a suspended process is noticed.
   const auto interval =
       std::min(std::chrono::duration<double>(kLongestLook) / 4,
                std::chrono::duration<double>(timeoutSeconds) / 5);
-  std::unique_lock lock(mutex);
-  for (look(); !wake.wait_for(lock, interval, [this] { return stopping; });
-       look()) {
+  auto isStopping = [this] { return worker.isStopping; };
+  for (look(); !worker.wake.wait_for(lock, interval, isStopping); look()) {
     std::vector<RankReport> reports(ranks.size());
     for (std::size_t rank = 0; rank != ranks.size(); ++rank)
       reports[rank].activity = snapshot(*ranks[rank]);

@@ -10,11 +10,9 @@
 #define OPTIMUS_RUNTIME_CCL_LOCAL_WATCHDOG_H
 
 #include "../Stall.h"
+#include "core/Thread.h"
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <thread>
 
 namespace optrt {
 
@@ -27,22 +25,16 @@ public:
            CommandNames names, double timeoutSeconds,
            std::function<void(const Status &)> onStall);
   Status start();
-  ~Watchdog();
-  Watchdog(const Watchdog &) = delete;
-  Watchdog &operator=(const Watchdog &) = delete;
 
 private:
-  void work();
+  void work(std::unique_lock<std::mutex> &lock);
 
   const std::vector<const RankActivity *> ranks;
   const optimus_support::Mesh mesh;
   const CommandNames names;
   const double timeoutSeconds;
   const std::function<void(const Status &)> onStall;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopping = false;
-  std::thread thread;
+  Worker worker;
 };
 
 } // namespace optrt
