@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # ===- plans - The planner on large training graphs -----------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
@@ -9,8 +8,8 @@
 """Plans graphs of 8,000 to 20,000 buffers, first by the portfolio alone and then
 with the time that is given.
 
-    bench/plans
-    bench/plans --timeout 30 --only chain
+    bench/run plans
+    bench/run plans --timeout 30 --only chain
 
 Graphs are made from a seed: steps of GPT-3 2.7B and 13B with accumulated
 gradients and parallel branches, some layers recomputed, and chains of short
@@ -19,17 +18,15 @@ beside its bound before and after, the method and the seconds. Exits with 1 wher
 an arena is above --within times its bound, or larger than before.
 """
 
-import argparse
-import pathlib
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import time
 
-from rounds import ROOT, fail
+from harness import fail, run, table
 
+TARGETS = ["optimus-plan"]
+NUMBERS = dict(timeout=10.0, within=1.01)
 WIDTHS = (1, 1, 3, 1, 1, 1, 4, 4, 1)
 
 
@@ -114,10 +111,13 @@ GRAPHS = {
 }
 
 
-def plan(tool, path, *flags):
+def options(parser):
+    parser.add_argument("--only", default="", help="graphs whose name contains this")
+
+
+def plan(tools, path, *flags):
     """The numbers of the report."""
-    command = [tool, path, "--report", *flags]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run([tools.path("plan"), path, "--report", *flags], check=False)
     report = dict(re.findall(r"^(\S.*?)  +(.*)$", result.stdout, re.MULTILINE))
     if "arena" not in report:
         fail(result.stderr)
@@ -128,51 +128,29 @@ def nbytes(report, row):
     return int(report[row].split()[0])
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--build", default=str(ROOT / "build"), help="build tree")
-    parser.add_argument("--only", default="", help="graphs whose name contains this")
-    parser.add_argument(
-        "--timeout", type=float, default=10, help="seconds each; default: %(default)s"
-    )
-    parser.add_argument(
-        "--within", type=float, default=1.01, help="default: %(default)s"
-    )
-    options = parser.parse_args()
-    tool = f"{options.build}/bin/optimus-plan"
-    print("| graph | buffers | portfolio | arena / bound | method | seconds |")
-    print("|---|---|---|---|---|---|")
-    mistakes = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "ranges.csv"
-        for name, make in GRAPHS.items():
-            if options.only not in name:
-                continue
-            rows = ("%d,%d,%d,%d\n" % (i, *row) for i, row in enumerate(make()))
-            path.write_text("id,lower,upper,size\n" + "".join(rows))
-            before = plan(tool, path, "--node-limit=0")
-            begin = time.monotonic()
-            after = plan(tool, path, f"--timeout={options.timeout}")
-            seconds = time.monotonic() - begin
-            bound, arena = nbytes(after, "lower bound"), nbytes(after, "arena")
-            print(
-                f"| {name} | {nbytes(after, 'buffers'):,} "
-                f"| {nbytes(before, 'arena') / bound:.4f} | {arena / bound:.4f} "
-                f"| {after['order']} | {seconds:.1f} |",
-                flush=True,
+def main(options, tools, folder):
+    table_rows, mistakes = [], []
+    path = folder / "ranges.csv"
+    for name, make in GRAPHS.items():
+        if options.only not in name:
+            continue
+        rows = ("%d,%d,%d,%d\n" % (i, *row) for i, row in enumerate(make()))
+        path.write_text("id,lower,upper,size\n" + "".join(rows))
+        before = plan(tools, path, "--node-limit=0")
+        begin = time.monotonic()
+        after = plan(tools, path, f"--timeout={options.timeout}")
+        seconds = time.monotonic() - begin
+        bound, arena = nbytes(after, "lower bound"), nbytes(after, "arena")
+        table_rows.append([
+            name, f"{nbytes(after, 'buffers'):,}", f"{nbytes(before, 'arena') / bound:.4f}",
+            f"{arena / bound:.4f}", after["order"], f"{seconds:.1f}"])
+        print(*table_rows[-1], sep=" | ", file=sys.stderr, flush=True)
+        if arena > options.within * bound:
+            mistakes.append(
+                f"{name}: the arena is {arena / bound:.4f} times its bound, "
+                f"expected at most {options.within:g} times"
             )
-            if arena > options.within * bound:
-                mistakes.append(
-                    f"{name}: the arena is {arena / bound:.4f} times its bound, "
-                    f"expected at most {options.within:g} times"
-                )
-            if arena > nbytes(before, "arena"):
-                mistakes.append(f"{name}: the arena grew with the time given")
-    if mistakes:
-        fail("\n".join(mistakes))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        if arena > nbytes(before, "arena"):
+            mistakes.append(f"{name}: the arena grew with the time given")
+    header = ["graph", "buffers", "portfolio", "arena / bound", "method", "seconds"]
+    return {"plans": table(header, table_rows)}, mistakes
