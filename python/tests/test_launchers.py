@@ -458,5 +458,5 @@ def test_a_port_that_is_taken_is_named(tools, library, text):
     not all(map(shutil.which, ["mpirun", "mpicc"])), reason="no MPI is installed"
 )
 def test_64_ranks_meet_in_time(tools):
-    command = [REPOSITORY / "bench" / "launch", "--build", tools.binaries.parent]
+    command = [REPOSITORY / "bench/run", "launch", "--no-build", "--build", tools.binaries.parent]
     succeed(call([sys.executable, *map(str, command), "--rounds", "1"]))
