@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - Norms of gradients, clipping and AdamW ---*- C++ -*-===//
+//===- Optimizer.cpp - Norms of gradients, clipping, steps ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,7 +8,7 @@
 
 #include "LocalOps.h"
 
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/OptimizerSteps.h"
 
 #include <cmath>
 
@@ -67,87 +67,22 @@ struct ClipModel : LocalModel<ClipModel, ClipOp> {
   }
 };
 
-/// Adam's moments after a gradient, and `use(i, direction)` with what each
-/// element moves along, decay included.
-template <typename Op>
-void updateMoments(Op op, Frame &frame,
-                   llvm::function_ref<void(int64_t i, double direction)> use) {
-  auto scalar = [&](Value value) { return frame.get(value)[0]; };
-  double scale = scalar(op.getScale());
-  double beta1 = scalar(op.getBeta1()), beta2 = scalar(op.getBeta2());
-  double correct1 = 1 - scalar(op.getBeta1Power());
-  double correct2 = 1 - scalar(op.getBeta2Power());
-  double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
-  double epsilon = scalar(op.getEpsilon());
-  const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
-  const Tensor &m = frame.get(op.getExpAvg());
-  const Tensor &v = frame.get(op.getExpAvgSq());
-  Tensor &newM = frame.result(op.getNewExpAvg());
-  Tensor &newV = frame.result(op.getNewExpAvgSq());
-  for (int64_t i = 0; i < p.getNumElements(); ++i) {
-    double scaled = g[i] * scale;
-    newM[i] = beta1 * m[i] + (1 - beta1) * scaled;
-    newV[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
-    double step =
-        newM[i] / correct1 / (std::sqrt(newV[i] / correct2) + epsilon);
-    use(i, step + decay * p[i]);
-  }
-}
-
-struct AdamWModel : LocalModel<AdamWModel, AdamWOp> {
-  static LogicalResult run(AdamWOp op, Frame &frame) {
-    double lr = frame.get(op.getLr())[0];
-    const Tensor &p = frame.get(op.getParam());
-    Tensor &newP = frame.result(op.getNewParam());
-    updateMoments(op, frame, [&](int64_t i, double direction) {
-      newP[i] = p[i] - lr * direction;
-    });
-    return success();
-  }
-};
-
-struct SgdModel : LocalModel<SgdModel, SgdOp> {
-  static LogicalResult run(SgdOp op, Frame &frame) {
-    auto scalar = [&](Value value) { return frame.get(value)[0]; };
-    double scale = scalar(op.getScale()), lr = scalar(op.getLr());
-    double momentum = scalar(op.getMomentum());
-    double decay = op.getDecay() ? scalar(op.getWeightDecay()) : 0;
-    const Tensor &p = frame.get(op.getParam()), &g = frame.get(op.getGrad());
-    const Tensor &b = frame.get(op.getMomentumBuffer());
-    Tensor &newP = frame.result(op.getNewParam());
-    Tensor &newB = frame.result(op.getNewMomentumBuffer());
-    for (int64_t i = 0; i < p.getNumElements(); ++i) {
-      newB[i] = momentum * b[i] + g[i] * scale + decay * p[i];
-      newP[i] = p[i] - lr * newB[i];
+/// A step, element by element.
+template <typename OpT>
+struct StepModel : LocalModel<StepModel<OpT>, OpT> {
+  static LogicalResult run(OpT op, Frame &frame) {
+    SmallVector<const Tensor *> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(&frame.get(operand));
+    SmallVector<double> x(operands.size());
+    bool decay = op->getAttr("decay") != nullptr;
+    for (int64_t i = 0; i < operands.front()->getNumElements(); ++i) {
+      for (auto [value, tensor] : llvm::zip_equal(x, operands))
+        value = (*tensor)[i % tensor->getNumElements()];
+      for (auto [result, value] : llvm::zip_equal(
+               op->getResults(), computeStep<OpT, double>(x, decay)))
+        frame.result(result)[i] = value;
     }
-    return success();
-  }
-};
-
-struct LambDirectionModel : LocalModel<LambDirectionModel, LambDirectionOp> {
-  static LogicalResult run(LambDirectionOp op, Frame &frame) {
-    Tensor &result = frame.result(op.getDirection());
-    updateMoments(op, frame,
-                  [&](int64_t i, double direction) { result[i] = direction; });
-    return success();
-  }
-};
-
-struct LambUpdateModel : LocalModel<LambUpdateModel, LambUpdateOp> {
-  static LogicalResult run(LambUpdateOp op, Frame &frame) {
-    double ratio = 1;
-    if (!op.getNorms().empty()) {
-      double param = frame.get(op.getNorms()[0])[0];
-      double direction = frame.get(op.getNorms()[1])[0];
-      if (param > 0 && direction > 0)
-        ratio = param / direction;
-    }
-    double step = frame.get(op.getLr())[0] * ratio;
-    const Tensor &p = frame.get(op.getParam());
-    const Tensor &direction = frame.get(op.getDirection());
-    Tensor &newP = frame.result(op.getNewParam());
-    for (int64_t i = 0; i < p.getNumElements(); ++i)
-      newP[i] = p[i] - step * direction[i];
     return success();
   }
 };
@@ -158,8 +93,5 @@ void mlir::optimus::attachOptimizer(MLIRContext &context) {
   SumSquaresOp::attachInterface<SumSquaresModel>(context);
   GlobalNormOp::attachInterface<GlobalNormModel>(context);
   ClipOp::attachInterface<ClipModel>(context);
-  AdamWOp::attachInterface<AdamWModel>(context);
-  SgdOp::attachInterface<SgdModel>(context);
-  LambDirectionOp::attachInterface<LambDirectionModel>(context);
-  LambUpdateOp::attachInterface<LambUpdateModel>(context);
+  attachStepModels<StepModel>(context);
 }

@@ -13,7 +13,7 @@
 
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/OptimizerSteps.h"
 #include "optimus/Kernels/KernelBuilder.h"
 
 using namespace mlir;
@@ -144,6 +144,37 @@ struct SwigluGradBody : BodyModel<SwigluGradBody, SwigluGradOp> {
     return {dy * up * (s + gate * (e * s) * s), dy * (gate * s)};
   }
 };
+
+/// A step of an optimizer; its formula is in OptimizerSteps.h.
+template <typename OpT>
+struct StepBody
+    : ElementwiseBodyOpInterface::ExternalModel<StepBody<OpT>, OpT> {
+  static Terms buildElement(KernelBuilder &, ArrayRef<Num> operands,
+                            DictionaryAttr attributes) {
+    return llvm::to_vector<2>(
+        computeStep<OpT>(operands, attributes.contains("decay")));
+  }
+  static std::optional<ElementwiseNames> getNames(unsigned numOperands) {
+    ElementwiseNames names;
+    llvm::append_range(names.tensors, OpT::kTensors);
+    llvm::append_range(names.numbers, OpT::kNumbers);
+    for (StringRef name : OpT::kResults) {
+      ElementwiseNames::Result &result = names.results.emplace_back();
+      result.name = name;
+      if (names.results.size() == 1)
+        llvm::append_range(result.places, OpT::kPlaces);
+      else
+        result.places.push_back(name.drop_front(StringRef("new_").size()));
+    }
+    if constexpr (requires { OpT::kOption; }) {
+      if (numOperands == names.tensors.size() + names.numbers.size())
+        names.option = OpT::kOption;
+      else
+        names.numbers.resize(1);
+    }
+    return names;
+  }
+};
 } // namespace
 
 template <typename... Models>
@@ -154,4 +185,5 @@ static void attachBodies(MLIRContext &context) {
 void mlir::optimus::attachElementwiseBodies(MLIRContext &context) {
   attachBodies<AddBody, CastBody, GeluBody, GeluWithSlopeBody, MulBody,
                SqrtBody, SwigluBody, SwigluGradBody>(context);
+  attachStepModels<StepBody>(context);
 }

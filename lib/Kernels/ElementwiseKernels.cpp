@@ -28,14 +28,47 @@ Elementwise kernels::elementwise(StringAttr op, DictionaryAttr attributes,
   return kernel;
 }
 
+static const ElementwiseBodyOpInterface::Concept *getBody(StringAttr op) {
+  return OperationName(op, op.getContext())
+      .getInterface<ElementwiseBodyOpInterface>();
+}
+
+Elementwise kernels::elementwise(StringAttr op, DictionaryAttr attributes,
+                                 int64_t n, unsigned numOperands) {
+  ElementwiseNames names = *getBody(op)->getNames(numOperands);
+  Elementwise kernel{op, attributes, 1, n, {}, int64_t(names.results.size())};
+  kernel.repeats.assign(names.tensors.size(), 0);
+  kernel.repeats.append(names.numbers.size(), 2);
+  return kernel;
+}
+
 Elementwise kernels::elementwise(Operation *op) {
-  SmallVector<int64_t> operands;
-  for (Type type : op->getOperandTypes())
-    operands.push_back(cast<RankedTensorType>(type).getNumElements());
+  StringAttr name = op->getName().getIdentifier();
   auto own = dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute());
-  return elementwise(op->getName().getIdentifier(),
-                     own ? own : DictionaryAttr::get(op->getContext()),
-                     operands, op->getNumResults());
+  DictionaryAttr attributes = own ? own : DictionaryAttr::get(op->getContext());
+  auto count = [](Type type) {
+    return cast<RankedTensorType>(type).getNumElements();
+  };
+  if (getBody(name)->getNames(op->getNumOperands()))
+    return elementwise(name, attributes, count(op->getResultTypes().front()),
+                       op->getNumOperands());
+  return elementwise(name, attributes,
+                     llvm::map_to_vector(op->getOperandTypes(), count),
+                     op->getNumResults());
+}
+
+bool Elementwise::fitsNames() const {
+  const auto *body = getBody(op);
+  // That it has none was said of `op`.
+  if (!body)
+    return true;
+  std::optional<ElementwiseNames> names = body->getNames(repeats.size());
+  if (!names)
+    return !llvm::is_contained(repeats, 2);
+  SmallVector<int64_t> expected(names->tensors.size(), 0);
+  expected.append(names->numbers.size(), 2);
+  return rows == 1 && repeats == expected &&
+         numResults == int64_t(names->results.size());
 }
 
 void Elementwise::visit(KernelParameters &parameters) {
@@ -44,11 +77,13 @@ void Elementwise::visit(KernelParameters &parameters) {
   parameters.extent("rows", rows);
   parameters.extent("cols", cols);
   parameters.counts("repeats", repeats);
-  parameters.require(llvm::all_of(repeats, [](int64_t r) { return r <= 1; }),
-                     "an operand repeats neither 0 nor 1");
+  parameters.require(llvm::all_of(repeats, [](int64_t r) { return r <= 2; }),
+                     "an operand repeats neither 0, 1 nor 2");
   parameters.integer("results", numResults);
   parameters.require(numResults >= 1 && numResults <= 16,
                      "there must be 1 to 16 results");
+  parameters.require(!op || fitsNames(),
+                     "has other operands than its operation names");
 }
 
 void Elementwise::describe(KernelDescription &description) const {
@@ -66,8 +101,19 @@ void Elementwise::describe(KernelDescription &description) const {
   else
     description.size(rows, cols);
   description.overElements(rows, cols);
-  description.setPositional();
 
+  if (std::optional<ElementwiseNames> names =
+          getBody(op)->getNames(repeats.size())) {
+    description.option(names->option, !names->option.empty());
+    for (StringRef name : names->tensors)
+      description.read(name, cols);
+    for (StringRef name : names->numbers)
+      description.read(name, 1);
+    for (const ElementwiseNames::Result &result : names->results)
+      description.write(result.name, cols).inPlaceOf(result.places);
+    return;
+  }
+  description.setPositional();
   SmallVector<std::string> whole;
   for (auto [number, repeat] : llvm::enumerate(repeats)) {
     std::string name = ("operand" + Twine(number)).str();
@@ -81,17 +127,25 @@ void Elementwise::describe(KernelDescription &description) const {
 }
 
 void Elementwise::build(KernelBuilder &k) const {
-  auto *body = OperationName(op, op.getContext())
-                   .getInterface<ElementwiseBodyOpInterface>();
+  const auto *body = getBody(op);
+  auto getBuffer = [&](size_t position) {
+    return k[k.getDescription().getOperands()[position].name];
+  };
   SmallVector<KernelBuffer> operands, results;
   for (size_t number = 0; number < repeats.size(); ++number)
-    operands.push_back(k[("operand" + Twine(number)).str()]);
+    operands.push_back(getBuffer(number));
   for (int64_t number = 0; number < numResults; ++number)
-    results.push_back(k[("result" + Twine(number)).str()]);
+    results.push_back(getBuffer(repeats.size() + number));
+  SmallVector<Num> values(repeats.size());
+  for (auto [value, operand, repeat] :
+       llvm::zip_equal(values, operands, repeats))
+    if (repeat == 2)
+      value = operand.load();
   k.forElements([&](Value at, Value column, Type type) {
-    SmallVector<Num> values;
-    for (auto [operand, repeat] : llvm::zip_equal(operands, repeats))
-      values.push_back(operand.load(repeat ? column : at, type));
+    for (auto [value, operand, repeat] :
+         llvm::zip_equal(values, operands, repeats))
+      if (repeat < 2)
+        value = operand.load(repeat ? column : at, type);
     Terms computed = body->buildElement(k, values, attributes);
     for (auto [result, value] : llvm::zip_equal(results, computed))
       result.store(value, at);

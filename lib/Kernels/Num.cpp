@@ -21,7 +21,8 @@ using namespace mlir::optimus;
 //===----------------------------------------------------------------------===//
 
 template <typename Op>
-static Num binary(Num a, Num b) {
+static Num binary(Num a, Num b,
+                  arith::FastMathFlags flags = arith::FastMathFlags::contract) {
   KernelBuilder &kernel = *a.kernel;
   if (isa<VectorType>(a.getType()))
     b = kernel.splat(b, a.getType());
@@ -30,8 +31,7 @@ static Num binary(Num a, Num b) {
   ImplicitLocOpBuilder &builder = kernel.getBuilder();
   return kernel.num(
       Op::create(builder, a.value, b.value,
-                 arith::FastMathFlagsAttr::get(
-                     builder.getContext(), arith::FastMathFlags::contract)));
+                 arith::FastMathFlagsAttr::get(builder.getContext(), flags)));
 }
 
 static Num like(double value, Num other) {
@@ -50,6 +50,17 @@ Num operator-(double a, Num b) { return like(a, b) - b; }
 Num operator*(Num a, double b) { return a * like(b, a); }
 Num operator*(double a, Num b) { return like(a, b) * b; }
 Num operator/(double a, Num b) { return like(a, b) / b; }
+
+Num multiplyRounded(Num a, Num b) {
+  return binary<arith::MulFOp>(a, b, arith::FastMathFlags::none);
+}
+Num sqrt(Num x) { return x.kernel->sqrt(x); }
+Num getConstant(Num x, double value) { return like(value, x); }
+Num selectPositive(Num x, Num positive, Num other) {
+  KernelBuilder &k = *x.kernel;
+  return k.select(k.greater(x, like(0, x)), k.splat(positive, x.getType()),
+                  k.splat(other, x.getType()));
+}
 } // namespace mlir::optimus
 
 //===----------------------------------------------------------------------===//

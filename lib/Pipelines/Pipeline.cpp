@@ -9,6 +9,7 @@
 #include "optimus/Pipelines/Pipeline.h"
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Pipelines/PhaseFlags.h"
 #include "optimus/Tool/FlagValues.h"
 
@@ -41,9 +42,8 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<bool> noPad{*this, "no-pad",
                      llvm::cl::desc("Refuse dimensions that the mesh does not "
                                     "divide")};
-  Option<std::string> optimizer{
-      *this, "optimizer",
-      llvm::cl::desc("adamw (default), lamb or sgd (with momentum)")};
+  Option<std::string> optimizer{*this, "optimizer",
+                                llvm::cl::desc(getOptimizerHelp())};
   Option<std::string> precision{
       *this, "precision",
       llvm::cl::desc("f32 (default), or bf16 for activations and for factors "

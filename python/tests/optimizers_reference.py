@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""SGD with momentum and LAMB in NumPy, written from their equations."""
+"""Optimizers beside AdamW in NumPy, written from their equations."""
 
 from typing import NamedTuple, Tuple
 
@@ -85,4 +85,25 @@ class Lamb(Optimizer):
         p -= (lr * ratio * direction).astype(p.dtype)
 
 
-OPTIMIZERS = {"sgd": Sgd, "lamb": Lamb}
+class Lion(Optimizer):
+    STATES = ("exp_avg",)
+
+    def update(self, name, p, g, lr, decays):
+        h, m = self.hyper, self.states["exp_avg"]
+        direction = np.sign(h.beta1 * m[name] + (1 - h.beta1) * g)
+        p -= lr * (direction + (h.weight_decay * p if decays else 0))
+        m[name] = h.beta2 * m[name] + (1 - h.beta2) * g
+
+
+class Adagrad(Optimizer):
+    STATES = ("sum",)
+
+    def update(self, name, p, g, lr, decays):
+        if decays:
+            g = g + self.hyper.weight_decay * p
+        sums = self.states["sum"]
+        sums[name] = sums[name] + g * g
+        p -= lr * g / (np.sqrt(sums[name]) + self.hyper.epsilon)
+
+
+OPTIMIZERS = {"sgd": Sgd, "lamb": Lamb, "lion": Lion, "adagrad": Adagrad}

@@ -1,4 +1,4 @@
-# ===- test_optimizers.py - SGD, LAMB and microbatches --------------------===#
+# ===- test_optimizers.py - Optimizers and microbatches -------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -43,6 +43,16 @@ def interpreter(tools, tmp_path):
     return Interpreter(tools, tmp_path)
 
 
+def begin(name, parameters):
+    """What an optimizer keeps before the first step. Lion moves by signs, which of
+    gradients that are zero but for rounding are any: it begins with averages."""
+    draw = np.random.default_rng(5).standard_normal if name == "lion" else np.zeros
+    return {
+        kind: {key: draw(p.shape) for key, p in parameters.items()}
+        for kind in OPTIMIZERS[name].STATES
+    }
+
+
 # ------------------------------------------------------------ the interpreter
 
 
@@ -55,10 +65,11 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
     trainer = OPTIMIZERS[name](
         {key: p.copy() for key, p in state.items()}, MODEL.heads, hyper
     )
+    trainer.states = begin(name, trainer.model.p)
     state.update(
-        (kind + ":" + key, np.zeros_like(p))
-        for kind in trainer.STATES
-        for key, p in trainer.model.p.items()
+        (kind + ":" + key, value.copy())
+        for kind, kept in trainer.states.items()
+        for key, value in kept.items()
     )
     for step in range(1, 4):
         batch = draw_batch(MODEL, seed=step)
@@ -83,13 +94,13 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
 @pytest.mark.parametrize("strategy", ["summa", "megatron"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh):
-    """What LAMB needs of a tensor that is sharded and padded, and SGD's update."""
+    """What LAMB needs of a tensor that is sharded and padded, and others' updates."""
     interpreter = Interpreter(tools, tmp_path)
     state = draw_parameters(PADDED)
     kept = {
-        kind + ":" + key: np.zeros_like(p)
-        for kind in OPTIMIZERS[name].STATES
-        for key, p in state.items()
+        kind + ":" + key: value
+        for kind, tensors in begin(name, state).items()
+        for key, value in tensors.items()
     }
     batch = draw_batch(PADDED)._asdict()
     arguments = {**state, **kept, **batch, **scalars(1, 0.01, HYPER)}
@@ -149,7 +160,9 @@ def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
 COMPILED = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 
 
-@pytest.mark.parametrize("name, lr", [("sgd", 0.05), ("lamb", 0.01)])
+@pytest.mark.parametrize(
+    "name, lr", [("sgd", 0.05), ("lamb", 0.01), ("lion", 1e-3), ("adagrad", 0.02)]
+)
 def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     flags = ["--optimizer", name]
     library = tools.library(COMPILED, None, "serial", *flags)

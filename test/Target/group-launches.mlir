@@ -16,7 +16,7 @@
 // CHECK-NEXT:    return
 // CHECK-NOT:   func.func private @lamb_update
 // CHECK:       func.func private @[[NAME]](
-// CHECK-SAME:    exec.computes = {buffers = ["param", "direction", "lr", "param_norm", "direction_norm", "param"], kind = "grouped", pieces = [{kind = "lamb_update", n = 4 : i64, trust}, {kind = "lamb_update", n = 8 : i64, trust}, {kind = "lamb_update", n = 8 : i64, trust}], shared = ["lr", "direction_norm"]}
+// CHECK-SAME:    exec.computes = {buffers = ["param", "direction", "lr", "param_norm", "direction_norm", "param"], kind = "grouped", pieces = [{cols = 4 : i64, kind = "elementwise", op = "optimus.lamb_update", repeats = array<i64: 0, 0, 2, 2, 2>, results = 1 : i64, rows = 1 : i64}, {cols = 8 : i64, kind = "elementwise", op = "optimus.lamb_update", repeats = array<i64: 0, 0, 2, 2, 2>, results = 1 : i64, rows = 1 : i64}, {cols = 8 : i64, kind = "elementwise", op = "optimus.lamb_update", repeats = array<i64: 0, 0, 2, 2, 2>, results = 1 : i64, rows = 1 : i64}], shared = ["lr", "direction_norm"]}
 module {
   func.func @update(%p: memref<8xf32>, %q: memref<4xf32>, %r: memref<8xf32>, %g: memref<8xf32>, %s: memref<1xf32>, %n: memref<1xf32>, %m: memref<1xf32>) {
     exec.launch @lamb_update_trust_8(read %p : memref<8xf32>, read %g : memref<8xf32>, read %s : memref<1xf32>, read %n : memref<1xf32>, read %m : memref<1xf32>, write %p : memref<8xf32>) {id = 0 : i32}
@@ -25,6 +25,6 @@ module {
     exec.launch @lamb_update_trust_8(read %r : memref<8xf32>, read %g : memref<8xf32>, read %s : memref<1xf32>, read %s : memref<1xf32>, read %m : memref<1xf32>, write %r : memref<8xf32>) {id = 2 : i32}
     return
   }
-  func.func private @lamb_update_trust_8(index, index, memref<8xf32>, memref<8xf32>, memref<1xf32>, memref<1xf32>, memref<1xf32>, memref<8xf32>) attributes {exec.kernel, exec.computes = {kind = "lamb_update", n = 8 : i64, trust}}
-  func.func private @lamb_update_trust_4(index, index, memref<4xf32>, memref<4xf32>, memref<1xf32>, memref<1xf32>, memref<1xf32>, memref<4xf32>) attributes {exec.kernel, exec.computes = {kind = "lamb_update", n = 4 : i64, trust}}
+  func.func private @lamb_update_trust_8(index, index, memref<8xf32>, memref<8xf32>, memref<1xf32>, memref<1xf32>, memref<1xf32>, memref<8xf32>) attributes {exec.kernel, exec.computes = {cols = 8 : i64, kind = "elementwise", op = "optimus.lamb_update", repeats = array<i64: 0, 0, 2, 2, 2>, results = 1 : i64, rows = 1 : i64}}
+  func.func private @lamb_update_trust_4(index, index, memref<4xf32>, memref<4xf32>, memref<1xf32>, memref<1xf32>, memref<1xf32>, memref<4xf32>) attributes {exec.kernel, exec.computes = {cols = 4 : i64, kind = "elementwise", op = "optimus.lamb_update", repeats = array<i64: 0, 0, 2, 2, 2>, results = 1 : i64, rows = 1 : i64}}
 }

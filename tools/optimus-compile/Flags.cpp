@@ -10,6 +10,7 @@
 
 #include "CommandLine/Parser.h"
 
+#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
@@ -30,7 +31,7 @@ public:
   explicit Declaration(CLI::App &app) : app(app) {}
 
   void operator()(const char *name, const char *value, std::string &text,
-                  const char *help) {
+                  const std::string &help) {
     app.add_option(name, text, help)->type_name(value);
   }
   void operator()(const char *name, bool &flag, const char *help) {
@@ -115,8 +116,7 @@ static void addDevice(Declaration add, CompileFlags &flags) {
 }
 
 static void addStep(Declaration add, CompileFlags &flags) {
-  add("--optimizer", "NAME", flags.phases.optimizer,
-      "The optimizer: adamw, lamb or sgd (with momentum)");
+  add("--optimizer", "NAME", flags.phases.optimizer, getOptimizerHelp().str());
   add("--precision", "TYPE", flags.phases.precision,
       "f32; or bf16: activations, their gradients and factors of products, "
       "while parameters, the optimizer's state, gradients of parameters, "

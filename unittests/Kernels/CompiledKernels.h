@@ -58,6 +58,20 @@ public:
         OpT::template hasTrait<mlir::OpTrait::OneResult>() ? 1 : 2);
   }
 
+  /// The step of an optimizer on n elements; `all` of the numbers that it may
+  /// be given, or one.
+  template <typename OpT>
+  mlir::optimus::Kernel step(int64_t n, bool decay = false, bool all = true) {
+    mlir::Builder b(&context);
+    mlir::NamedAttrList attributes;
+    if (decay)
+      attributes.set("decay", b.getUnitAttr());
+    return mlir::optimus::kernels::elementwise(
+        b.getStringAttr(OpT::getOperationName()),
+        attributes.getDictionary(&context), n,
+        std::size(OpT::kTensors) + (all ? std::size(OpT::kNumbers) : 1));
+  }
+
   /// The name of a kernel's function; operands named in `narrow` are bf16.
   std::string getName(const mlir::optimus::Kernel &kernel,
                       const std::vector<std::string> &narrow = {}) {

@@ -42,7 +42,8 @@ TEST_P(KernelTest, OneFunctionForEqualKernels) {
   EXPECT_NE(name, kernels.getName(kernels.elementwise<AddOp>({32, 4})));
   EXPECT_NE(kernels.getName(LayerNorm{4, 8, 1e-5}),
             kernels.getName(LayerNorm{4, 8, 1e-6}));
-  EXPECT_NE(kernels.getName(AdamW{8, true}), kernels.getName(AdamW{8, false}));
+  EXPECT_NE(kernels.getName(kernels.step<AdamWOp>(8, true)),
+            kernels.getName(kernels.step<AdamWOp>(8, false)));
 }
 
 TEST(Libraries, HaveATableAndTheirKernels) {
@@ -243,7 +244,7 @@ TEST_P(KernelTest, ClipAveragesAndLimits) {
 TEST_P(KernelTest, AdamWUpdatesInPlace) {
   for (int64_t n : {1, 37, 4096, 10000})
     for (bool decay : {false, true})
-      kernels.add(AdamW{n, decay});
+      kernels.add(kernels.step<AdamWOp>(n, decay));
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;
   for (int64_t n : {1, 37, 4096, 10000})

@@ -15,7 +15,8 @@ using namespace mlir::optimus::kernel_test;
 // What a device program says of a kernel is enough to build it.
 TEST_P(KernelTest, EveryKernelIsReadBack) {
   const Kernel all[] = {
-      AdamW{8, true},
+      kernels.step<AdagradOp>(8, true),
+      kernels.step<AdamWOp>(8, true),
       Attention{{2, 3, 4, 2, 5, 24, 12, /*causal=*/true}},
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
@@ -30,11 +31,12 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       EmbeddingGrad{2, 3, 4, true},
       EmbeddingGrad{2, 3, 4, true, std::nullopt, /*byRows=*/true},
       ExpSum{2, 3},
-      LambDirection{8, false},
-      LambUpdate{8, true},
+      kernels.step<LambDirectionOp>(8, false),
+      kernels.step<LambUpdateOp>(8, /*decay=*/false, true),
       LayerNorm{2, 3, 1e-5},
       LayerNormGrad{2, 3, true},
       Lengths{2, 3, -1, true},
+      kernels.step<LionOp>(8, true),
       LogitsGrad{2, 3},
       MergeMoments{2, {3, 0, 2}, 1e-5},
       NormGradApply{2, 3, 6, true},
@@ -51,7 +53,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       RowDot{2, 3, true},
       RowMax{2, 3},
       RowMoments{2, 3},
-      Sgd{8, true},
+      kernels.step<SgdOp>(8, true),
       SoftmaxSums{2, 3, true},
       SumLeading{2, 3},
       SumPartials{8},
@@ -87,7 +89,7 @@ TEST(Schedules, AgreeToTheBitOnElements) {
     kernels->add(kernels->elementwise<SwigluGradOp>({n, n, n}));
     kernels->add(kernels->elementwise<MulOp>({n, n}));
     kernels->add(kernels->elementwise<SqrtOp>(n));
-    kernels->add(Sgd{n, true});
+    kernels->add(kernels->step<SgdOp>(n, true));
     ASSERT_EQ(kernels->compile(), "");
   }
   Floats a = random(n, 0, 3), b = random(n), c = random(n);

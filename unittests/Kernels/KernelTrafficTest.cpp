@@ -117,9 +117,13 @@ TEST_F(KernelTrafficTest, OfRowSumsHasThePartsOfGroups) {
 }
 
 TEST_F(KernelTrafficTest, OfPiecesIsTheirSum) {
-  Grouped grouped{{LambUpdate{8, false}, LambUpdate{40, false}},
-                  {"param", "direction", "lr", "param"},
-                  {"lr"}};
+  auto update = [&](int64_t n) {
+    return elementwise(
+        StringAttr::get(&context, LambUpdateOp::getOperationName()),
+        DictionaryAttr::get(&context), n, /*numOperands=*/3);
+  };
+  Grouped grouped{
+      {update(8), update(40)}, {"param", "direction", "lr", "param"}, {"lr"}};
   KernelTraffic traffic = count(grouped);
   EXPECT_EQ(traffic.least, (3 * 48 + 1) * 4);
   EXPECT_EQ(traffic.touched, (3 * 48 + 2) * 4);

@@ -24,7 +24,7 @@ TEST_P(KernelTest, NamesSayTheElementTypes) {
   EXPECT_EQ(kernels.getName(kernels.elementwise<AddOp>({32, 8}),
                             {"operand0", "result0"}),
             "add_bf16_f32_to_bf16_4x8");
-  EXPECT_EQ(kernels.getName(AdamW{8, true}, {"grad"}),
+  EXPECT_EQ(kernels.getName(kernels.step<AdamWOp>(8, true), {"grad"}),
             "adamw_decay_grad_bf16_8");
 }
 
@@ -105,7 +105,7 @@ TEST_P(KernelTest, NarrowRowsAreNormalisedInFull) {
 
 TEST_P(KernelTest, NarrowGradientsMoveWideParameters) {
   const int64_t n = 5003;
-  AdamW adamw{n, /*decay=*/true};
+  Kernel adamw = kernels.step<AdamWOp>(n, /*decay=*/true);
   size_t wide = kernels.add(adamw);
   size_t number = kernels.add(adamw, {}, {"grad"});
   ASSERT_EQ(kernels.compile(), "");

@@ -47,7 +47,7 @@ constexpr int64_t kSizes[] = {1, 37, 4096, 10000};
 TEST_P(KernelTest, SgdUpdatesInPlace) {
   for (int64_t n : kSizes)
     for (bool decay : {false, true})
-      kernels.add(Sgd{n, decay});
+      kernels.add(kernels.step<SgdOp>(n, decay));
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;
   for (int64_t n : kSizes)
@@ -71,11 +71,66 @@ TEST_P(KernelTest, SgdUpdatesInPlace) {
     }
 }
 
+TEST_P(KernelTest, LionMovesBySigns) {
+  for (bool decay : {false, true})
+    kernels.add(kernels.step<LionOp>(5, decay));
+  ASSERT_EQ(kernels.compile(), "");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Floats scale = {0.5f}, lr = {0.25f}, wd = {0.5f}, b1 = {0.5f}, b2 = {0.75f};
+  for (bool decay : {false, true}) {
+    // β₁m + (1−β₁)g' is 1, −1, 0, NaN and −0.25.
+    Floats p = {1, 2, 4, 8, 16}, g = {2, 0, 4, nan, -2},
+           m = {1, -2, -2, 1, 0.5};
+    kernels.run(decay,
+                {p.data(), g.data(), m.data(), scale.data(), lr.data(),
+                 wd.data(), b1.data(), b2.data(), p.data(), m.data()},
+                2);
+    float shrink = decay ? 0.125f : 0;
+    const float signs[] = {1, -1, 0, nan, -1}, start[] = {1, 2, 4, 8, 16};
+    for (size_t i : {0, 1, 2, 4})
+      EXPECT_EQ(p[i], start[i] - 0.25f * signs[i] - shrink * start[i]) << i;
+    EXPECT_TRUE(std::isnan(p[3]) && std::isnan(m[3]));
+    EXPECT_EQ(m[0], 1.0f);
+    EXPECT_EQ(m[4], 0.125f);
+  }
+}
+
+TEST_P(KernelTest, AdagradDividesByTheRootOfItsSum) {
+  for (int64_t n : kSizes)
+    for (bool decay : {false, true})
+      kernels.add(kernels.step<AdagradOp>(n, decay));
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (int64_t n : kSizes)
+    for (bool decay : {false, true}) {
+      Floats p = random(n), g = random(n), sum = random(n);
+      for (float &value : sum)
+        value *= value;
+      Floats scale = {0.25f}, lr = {1e-2f}, wd = {0.1f}, eps = {1e-3f};
+      Floats oldP = p, oldSum = sum;
+      kernels.run(number++,
+                  {p.data(), g.data(), sum.data(), scale.data(), lr.data(),
+                   wd.data(), eps.data(), p.data(), sum.data()},
+                  3);
+      for (int64_t i = 0; i < n; ++i) {
+        double shrink = decay ? double(wd[0]) * oldP[i] : 0;
+        double gs = double(g[i]) * scale[0] + shrink;
+        double size = std::abs(double(g[i]) * scale[0]) + std::abs(shrink);
+        double want = oldSum[i] + gs * gs;
+        expectNear(sum[i], want, 8, oldSum[i] + size * size, i);
+        double root = std::sqrt(want) + eps[0];
+        expectNear(p[i], oldP[i] - lr[0] * gs / root, 16,
+                   std::abs(oldP[i]) + lr[0] * size / root, i);
+      }
+    }
+}
+
 TEST_P(KernelTest, LambMakesADirectionAndGoesAlongIt) {
   for (int64_t n : kSizes)
     for (bool decay : {false, true}) {
-      kernels.add(LambDirection{n, decay});
-      kernels.add(LambUpdate{n, /*trust=*/decay});
+      kernels.add(kernels.step<LambDirectionOp>(n, decay));
+      kernels.add(
+          kernels.step<LambUpdateOp>(n, /*decay=*/false, /*trust=*/decay));
     }
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;

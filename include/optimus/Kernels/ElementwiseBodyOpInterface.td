@@ -27,7 +27,14 @@ def ElementwiseBodyOpInterface : OpInterface<"ElementwiseBodyOpInterface"> {
       "::llvm::SmallVector<::mlir::optimus::Num, 2>", "buildElement",
       (ins "::mlir::optimus::KernelBuilder &":$k,
            "::llvm::ArrayRef<::mlir::optimus::Num>":$operands,
-           "::mlir::DictionaryAttr":$attributes)>
+           "::mlir::DictionaryAttr":$attributes)>,
+    StaticInterfaceMethod<[{
+        What its kernel calls its operands and results; nothing where they go by
+        numbers and each result may be in place of any operand of its extent.
+      }],
+      "::std::optional<::mlir::optimus::ElementwiseNames>", "getNames",
+      (ins "unsigned":$numOperands), /*methodBody=*/"",
+      /*defaultImplementation=*/"return ::std::nullopt;">
   ];
 }
 

@@ -16,23 +16,31 @@
 namespace mlir::optimus::kernels {
 
 /// An operation with an ElementwiseBodyOpInterface: operand0, operand1, … ->
-/// result0, …. Results have [rows*cols] elements; operands have as many, or
-/// cols where `repeats` is 1. Each result is in place of any operand of its
-/// extent.
+/// result0, …, or by the names that it gives them. Results have [rows*cols]
+/// elements; operands have as many, cols where `repeats` is 1, or one where it
+/// is 2. Each result is in place of any operand of its extent, or of those that
+/// the operation names.
 struct Elementwise {
   StringAttr op;
   DictionaryAttr attributes;
   int64_t rows, cols;
-  SmallVector<int64_t> repeats; ///< of each operand, 0 or 1
+  SmallVector<int64_t> repeats; ///< of each operand, 0 to 2
   int64_t numResults;
 
   OPTIMUS_CHECKED_KERNEL("elementwise");
+
+private:
+  /// Whether operands and results are as many as the operation names.
+  bool fitsNames() const;
 };
 
 /// The kernel of an operation of this name; its operands have these numbers of
 /// elements.
 Elementwise elementwise(StringAttr op, DictionaryAttr attributes,
                         ArrayRef<int64_t> operands, int64_t numResults);
+/// That of an operation that names its operands, of so many, on n elements.
+Elementwise elementwise(StringAttr op, DictionaryAttr attributes, int64_t n,
+                        unsigned numOperands);
 /// That of an operation on local tensors.
 Elementwise elementwise(Operation *op);
 /// That of an operation with one result and no attributes.

@@ -36,6 +36,14 @@ Num operator*(Num a, double b);
 Num operator*(double a, Num b);
 Num operator/(double a, Num b);
 
+Num sqrt(Num x);
+/// A product that is rounded, and never fused with a sum.
+Num multiplyRounded(Num a, Num b);
+/// `value` in every lane of x's type.
+Num getConstant(Num x, double value);
+/// `positive` where x is, else `other`.
+Num selectPositive(Num x, Num positive, Num other);
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_KERNELS_NUM_H

@@ -40,7 +40,7 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
     Option<"strategy", "strategy", "std::string", "\"serial\"",
            "The strategy that the program was sharded with">,
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
-           "The optimizer: adamw, lamb or sgd">,
+           "The optimizer: adamw, lamb, sgd, adagrad or lion">,
     Option<"precision", "precision", "std::string", "\"f32\"",
            "Of what activations and factors of products are: f32, bf16 or f16">,
     Option<"target", "target", "std::string", "\"cpu\"",

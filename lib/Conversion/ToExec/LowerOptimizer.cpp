@@ -1,4 +1,4 @@
-//===- LowerOptimizer.cpp - Norms of gradients, and steps -------*- C++ -*-===//
+//===- LowerOptimizer.cpp - Norms of gradients, clipping --------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -53,39 +53,8 @@ struct GlobalNormLowering : LoweringModel<GlobalNormLowering, GlobalNormOp> {
 struct ClipLowering : KernelModel<ClipLowering, ClipOp> {
   Kernel getKernel(ClipOp) const { return kernels::Clip{}; }
 };
-
-struct AdamWLowering : KernelModel<AdamWLowering, AdamWOp> {
-  Kernel getKernel(AdamWOp op) const {
-    return kernels::AdamW{.n = getNumElements(op.getParam()),
-                          .decay = op.getDecay()};
-  }
-};
-
-struct SgdLowering : KernelModel<SgdLowering, SgdOp> {
-  Kernel getKernel(SgdOp op) const {
-    return kernels::Sgd{.n = getNumElements(op.getParam()),
-                        .decay = op.getDecay()};
-  }
-};
-
-struct LambDirectionLowering
-    : KernelModel<LambDirectionLowering, LambDirectionOp> {
-  Kernel getKernel(LambDirectionOp op) const {
-    return kernels::LambDirection{.n = getNumElements(op.getParam()),
-                                  .decay = op.getDecay()};
-  }
-};
-
-struct LambUpdateLowering : KernelModel<LambUpdateLowering, LambUpdateOp> {
-  Kernel getKernel(LambUpdateOp op) const {
-    return kernels::LambUpdate{.n = getNumElements(op.getParam()),
-                               .trust = !op.getNorms().empty()};
-  }
-};
 } // namespace
 
 void mlir::optimus::attachOptimizerLowerings(MLIRContext &context) {
-  attachModels<SumSquaresLowering, GlobalNormLowering, ClipLowering,
-               AdamWLowering, SgdLowering, LambDirectionLowering,
-               LambUpdateLowering>(context);
+  attachModels<SumSquaresLowering, GlobalNormLowering, ClipLowering>(context);
 }

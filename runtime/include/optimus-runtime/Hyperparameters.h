@@ -130,9 +130,9 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
       h.weightDecay...);
   one("clip", "Largest norm of the gradient; none: whatever it is", clip,
       h.clip...);
-  one("beta1", "First beta of AdamW and LAMB", beta, h.beta1...);
-  one("beta2", "Second beta of AdamW and LAMB", beta, h.beta2...);
-  one("epsilon", "Epsilon of AdamW and LAMB", positive, h.epsilon...);
+  one("beta1", "First beta of AdamW, LAMB and Lion", beta, h.beta1...);
+  one("beta2", "Second beta of AdamW, LAMB and Lion", beta, h.beta2...);
+  one("epsilon", "Epsilon of AdamW, LAMB and Adagrad", positive, h.epsilon...);
   one("momentum", "SGD's momentum", beta, h.momentum...);
   one("microbatches",
       "Batches whose gradients are added up for one step; more than 1 needs a "

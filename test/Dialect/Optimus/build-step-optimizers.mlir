@@ -1,5 +1,7 @@
 // RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=sgd --verify-roundtrip | FileCheck %s --check-prefix=SGD
 // RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=lamb | FileCheck %s --check-prefix=LAMB
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=adagrad | FileCheck %s --check-prefix=ADAGRAD
+// RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=optimizer=lion | FileCheck %s --check-prefix=LION
 // RUN: optimus-opt %s --optimus-differentiate --optimus-build-step=accumulate | FileCheck %s --check-prefix=SUMS
 
 // The table decays, the bias does not.
@@ -30,6 +32,19 @@ func.func @loss(
 // LAMB: %[[V:.*]], %{{.*}}, %{{.*}} = optimus.lamb_direction %arg1,
 // LAMB-NOT: optimus.global_norm
 // LAMB: optimus.lamb_update %arg1, %[[V]], %{{[^,]*}} {
+
+// ADAGRAD-LABEL: func.func @train_step(
+// ADAGRAD-SAME: role = "sum", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer
+// ADAGRAD-SAME: %[[LR:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "lr"
+// ADAGRAD-SAME: %[[EPSILON:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "epsilon", lifetime = call, filled_by = host>})
+// ADAGRAD: %[[SCALE:.*]], %{{.*}} = optimus.clip
+// ADAGRAD: optimus.adagrad %arg0, %{{.*}}, %arg2, %[[SCALE]], %[[LR]], %{{.*}}, %[[EPSILON]] {decay
+// ADAGRAD: optimus.adagrad %arg1, %{{.*}}, %arg3, {{.*}} {optimus.result_roles
+
+// LION-LABEL: func.func @train_step(
+// LION-SAME: role = "exp_avg", of = "table", lifetime = state, init = <zeros>, saved_in = optimizer
+// LION-SAME: %[[BETA1:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta1", lifetime = call, filled_by = host>}, %[[BETA2:[^:]*]]: tensor<f32> {optimus.binding = #optimus.buffer<role = "beta2", lifetime = call, filled_by = host>})
+// LION: optimus.lion %arg0, %{{.*}}, %arg2, {{.*}}, %[[BETA1]], %[[BETA2]] {decay
 
 // SUMS: func.func @train_step(
 // SUMS-LABEL: func.func @accumulate(

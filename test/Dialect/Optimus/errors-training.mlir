@@ -1,7 +1,16 @@
 // RUN: optimus-opt %s --split-input-file --verify-diagnostics
 
 // One case for each constraint of the operations on tokens, of lengths of
-// sequences, and of the optimizers SGD and LAMB, in alphabetical order.
+// sequences, and of the optimizers but AdamW, in alphabetical order.
+
+func.func @adagrad_c1(%p: tensor<4xf32>, %sum: tensor<6xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C1: expected sum of shape [4], found [6]}}
+  %0:2 = optimus.adagrad %p, %p, %sum, %s, %s, %s, %s
+    : (tensor<4xf32>, tensor<4xf32>, tensor<6xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
 
 func.func @attention_c4(%x: tensor<2x8x3x4x16xf32>, %l: tensor<8xi32>) {
   // expected-error @below {{C4: expected lengths of shape [2], found [8]}}
@@ -87,6 +96,15 @@ func.func @row_grad_c1(%d: tensor<8xf32>) {
 func.func @row_grad_c2(%d: tensor<8xf32>) {
   // expected-error @below {{C2: expected an index from 0 to 1, found -1}}
   %0 = optimus.row_grad %d {index = -1 : i64} : (tensor<8xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @lion_c1_result(%p: tensor<4xf32>, %s: tensor<f32>) {
+  // expected-error @below {{C1: expected new_exp_avg of shape [4], found [2, 2]}}
+  %0:2 = optimus.lion %p, %p, %p, %s, %s, %s, %s, %s
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<2x2xf32>)
   return
 }
 

@@ -348,12 +348,18 @@ func.func @tokens_and_rows(%i: tensor<2x8xi32>, %t: tensor<2x16xf32>) -> (tensor
 }
 
 // CHECK-LABEL: func.func @optimizers
+// CHECK: optimus.adagrad %{{.*}} {decay} :
+// CHECK: optimus.lion %{{.*}} {decay} :
 // CHECK: optimus.sgd %{{.*}} {decay} :
 // CHECK: optimus.lamb_direction %{{.*}} {decay} :
 // CHECK: optimus.lamb_update %{{.*}} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<4xf32>
 // CHECK: optimus.lamb_update %{{.*}} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
 func.func @optimizers(%p: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0:2 = optimus.sgd %p, %p, %p, %s, %s, %s, %s {decay}
+  %a:2 = optimus.adagrad %p, %p, %p, %s, %s, %s, %s {decay}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %l:2 = optimus.lion %a#0, %p, %p, %s, %s, %s, %s, %s {decay}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %0:2 = optimus.sgd %l#0, %p, %p, %s, %s, %s, %s {decay}
     : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
   %1:3 = optimus.lamb_direction %0#0, %p, %p, %p, %s, %s, %s, %s, %s, %s, %s {decay}
     : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)

@@ -133,10 +133,12 @@ void addKernels(CompiledKernels &kernels) {
   add(kernels.elementwise<SwigluOp>({n, n}));
   add(kernels.elementwise<SwigluGradOp>({n, n, n}));
   for (bool flag : {false, true}) {
-    add(AdamW{n, flag});
-    add(LambDirection{n, flag});
-    add(LambUpdate{n, flag});
-    add(Sgd{n, flag});
+    add(kernels.step<AdagradOp>(n, flag));
+    add(kernels.step<AdamWOp>(n, flag));
+    add(kernels.step<LionOp>(n, flag));
+    add(kernels.step<LambDirectionOp>(n, flag));
+    add(kernels.step<LambUpdateOp>(n, /*decay=*/false, flag));
+    add(kernels.step<SgdOp>(n, flag));
     add(Rotary{2, 256, 12, 64, 1e4, flag});
     add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8});
     add(Lengths{8, 64, -1, flag});
@@ -174,7 +176,7 @@ void addKernels(CompiledKernels &kernels) {
                    "beta1_power", "beta2_power"}};
   Grouped squares{{}, {"x", "partials"}, {}};
   for (int64_t number = 0; number < 100; ++number) {
-    updates.pieces.push_back(AdamW{768 * (1 + number), true});
+    updates.pieces.push_back(kernels.step<AdamWOp>(768 * (1 + number), true));
     squares.pieces.push_back(SumSquares{768 * (1 + number / 10)});
   }
   kernels.add(updates);

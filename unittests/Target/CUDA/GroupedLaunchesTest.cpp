@@ -45,8 +45,8 @@ TEST(Pieces, UpdateInOneLaunchWithTheBitsOfMany) {
                    "beta1_power", "beta2_power"}};
   std::vector<size_t> numbers;
   for (int64_t n : kExtents) {
-    numbers.push_back(kernels.add(AdamW{n, /*decay=*/true}));
-    grouped.pieces.push_back(AdamW{n, /*decay=*/true});
+    numbers.push_back(kernels.add(kernels.step<AdamWOp>(n, /*decay=*/true)));
+    grouped.pieces.push_back(kernels.step<AdamWOp>(n, /*decay=*/true));
   }
   size_t number = kernels.add(grouped);
   ASSERT_EQ(kernels.compile(), "");
@@ -110,7 +110,8 @@ TEST(Pieces, AddRowsInOneLaunchWithTheBitsOfMany) {
 TEST(Pieces, MayDifferInNumbersThatTheyRead) {
   EmulatedKernels kernels;
   Grouped grouped{
-      {LambUpdate{10, /*trust=*/true}, LambUpdate{3000, /*trust=*/true}},
+      {kernels.step<LambUpdateOp>(10, /*decay=*/false, /*trust=*/true),
+       kernels.step<LambUpdateOp>(3000, /*decay=*/false, /*trust=*/true)},
       {"param", "direction", "lr", "param_norm", "direction_norm", "param"},
       {"lr"}};
   size_t number = kernels.add(grouped);
@@ -127,10 +128,11 @@ TEST(Pieces, MayDifferInNumbersThatTheyRead) {
 TEST(Pieces, SayWhatTheyTouch) {
   EmulatedKernels kernels;
   MLIRContext &context = kernels.getContext();
-  Grouped grouped{{Sgd{8, false}, Sgd{4, false}},
-                  {"param", "grad", "momentum_buffer", "scale", "lr",
-                   "weight_decay", "momentum", "param", "momentum_buffer"},
-                  {"scale", "lr", "weight_decay", "momentum"}};
+  Grouped grouped{
+      {kernels.step<SgdOp>(8, false), kernels.step<SgdOp>(4, false)},
+      {"param", "grad", "momentum_buffer", "scale", "lr", "weight_decay",
+       "momentum", "param", "momentum_buffer"},
+      {"scale", "lr", "weight_decay", "momentum"}};
   auto describe = [&](const Kernel &kernel) {
     std::string text;
     KernelDescription description = kernel.describe(&context);
@@ -160,7 +162,7 @@ TEST(Pieces, SayWhatTheyTouch) {
   // Kernels that are not alike, one that writes what all have, and two operands
   // that are one where the kernel does not work in place.
   Grouped other = grouped;
-  other.pieces[1] = Sgd{4, /*decay=*/true};
+  other.pieces[1] = kernels.step<SgdOp>(4, /*decay=*/true);
   Grouped written = grouped;
   written.shared.push_back("momentum_buffer");
   Grouped overlaid = grouped;

@@ -1,4 +1,4 @@
-//===- OptimusOptimizers.cpp - Forms of optimizers, SGD and LAMB *- C++ -*-===//
+//===- OptimusOptimizers.cpp - Forms of optimizers, norms ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -12,21 +12,15 @@
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
 //===----------------------------------------------------------------------===//
 // Forms
 //===----------------------------------------------------------------------===//
-
-static constexpr StringRef names[] = {"adamw", "lamb", "sgd"};
-static constexpr StringRef moments[] = {"exp_avg", "exp_avg_sq"};
-static constexpr StringRef momentum[] = {"momentum_buffer"};
-static constexpr StringRef adaptiveScalars[] = {
-    "lr",    "weight_decay", "clip",        "beta1",
-    "beta2", "epsilon",      "beta1_power", "beta2_power"};
-static constexpr StringRef momentumScalars[] = {"lr", "weight_decay", "clip",
-                                                "momentum"};
 
 /// The results of an update, which lie as the optimizer's state does.
 static SmallVector<Value> placeAsState(Operation *op,
@@ -36,26 +30,29 @@ static SmallVector<Value> placeAsState(Operation *op,
   return SmallVector<Value>(op->getResults());
 }
 
-static SmallVector<Value> buildAdamW(OpBuilder &builder,
-                                     const ParameterUpdate &update) {
-  auto scalar = update.getScalar;
-  return placeAsState(
-      AdamWOp::create(builder, update.loc, update.param, update.gradient,
-                      update.states[0], update.states[1], update.scale,
-                      scalar("lr"), scalar("weight_decay"), scalar("beta1"),
-                      scalar("beta2"), scalar("epsilon"), scalar("beta1_power"),
-                      scalar("beta2_power"), update.decay),
-      update);
+template <typename OpT>
+static OpT createStep(OpBuilder &builder, Location location,
+                      const ParameterUpdate &update) {
+  SmallVector<Value> operands = {update.param, update.gradient};
+  llvm::append_range(operands, update.states);
+  operands.push_back(update.scale);
+  for (StringRef name : ArrayRef(OpT::kNumbers).drop_front())
+    operands.push_back(update.getScalar(name));
+  auto step = OpT::create(builder, location, operands);
+  step.setDecay(update.decay);
+  return step;
+}
+
+template <typename OpT>
+static SmallVector<Value> buildStep(OpBuilder &builder,
+                                    const ParameterUpdate &update) {
+  return placeAsState(createStep<OpT>(builder, update.loc, update), update);
 }
 
 static SmallVector<Value> buildLamb(OpBuilder &builder,
                                     const ParameterUpdate &update) {
-  auto scalar = update.getScalar;
-  auto direction = LambDirectionOp::create(
-      builder, withPart(update.loc, "direction"), update.param, update.gradient,
-      update.states[0], update.states[1], update.scale, scalar("weight_decay"),
-      scalar("beta1"), scalar("beta2"), scalar("epsilon"),
-      scalar("beta1_power"), scalar("beta2_power"), update.decay);
+  auto direction = createStep<LambDirectionOp>(
+      builder, withPart(update.loc, "direction"), update);
   placeAsState(direction, update);
   // Vectors, which begin with zeros or ones, move as Adam moves them.
   SmallVector<Value> norms;
@@ -63,100 +60,99 @@ static SmallVector<Value> buildLamb(OpBuilder &builder,
     for (Value tensor : {update.param, Value(direction.getDirection())})
       norms.push_back(
           GlobalNormOp::create(builder, withPart(update.loc, "norm"), tensor));
-  SmallVector<Value> updated = placeAsState(
-      LambUpdateOp::create(builder, update.loc, update.param,
-                           direction.getDirection(), scalar("lr"), norms),
-      update);
+  SmallVector<Value> updated =
+      placeAsState(LambUpdateOp::create(builder, update.loc, update.param,
+                                        direction.getDirection(),
+                                        update.getScalar("lr"), norms),
+                   update);
   updated.append({direction.getNewExpAvg(), direction.getNewExpAvgSq()});
   return updated;
 }
 
-static SmallVector<Value> buildSgd(OpBuilder &builder,
-                                   const ParameterUpdate &update) {
-  auto scalar = update.getScalar;
-  return placeAsState(
-      SgdOp::create(builder, update.loc, update.param, update.gradient,
-                    update.states[0], update.scale, scalar("lr"),
-                    scalar("weight_decay"), scalar("momentum"), update.decay),
-      update);
+/// The form of an optimizer that is one step: its names are the operation's,
+/// and the clipping of gradients is every optimizer's third scalar.
+template <typename OpT>
+static OptimizerForm makeForm(StringRef name,
+                              decltype(OptimizerForm::build) build) {
+  static const SmallVector<StringRef> scalars = [] {
+    auto names = llvm::to_vector(ArrayRef(OpT::kNumbers).drop_front());
+    names.insert(names.begin() + 2, "clip");
+    return names;
+  }();
+  return {name, ArrayRef(OpT::kTensors).drop_front(2), scalars, build};
 }
 
-static constexpr OptimizerForm forms[] = {
-    {names[0], moments, adaptiveScalars, buildAdamW},
-    {names[1], moments, adaptiveScalars, buildLamb},
-    {names[2], momentum, momentumScalars, buildSgd},
-};
+static ArrayRef<OptimizerForm> getForms() {
+  static const OptimizerForm forms[] = {
+      makeForm<AdamWOp>("adamw", buildStep<AdamWOp>),
+      makeForm<AdamWOp>("lamb", buildLamb),
+      makeForm<SgdOp>("sgd", buildStep<SgdOp>),
+      makeForm<AdagradOp>("adagrad", buildStep<AdagradOp>),
+      makeForm<LionOp>("lion", buildStep<LionOp>),
+  };
+  return forms;
+}
 
-ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() { return names; }
+ArrayRef<StringRef> mlir::optimus::getKnownOptimizers() {
+  static const SmallVector<StringRef> names = llvm::map_to_vector(
+      getForms(), [](const OptimizerForm &form) { return form.name; });
+  return names;
+}
+
+StringRef mlir::optimus::getOptimizerHelp() {
+  static const std::string help =
+      "The optimizer: " + llvm::join(getKnownOptimizers().drop_back(), ", ") +
+      " or " + getKnownOptimizers().back().str();
+  return help;
+}
 
 const OptimizerForm *mlir::optimus::lookupOptimizer(StringRef name) {
-  for (const OptimizerForm &form : forms)
+  for (const OptimizerForm &form : getForms())
     if (form.name == name)
       return &form;
   return nullptr;
 }
 
 bool mlir::optimus::isOptimizerState(StringRef name) {
-  return llvm::any_of(forms, [&](const OptimizerForm &form) {
+  return llvm::any_of(getForms(), [&](const OptimizerForm &form) {
     return llvm::is_contained(form.states, name);
   });
 }
 
 //===----------------------------------------------------------------------===//
-// SGD and LAMB
+// Steps
 //===----------------------------------------------------------------------===//
 
-/// C1: every tensor has the shape of the parameter.
-static LogicalResult
-expectShapes(Operation *op, Value param,
-             ArrayRef<std::pair<StringRef, Value>> values) {
-  for (auto [name, value] : values)
-    if (failed(expectShape(op, "C1", name, value, shapeOf(param))))
-      return failure();
-  return success();
+LogicalResult optimus::detail::verifyStep(Operation *op,
+                                          ArrayRef<StringRef> tensors,
+                                          ArrayRef<StringRef> results) {
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  auto check = [&](auto names, auto values) {
+    return llvm::all_of(llvm::zip_first(names, values), [&](auto named) {
+      auto [name, value] = named;
+      return succeeded(expectShape(op, "C1", name, value, shape));
+    });
+  };
+  return success(check(tensors, op->getOperands()) &&
+                 check(results, op->getResults()));
 }
 
 /// Tensors are elementwise, scalars are what they are on every rank.
-static ShardingRule updateRule(Operation *op, Value param) {
-  std::string dims;
-  for (size_t i = 0; i < shapeOf(param).size(); ++i)
-    dims.push_back('a' + i);
-  std::string spec;
-  auto add = [&](ValueRange values) {
-    for (auto [number, value] : llvm::enumerate(values)) {
-      if (number)
-        spec += ',';
-      // A parameter that is a scalar has no letters either.
-      if (!shapeOf(value).empty())
-        spec += dims;
-    }
+ShardingRule optimus::detail::getStepRule(Operation *op) {
+  std::string dims = letters(rankOf(op->getOperand(0)), 'a');
+  auto list = [&](ValueRange values) {
+    return llvm::join(llvm::map_range(values,
+                                      [&](Value value) {
+                                        // A parameter that is a scalar has no
+                                        // letters either.
+                                        return rankOf(value) == 0
+                                                   ? std::string()
+                                                   : dims;
+                                      }),
+                      ",");
   };
-  add(op->getOperands());
-  spec += "->";
-  add(op->getResults());
-  return ShardingRule::fromEinsum(op, spec);
-}
-
-LogicalResult SgdOp::verify() {
-  return expectShapes(*this, getParam(),
-                      {{"grad", getGrad()},
-                       {"momentum_buffer", getMomentumBuffer()},
-                       {"new_param", getNewParam()},
-                       {"new_momentum_buffer", getNewMomentumBuffer()}});
-}
-ShardingRule SgdOp::getShardingRule() { return updateRule(*this, getParam()); }
-
-LogicalResult LambDirectionOp::verify() {
-  return expectShapes(*this, getParam(),
-                      {{"grad", getGrad()},
-                       {"exp_avg", getExpAvg()},
-                       {"exp_avg_sq", getExpAvgSq()},
-                       {"direction", getDirection()},
-                       {"new_exp_avg", getNewExpAvg()},
-                       {"new_exp_avg_sq", getNewExpAvgSq()}});
-}
-ShardingRule LambDirectionOp::getShardingRule() {
-  return updateRule(*this, getParam());
+  return ShardingRule::fromEinsum(op, list(op->getOperands()) + "->" +
+                                          list(op->getResults()));
 }
 
 LogicalResult LambUpdateOp::verify() {
@@ -164,16 +160,11 @@ LogicalResult LambUpdateOp::verify() {
     return emitOpError("C2: expected the norms of param and direction, or "
                        "neither; found ")
            << getNorms().size();
-  return expectShapes(
-      *this, getParam(),
-      {{"direction", getDirection()}, {"new_param", getNewParam()}});
-}
-ShardingRule LambUpdateOp::getShardingRule() {
-  return updateRule(*this, getParam());
+  return optimus::detail::verifyStep(*this, kTensors, kResults);
 }
 
 //===----------------------------------------------------------------------===//
-// Norms, clipping, AdamW
+// Norms and clipping
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyInputs(Operation *op) {
@@ -187,20 +178,6 @@ LogicalResult SqrtOp::verify() { return success(); }
 LogicalResult GlobalNormOp::verify() { return verifyInputs(*this); }
 LogicalResult SumSquaresOp::verify() { return verifyInputs(*this); }
 LogicalResult ClipOp::verify() { return success(); }
-
-LogicalResult AdamWOp::verify() {
-  ArrayRef<int64_t> shape = shapeOf(getParam());
-  std::pair<StringRef, Value> values[] = {{"grad", getGrad()},
-                                          {"exp_avg", getExpAvg()},
-                                          {"exp_avg_sq", getExpAvgSq()},
-                                          {"new_param", getNewParam()},
-                                          {"new_exp_avg", getNewExpAvg()},
-                                          {"new_exp_avg_sq", getNewExpAvgSq()}};
-  for (auto [name, value] : values)
-    if (failed(expectShape(*this, "C1", name, value, shape)))
-      return failure();
-  return success();
-}
 
 /// Every dimension of every operand is reduced on its own.
 static ShardingRule allReducedRule(Operation *op) {
@@ -229,13 +206,6 @@ ShardingRule GlobalNormOp::getShardingRule() {
 ShardingRule SumSquaresOp::getShardingRule() { return allReducedRule(*this); }
 ShardingRule ClipOp::getShardingRule() {
   return ShardingRule::fromEinsum(*this, ",,->,");
-}
-
-ShardingRule AdamWOp::getShardingRule() {
-  std::string all = letters(rankOf(getParam()), 'a');
-  return ShardingRule::fromEinsum(*this, all + "," + all + "," + all + "," +
-                                             all + ",,,,,,,,->" + all + "," +
-                                             all + "," + all);
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
 #define OPTIMUS_DIALECT_OPTIMUS_IR_OPTIMIZERS_H
 
+#include "optimus/Dialect/Optimus/IR/ShardingRule.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -52,11 +54,21 @@ inline constexpr StringLiteral kSumRole = "sum:";
 /// The names of all optimizers; the default comes first.
 ArrayRef<StringRef> getKnownOptimizers();
 
+/// "The optimizer: adamw, …", for help texts.
+StringRef getOptimizerHelp();
+
 /// The form of an optimizer, or null where the name is unknown.
 const OptimizerForm *lookupOptimizer(StringRef name);
 
 /// Whether some optimizer keeps a state of this name.
 bool isOptimizerState(StringRef name);
+
+namespace detail {
+/// C1 of steps: all tensors and results have the shape of the first tensor.
+LogicalResult verifyStep(Operation *op, ArrayRef<StringRef> tensors,
+                         ArrayRef<StringRef> results);
+ShardingRule getStepRule(Operation *op);
+} // namespace detail
 
 } // namespace mlir::optimus
 

@@ -1,4 +1,4 @@
-//===- OptimusOptimizerOps.td - Norms, clipping and AdamW --*- tablegen -*-===//
+//===- OptimusOptimizerOps.td - Norms, clipping and steps --*- tablegen -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -99,8 +99,45 @@ def Optimus_ClipOp : Optimus_TensorOp<"clip", [
   let assemblyFormat = "$norm `,` $count `,` $limit attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_AdamWOp : Optimus_TensorOp<"adamw", [
-    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getExpAvg()", "adaptor.getExpAvgSq()"]>]> {
+class Optimus_NameList<string constant, list<string> names> {
+  string text = "static constexpr ::llvm::StringRef " # constant # "[] = {\""
+                # !interleave(names, "\", \"") # "\"};\n";
+}
+
+/// What an operation computes of each element of some tensors and of numbers that
+/// all elements share, by names: OptimizerSteps.h has the formula. The first result
+/// may be in place of `places`, the preferred first; `new_x` is in place of `x`.
+class Optimus_StepNames<list<string> tensors, list<string> numbers, list<string> results, list<string> places> {
+  string text = Optimus_NameList<"kTensors", tensors>.text # Optimus_NameList<"kNumbers", numbers>.text
+                # Optimus_NameList<"kResults", results>.text # Optimus_NameList<"kPlaces", places>.text;
+}
+
+/// A step of an optimizer on one parameter: what it keeps of it and is told, by the
+/// names of checkpoints and hyperparameters.
+class Optimus_StepOp<string mnemonic, list<string> states, list<string> numbers,
+                     string result = "new_param", string place = "param">
+    : Optimus_TensorOp<mnemonic, [Optimus_ResultTypes<!listconcat(["operands[0]"],
+        !foreach(i, !range(!size(states)), "operands[" # !add(i, 2) # "]"))>]> {
+  defvar newStates = !foreach(state, states, "new_" # state);
+  let arguments = !con(
+      (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad),
+      !dag(ins, !listsplat(Optimus_F32Tensor, !size(states)), states),
+      (ins Optimus_FloatScalar:$scale),
+      !dag(ins, !listsplat(Optimus_FloatScalar, !size(numbers)), numbers),
+      (ins UnitAttr:$decay));
+  let results = !con(!dag(outs, [Optimus_F32Tensor], [result]),
+                     !dag(outs, !listsplat(Optimus_F32Tensor, !size(states)), newStates));
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = Optimus_StepNames<!listconcat(["param", "grad"], states), !listconcat(["scale"], numbers),
+                                                !listconcat([result], newStates), [place]>.text;
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::verify() { return detail::verifyStep(*this, kTensors, kResults); }
+    ::mlir::optimus::ShardingRule $cppClass::getShardingRule() { return detail::getStepRule(*this); }
+  }];
+}
+
+def Optimus_AdamWOp : Optimus_StepOp<"adamw", ["exp_avg", "exp_avg_sq"],
+    ["lr", "weight_decay", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power"]> {
   let summary = "One AdamW update";
   let description = [{
     With g' = g·scale:
@@ -120,20 +157,9 @@ def Optimus_AdamWOp : Optimus_TensorOp<"adamw", [
     Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_F32Tensor:$exp_avg, Optimus_F32Tensor:$exp_avg_sq,
-                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
-                       Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$beta1,
-                       Optimus_FloatScalar:$beta2, Optimus_FloatScalar:$epsilon,
-                       Optimus_FloatScalar:$beta1_power, Optimus_FloatScalar:$beta2_power,
-                       UnitAttr:$decay);
-  let results = (outs Optimus_F32Tensor:$new_param, Optimus_F32Tensor:$new_exp_avg,
-                      Optimus_F32Tensor:$new_exp_avg_sq);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_SgdOp : Optimus_TensorOp<"sgd", [
-    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getMomentumBuffer()"]>]> {
+def Optimus_SgdOp : Optimus_StepOp<"sgd", ["momentum_buffer"], ["lr", "weight_decay", "momentum"]> {
   let summary = "One update of gradient descent with momentum";
   let description = [{
     With g' = g·scale: `b' = momentum·b + g' + d·p` and `p' = p − lr·b'`, where
@@ -149,17 +175,11 @@ def Optimus_SgdOp : Optimus_TensorOp<"sgd", [
     Constraints: (C1) param, grad, momentum_buffer and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_F32Tensor:$momentum_buffer,
-                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$lr,
-                       Optimus_FloatScalar:$weight_decay, Optimus_FloatScalar:$momentum,
-                       UnitAttr:$decay);
-  let results = (outs Optimus_F32Tensor:$new_param, Optimus_F32Tensor:$new_momentum_buffer);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction", [
-    Optimus_ResultTypes<["adaptor.getParam()", "adaptor.getExpAvg()", "adaptor.getExpAvgSq()"]>]> {
+def Optimus_LambDirectionOp : Optimus_StepOp<"lamb_direction", ["exp_avg", "exp_avg_sq"],
+    ["weight_decay", "beta1", "beta2", "epsilon", "beta1_power", "beta2_power"],
+    "direction", "grad"> {
   let summary = "The direction of a LAMB update, before its length is chosen";
   let description = [{
     As `optimus.adamw`, m' and v' and
@@ -176,15 +196,39 @@ def Optimus_LambDirectionOp : Optimus_TensorOp<"lamb_direction", [
     Constraints: (C1) param, grad, exp_avg, exp_avg_sq and the results have one
     shape.
   }];
-  let arguments = (ins Optimus_F32Tensor:$param, Optimus_FloatTensor:$grad,
-                       Optimus_F32Tensor:$exp_avg, Optimus_F32Tensor:$exp_avg_sq,
-                       Optimus_FloatScalar:$scale, Optimus_FloatScalar:$weight_decay,
-                       Optimus_FloatScalar:$beta1, Optimus_FloatScalar:$beta2,
-                       Optimus_FloatScalar:$epsilon, Optimus_FloatScalar:$beta1_power,
-                       Optimus_FloatScalar:$beta2_power, UnitAttr:$decay);
-  let results = (outs Optimus_F32Tensor:$direction, Optimus_F32Tensor:$new_exp_avg,
-                      Optimus_F32Tensor:$new_exp_avg_sq);
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Optimus_LionOp : Optimus_StepOp<"lion", ["exp_avg"], ["lr", "weight_decay", "beta1", "beta2"]> {
+  let summary = "One Lion update";
+  let description = [{
+    With g' = g·scale: `p' = p − lr·(sign(beta1·m + (1−beta1)·g') + d·p)` and
+    `m' = beta2·m + (1−beta2)·g'`, where d is weight_decay if `decay`, else 0. The
+    sign of 0 is 0, and that of NaN NaN.
+
+    ```mlir
+    %p1, %m1 = optimus.lion %p, %g, %m, %scale, %lr, %wd, %b1, %b2 {decay}
+      : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>,
+         tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints: (C1) param, grad, exp_avg and the results have one shape.
+  }];
+}
+
+def Optimus_AdagradOp : Optimus_StepOp<"adagrad", ["sum"], ["lr", "weight_decay", "epsilon"]> {
+  let summary = "One Adagrad update";
+  let description = [{
+    With g' = g·scale + d·p, where d is weight_decay if `decay`, else 0:
+    `s' = s + g'²` and `p' = p − lr·g'/(√s' + epsilon)`.
+
+    ```mlir
+    %p1, %s1 = optimus.adagrad %p, %g, %s, %scale, %lr, %wd, %eps {decay}
+      : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+      -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+
+    Constraints: (C1) param, grad, sum and the results have one shape.
+  }];
 }
 
 def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update", [Optimus_ResultTypes<["adaptor.getParam()"]>]> {
@@ -206,6 +250,14 @@ def Optimus_LambUpdateOp : Optimus_TensorOp<"lamb_update", [Optimus_ResultTypes<
                        Optimus_FloatScalar:$lr, Variadic<Optimus_FloatScalar>:$norms);
   let results = (outs Optimus_F32Tensor:$new_param);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = Optimus_StepNames<["param", "direction"], ["lr", "param_norm", "direction_norm"],
+                                                ["new_param"], ["param", "direction"]>.text # [{
+    /// In the names of kernels that are given more numbers than the first.
+    static constexpr ::llvm::StringRef kOption = "trust";
+  }];
+  let extraClassDefinition = [{
+    ::mlir::optimus::ShardingRule $cppClass::getShardingRule() { return detail::getStepRule(*this); }
+  }];
 }
 
 #endif // OPTIMUS_DIALECT_OPTIMUS_OPTIMIZEROPS

@@ -105,6 +105,8 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
     |---|---|---|
     | adamw, lamb | exp_avg, exp_avg_sq | lr, weight_decay, clip, beta1, beta2, epsilon, beta1_power, beta2_power |
     | sgd | momentum_buffer | lr, weight_decay, clip, momentum |
+    | adagrad | sum | lr, weight_decay, clip, epsilon |
+    | lion | exp_avg | lr, weight_decay, clip, beta1, beta2 |
 
     Arguments and results carry `optimus.binding`, an `#optimus.buffer`: what the
     runtime passes there. Sums of gradients are buffers of their own; with
@@ -113,7 +115,7 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
-           "The optimizer: adamw, lamb or sgd">,
+           "The optimizer: adamw, lamb, sgd, adagrad or lion">,
     Option<"accumulate", "accumulate", "bool", "false",
            "Make @accumulate and @update too">,
     Option<"keepSources", "keep-sources", "bool", "false",
