@@ -32,7 +32,6 @@ void mlir::optimus::registerInterpreterModels(DialectRegistry &registry) {
     attachElementwise(*context);
     attachProducts(*context);
     attachNorms(*context);
-    attachRmsNorm(*context);
     attachAttention(*context);
     attachEmbedding(*context);
     attachHeadLoss(*context);

@@ -86,7 +86,6 @@ void attachDropout(MLIRContext &context);
 void attachElementwise(MLIRContext &context);
 void attachProducts(MLIRContext &context);
 void attachNorms(MLIRContext &context);
-void attachRmsNorm(MLIRContext &context);
 void attachAttention(MLIRContext &context);
 void attachEmbedding(MLIRContext &context);
 void attachHeadLoss(MLIRContext &context);

@@ -1,4 +1,4 @@
-//===- Norms.cpp - Layer normalisation and its parts ------------*- C++ -*-===//
+//===- Norms.cpp - Normalisation and its parts ------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sums over a row are over its real elements, and what is written to padded
-// elements is zero, whether the row is whole or sharded.
+// LayerNorm and RMSNorm are one family: the latter takes 0 for the mean.
+// Moments are of a row's real elements; other sums may include padding, which
+// must add nothing, and are divided by the true extent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +23,17 @@ using namespace mlir::optimus;
 
 namespace {
 
+/// Whether an operation has a mean, which it subtracts.
+template <typename Op>
+constexpr bool kHasMean = requires(Op op) {
+  op.getMean();
+};
+
 /// The mean of a row's real elements and the sum of their squared deviations
 /// from it.
 struct Moments {
   double mean = 0, m2 = 0;
 
-  Moments() = default;
   Moments(const Tensor &x, int64_t begin, int64_t real) {
     for (int64_t i = 0; i < real; ++i)
       mean += x[begin + i];
@@ -37,119 +43,187 @@ struct Moments {
   }
 };
 
-/// dŷ and x̂ of the elements of rows, for the operations that begin with
-/// (dy, x, mean, rstd, gamma).
+double getRstd(double squares, double size, const APFloat &epsilon) {
+  return 1 / std::sqrt(squares / size + epsilon.convertToDouble());
+}
+
+/// Fails where a row's sum takes in padding that adds to it.
+LogicalResult checkTerm(Frame &frame, double term, int64_t row, int64_t col,
+                        int64_t real) {
+  if (col < real || term == 0)
+    return success();
+  return frame.emitError() << "sums over padding that adds " << term
+                           << ", in row " << row << ", column " << col
+                           << "; expected exactly 0";
+}
+
+/// Σ a·b·weight of one row; weight may be null.
+FailureOr<double> getRowDot(Frame &frame, const Tensor &a, const Tensor &b,
+                            const Tensor *weight, int64_t row, int64_t real) {
+  int64_t cols = a.getNumCols();
+  double sum = 0;
+  for (int64_t col = 0; col < cols; ++col) {
+    double term = a[row * cols + col] * b[row * cols + col] *
+                  (weight ? (*weight)[col] : 1);
+    if (failed(checkTerm(frame, term, row, col, real)))
+      return failure();
+    sum += term;
+  }
+  return sum;
+}
+
+/// Rows of x and their statistics, for the operations that have them as
+/// operands or results.
 template <typename Op>
 struct NormRows {
   NormRows(Op op, Frame &frame)
-      : dy(frame.get(op.getDy())), x(frame.get(op.getX())),
-        mean(frame.get(op.getMean())), rstd(frame.get(op.getRstd())),
-        cols(x.getNumCols()), rows(x.getNumRows()) {}
+      : op(op), frame(frame), x(frame.get(op.getX())), cols(x.getNumCols()),
+        rows(x.getNumRows()), real(frame.getLastExtent(op.getX()).real),
+        rstd(get(op.getRstd())) {
+    if constexpr (kHasMean<Op>)
+      mean = &get(op.getMean());
+    if constexpr (requires { op.getGamma(); })
+      gamma = &get(op.getGamma());
+    if constexpr (requires { op.getDy(); })
+      dy = &get(op.getDy());
+  }
 
   double getXHat(int64_t row, int64_t col) const {
-    return (x[row * cols + col] - mean[row]) * rstd[row];
+    return (x[row * cols + col] - (mean ? (*mean)[row] : 0)) * rstd[row];
+  }
+  double getDyHat(int64_t row, int64_t col) const {
+    return (*dy)[row * cols + col] * (*gamma)[col];
   }
 
-  const Tensor &dy, &x, &mean, &rstd;
-  int64_t cols, rows;
+  /// x̂·gamma + beta of a row.
+  void normalize(int64_t row) {
+    Tensor &result = frame.result(op.getResult());
+    for (int64_t col = 0; col < cols; ++col) {
+      double beta = 0;
+      if constexpr (kHasMean<Op>)
+        beta = frame.get(op.getBeta())[col];
+      result[row * cols + col] = getXHat(row, col) * (*gamma)[col] + beta;
+    }
+  }
+
+  /// (Σdŷ, Σdŷ·x̂) of a row; the first is 0 where no mean was subtracted.
+  FailureOr<std::pair<double, double>> getSums(int64_t row) {
+    double sum = 0, sumXHat = 0;
+    for (int64_t col = 0; col < cols; ++col) {
+      double d = getDyHat(row, col), dXHat = d * getXHat(row, col);
+      if (failed(checkTerm(frame, mean ? d : dXHat, row, col, real)))
+        return failure();
+      sum += mean ? d : 0;
+      sumXHat += dXHat;
+    }
+    return std::make_pair(sum, sumXHat);
+  }
+
+  /// dx of a row from its sums, over `size` real elements of the whole row.
+  void apply(int64_t row, std::pair<double, double> sums, double size) {
+    Tensor &dx = frame.result(op.getDx());
+    const Tensor *residual =
+        op.getResidual() ? &frame.get(op.getResidual()) : nullptr;
+    for (int64_t col = 0; col < real; ++col) {
+      int64_t at = row * cols + col;
+      dx[at] = rstd[row] * (getDyHat(row, col) - sums.first / size -
+                            getXHat(row, col) * sums.second / size);
+      if (residual)
+        dx[at] += (*residual)[at];
+    }
+  }
+
+  /// Gradients of parameters: sums over rows, to which padded rows must add
+  /// nothing.
+  LogicalResult sumParameters() {
+    Tensor &dgamma = frame.result(op.getDgamma()), *dbeta = nullptr;
+    if constexpr (kHasMean<Op>)
+      dbeta = &frame.result(op.getDbeta());
+    std::vector<bool> padding =
+        frame.getPadding(op.getDy(), 0, dy->shape.size() - 1);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t col = 0; col < cols; ++col) {
+        double d = (*dy)[row * cols + col];
+        if (padding[row] && d != 0)
+          return frame.emitError()
+                 << "sums over a padded row of dy, row " << row
+                 << ", that holds " << d << "; expected exactly 0";
+        dgamma[col] += d * getXHat(row, col);
+        if (dbeta)
+          (*dbeta)[col] += d;
+      }
+    return success();
+  }
+
+  /// Of an operand or a result.
+  const Tensor &get(Value value) {
+    return value.getDefiningOp() == op.getOperation() ? frame.result(value)
+                                                      : frame.get(value);
+  }
+
+  Op op;
+  Frame &frame;
+  const Tensor &x;
+  int64_t cols, rows, real;
+  const Tensor &rstd;
+  /// Of operations that have them.
+  const Tensor *mean = nullptr, *gamma = nullptr, *dy = nullptr;
 };
 
-/// (Σdŷ, Σdŷ·x̂) of one row. Fails where padding adds to them.
 template <typename Op>
-FailureOr<std::pair<double, double>>
-getRowSums(Op op, Frame &frame, const NormRows<Op> &norm, int64_t row) {
-  const Tensor &gamma = frame.get(op.getGamma());
-  int64_t real = frame.getLastExtent(op.getX()).real;
-  double sum = 0, sumXHat = 0;
-  for (int64_t col = 0; col < norm.cols; ++col) {
-    double d = norm.dy[row * norm.cols + col] * gamma[col];
-    if (col >= real && d != 0)
-      return frame.emitError()
-             << "sums over padding where dy * gamma is " << d << ", in row "
-             << row << ", column " << col << "; expected exactly 0";
-    sum += d;
-    sumXHat += d * norm.getXHat(row, col);
-  }
-  return std::make_pair(sum, sumXHat);
-}
-
-/// Writes dx of one row from its sums, over `size` real elements of the whole
-/// row.
-template <typename Op>
-void applyRow(Op op, Frame &frame, const NormRows<Op> &norm, int64_t row,
-              std::pair<double, double> sums, int64_t size) {
-  const Tensor &gamma = frame.get(op.getGamma());
-  Tensor &dx = frame.result(op.getDx());
-  int64_t real = frame.getLastExtent(op.getX()).real;
-  for (int64_t col = 0; col < real; ++col) {
-    int64_t at = row * norm.cols + col;
-    double d = norm.dy[at] * gamma[col];
-    dx[at] = norm.rstd[row] * (d - sums.first / size -
-                               norm.getXHat(row, col) * sums.second / size);
-    if (op.getResidual())
-      dx[at] += frame.get(op.getResidual())[at];
-  }
-}
-
-/// dgamma and dbeta: sums over rows, to which padded rows must add nothing.
-template <typename Op>
-LogicalResult sumParamGrads(Op op, Frame &frame, const NormRows<Op> &norm) {
-  Tensor &dgamma = frame.result(op.getDgamma());
-  Tensor &dbeta = frame.result(op.getDbeta());
-  std::vector<bool> padding =
-      frame.getPadding(op.getDy(), 0, norm.dy.shape.size() - 1);
-  for (int64_t row = 0; row < norm.rows; ++row)
-    for (int64_t col = 0; col < norm.cols; ++col) {
-      double dy = norm.dy[row * norm.cols + col];
-      if (padding[row] && dy != 0)
-        return frame.emitError()
-               << "sums over a padded row of dy, row " << row << ", that holds "
-               << dy << "; expected exactly 0";
-      dgamma[col] += dy * norm.getXHat(row, col);
-      dbeta[col] += dy;
-    }
-  return success();
-}
-
-void normalizeRow(const Tensor &x, double mean, double rstd,
-                  const Tensor &gamma, const Tensor &beta, int64_t row,
-                  Tensor &result) {
-  int64_t cols = x.getNumCols();
-  for (int64_t col = 0; col < cols; ++col) {
-    int64_t at = row * cols + col;
-    result[at] = (x[at] - mean) * rstd * gamma[col] + beta[col];
-  }
-}
-
-struct LayerNormModel : LocalModel<LayerNormModel, LayerNormOp> {
-  static LogicalResult run(LayerNormOp op, Frame &frame) {
-    const Tensor &x = frame.get(op.getX());
-    Tensor &mean = frame.result(op.getMean());
-    Tensor &rstd = frame.result(op.getRstd());
-    int64_t real = frame.getLastExtent(op.getX()).real;
-    for (int64_t row = 0; row < x.getNumRows(); ++row) {
-      Moments moments(x, row * x.getNumCols(), real);
-      mean[row] = moments.mean;
-      rstd[row] =
-          1 / std::sqrt(moments.m2 / real + op.getEpsilon().convertToDouble());
-      normalizeRow(x, mean[row], rstd[row], frame.get(op.getGamma()),
-                   frame.get(op.getBeta()), row, frame.result(op.getResult()));
+struct NormModel : LocalModel<NormModel<Op>, Op> {
+  static LogicalResult run(Op op, Frame &frame) {
+    NormRows<Op> norm(op, frame);
+    for (int64_t row = 0; row < norm.rows; ++row) {
+      FailureOr<double> squares = 0.0;
+      if constexpr (kHasMean<Op>) {
+        Moments moments(norm.x, row * norm.cols, norm.real);
+        frame.result(op.getMean())[row] = moments.mean;
+        squares = moments.m2;
+      } else {
+        squares = getRowDot(frame, norm.x, norm.x, nullptr, row, norm.real);
+      }
+      if (failed(squares))
+        return failure();
+      frame.result(op.getRstd())[row] =
+          getRstd(*squares, norm.real, op.getEpsilon());
+      norm.normalize(row);
     }
     return success();
   }
 };
 
-struct LayerNormGradModel : LocalModel<LayerNormGradModel, LayerNormGradOp> {
-  static LogicalResult run(LayerNormGradOp op, Frame &frame) {
-    NormRows norm(op, frame);
-    int64_t size = frame.getLastExtent(op.getX()).real;
+template <typename Op>
+struct NormalizeModel : LocalModel<NormalizeModel<Op>, Op> {
+  static LogicalResult run(Op op, Frame &frame) {
+    NormRows<Op> norm(op, frame);
+    for (int64_t row = 0; row < norm.rows; ++row)
+      norm.normalize(row);
+    return success();
+  }
+};
+
+template <typename Op>
+struct NormGradModel : LocalModel<NormGradModel<Op>, Op> {
+  static LogicalResult run(Op op, Frame &frame) {
+    NormRows<Op> norm(op, frame);
     for (int64_t row = 0; row < norm.rows; ++row) {
-      auto sums = getRowSums(op, frame, norm, row);
+      FailureOr<std::pair<double, double>> sums = failure();
+      double size = norm.real;
+      if constexpr (requires { op.getSums(); })
+        if (op.getSums()) {
+          // Σdŷ·x, of which x̂ is rstd times x.
+          sums = std::make_pair(0.0, frame.get(op.getSums())[row] *
+                                         frame.get(op.getRstd())[row]);
+          size = *op.getSize();
+        }
+      if (failed(sums))
+        sums = norm.getSums(row);
       if (failed(sums))
         return failure();
-      applyRow(op, frame, norm, row, *sums, size);
+      norm.apply(row, *sums, size);
     }
-    return sumParamGrads(op, frame, norm);
+    return norm.sumParameters();
   }
 };
 
@@ -190,29 +264,18 @@ struct MergeMomentsModel : LocalModel<MergeMomentsModel, MergeMomentsOp> {
         m2 += moments[at + 1] + delta * delta * total * count / merged;
         total = merged;
       }
-      rstd[row] = 1 / std::sqrt(m2 / total + op.getEpsilon().convertToDouble());
+      rstd[row] = getRstd(m2, total, op.getEpsilon());
     }
-    return success();
-  }
-};
-
-struct NormalizeModel : LocalModel<NormalizeModel, NormalizeOp> {
-  static LogicalResult run(NormalizeOp op, Frame &frame) {
-    const Tensor &x = frame.get(op.getX());
-    for (int64_t row = 0; row < x.getNumRows(); ++row)
-      normalizeRow(x, frame.get(op.getMean())[row],
-                   frame.get(op.getRstd())[row], frame.get(op.getGamma()),
-                   frame.get(op.getBeta()), row, frame.result(op.getResult()));
     return success();
   }
 };
 
 struct NormGradSumsModel : LocalModel<NormGradSumsModel, NormGradSumsOp> {
   static LogicalResult run(NormGradSumsOp op, Frame &frame) {
-    NormRows norm(op, frame);
+    NormRows<NormGradSumsOp> norm(op, frame);
     Tensor &result = frame.result(op.getSums());
     for (int64_t row = 0; row < norm.rows; ++row) {
-      auto sums = getRowSums(op, frame, norm, row);
+      auto sums = norm.getSums(row);
       if (failed(sums))
         return failure();
       std::tie(result[2 * row], result[2 * row + 1]) = *sums;
@@ -223,29 +286,60 @@ struct NormGradSumsModel : LocalModel<NormGradSumsModel, NormGradSumsOp> {
 
 struct NormGradApplyModel : LocalModel<NormGradApplyModel, NormGradApplyOp> {
   static LogicalResult run(NormGradApplyOp op, Frame &frame) {
-    NormRows norm(op, frame);
+    NormRows<NormGradApplyOp> norm(op, frame);
     const Tensor &sums = frame.get(op.getSums());
     for (int64_t row = 0; row < norm.rows; ++row)
-      applyRow(op, frame, norm, row, {sums[2 * row], sums[2 * row + 1]},
-               op.getSize());
+      norm.apply(row, {sums[2 * row], sums[2 * row + 1]}, op.getSize());
     return success();
   }
 };
 
 struct NormParamGradModel : LocalModel<NormParamGradModel, NormParamGradOp> {
   static LogicalResult run(NormParamGradOp op, Frame &frame) {
-    return sumParamGrads(op, frame, NormRows(op, frame));
+    return NormRows<NormParamGradOp>(op, frame).sumParameters();
+  }
+};
+
+struct RowDotModel : LocalModel<RowDotModel, RowDotOp> {
+  static LogicalResult run(RowDotOp op, Frame &frame) {
+    const Tensor &a = frame.get(op.getA()), &b = frame.get(op.getB());
+    const Tensor *weight =
+        op.getWeight() ? &frame.get(op.getWeight()) : nullptr;
+    Tensor &result = frame.result(op.getResult());
+    int64_t real = frame.getLastExtent(op.getA()).real;
+    for (int64_t row = 0; row < a.getNumRows(); ++row) {
+      FailureOr<double> sum = getRowDot(frame, a, b, weight, row, real);
+      if (failed(sum))
+        return failure();
+      result[row] = *sum;
+    }
+    return success();
+  }
+};
+
+struct RmsRstdModel : LocalModel<RmsRstdModel, RmsRstdOp> {
+  static LogicalResult run(RmsRstdOp op, Frame &frame) {
+    const Tensor &squares = frame.get(op.getSquares());
+    Tensor &rstd = frame.result(op.getRstd());
+    for (int64_t row = 0; row < squares.getNumElements(); ++row)
+      rstd[row] = getRstd(squares[row], op.getSize(), op.getEpsilon());
+    return success();
   }
 };
 
 } // namespace
 
 void mlir::optimus::attachNorms(MLIRContext &context) {
-  LayerNormOp::attachInterface<LayerNormModel>(context);
-  LayerNormGradOp::attachInterface<LayerNormGradModel>(context);
+  LayerNormOp::attachInterface<NormModel<LayerNormOp>>(context);
+  RmsNormOp::attachInterface<NormModel<RmsNormOp>>(context);
+  LayerNormGradOp::attachInterface<NormGradModel<LayerNormGradOp>>(context);
+  RmsNormGradOp::attachInterface<NormGradModel<RmsNormGradOp>>(context);
+  NormalizeOp::attachInterface<NormalizeModel<NormalizeOp>>(context);
+  RmsScaleOp::attachInterface<NormalizeModel<RmsScaleOp>>(context);
   RowMomentsOp::attachInterface<RowMomentsModel>(context);
   MergeMomentsOp::attachInterface<MergeMomentsModel>(context);
-  NormalizeOp::attachInterface<NormalizeModel>(context);
+  RowDotOp::attachInterface<RowDotModel>(context);
+  RmsRstdOp::attachInterface<RmsRstdModel>(context);
   NormGradSumsOp::attachInterface<NormGradSumsModel>(context);
   NormGradApplyOp::attachInterface<NormGradApplyModel>(context);
   NormParamGradOp::attachInterface<NormParamGradModel>(context);

@@ -14,7 +14,6 @@
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/ReductionKernels.h"
-#include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/RowChain.h"
 #include "optimus/Kernels/RowSums.h"
 #include "optimus/Kernels/TokenKernels.h"

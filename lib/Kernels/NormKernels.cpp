@@ -1,4 +1,4 @@
-//===- NormKernels.cpp - Layer normalisation --------------------*- C++ -*-===//
+//===- NormKernels.cpp - Normalisation --------------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -14,11 +14,11 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
-namespace {
 /// Σx/n and Σ(x − Σx/n)² of a row, where `mean` divides a sum by n.
 template <typename Extent>
-std::pair<Num, Num> getRowMoments(KernelBuilder &k, KernelBuffer x, Value base,
-                                  Extent n, function_ref<Num(Num)> mean) {
+static std::pair<Num, Num> getRowMoments(KernelBuilder &k, KernelBuffer x,
+                                         Value base, Extent n,
+                                         function_ref<Num(Num)> mean) {
   auto load = [&](Value at, Type type) {
     return x.load(k.addIndex(base, at), type);
   };
@@ -31,79 +31,183 @@ std::pair<Num, Num> getRowMoments(KernelBuilder &k, KernelBuffer x, Value base,
   return {average, squares};
 }
 
-/// dŷ = dy·gamma and x̂ = (x − mean)·rstd of a row.
+/// Σ a·b·weight over a row from `base` on, of n elements; no weight if there is
+/// none.
+static Num rowDot(KernelBuilder &k, Value base, int64_t n, KernelBuffer a,
+                  KernelBuffer b, KernelBuffer weight = {}) {
+  return k.sums(n, 1, [&](Value at, Type type) {
+    Value element = k.addIndex(base, at);
+    Num term = a.load(element, type) * b.load(element, type);
+    if (weight)
+      term = term * weight.load(at, type);
+    return Terms{term};
+  })[0];
+}
+
+static Num getRstd(KernelBuilder &k, Num squares, int64_t size,
+                   double epsilon) {
+  return 1.0 / k.sqrt(squares * (1.0 / size) + epsilon);
+}
+
+namespace {
+/// A row, normalised: x̂ = (x − mean)·rstd, or x·rstd where the kernel has no
+/// mean. And dŷ = dy·gamma, where it has these.
 struct NormRow {
   NormRow(KernelBuilder &k, Value row, int64_t n)
-      : k(k), dy(k["dy"]), x(k["x"]), gamma(k["gamma"]),
-        residual(k.getOptional("residual")), base(k.mulIndex(row, k.index(n))),
-        mean(k["mean"].load(row)), rstd(k["rstd"].load(row)) {}
+      : k(k), x(k["x"]), row(row), base(k.mulIndex(row, k.index(n))), n(n),
+        isCentered(k.getOptional("mean")) {}
 
-  Num getDy(Value at, Type type) {
-    return dy.load(k.addIndex(base, at), type) * gamma.load(at, type);
+  void loadStatistics() {
+    if (isCentered)
+      mean = k["mean"].load(row);
+    rstd = k["rstd"].load(row);
   }
   Num getX(Value at, Type type) {
-    return (x.load(k.addIndex(base, at), type) - mean) * rstd;
+    Num element = x.load(k.addIndex(base, at), type);
+    return isCentered ? (element - mean) * rstd : element * rstd;
   }
-  Terms getSums(int64_t n) {
+  Num getDy(Value at, Type type) {
+    return k["dy"].load(k.addIndex(base, at), type) * k["gamma"].load(at, type);
+  }
+
+  /// Stores x̂·gamma + beta of all elements.
+  void normalize() {
+    k.lanes(n, [&](Value at, Type type) {
+      Num y = getX(at, type) * k["gamma"].load(at, type);
+      if (KernelBuffer beta = k.getOptional("beta"))
+        y = y + beta.load(at, type);
+      k["y"].store(y, k.addIndex(base, at));
+    });
+  }
+
+  /// Σdŷ and Σdŷ·x̂.
+  Terms getSums() {
     return k.sums(n, 2, [&](Value at, Type type) {
       Num dy = getDy(at, type);
       return Terms{dy, dy * getX(at, type)};
     });
   }
-  /// Stores rstd·(dŷ − a − x̂·b) + residual.
-  void apply(Value at, Type type, Num a, Num b, KernelBuffer result) {
-    Num dx = (getDy(at, type) - a - getX(at, type) * b) * rstd;
+  /// Stores rstd·(dŷ − a − x̂·b) + residual, or without a mean
+  /// rstd·(dŷ − x·b) + residual.
+  void applyGradient(Value at, Type type, Num a, Num b) {
     Value element = k.addIndex(base, at);
-    if (residual)
+    Num dx = getDy(at, type);
+    dx = isCentered ? dx - a - getX(at, type) * b
+                    : dx - x.load(element, type) * b;
+    dx = dx * rstd;
+    if (KernelBuffer residual = k.getOptional("residual"))
       dx = dx + residual.load(element, type);
-    result.store(dx, element);
+    k["dx"].store(dx, element);
   }
 
   KernelBuilder &k;
-  KernelBuffer dy, x, gamma, residual;
-  Value base;
+  KernelBuffer x;
+  Value row, base;
+  int64_t n;
+  bool isCentered;
   Num mean, rstd;
 };
 } // namespace
 
 /// The operands that a gradient of rows begins with.
 static void readGradient(KernelDescription &description, int64_t rows,
-                         int64_t n) {
+                         int64_t n, bool centered = true) {
   for (StringRef name : {"dy", "x"})
     description.read(name, rows * n).ofRows();
-  for (StringRef name : {"mean", "rstd"})
-    description.read(name, rows).ofRows();
+  if (centered)
+    description.read("mean", rows).ofRows();
+  description.read("rstd", rows).ofRows();
 }
 
-void LayerNorm::describe(KernelDescription &description) const {
+template <bool centered>
+void Norm<centered>::describe(KernelDescription &description) const {
   description.size(rows, n);
   description.number(epsilon);
   description.overRows(rows, n);
-  description.read("x", rows * n).ofRows().read("gamma", n).read("beta", n);
+  description.read("x", rows * n).ofRows().read("gamma", n);
+  if (centered)
+    description.read("beta", n);
   description.write("y", rows * n).inPlaceOf({"x"}).ofRows();
-  for (StringRef name : {"mean", "rstd"})
-    description.write(name, rows).ofRows();
+  if (centered)
+    description.write("mean", rows).ofRows();
+  description.write("rstd", rows).ofRows();
 }
 
-void LayerNorm::build(KernelBuilder &k) const {
-  KernelBuffer x = k["x"], gamma = k["gamma"], beta = k["beta"], y = k["y"];
+template <bool centered>
+void Norm<centered>::build(KernelBuilder &k) const {
   k.forRows([&](Value row) {
-    Value base = k.mulIndex(row, k.index(n));
-    auto load = [&](Value at, Type type) {
-      return x.load(k.addIndex(base, at), type);
-    };
-    auto [mean, squares] =
-        getRowMoments(k, x, base, n, [&](Num sum) { return sum * (1.0 / n); });
-    Num rstd = 1.0 / k.sqrt(squares * (1.0 / n) + epsilon);
-    k["mean"].storeOnce(mean, row);
-    k["rstd"].storeOnce(rstd, row);
-    k.lanes(n, [&, mean = mean](Value at, Type type) {
-      Num normal = (load(at, type) - mean) * rstd;
-      y.store(normal * gamma.load(at, type) + beta.load(at, type),
-              k.addIndex(base, at));
-    });
+    NormRow norm(k, row, n);
+    Num squares;
+    if constexpr (centered)
+      std::tie(norm.mean, squares) = getRowMoments(
+          k, norm.x, norm.base, n, [&](Num sum) { return sum * (1.0 / n); });
+    else
+      squares = rowDot(k, norm.base, n, norm.x, norm.x);
+    norm.rstd = getRstd(k, squares, n, epsilon);
+    if (centered)
+      k["mean"].storeOnce(norm.mean, row);
+    k["rstd"].storeOnce(norm.rstd, row);
+    norm.normalize();
   });
 }
+
+template <bool centered>
+void ApplyNorm<centered>::describe(KernelDescription &description) const {
+  description.size(rows, n);
+  description.overRows(rows, n);
+  description.read("x", rows * n);
+  if (centered)
+    description.read("mean", rows);
+  description.read("rstd", rows).read("gamma", n);
+  if (centered)
+    description.read("beta", n);
+  description.write("y", rows * n).inPlaceOf({"x"});
+}
+
+template <bool centered>
+void ApplyNorm<centered>::build(KernelBuilder &k) const {
+  k.forRows([&](Value row) {
+    NormRow norm(k, row, n);
+    norm.loadStatistics();
+    norm.normalize();
+  });
+}
+
+template <bool centered>
+void ParamGrad<centered>::describe(KernelDescription &description) const {
+  description.size(rows, n);
+  description.overColumns(n, rows);
+  readGradient(description, rows, n, centered);
+  description.write("dgamma", n);
+  if (centered)
+    description.write("dbeta", n);
+}
+
+template <bool centered>
+void ParamGrad<centered>::build(KernelBuilder &k) const {
+  KernelBuffer dy = k["dy"], x = k["x"], rstd = k["rstd"];
+  k.forColumns([&](Value column, Type type) {
+    int64_t count = centered ? 2 : 1;
+    Terms sums = k.columnSums(rows, count, type, [&](Value row, Type type) {
+      Value at = k.addIndex(k.mulIndex(row, k.index(n)), column);
+      Num slope = dy.load(at, type), normal = x.load(at, type);
+      if (centered)
+        normal = normal - k["mean"].load(row);
+      normal = normal * rstd.load(row);
+      return centered ? Terms{slope * normal, slope} : Terms{slope * normal};
+    });
+    k["dgamma"].storeOnce(sums[0], column);
+    if (centered)
+      k["dbeta"].storeOnce(sums[1], column);
+  });
+}
+
+template struct kernels::Norm<true>;
+template struct kernels::Norm<false>;
+template struct kernels::ApplyNorm<true>;
+template struct kernels::ApplyNorm<false>;
+template struct kernels::ParamGrad<true>;
+template struct kernels::ParamGrad<false>;
 
 void LayerNormGrad::describe(KernelDescription &description) const {
   description.option("residual", residual);
@@ -119,31 +223,40 @@ void LayerNormGrad::describe(KernelDescription &description) const {
 void LayerNormGrad::build(KernelBuilder &k) const {
   k.forRows([&](Value row) {
     NormRow norm(k, row, n);
-    Terms sums = norm.getSums(n);
+    norm.loadStatistics();
+    Terms sums = norm.getSums();
     Num a = sums[0] * (1.0 / n), b = sums[1] * (1.0 / n);
     k.lanes(n,
-            [&](Value at, Type type) { norm.apply(at, type, a, b, k["dx"]); });
+            [&](Value at, Type type) { norm.applyGradient(at, type, a, b); });
   });
 }
 
-void NormParamGrad::describe(KernelDescription &description) const {
+void RmsNormGrad::describe(KernelDescription &description) const {
+  description.option("sums", sums);
+  description.option("residual", residual);
+  description.size(size);
   description.size(rows, n);
-  description.overColumns(n, rows);
-  readGradient(description, rows, n);
-  description.write("dgamma", n).write("dbeta", n);
+  description.overRows(rows, n);
+  readGradient(description, rows, n, /*centered=*/false);
+  description.read("gamma", n);
+  if (sums)
+    description.read("sums", rows).ofRows();
+  if (residual)
+    description.read("residual", rows * n).ofRows();
+  description.write("dx", rows * n).inPlaceOf({"dy", "x", "residual"}).ofRows();
 }
 
-void NormParamGrad::build(KernelBuilder &k) const {
-  KernelBuffer dy = k["dy"], x = k["x"], mean = k["mean"], rstd = k["rstd"];
-  k.forColumns([&](Value column, Type type) {
-    Terms sums = k.columnSums(rows, 2, type, [&](Value row, Type type) {
-      Value at = k.addIndex(k.mulIndex(row, k.index(n)), column);
-      Num slope = dy.load(at, type);
-      Num normal = (x.load(at, type) - mean.load(row)) * rstd.load(row);
-      return Terms{slope * normal, slope};
+void RmsNormGrad::build(KernelBuilder &k) const {
+  KernelBuffer sums = k.getOptional("sums");
+  k.forRows([&](Value row) {
+    NormRow norm(k, row, n);
+    norm.loadStatistics();
+    Num sum = sums ? sums.load(row)
+                   : rowDot(k, norm.base, n, k["dy"], norm.x, k["gamma"]);
+    Num slope = sum * (1.0 / size) * (norm.rstd * norm.rstd);
+    k.lanes(n, [&](Value at, Type type) {
+      norm.applyGradient(at, type, {}, slope);
     });
-    k["dgamma"].storeOnce(sums[0], column);
-    k["dbeta"].storeOnce(sums[1], column);
   });
 }
 
@@ -214,27 +327,35 @@ void MergeMoments::build(KernelBuilder &k) const {
   });
 }
 
-void Normalize::describe(KernelDescription &description) const {
+void RowDot::describe(KernelDescription &description) const {
+  description.option("weight", weight);
   description.size(rows, n);
   description.overRows(rows, n);
-  description.read("x", rows * n)
-      .read("mean", rows)
-      .read("rstd", rows)
-      .read("gamma", n)
-      .read("beta", n);
-  description.write("y", rows * n).inPlaceOf({"x"});
+  description.read("a", rows * n).read("b", rows * n);
+  if (weight)
+    description.read("weight", n);
+  description.write("sums", rows);
 }
 
-void Normalize::build(KernelBuilder &k) const {
-  KernelBuffer x = k["x"], gamma = k["gamma"], beta = k["beta"], y = k["y"];
+void RowDot::build(KernelBuilder &k) const {
   k.forRows([&](Value row) {
     Value base = k.mulIndex(row, k.index(n));
-    Num mean = k["mean"].load(row), rstd = k["rstd"].load(row);
-    k.lanes(n, [&](Value at, Type type) {
-      Value element = k.addIndex(base, at);
-      Num normal = (x.load(element, type) - mean) * rstd;
-      y.store(normal * gamma.load(at, type) + beta.load(at, type), element);
-    });
+    Num sum = rowDot(k, base, n, k["a"], k["b"], k.getOptional("weight"));
+    k["sums"].storeOnce(sum, row);
+  });
+}
+
+void RmsRstd::describe(KernelDescription &description) const {
+  description.size(rows, size);
+  description.number(epsilon);
+  description.overElements(1, rows);
+  description.read("squares", rows).write("rstd", rows).inPlaceOf({"squares"});
+}
+
+void RmsRstd::build(KernelBuilder &k) const {
+  KernelBuffer squares = k["squares"], rstd = k["rstd"];
+  k.forElements([&](Value at, Value, Type type) {
+    rstd.store(getRstd(k, squares.load(at, type), size, epsilon), at);
   });
 }
 
@@ -248,7 +369,9 @@ void NormGradSums::describe(KernelDescription &description) const {
 void NormGradSums::build(KernelBuilder &k) const {
   KernelBuffer result = k["sums"];
   k.forRows([&](Value row) {
-    Terms sums = NormRow(k, row, n).getSums(n);
+    NormRow norm(k, row, n);
+    norm.loadStatistics();
+    Terms sums = norm.getSums();
     Value at = k.mulIndex(row, k.index(2));
     result.storeOnce(sums[0], at);
     result.storeOnce(sums[1], k.addIndex(at, k.index(1)));
@@ -274,10 +397,12 @@ void NormGradApply::build(KernelBuilder &k) const {
   Value real = k.getIndex("real");
   k.forRows([&](Value row) {
     NormRow norm(k, row, n);
+    norm.loadStatistics();
     Value at = k.mulIndex(row, k.index(2));
     Num a = sums.load(at) * (1.0 / size);
     Num b = sums.load(k.addIndex(at, k.index(1))) * (1.0 / size);
-    k.lanes(real, [&](Value at, Type type) { norm.apply(at, type, a, b, dx); });
+    k.lanes(real,
+            [&](Value at, Type type) { norm.applyGradient(at, type, a, b); });
     Num zero = k.constant(0, k.f32());
     k.each(real, k.index(n),
            [&](Value at) { dx.store(zero, k.addIndex(norm.base, at)); });

@@ -23,7 +23,6 @@
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/ReductionKernels.h"
-#include "optimus/Kernels/RmsNormKernels.h"
 #include "optimus/Kernels/TokenKernels.h"
 #include "optimus/Target/CPU/CpuSchedule.h"
 

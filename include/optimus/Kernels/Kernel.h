@@ -279,7 +279,7 @@ private:
 /// Declares what every kernel struct has: its unique kind and its members as
 /// parameters of their own names (an int64_t is an extent, a bool a flag).
 #define OPTIMUS_KERNEL(kind, ...)                                              \
-  static constexpr StringLiteral kKind = kind;                                 \
+  static constexpr StringRef kKind = kind;                                     \
   void visit(KernelParameters &parameters) {                                   \
     parameters.members(#__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__);               \
   }                                                                            \
@@ -289,7 +289,7 @@ private:
 /// The same of a kernel that defines `visit` itself, as more must hold of its
 /// parameters.
 #define OPTIMUS_CHECKED_KERNEL(kind)                                           \
-  static constexpr StringLiteral kKind = kind;                                 \
+  static constexpr StringRef kKind = kind;                                     \
   void visit(KernelParameters &parameters);                                    \
   void describe(KernelDescription &description) const;                         \
   void build(KernelBuilder &k) const

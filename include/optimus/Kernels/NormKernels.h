@@ -1,4 +1,4 @@
-//===- NormKernels.h - Layer normalisation ----------------------*- C++ -*-===//
+//===- NormKernels.h - Normalisation ----------------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,6 +10,10 @@
 // kernels of rows that are sharded among ranks, `real` is the number of
 // unpadded elements of the local row, 0 to n.
 //
+// LayerNorm and RMSNorm are one family: where `centered`, a kernel subtracts
+// the mean and has beta, else it has none of what is in parentheses. Padded
+// elements of what RMSNorm is given are zero, and so are those of its results.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_KERNELS_NORMKERNELS_H
@@ -19,14 +23,38 @@
 
 namespace mlir::optimus::kernels {
 
-/// x[rows*n], gamma[n], beta[n] -> y[rows*n], mean[rows], rstd[rows]; y in
+/// x[rows*n], gamma[n], (beta[n]) -> y[rows*n], (mean[rows]), rstd[rows]; y in
 /// place of x.
-struct LayerNorm {
+template <bool centered>
+struct Norm {
   int64_t rows, n;
   double epsilon;
 
-  OPTIMUS_KERNEL("layer_norm", rows, n, epsilon);
+  OPTIMUS_KERNEL(centered ? "layer_norm" : "rms_norm", rows, n, epsilon);
 };
+using LayerNorm = Norm<true>;
+using RmsNorm = Norm<false>;
+
+/// x[rows*n], (mean[rows]), rstd[rows], gamma[n], (beta[n]) -> y[rows*n]; in
+/// place of x.
+template <bool centered>
+struct ApplyNorm {
+  int64_t rows, n;
+
+  OPTIMUS_KERNEL(centered ? "normalize" : "rms_scale", rows, n);
+};
+using Normalize = ApplyNorm<true>;
+using RmsScale = ApplyNorm<false>;
+
+/// dy[rows*n], x[rows*n], (mean[rows]), rstd[rows] -> dgamma[n], (dbeta[n]).
+template <bool centered>
+struct ParamGrad {
+  int64_t rows, n;
+
+  OPTIMUS_KERNEL(centered ? "norm_param_grad" : "rms_param_grad", rows, n);
+};
+using NormParamGrad = ParamGrad<true>;
+using RmsParamGrad = ParamGrad<false>;
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n],
 /// (residual[rows*n] if `residual`) -> dx[rows*n]; in place of dy, x and
@@ -38,11 +66,15 @@ struct LayerNormGrad {
   OPTIMUS_KERNEL("layer_norm_grad", rows, n, residual);
 };
 
-/// dy[rows*n], x[rows*n], mean[rows], rstd[rows] -> dgamma[n], dbeta[n].
-struct NormParamGrad {
+/// dy[rows*n], x[rows*n], rstd[rows], gamma[n], (sums[rows] if `sums`),
+/// (residual[rows*n] if `residual`) -> dx[rows*n]; in place of dy, x and
+/// residual. `size` is the true extent of the whole row.
+struct RmsNormGrad {
   int64_t rows, n;
+  int64_t size;
+  bool sums, residual;
 
-  OPTIMUS_KERNEL("norm_param_grad", rows, n);
+  OPTIMUS_KERNEL("rms_norm_grad", rows, n, size, sums, residual);
 };
 
 /// x[rows*n] -> moments[rows*2], as (mean, M2); scalar real.
@@ -61,12 +93,20 @@ struct MergeMoments {
   OPTIMUS_KERNEL("merge_moments", rows, counts, epsilon);
 };
 
-/// x[rows*n], mean[rows], rstd[rows], gamma[n], beta[n] -> y[rows*n]; in
-/// place of x.
-struct Normalize {
+/// a[rows*n], b[rows*n], (weight[n] if `weight`) -> sums[rows].
+struct RowDot {
   int64_t rows, n;
+  bool weight;
 
-  OPTIMUS_KERNEL("normalize", rows, n);
+  OPTIMUS_KERNEL("row_dot", rows, n, weight);
+};
+
+/// squares[rows] -> rstd[rows]; in place.
+struct RmsRstd {
+  int64_t rows, size;
+  double epsilon;
+
+  OPTIMUS_KERNEL("rms_rstd", rows, size, epsilon);
 };
 
 /// dy[rows*n], x[rows*n], mean[rows], rstd[rows], gamma[n] -> sums[rows*2].

@@ -39,10 +39,26 @@ static Value convertRows(Value whole, Value local, ShardingAttr from,
       p.getLoc());
 }
 
-/// The layout in which rows are normalised: one axis may shard them. Fails
-/// where rows are whole and unpadded.
-static FailureOr<SmallVector<Axes>> getNormLayout(Value result,
-                                                  Partitioner &p) {
+namespace {
+/// How rows are normalised: one axis may shard them.
+struct RowLayout {
+  SmallVector<Axes> dims;
+  Axes axis;
+  SmallVector<Axes> rows;
+  /// Of x, and of the gradients of parameters.
+  ShardingAttr ofX, ofParameters;
+  /// The true extent of whole rows.
+  int64_t size;
+};
+
+/// The local operands of a gradient; a mean and a residual if it has them.
+struct GradOperands {
+  Value dy, x, mean, rstd, gamma, residual;
+};
+} // namespace
+
+/// Fails where rows are whole and unpadded.
+static FailureOr<RowLayout> getRowLayout(Value result, Partitioner &p) {
   SmallVector<Axes> dims = getDims(result);
   if (dims.back().size() > 1)
     dims.back().clear();
@@ -50,22 +66,41 @@ static FailureOr<SmallVector<Axes>> getNormLayout(Value result,
   const DimensionClasses::Class &row = p.getClasses().getClass(result, last);
   if (dims.back().empty() && row.getPadded() == row.size)
     return failure();
-  return dims;
+  Axes axis = dims.back();
+  SmallVector<Axes> rows(ArrayRef<Axes>(dims).drop_back());
+  return RowLayout{dims,
+                   axis,
+                   rows,
+                   p.getLayout(dims),
+                   p.getLayout(axis, getShardingAxes(rows)),
+                   cast<RankedTensorType>(result.getType()).getShape().back()};
+}
+
+template <typename OpT>
+static GradOperands getGradOperands(OpT op, const RowLayout &layout,
+                                    Partitioner &p) {
+  GradOperands local = {p.get(op.getDy(), layout.dims),
+                        p.get(op.getX(), layout.dims),
+                        /*mean=*/Value(),
+                        p.get(op.getRstd(), layout.rows),
+                        p.get(op.getGamma(), layout.axis),
+                        /*residual=*/Value()};
+  if constexpr (requires { op.getMean(); })
+    local.mean = p.get(op.getMean(), layout.rows);
+  if (op.getResidual())
+    local.residual = p.get(op.getResidual(), layout.dims);
+  return local;
 }
 
 static LogicalResult decompose(LayerNormOp op, Partitioner &p) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult(), p);
-  if (failed(layoutOfX))
+  FailureOr<RowLayout> layout = getRowLayout(op.getResult(), p);
+  if (failed(layout))
     return failure();
-  ArrayRef<Axes> dims = *layoutOfX;
-  Axes axis = dims.back();
-  ArrayRef<Axes> rows = dims.drop_back();
+  const auto &[dims, axis, rows, ofX, ofParameters, size] = *layout;
   int64_t parts = p.getMesh().getProduct(axis);
-  auto xType = cast<RankedTensorType>(op.getX().getType());
   Value x = p.get(op.getX(), dims);
 
   // Each part's own moments, side by side on every rank.
-  int64_t size = xType.getShape().back();
   int64_t local = p.getClasses().getPaddedShape(op.getX()).back() / parts;
   SmallVector<int64_t> counts;
   for (int64_t part = 0; part < parts; ++part)
@@ -82,32 +117,26 @@ static LogicalResult decompose(LayerNormOp op, Partitioner &p) {
       p.getBuilder().getDenseI64ArrayAttr(counts), op.getEpsilonAttr());
   p.getValues().add(op.getMean(), rowLayout, merged.getMean());
   p.getValues().add(op.getRstd(), rowLayout, merged.getRstd());
-  ShardingAttr layout = p.getLayout(dims);
-  p.set(op.getResult(), layout,
-        NormalizeOp::create(
-            p.getBuilder(), p.getLoc(), p.getType(op.getResult(), layout), x,
-            merged.getMean(), merged.getRstd(), p.get(op.getGamma(), axis),
-            p.get(op.getBeta(), axis)));
+  p.set(op.getResult(), ofX,
+        NormalizeOp::create(p.getBuilder(), p.getLoc(),
+                            p.getType(op.getResult(), ofX), x, merged.getMean(),
+                            merged.getRstd(), p.get(op.getGamma(), axis),
+                            p.get(op.getBeta(), axis)));
   return success();
 }
 
 static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx(), p);
-  if (failed(layoutOfX))
+  FailureOr<RowLayout> layout = getRowLayout(op.getDx(), p);
+  if (failed(layout))
     return failure();
-  ArrayRef<Axes> dims = *layoutOfX;
-  Axes axis = dims.back();
-  ArrayRef<Axes> rows = dims.drop_back();
-  Value dy = p.get(op.getDy(), dims), x = p.get(op.getX(), dims);
-  Value mean = p.get(op.getMean(), rows), rstd = p.get(op.getRstd(), rows);
-  Value gamma = p.get(op.getGamma(), axis);
+  const auto &[dims, axis, rows, ofX, ofParameters, size] = *layout;
+  auto [dy, x, mean, rstd, gamma, residual] = getGradOperands(op, *layout, p);
 
-  ShardingAttr paramLayout = p.getLayout(axis, getShardingAxes(rows));
   auto params = NormParamGradOp::create(
-      p.getBuilder(), p.getLoc(), p.getType(op.getDgamma(), paramLayout),
-      p.getType(op.getDbeta(), paramLayout), dy, x, mean, rstd);
-  p.set(op.getDgamma(), paramLayout, params.getDgamma());
-  p.set(op.getDbeta(), paramLayout, params.getDbeta());
+      p.getBuilder(), p.getLoc(), p.getType(op.getDgamma(), ofParameters),
+      p.getType(op.getDbeta(), ofParameters), dy, x, mean, rstd);
+  p.set(op.getDgamma(), ofParameters, params.getDgamma());
+  p.set(op.getDbeta(), ofParameters, params.getDbeta());
 
   ShardingAttr partial = p.getLayout(append(rows, {}), axis),
                complete = p.getLayout(append(rows, {}));
@@ -115,23 +144,21 @@ static LogicalResult decompose(LayerNormGradOp op, Partitioner &p) {
                                       getRowType(op.getX(), 2, partial, p), dy,
                                       x, mean, rstd, gamma);
   sums = convertRows(op.getX(), sums, partial, complete, p);
-  Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
-  ShardingAttr layout = p.getLayout(dims);
-  int64_t size = cast<RankedTensorType>(op.getX().getType()).getShape().back();
-  p.set(op.getDx(), layout,
+  p.set(op.getDx(), ofX,
         NormGradApplyOp::create(p.getBuilder(), p.getLoc(),
-                                p.getType(op.getDx(), layout), dy, x, mean,
-                                rstd, gamma, sums, residual,
+                                p.getType(op.getDx(), ofX), dy, x, mean, rstd,
+                                gamma, sums, residual,
                                 p.getBuilder().getI64IntegerAttr(size)));
   return success();
 }
 
-/// Σ a·b·weight over each whole row, in the layout of `rows`; `rowStatistic` is
-/// a value of the operation with one element a row. Parts of rows that `axis`
-/// sharding gives partial sums, which one all-reduce sums.
+/// Σ a·b·weight over each whole row; `rowStatistic` is a value of the operation
+/// with one element a row. Parts of rows give partial sums, which one
+/// all-reduce sums.
 static Value createRowDot(Value rowStatistic, Value a, Value b, Value weight,
-                          ArrayRef<Axes> rows, Axes axis, Partitioner &p) {
-  ShardingAttr partial = p.getLayout(rows, axis), complete = p.getLayout(rows);
+                          const RowLayout &layout, Partitioner &p) {
+  ShardingAttr partial = p.getLayout(layout.rows, layout.axis),
+               complete = p.getLayout(layout.rows);
   Value sums = RowDotOp::create(p.getBuilder(), p.getLoc(),
                                 p.getType(rowStatistic, partial), a, b, weight);
   return p.getValues().convert(sums,
@@ -139,49 +166,34 @@ static Value createRowDot(Value rowStatistic, Value a, Value b, Value weight,
                                partial, complete, p.getLoc());
 }
 
-static int64_t getRowSize(Value x) {
-  return cast<RankedTensorType>(x.getType()).getShape().back();
-}
-
 static LogicalResult decompose(RmsNormOp op, Partitioner &p) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getResult(), p);
-  if (failed(layoutOfX))
+  FailureOr<RowLayout> layout = getRowLayout(op.getResult(), p);
+  if (failed(layout))
     return failure();
-  ArrayRef<Axes> dims = *layoutOfX;
-  ArrayRef<Axes> rows = dims.drop_back();
-  Value x = p.get(op.getX(), dims);
-  Value squares =
-      createRowDot(op.getRstd(), x, x, Value(), rows, dims.back(), p);
+  Value x = p.get(op.getX(), layout->dims);
+  Value squares = createRowDot(op.getRstd(), x, x, Value(), *layout, p);
   Value rstd = RmsRstdOp::create(p.getBuilder(), p.getLoc(), squares,
-                                 getRowSize(op.getX()), op.getEpsilon());
-  p.getValues().add(op.getRstd(), p.getLayout(rows), rstd);
-  ShardingAttr layout = p.getLayout(dims);
-  p.set(op.getResult(), layout,
+                                 layout->size, op.getEpsilon());
+  p.getValues().add(op.getRstd(), p.getLayout(layout->rows), rstd);
+  p.set(op.getResult(), layout->ofX,
         RmsScaleOp::create(p.getBuilder(), p.getLoc(),
-                           p.getType(op.getResult(), layout), x, rstd,
-                           p.get(op.getGamma(), dims.back())));
+                           p.getType(op.getResult(), layout->ofX), x, rstd,
+                           p.get(op.getGamma(), layout->axis)));
   return success();
 }
 
 static LogicalResult decompose(RmsNormGradOp op, Partitioner &p) {
-  FailureOr<SmallVector<Axes>> layoutOfX = getNormLayout(op.getDx(), p);
-  if (failed(layoutOfX))
+  FailureOr<RowLayout> layout = getRowLayout(op.getDx(), p);
+  if (failed(layout))
     return failure();
-  ArrayRef<Axes> dims = *layoutOfX;
-  ArrayRef<Axes> rows = dims.drop_back();
-  Value dy = p.get(op.getDy(), dims), x = p.get(op.getX(), dims);
-  Value rstd = p.get(op.getRstd(), rows);
-  Value gamma = p.get(op.getGamma(), dims.back());
-  Value sums = createRowDot(op.getRstd(), dy, x, gamma, rows, dims.back(), p);
-  Value residual = op.getResidual() ? p.get(op.getResidual(), dims) : Value();
-  ShardingAttr layout = p.getLayout(dims),
-               paramLayout = p.getLayout(dims.back(), getShardingAxes(rows));
+  auto [dy, x, mean, rstd, gamma, residual] = getGradOperands(op, *layout, p);
+  Value sums = createRowDot(op.getRstd(), dy, x, gamma, *layout, p);
   auto grad = RmsNormGradOp::create(
-      p.getBuilder(), p.getLoc(), p.getType(op.getDx(), layout),
-      p.getType(op.getDgamma(), paramLayout), dy, x, rstd, gamma, sums,
-      residual, p.getBuilder().getI64IntegerAttr(getRowSize(op.getX())));
-  p.set(op.getDx(), layout, grad.getDx());
-  p.set(op.getDgamma(), paramLayout, grad.getDgamma());
+      p.getBuilder(), p.getLoc(), p.getType(op.getDx(), layout->ofX),
+      p.getType(op.getDgamma(), layout->ofParameters), dy, x, rstd, gamma, sums,
+      residual, p.getBuilder().getI64IntegerAttr(layout->size));
+  p.set(op.getDx(), layout->ofX, grad.getDx());
+  p.set(op.getDgamma(), layout->ofParameters, grad.getDgamma());
   return success();
 }
 

@@ -9,55 +9,61 @@
 #include "LoweringModel.h"
 
 #include "optimus/Kernels/NormKernels.h"
-#include "optimus/Kernels/RmsNormKernels.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// The number of this rank's columns that are no padding.
-static Value createRealColumns(Value x, Lowering &lowering) {
-  auto type = cast<RankedTensorType>(x.getType());
-  return lowering.createRealExtent(type, type.getRank() - 1);
+/// A kernel of the rows of x: what it has beside their number and extent, the
+/// operation says.
+template <typename KernelT, typename OpT>
+static KernelT makeRowKernel(OpT op) {
+  KernelT kernel{};
+  kernel.rows = getNumRows(op.getX());
+  kernel.n = getLastDim(op.getX());
+  if constexpr (requires { kernel.epsilon; })
+    kernel.epsilon = op.getEpsilon().convertToDouble();
+  if constexpr (requires { kernel.residual; })
+    kernel.residual = bool(op.getResidual());
+  if constexpr (requires { kernel.sums; })
+    kernel.sums = bool(op.getSums());
+  if constexpr (requires { kernel.size; })
+    kernel.size = std::optional<uint64_t>(op.getSize()).value_or(kernel.n);
+  return kernel;
 }
 
 namespace {
-struct LayerNormLowering : KernelModel<LayerNormLowering, LayerNormOp> {
-  Kernel getKernel(LayerNormOp op) const {
-    return kernels::LayerNorm{.rows = getNumRows(op.getX()),
-                              .n = getLastDim(op.getX()),
-                              .epsilon = op.getEpsilon().convertToDouble()};
+template <typename OpT, typename KernelT>
+struct RowLowering : KernelModel<RowLowering<OpT, KernelT>, OpT> {
+  Kernel getKernel(OpT op) const { return makeRowKernel<KernelT>(op); }
+};
+
+/// The kernel is told how many of this rank's columns are no padding.
+template <typename OpT, typename KernelT>
+struct RealRowLowering : KernelModel<RealRowLowering<OpT, KernelT>, OpT> {
+  Kernel getKernel(OpT op) const { return makeRowKernel<KernelT>(op); }
+  Value getScalars(OpT op, Lowering &lowering) const {
+    auto type = cast<RankedTensorType>(op.getX().getType());
+    return lowering.createRealExtent(type, type.getRank() - 1);
   }
 };
 
-/// Its kernel makes the gradient of x; another before it those of the
+/// The kernel makes the gradient of x; another before it those of the
 /// parameters, since the former may replace dy or x.
-struct LayerNormGradLowering
-    : KernelModel<LayerNormGradLowering, LayerNormGradOp> {
-  Kernel getKernel(LayerNormGradOp op) const {
-    return kernels::LayerNormGrad{.rows = getNumRows(op.getX()),
-                                  .n = getLastDim(op.getX()),
-                                  .residual = bool(op.getResidual())};
-  }
-  void lower(LayerNormGradOp op, Lowering &lowering) const {
-    lowering.launch(kernels::NormParamGrad{.rows = getNumRows(op.getX()),
-                                           .n = getLastDim(op.getX())},
-                    {{"dy", lowering.getBuffer(op.getDy())},
-                     {"x", lowering.getBuffer(op.getX())},
-                     {"mean", lowering.getBuffer(op.getMean())},
-                     {"rstd", lowering.getBuffer(op.getRstd())},
-                     {"dgamma", lowering.getBuffer(op.getDgamma())},
-                     {"dbeta", lowering.getBuffer(op.getDbeta())}});
-    KernelModel::lower(op, lowering);
-  }
-};
-
-struct RowMomentsLowering : KernelModel<RowMomentsLowering, RowMomentsOp> {
-  Kernel getKernel(RowMomentsOp op) const {
-    return kernels::RowMoments{.rows = getNumRows(op.getX()),
-                               .n = getLastDim(op.getX())};
-  }
-  Value getScalars(RowMomentsOp op, Lowering &lowering) const {
-    return createRealColumns(op.getX(), lowering);
+template <typename OpT, typename KernelT, bool centered>
+struct NormGradLowering
+    : KernelModel<NormGradLowering<OpT, KernelT, centered>, OpT> {
+  Kernel getKernel(OpT op) const { return makeRowKernel<KernelT>(op); }
+  void lower(OpT op, Lowering &lowering) const {
+    SmallVector<NamedBuffer> buffers = {
+        {"dy", lowering.getBuffer(op.getDy())},
+        {"x", lowering.getBuffer(op.getX())},
+        {"rstd", lowering.getBuffer(op.getRstd())},
+        {"dgamma", lowering.getBuffer(op.getDgamma())}};
+    if constexpr (centered)
+      buffers.append({{"mean", lowering.getBuffer(op.getMean())},
+                      {"dbeta", lowering.getBuffer(op.getDbeta())}});
+    lowering.launch(makeRowKernel<kernels::ParamGrad<centered>>(op), buffers);
+    KernelModel<NormGradLowering, OpT>::lower(op, lowering);
   }
 };
 
@@ -67,72 +73,6 @@ struct MergeMomentsLowering
     return kernels::MergeMoments{.rows = getNumRows(op.getMoments()),
                                  .counts = SmallVector<int64_t>(op.getCounts()),
                                  .epsilon = op.getEpsilon().convertToDouble()};
-  }
-};
-
-struct NormalizeLowering : KernelModel<NormalizeLowering, NormalizeOp> {
-  Kernel getKernel(NormalizeOp op) const {
-    return kernels::Normalize{.rows = getNumRows(op.getX()),
-                              .n = getLastDim(op.getX())};
-  }
-};
-
-struct NormGradSumsLowering
-    : KernelModel<NormGradSumsLowering, NormGradSumsOp> {
-  Kernel getKernel(NormGradSumsOp op) const {
-    return kernels::NormGradSums{.rows = getNumRows(op.getX()),
-                                 .n = getLastDim(op.getX())};
-  }
-};
-
-struct NormGradApplyLowering
-    : KernelModel<NormGradApplyLowering, NormGradApplyOp> {
-  Kernel getKernel(NormGradApplyOp op) const {
-    return kernels::NormGradApply{.rows = getNumRows(op.getX()),
-                                  .n = getLastDim(op.getX()),
-                                  .size = static_cast<int64_t>(op.getSize()),
-                                  .residual = bool(op.getResidual())};
-  }
-  Value getScalars(NormGradApplyOp op, Lowering &lowering) const {
-    return createRealColumns(op.getX(), lowering);
-  }
-};
-
-struct NormParamGradLowering
-    : KernelModel<NormParamGradLowering, NormParamGradOp> {
-  Kernel getKernel(NormParamGradOp op) const {
-    return kernels::NormParamGrad{.rows = getNumRows(op.getX()),
-                                  .n = getLastDim(op.getX())};
-  }
-};
-
-struct RmsNormLowering : KernelModel<RmsNormLowering, RmsNormOp> {
-  Kernel getKernel(RmsNormOp op) const {
-    return kernels::RmsNorm{.rows = getNumRows(op.getX()),
-                            .n = getLastDim(op.getX()),
-                            .epsilon = op.getEpsilon().convertToDouble()};
-  }
-};
-
-/// As the gradient of layer normalisation.
-struct RmsNormGradLowering : KernelModel<RmsNormGradLowering, RmsNormGradOp> {
-  Kernel getKernel(RmsNormGradOp op) const {
-    int64_t n = getLastDim(op.getX());
-    return kernels::RmsNormGrad{
-        .rows = getNumRows(op.getX()),
-        .n = n,
-        .size = static_cast<int64_t>(op.getSize().value_or(n)),
-        .sums = bool(op.getSums()),
-        .residual = bool(op.getResidual())};
-  }
-  void lower(RmsNormGradOp op, Lowering &lowering) const {
-    lowering.launch(kernels::RmsParamGrad{.rows = getNumRows(op.getX()),
-                                          .n = getLastDim(op.getX())},
-                    {{"dy", lowering.getBuffer(op.getDy())},
-                     {"x", lowering.getBuffer(op.getX())},
-                     {"rstd", lowering.getBuffer(op.getRstd())},
-                     {"dgamma", lowering.getBuffer(op.getDgamma())}});
-    KernelModel::lower(op, lowering);
   }
 };
 
@@ -152,18 +92,18 @@ struct RmsRstdLowering : KernelModel<RmsRstdLowering, RmsRstdOp> {
   }
 };
 
-struct RmsScaleLowering : KernelModel<RmsScaleLowering, RmsScaleOp> {
-  Kernel getKernel(RmsScaleOp op) const {
-    return kernels::RmsScale{.rows = getNumRows(op.getX()),
-                             .n = getLastDim(op.getX())};
-  }
-};
 } // namespace
 
 void mlir::optimus::attachNormLowerings(MLIRContext &context) {
-  attachModels<LayerNormLowering, LayerNormGradLowering, RowMomentsLowering,
-               MergeMomentsLowering, NormalizeLowering, NormGradSumsLowering,
-               NormGradApplyLowering, NormParamGradLowering, RmsNormLowering,
-               RmsNormGradLowering, RowDotLowering, RmsRstdLowering,
-               RmsScaleLowering>(context);
+  attachModels<RowLowering<LayerNormOp, kernels::LayerNorm>,
+               RowLowering<RmsNormOp, kernels::RmsNorm>,
+               RowLowering<NormalizeOp, kernels::Normalize>,
+               RowLowering<RmsScaleOp, kernels::RmsScale>,
+               RowLowering<NormParamGradOp, kernels::NormParamGrad>,
+               RowLowering<NormGradSumsOp, kernels::NormGradSums>,
+               RealRowLowering<NormGradApplyOp, kernels::NormGradApply>,
+               RealRowLowering<RowMomentsOp, kernels::RowMoments>,
+               NormGradLowering<LayerNormGradOp, kernels::LayerNormGrad, true>,
+               NormGradLowering<RmsNormGradOp, kernels::RmsNormGrad, false>,
+               MergeMomentsLowering, RowDotLowering, RmsRstdLowering>(context);
 }
