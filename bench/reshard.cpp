@@ -107,15 +107,14 @@ Status run(const Arguments &arguments, World &world) {
     OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                              openCheckpoint(*world.control, arguments.load));
-      OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
-          manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
-          savedTensors(manifest, CheckpointFile::Optimizer)));
+      OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(expectedModel(manifest)));
       return world.control->agree(session->load(*checkpoint));
     }));
   if (!arguments.save.empty())
     OPTRT_RETURN_IF_ERROR(measure(phases, "save", [&] {
-      TrainingState state{
-          0, arguments.seed, 0, "sequential", manifest.modelHash, {}};
+      TrainingState state;
+      state.seed = arguments.seed;
+      state.order = "sequential";
       return session->save(arguments.save, state);
     }));
 

@@ -11,6 +11,7 @@
 #include "ManifestParts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Manifest/ModelDescription.h"
+#include "optimus/Manifest/ModelFunction.h"
 
 #include "optimus-support/Hash.h"
 
@@ -126,22 +127,27 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
   auto described =
       module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel);
   auto hash = module->getAttrOfType<StringAttr>(exec::ExecDialect::kSourceHash);
-  json::Object manifest{
-      {"format", kFormat},
-      {"compiler",
-       "optimus " OPTIMUS_VERSION " (LLVM " LLVM_VERSION_STRING ")"},
-      {"source_hash", hash ? hash.getValue() : ""},
-      {"model_hash", optimus_support::hashToHex(optimus_support::hash64(
-                         table.getIdentity() + options.optimizer))},
-      {"target", describeTarget(options.target, processor)},
-      {"mesh", describeMesh(mesh)},
-      {"strategy", options.strategy},
-      {"model", describeModel(described)},
-      {"objective", describeObjective(described)},
-      {"optimizer", options.optimizer},
-      {"precision", options.precision},
-      {"dimensions", layouts.getDimensions()},
-      {"buffers", std::move(*buffers)},
-      {"functions", std::move(functionList)}};
+  std::optional<json::Object> modelFunction = describeModelFunction(module);
+  std::string identity = table.getIdentity();
+  if (modelFunction)
+    identity += modelFunction->getString("hash")->str();
+  json::Object manifest{{"format", kFormat},
+                        {"compiler", "optimus " OPTIMUS_VERSION
+                                     " (LLVM " LLVM_VERSION_STRING ")"},
+                        {"source_hash", hash ? hash.getValue() : ""},
+                        {"model_hash", optimus_support::hashToHex(
+                                           optimus_support::hash64(identity))},
+                        {"target", describeTarget(options.target, processor)},
+                        {"mesh", describeMesh(mesh)},
+                        {"strategy", options.strategy},
+                        {"model", describeModel(described)},
+                        {"objective", describeObjective(described)},
+                        {"optimizer", options.optimizer},
+                        {"precision", options.precision},
+                        {"dimensions", layouts.getDimensions()},
+                        {"buffers", std::move(*buffers)},
+                        {"functions", std::move(functionList)}};
+  if (modelFunction)
+    manifest["function"] = std::move(*modelFunction);
   return llvm::formatv("{0:2}", json::Value(std::move(manifest))).str();
 }

@@ -9,8 +9,10 @@
 #include "optimus/Manifest/Passes.h"
 
 #include "optimus/Manifest/Manifest.h"
+#include "optimus/Manifest/ModelFunction.h"
 
 namespace mlir::optimus {
+#define GEN_PASS_DEF_RECORDFUNCTIONPASS
 #define GEN_PASS_DEF_RECORDLAYOUTSPASS
 #define GEN_PASS_DEF_BUILDMANIFESTPASS
 #include "optimus/Manifest/Passes.h.inc"
@@ -19,6 +21,11 @@ namespace mlir::optimus {
 using namespace mlir;
 
 namespace {
+class RecordFunctionPass
+    : public optimus::impl::RecordFunctionPassBase<RecordFunctionPass> {
+  void runOnOperation() override { optimus::recordFunction(getOperation()); }
+};
+
 class RecordLayoutsPass
     : public optimus::impl::RecordLayoutsPassBase<RecordLayoutsPass> {
   void runOnOperation() override { optimus::recordProgram(getOperation()); }

@@ -43,6 +43,7 @@ StringRef PhaseOptions::getMove() const {
 }
 
 static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
+  passes.addPass(createRecordFunctionPass());
   passes.addPass(createDifferentiatePass());
 }
 

@@ -191,12 +191,13 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     on = tools.train(other, text, 10, *load, log=tmp_path / "on-log")
     straight = tools.train(library, text, 10, *train[:6], log=tmp_path / "long-log")
     np.testing.assert_allclose(losses(on), losses(straight)[8:], rtol=1e-4)
-    # AdamW's checkpoint is another model's.
+    # Its state is not AdamW's; its parameters are.
     adamw = tools.library(COMPILED)
     command = tools.train_command(adamw, text, 10, "--load", folder)
     result = call(command)
     assert result.returncode == 1
-    assert "another model" in result.stderr
+    assert "the state of the optimizer" in result.stderr
+    assert "--load-weights %s" % folder in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -253,33 +253,116 @@ Checkpoint::Impl::describeDifference(std::span<const TensorInfo> params) const {
   return "";
 }
 
-Status Checkpoint::checkModel(const std::string &modelHash,
-                              std::span<const TensorInfo> params,
-                              std::span<const TensorInfo> states) const {
-  std::string difference = impl->describeDifference(params);
-  if (impl->state.modelHash != modelHash) {
-    if (difference.empty())
-      difference = "the parameters are the same, but their order or the "
-                   "optimizer is not";
-    return invalidArgument(concat(
-        "the checkpoint ", impl->path, " is of another model (hash ",
-        impl->state.modelHash, ", expected ", modelHash, "): ", difference));
+/// The model hash that earlier versions wrote, which knew no function.
+static std::string hashOfEarlierVersions(const ExpectedModel &expected) {
+  std::string identity;
+  for (const TensorInfo &param : expected.params) {
+    identity += param.name;
+    for (int64_t extent : param.shape)
+      identity += concat(":", extent);
+    identity += '\n';
   }
+  return hashToHex(hash64(identity + expected.record.optimizer));
+}
+
+Status Checkpoint::checkParameters(const ExpectedModel &expected) const {
+  const TrainingState &state = impl->state;
+  const std::optional<ModelFunction> &own =
+      state.model ? state.model->function : std::nullopt;
+  auto otherModel = [&](const std::string &difference) {
+    return invalidArgument(concat("the checkpoint ", impl->path,
+                                  " is of another model: ", difference));
+  };
+  std::string difference = impl->describeDifference(expected.params);
+  const bool areFunctionsComparable =
+      areComparable(own, expected.record.function);
+  if (areFunctionsComparable) {
+    const ModelFunction &other = *expected.record.function;
+    // Where no fact differs, what has a name says more than a hash.
+    if (own->facts != other.facts || difference.empty()) {
+      std::string differs =
+          describeDifference(*own, "checkpoint", other, "library");
+      if (!differs.empty())
+        return otherModel(differs).withAdvice(
+            own->facts == other.facts
+                ? "use a library of the program that wrote it"
+                : "");
+    }
+  }
+  const bool sameHash =
+      state.modelHash ==
+      (state.model ? expected.hash : hashOfEarlierVersions(expected));
   if (!difference.empty())
-    return dataLoss(
-        concat("the checkpoint ", impl->path, " is damaged: ", difference));
-  for (const TensorInfo &state : states) {
-    const TensorInfo *found = impl->find(CheckpointFile::Optimizer, state.name);
+    return sameHash ? dataLoss(concat("the checkpoint ", impl->path,
+                                      " is damaged: ", difference))
+                    : otherModel(difference);
+  // The hash is of the function too, where there is one.
+  const bool areHashesComparable =
+      areFunctionsComparable ||
+      (state.model && !own && !expected.record.function);
+  if (areHashesComparable && !sameHash)
+    return otherModel("the parameters are the same, but their order is not");
+  return okStatus();
+}
+
+Status Checkpoint::checkModel(const ExpectedModel &expected) const {
+  OPTRT_RETURN_IF_ERROR(checkParameters(expected));
+  const TrainingState &state = impl->state;
+  const std::string &optimizer = expected.record.optimizer;
+  auto otherOptimizer = [&](const std::string &what) {
+    return invalidArgument(
+        concat("the checkpoint ", impl->path, " ", what,
+               "; compile with that optimizer to go on, or begin anew with the "
+               "checkpoint's parameters: --load-weights ",
+               impl->path));
+  };
+  if (state.model && state.model->optimizer != optimizer)
+    return otherOptimizer(concat("has the state of the optimizer ",
+                                 state.model->optimizer,
+                                 ", the library is "
+                                 "compiled for ",
+                                 optimizer));
+  if (!state.model && state.modelHash != hashOfEarlierVersions(expected))
+    return otherOptimizer(concat("is of another optimizer than the library's, ",
+                                 optimizer,
+                                 ", or of parameters in another order"));
+  for (const TensorInfo &tensor : expected.states) {
+    const TensorInfo *found =
+        impl->find(CheckpointFile::Optimizer, tensor.name);
     if (!found)
       return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
-                             kOptimizerFile, " lacks ", state.name));
-    if (found->shape != state.shape)
-      return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
-                             state.name, " has shape ",
+                             kOptimizerFile, " lacks ", tensor.name));
+    if (found->shape != tensor.shape)
+      return dataLoss(concat("the checkpoint ", impl->path,
+                             " is damaged: ", tensor.name, " has shape ",
                              shapeToString(found->shape), ", expected ",
-                             shapeToString(state.shape)));
+                             shapeToString(tensor.shape)));
   }
   return okStatus();
+}
+
+std::vector<std::string>
+Checkpoint::notesOn(const ExpectedModel &expected) const {
+  std::vector<std::string> notes;
+  const std::optional<ModelRecord> &own = impl->state.model;
+  const std::optional<ModelFunction> &function = expected.record.function;
+  if (!own || !areComparable(own->function, function)) {
+    std::string why =
+        concat(impl->path, " does not describe its model's function");
+    if (!function)
+      why = "the library does not describe its model's function";
+    else if (own && own->function)
+      why = concat(impl->path, " and the library describe functions in "
+                               "different versions");
+    notes.push_back(
+        concat("only names and shapes of parameters were compared: ", why));
+  }
+  if (own)
+    if (std::string changes =
+            describeChanges(expected.record.compilation, own->compilation);
+        !changes.empty())
+      notes.push_back("the library is compiled otherwise: " + changes);
+  return notes;
 }
 
 StatusOr<const StoredTensor *>

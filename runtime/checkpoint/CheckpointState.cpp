@@ -10,6 +10,7 @@
 
 #include "CheckpointFolder.h"
 #include "core/JsonCursor.h"
+#include "core/ModelRecordJson.h"
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
@@ -129,6 +130,8 @@ std::string optrt::formatState(const TrainingState &state,
   text["model_hash"] = state.modelHash;
   if (state.hyperparameters)
     text["hyperparameters"] = formatHyperparameters(*state.hyperparameters);
+  if (state.model)
+    text["model"] = toJson(*state.model);
   for (const FileRecord &file : files)
     text["files"][file.name] = {{"size", file.size},
                                 {"xxh64", hashToHex(file.hash)}};
@@ -180,6 +183,8 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
   if (JsonCursor kept = root.find("hyperparameters"))
     state.hyperparameters = readHyperparameters(kept);
   state.modelHash = root["model_hash"].string();
+  if (JsonCursor model = root.find("model"))
+    state.model = readModelRecord(model);
   for (const auto &[name, record] : root["files"].members())
     parsed.files.push_back(readRecord(name, record));
   OPTRT_RETURN_IF_ERROR(document.status());

@@ -182,6 +182,8 @@ std::string JsonCursor::text() const {
   return string();
 }
 
+std::string JsonCursor::dump() const { return value ? value->dump() : "null"; }
+
 std::vector<int64_t> JsonCursor::integers(int64_t least, int64_t most) const {
   std::vector<int64_t> result;
   for (const JsonCursor &element : elements())

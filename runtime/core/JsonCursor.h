@@ -77,6 +77,8 @@ public:
   std::string string() const;
   /// A string, or a number as it would be written as one.
   std::string text() const;
+  /// Whatever is there, as compact JSON; `null` after a mistake.
+  std::string dump() const;
   std::vector<int64_t> integers(int64_t least, int64_t most) const;
 
   /// Records a mistake here: "WHAT: PATH: MESSAGE".

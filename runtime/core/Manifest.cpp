@@ -9,6 +9,7 @@
 #include "optimus-runtime/Manifest.h"
 
 #include "ManifestReader.h"
+#include "ModelRecordJson.h"
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
@@ -77,6 +78,17 @@ int64_t Manifest::numParamElements() const {
   return count;
 }
 
+ModelRecord Manifest::record() const {
+  ModelRecord record{function, optimizer, incidental};
+  for (const auto &[name, value] :
+       {std::pair<const char *, nlohmann::json>(
+            "mesh", mesh.axes().empty() ? "none" : mesh.toString()),
+        {"strategy", strategy},
+        {"precision", optimus_support::toString(precision)}})
+    record.compilation[name].value = value.dump();
+  return record;
+}
+
 Effects Manifest::effectsOf(const Function &function) const {
   Effects effects;
   for (const Arg &arg : function.args) {
@@ -93,14 +105,6 @@ bool Manifest::changes(const Function &function, Lifetime lifetime) const {
   return std::any_of(changed.begin(), changed.end(), [&](int64_t buffer) {
     return buffers[buffer].lifetime == lifetime;
   });
-}
-
-static std::string readHash(const JsonCursor &cursor) {
-  std::string text = cursor.string();
-  if (!hashFromHex(text))
-    cursor.fail(concat("expected 16 lower-case hexadecimal digits, found \"",
-                       text, "\""));
-  return text;
 }
 
 /// Nothing where the objective is the next token.
@@ -137,8 +141,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
                                ", the library has ", manifest.format,
                                "; compile the model again with the "
                                "optimus-compile that came with this runtime"));
-  manifest.sourceHash = readHash(root["source_hash"]);
-  manifest.modelHash = readHash(root["model_hash"]);
+  manifest.sourceHash = readHashDigits(root["source_hash"]);
+  manifest.modelHash = readHashDigits(root["model_hash"]);
   if (JsonCursor compiler = root.find("compiler"))
     manifest.compiler = compiler.string();
   if (JsonCursor strategy = root.find("strategy"))
@@ -163,6 +167,11 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   manifest.vocabulary = model["vocabulary"].integer(1, INT32_MAX);
   if (JsonCursor objective = root.find("objective"))
     manifest.masked = readObjective(objective, manifest.vocabulary);
+  if (JsonCursor function = root.find("function")) {
+    manifest.function = readModelFunction(function);
+    if (JsonCursor incidental = function.find("incidental"))
+      manifest.incidental = readFacts(incidental);
+  }
   std::set<std::string> dimensionNames;
   if (JsonCursor dimensions = root.find("dimensions"))
     for (const JsonCursor &entry : dimensions.elements())

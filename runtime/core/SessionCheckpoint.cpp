@@ -15,6 +15,8 @@
 
 namespace optrt {
 
+namespace {
+
 std::vector<TensorInfo> savedTensors(const Manifest &manifest,
                                      CheckpointFile file) {
   std::vector<TensorInfo> infos;
@@ -22,6 +24,13 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
     if (buffer.saved && buffer.saved->file == file)
       infos.push_back({buffer.saved->name, buffer.saved->shape});
   return infos;
+}
+
+} // namespace
+
+ExpectedModel expectedModel(const Manifest &manifest) {
+  return {manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
+          savedTensors(manifest, CheckpointFile::Optimizer), manifest.record()};
 }
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
@@ -62,23 +71,37 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
 }
 
 Status Session::load(const Checkpoint &checkpoint) {
+  return loadFiles(checkpoint,
+                   {CheckpointFile::Model, CheckpointFile::Optimizer},
+                   checkpoint.state().seed);
+}
+
+Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
+  return loadFiles(checkpoint, {CheckpointFile::Model}, seed);
+}
+
+Status Session::loadFiles(const Checkpoint &checkpoint,
+                          std::initializer_list<CheckpointFile> files,
+                          uint64_t seed) {
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     RankBuffers &buffers = ranks[i]->buffers;
     for (int64_t index : held) {
       const Buffer &buffer = manifest().buffers[index];
-      if (buffer.saved)
+      if (buffer.saved && std::find(files.begin(), files.end(),
+                                    buffer.saved->file) != files.end())
         OPTRT_RETURN_IF_ERROR(buffers.load(index, checkpoint));
       else if (buffer.init)
-        OPTRT_RETURN_IF_ERROR(
-            buffers.initialize(index, checkpoint.state().seed));
+        OPTRT_RETURN_IF_ERROR(buffers.initialize(index, seed));
     }
     return okStatus();
   }));
   return checkpoint.checkUnchanged();
 }
 
-Status Session::save(const std::string &dir, const TrainingState &state) {
+Status Session::save(const std::string &dir, TrainingState state) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
+  state.modelHash = manifest().modelHash;
+  state.model = manifest().record();
   std::vector<int64_t> saved;
   for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
     const Buffer &buffer = manifest().buffers[i];

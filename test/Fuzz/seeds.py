@@ -67,7 +67,7 @@ optimus-interpret gpt2.mlir --function loss --inputs inputs --outputs outputs --
 optimus-interpret gpt2.mlir --gradcheck --gradcheck-limit 3 --draw 16
 optimus-plan ranges.csv --capacity 4096 --good-enough 1.0 --node-limit 1000 -o plan.csv --report
 optimus-plan ranges.csv --timeout 1
-optimus-run train gpt2.so --data text.txt --steps 2 --lr 1e-3 --schedule cosine --warmup 1 --save saved --save-every 1
+optimus-run train gpt2.so --data text.txt --steps 2 --lr 1e-3 --schedule cosine --warmup 1 --save saved --save-every 1 --overwrite
 optimus-run train gpt2.so --data text.txt --steps 3 --load checkpoint --log-json log.jsonl --order sequential --seed 7
 optimus-run train gpt2.so --data tokens.bin --steps 2 --weight-decay 0.1 --clip 1.0 --beta1 0.9 --beta2 0.95 --epsilon 1e-8
 optimus-run train gpt2.so --data text.txt --steps 2 --eval-data text.txt --eval-every 1 --backend local --device cpu --threads-per-rank 1 --timeout 5

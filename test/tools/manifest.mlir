@@ -3,7 +3,7 @@
 // RUN: optimus-compile %t.mlir --mcpu=x86-64-v3 -o %t.so
 // RUN: llvm-strings %t.so | FileCheck %s
 // Options that change the program change source_hash, those that change the
-// machine do not; model_hash stays with the parameters.
+// machine do not; model_hash stays with the parameters and the function.
 // RUN: python3 -m optimus.models gpt2 --layers 1 --hidden 32 --heads 2 --seq 16 --vocab 64 --batch 4 -o %t.batch.mlir
 // RUN: optimus-compile %t.mlir --mcpu=x86-64 -o %t.machine.so
 // RUN: optimus-compile %t.batch.mlir --mcpu=x86-64 -o %t.batch.so

@@ -193,6 +193,11 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           "With --load: read the data from its beginning, not from where "
           "the checkpoint's run stopped reading")
       ->needs(load);
+  train
+      ->add_option("--load-weights", options.loadWeights,
+                   "Folder of the checkpoint whose parameters a new run begins "
+                   "with, at step 0 and with a new optimizer state")
+      ->excludes(load);
   train->add_option("--log-json", options.logJson,
                     "File for one JSON object a step");
   CLI::Option *profile = train->add_option(

@@ -54,6 +54,7 @@ struct TrainOptions {
   bool resume = false;    ///< from `save` where it has a checkpoint
   std::string load;
   bool restartData = false; ///< do not go on where `load` stopped reading
+  std::string loadWeights;  ///< begins with the parameters in it
   std::string logJson;
   std::string profile;
   optrt::StepRange profileSteps; ///< that are recorded there

@@ -64,19 +64,17 @@ Status eval(const EvalOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(control.agree(open()));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                          openCheckpoint(control, options.load));
+  const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkModel(
-        library->manifest().modelHash,
-        savedTensors(library->manifest(), CheckpointFile::Model),
-        /*states=*/{})));
+    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(*library, world,
                     sessionOptions({"eval_step"}, options.ranks),
                     options.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(checkpoint
-                                          ? session->load(*checkpoint)
-                                          : session->initialize(options.seed)));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkpoint ? session->loadParameters(*checkpoint, options.seed)
+                 : session->initialize(options.seed)));
 
   StatusOr<Evaluation> result = evaluate(*session, control, *data);
   if (!result.ok())
@@ -90,6 +88,9 @@ Status eval(const EvalOptions &options, World &world) {
     line["tokens"] = result->tokens;
     std::printf("%s\n", line.dump().c_str());
   } else {
+    if (checkpoint)
+      for (const std::string &note : checkpoint->notesOn(expected))
+        std::printf("%s\n", note.c_str());
     std::printf("loss %.6f nats over %lld tokens\n", result->loss,
                 static_cast<long long>(result->tokens));
   }

@@ -165,6 +165,8 @@ void printModel(const ModelLibrary &library) {
             << ", sequence " << manifest.sequence << ", vocabulary "
             << manifest.vocabulary << "\n  hashes: source "
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
+  if (manifest.function)
+    std::cout << "  function: " << toString(manifest.function->facts) << "\n";
 }
 
 void printDimensions(const Manifest &manifest) {

@@ -57,6 +57,7 @@ public:
 
 private:
   Status prepareSession();
+  Status beginState();
   Status failJob(const Status &status);
   void warnOfProfile(Progress *progress);
   std::vector<Setting> settings() const;
@@ -168,11 +169,17 @@ Status Training::prepareSession() {
                                        options.ranks.tune));
   calls.emplace(files, *session, control, timesCommunication);
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
-  OPTRT_RETURN_IF_ERROR(control.agree(files.checkpoint
-                                          ? session->load(*files.checkpoint)
-                                          : session->initialize(plan().seed)));
+  OPTRT_RETURN_IF_ERROR(control.agree(beginState()));
   files.checkpoint.reset();
   return okStatus();
+}
+
+Status Training::beginState() {
+  if (!files.checkpoint)
+    return session->initialize(plan().seed);
+  if (files.start.goesOn)
+    return session->load(*files.checkpoint);
+  return session->loadParameters(*files.checkpoint, plan().seed);
 }
 
 /// What would make ranks take different steps, or stop at different ones.
@@ -216,6 +223,10 @@ void Training::announce() const {
   if (done > 0)
     std::printf("%s: going on after step %lld\n", files.start.folder.c_str(),
                 done);
+  else if (!files.start.goesOn)
+    std::printf("%s: its parameters, and a new state of the optimizer %s: "
+                "training begins at step 0\n",
+                files.start.folder.c_str(), manifest().optimizer.c_str());
   else if (options.resume && files.start.folder.empty())
     std::printf("%s: no checkpoint yet, training begins\n",
                 options.save.c_str());
@@ -407,7 +418,6 @@ Status Training::save() {
   state.order = plan().order;
   state.data = files.describeData();
   state.data->position = state.dataPosition * manifest().sequence;
-  state.modelHash = manifest().modelHash;
   state.hyperparameters = plan().hyperparameters;
   OPTRT_RETURN_IF_ERROR(session->save(options.save, state)
                             .withContext(concat("--save after step ", reached))
@@ -419,7 +429,7 @@ Status Training::save() {
 /// From where the run can go on, if from anywhere.
 std::string Training::wayOn() const {
   const std::string &folder = saved >= 0 ? options.save : files.start.folder;
-  if (folder.empty())
+  if (folder.empty() || (saved < 0 && !files.start.goesOn))
     return "";
   return concat("go on from step ", saved >= 0 ? saved : plan().firstStep - 1,
                 " with ", howToLoad(folder));

@@ -26,6 +26,7 @@ static Status checkPaths(const TrainOptions &options,
       {"--data", options.data},
       {"--eval-data", options.evalData},
       {"--load", options.load, /*isWhole=*/true},
+      {"--load-weights", options.loadWeights, /*isWhole=*/true},
   };
   const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
                              {"--log-json", options.logJson},
@@ -52,11 +53,13 @@ static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
 /// where they differ.
 Status TrainFiles::chooseStart(const TrainOptions &options) {
   start = {options.load, "--load"};
+  if (!options.loadWeights.empty())
+    start = {options.loadWeights, "--load-weights", /*goesOn=*/false};
   if (!options.resume)
     return okStatus();
   OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(options.save));
   if (isThere)
-    start.folder = options.save;
+    start = {options.save};
   start.flag = "--resume";
   return okStatus();
 }
@@ -68,7 +71,7 @@ Status TrainFiles::checkReplaces(const TrainOptions &options) const {
     return okStatus();
   StatusOr<std::unique_ptr<Checkpoint>> found =
       Checkpoint::openFiles(options.save);
-  if (found.ok() && checkpoint &&
+  if (found.ok() && checkpoint && start.goesOn &&
       (*found)->fingerprint() == checkpoint->fingerprint())
     return okStatus();
   std::string what =
@@ -96,7 +99,7 @@ Status TrainFiles::openData(const TrainOptions &options) {
                       DataOrder::Sequential,
                       /*seed=*/0, manifest.masked, options.tokenType));
   }
-  if (checkpoint)
+  if (checkpoint && start.goesOn)
     OPTRT_RETURN_IF_ERROR(
         plan->goOnReading(options, start, checkpoint->state(), describeData()));
   return okStatus();
@@ -122,7 +125,7 @@ Status TrainFiles::claimOutputs(const TrainOptions &options) {
     OPTRT_RETURN_IF_ERROR(claimSave().withContext("--save"));
   auto claimLog = [&]() -> Status {
     std::optional<int64_t> loaded;
-    if (checkpoint)
+    if (checkpoint && start.goesOn)
       loaded = plan->firstStep - 1;
     OPTRT_ASSIGN_OR_RETURN(log, TrainLog::open(options.logJson, loaded));
     if (!log.notice().empty())
@@ -153,11 +156,16 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   OPTRT_ASSIGN_OR_RETURN(checkpoint,
                          openCheckpoint(control, start.folder, start.flag));
   const Manifest &manifest = library->manifest();
+  const ExpectedModel expected = expectedModel(manifest);
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkModel(
-        manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
-        savedTensors(manifest, CheckpointFile::Optimizer))));
-  plan.emplace(options, start, checkpoint ? &checkpoint->state() : nullptr);
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(start.goesOn ? checkpoint->checkModel(expected)
+                                   : checkpoint->checkParameters(expected)));
+  plan.emplace(options, start,
+               checkpoint && start.goesOn ? &checkpoint->state() : nullptr);
+  if (checkpoint)
+    for (std::string &note : checkpoint->notesOn(expected))
+      plan->notes.push_back(std::move(note));
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkPlan(options, start, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(control.agree(openData(options)));

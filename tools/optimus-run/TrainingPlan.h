@@ -15,10 +15,13 @@
 
 namespace optimus_run {
 
-/// The checkpoint that a run goes on from.
+/// The checkpoint that a run begins from.
 struct StartingPoint {
   std::string folder;          ///< empty: the run begins with initial values
   std::string flag = "--load"; ///< that led to it
+  /// The run goes on where the checkpoint's ended; otherwise it begins with the
+  /// checkpoint's parameters and nothing else of it.
+  bool goesOn = true;
 };
 
 /// What a run does: what the user has given, otherwise what the loaded
@@ -36,7 +39,7 @@ struct TrainingPlan {
   /// What the user should know of where that came from; may be empty.
   std::vector<std::string> notes;
 
-  /// `loaded` is the state in `start`, or null.
+  /// `loaded` is the state in `start` if the run goes on from there, or null.
   TrainingPlan(const TrainOptions &options, const StartingPoint &start,
                const optrt::TrainingState *loaded);
 

@@ -117,10 +117,8 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   } else {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::open(options.load));
-    OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(
-        manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
-        /*states=*/{}));
-    OPTRT_RETURN_IF_ERROR(session->load(*checkpoint));
+    OPTRT_RETURN_IF_ERROR(checkpoint->checkParameters(expectedModel(manifest)));
+    OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));
   }
   // What is dropped out is what a training step drops that reads this batch.
   session->setRandom(options.seed, options.stepIndex + 1);
@@ -190,6 +188,18 @@ StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
   return tensors;
 }
 
+/// How the functions of two libraries differ, which is why gradients may; empty
+/// if they do not, or one does not say.
+std::string describeFunctions(const ModelLibrary &a, const ModelLibrary &b) {
+  const Manifest &first = a.manifest(), &second = b.manifest();
+  if (!areComparable(first.function, second.function))
+    return "";
+  std::string difference =
+      describeDifference(*first.function, concat("`", a.path(), "`"),
+                         *second.function, concat("`", b.path(), "`"));
+  return difference.empty() ? "" : "they are different models: " + difference;
+}
+
 Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
   const Manifest &first = a.manifest(), &second = b.manifest();
   auto differ = [&](const char *what, const auto &one, const auto &other) {
@@ -197,7 +207,7 @@ Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
                                   b.path(), "`: ", what, " ", one, " and ",
                                   other));
   };
-  if (first.modelHash != second.modelHash)
+  if (expectedModel(first).params != expectedModel(second).params)
     return differ("they are different models, with hashes", first.modelHash,
                   second.modelHash);
   if (first.batch != second.batch)
@@ -269,7 +279,7 @@ Status verify(const VerifyOptions &options) {
                          listTensors(*first, *a, Precision(*first, options)));
   OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsB,
                          listTensors(*second, *b, Precision(*second, options)));
-  // Libraries of one model list its parameters in one order: the hash says.
+  // They list their parameters in one order: checkComparable() has seen to it.
   TensorPair loss{"loss", tensorsA[0], tensorsB[0]};
   std::vector<TensorPair> gradients;
   std::vector<int64_t> parameters =
@@ -288,16 +298,23 @@ Status verify(const VerifyOptions &options) {
     printJson(a->exact.loss, b->exact.loss, same, results);
   else
     printReport(options, a->exact.loss, b->exact.loss, results);
+  const std::string functions = describeFunctions(*first, *second);
+  if (same && !functions.empty())
+    std::cerr << "optimus-run: warning: the libraries agree on this batch, and "
+              << functions << "\n";
   if (same)
     return okStatus();
   return invalidArgument(
-      concat("the libraries disagree: `", differing->name, "` is the first of ",
-             std::count_if(
-                 results.begin(), results.end(),
-                 [](const TensorComparison &result) { return !result.same; }),
-             " tensors to differ by more than rounding, by ",
-             format("%.2e", differing->relativeDifference), " where ",
-             format("%.2e", differing->bound), " is allowed"));
+             concat("the libraries disagree: `", differing->name,
+                    "` is the first of ",
+                    std::count_if(results.begin(), results.end(),
+                                  [](const TensorComparison &result) {
+                                    return !result.same;
+                                  }),
+                    " tensors to differ by more than rounding, by ",
+                    format("%.2e", differing->relativeDifference), " where ",
+                    format("%.2e", differing->bound), " is allowed"))
+      .withAdvice(functions);
 }
 
 } // namespace optimus_run

@@ -11,6 +11,26 @@
 
 include "mlir/Pass/PassBase.td"
 
+def RecordFunctionPass : Pass<"optimus-record-function", "::mlir::ModuleOp"> {
+  let summary = "Keeps for the manifest what decides the function of the model";
+  let description = [{
+    Runs on the program as its builder wrote it. The module gets `optimus.function`:
+    what the operations of `@loss` state of the model, and a hash of what computes its
+    results. The hash is of operations, attributes, parameters and how values flow. It does not
+    depend on batch, sequence, names of values, dropout, precision and the head's chunk.
+
+    ```mlir
+    module attributes {optimus.model = {…}}
+    // becomes
+    module attributes {optimus.model = {…}, optimus.function = {
+      version = 1 : i64, hash = "60303ae22b998861",
+      facts = {heads = 6 : i64, mask = "causal"}, incidental = {chunk = 512 : i64}}}
+    ```
+
+    A module that has the attribute, or no `@loss`, is left as it is.
+  }];
+}
+
 def RecordLayoutsPass : Pass<"optimus-record-layouts", "::mlir::ModuleOp"> {
   let summary = "Keeps for the manifest what buffers do not show";
   let description = [{

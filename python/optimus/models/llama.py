@@ -85,6 +85,7 @@ def build(config: Config) -> LossFunction:
         kv_heads=c.kv_heads,
         ffn=c.ffn,
         rope_theta=float(c.rope_theta),
+        norm_eps=float(c.epsilon),
         tied=c.tied,
     )
     table = _table(model, c, "model.embed_tokens.weight")

@@ -67,9 +67,27 @@ protected:
     data.position = step * 16 * data.sequence;
     if (step % 2 == 1)
       data.identity.contents = 0x123456789ABCDEF0u;
-    return {step,       0xFFFFFFFFFFFFFFF5u, step * 16,
-            "shuffled", "60303ae22b998861",  hyperparameters,
-            data};
+    return {step,
+            0xFFFFFFFFFFFFFFF5u,
+            step * 16,
+            "shuffled",
+            "60303ae22b998861",
+            hyperparameters,
+            data,
+            record()};
+  }
+
+  /// Of the library that writes.
+  static ModelRecord record() {
+    ModelFunction function{
+        1,
+        "9f86d081884c7d65",
+        {{"heads", {"6", "--heads"}}, {"mask", {"\"causal\"", ""}}}};
+    return {function, "adamw", {{"batch", {"16", ""}}}};
+  }
+  /// What that library expects.
+  static ExpectedModel expected() {
+    return {"60303ae22b998861", params(), moments(), record()};
   }
 
   /// Every tensor: the parameters, then their moments.

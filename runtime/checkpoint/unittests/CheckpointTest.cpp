@@ -8,6 +8,7 @@
 
 #include "CheckpointFixture.h"
 
+#include "optimus-support/Hash.h"
 #include "optimus-support/Initialize.h"
 
 #include <gtest/gtest.h>
@@ -40,9 +41,9 @@ TEST_F(Save, RoundTrips) {
       (*checkpoint)->tensors(CheckpointFile::Model);
   EXPECT_EQ(std::vector<TensorInfo>(found.begin(), found.end()), params());
   EXPECT_EQ((*checkpoint)->tensors(CheckpointFile::Optimizer).size(), 6u);
-  Status same =
-      (*checkpoint)->checkModel("60303ae22b998861", params(), moments());
+  Status same = (*checkpoint)->checkModel(expected());
   EXPECT_TRUE(same.ok()) << same.message();
+  EXPECT_TRUE((*checkpoint)->notesOn(expected()).empty());
 }
 
 TEST_F(Save, ReplacesTheOldCheckpoint) {
@@ -73,11 +74,13 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
             (std::vector<std::string>{"model.safetensors", "state.json"}));
   auto checkpoint = Checkpoint::open(dir);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  std::vector<TensorInfo> params = {{"w", shape}};
-  std::string hash = stateOf(0).modelHash;
-  EXPECT_TRUE((*checkpoint)->checkModel(hash, params, {}).ok());
-  std::vector<TensorInfo> moment = {{"exp_avg.w", shape}};
-  Status lacking = (*checkpoint)->checkModel(hash, params, moment);
+  ExpectedModel model = expected();
+  model.params = {{"w", shape}};
+  model.states = {};
+  EXPECT_TRUE((*checkpoint)->checkModel(model).ok());
+  model.states = {{"exp_avg.w", shape}};
+  EXPECT_TRUE((*checkpoint)->checkParameters(model).ok());
+  Status lacking = (*checkpoint)->checkModel(model);
   EXPECT_EQ(lacking.code(), StatusCode::DataLoss);
   EXPECT_NE(lacking.message().find("lacks exp_avg.w"), std::string::npos);
 }
@@ -289,26 +292,31 @@ TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
   EXPECT_EQ(list(root), std::vector<std::string>{"run"});
 }
 
+/// Each check refuses with one message that has all of `parts`.
+static void expectRefused(const Checkpoint &checkpoint,
+                          const ExpectedModel &model,
+                          const std::vector<std::string> &parts) {
+  for (Status status :
+       {checkpoint.checkParameters(model), checkpoint.checkModel(model)}) {
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    for (const std::string &part : parts)
+      EXPECT_NE(status.message().find(part), std::string::npos)
+          << part << " in: " << status.message();
+  }
+}
+
 TEST_F(Model, DifferencesAreNamed) {
   ASSERT_TRUE(save(dir, 1).ok());
   auto opened = Checkpoint::open(dir);
   ASSERT_TRUE(opened.ok()) << opened.status().message();
-  auto expectOther = [&](std::vector<TensorInfo> expected,
+  auto expectOther = [&](std::vector<TensorInfo> params,
                          const std::string &message) {
-    Status status =
-        (*opened)->checkModel("0123456789abcdef", expected, moments());
-    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-    EXPECT_NE(status.message().find("is of another model (hash "
-                                    "60303ae22b998861, expected "
-                                    "0123456789abcdef): " +
-                                    message),
-              std::string::npos)
-        << status.message();
+    ExpectedModel other = expected();
+    other.params = params;
     // With the same hash, the same difference is damage.
-    status = (*opened)->checkModel("60303ae22b998861", expected, moments());
-    if (expected != params()) {
-      EXPECT_EQ(status.code(), StatusCode::DataLoss);
-    }
+    EXPECT_EQ((*opened)->checkModel(other).code(), StatusCode::DataLoss);
+    other.hash = "0123456789abcdef";
+    expectRefused(**opened, other, {"is of another model: " + message});
   };
   std::vector<TensorInfo> other = params();
   other[1].shape = {5, 10};
@@ -320,10 +328,97 @@ TEST_F(Model, DifferencesAreNamed) {
   other = params();
   other.pop_back();
   expectOther(other, "it has a parameter ln_f.bias, which the model does not");
-  expectOther(params(), "the parameters are the same, but their order or the "
-                        "optimizer is not");
+  ExpectedModel reordered = expected();
+  reordered.hash = "0123456789abcdef";
+  expectRefused(**opened, reordered,
+                {"the parameters are the same, but their order is not"});
   EXPECT_EQ((*opened)->readTensor("h.1.w").status().code(),
             StatusCode::DataLoss);
+}
+
+TEST_F(Model, AnotherFunctionIsRefused) {
+  ASSERT_TRUE(save(dir, 1).ok());
+  auto opened = Checkpoint::open(dir);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  ExpectedModel other = expected();
+  other.hash = "0123456789abcdef";
+  other.record.function->hash = "1111111111111111";
+  // Nothing that has a name.
+  expectRefused(**opened, other,
+                {"what computes the loss: checkpoint has hash "
+                 "9f86d081884c7d65, library 1111111111111111"});
+  other.record.function->facts["heads"] = {"4", "--heads"};
+  expectRefused(**opened, other,
+                {"is of another model: heads: checkpoint 6, library 4; compile "
+                 "a program built with --heads 6"});
+  other.record.function->facts["mask"] = {"\"bidirectional\"", ""};
+  other.record.function->facts["rope_theta"] = {"10000.0", ""};
+  // What it takes to agree is the checkpoint's.
+  expectRefused(**opened, other,
+                {"heads: checkpoint 6, library 4; mask: checkpoint causal, "
+                 "library bidirectional; rope_theta: checkpoint none, library "
+                 "10000.0; compile a program built with --heads 6"});
+}
+
+TEST_F(Model, WhatChangesNoFunctionIsSaid) {
+  ASSERT_TRUE(save(dir, 1).ok());
+  auto opened = Checkpoint::open(dir);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  ExpectedModel other = expected();
+  other.record.compilation["batch"].value = "8";
+  other.record.compilation["dropout"].value = "0.1";
+  EXPECT_TRUE((*opened)->checkModel(other).ok());
+  EXPECT_EQ((*opened)->notesOn(other),
+            std::vector<std::string>{"the library is compiled otherwise: batch "
+                                     "8 (was 16), dropout 0.1 (was none)"});
+}
+
+TEST_F(Model, AnotherOptimizersParametersCanBeLoaded) {
+  ASSERT_TRUE(save(dir, 1).ok());
+  auto opened = Checkpoint::open(dir);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  ExpectedModel other = expected();
+  other.record.optimizer = "lamb";
+  EXPECT_TRUE((*opened)->checkParameters(other).ok());
+  Status status = (*opened)->checkModel(other);
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  for (const char *part : {"has the state of the optimizer adamw",
+                           "compiled for lamb", "--load-weights "})
+    EXPECT_NE(status.message().find(part), std::string::npos)
+        << status.message();
+}
+
+// Earlier versions kept one hash, of parameters and optimizer.
+TEST_F(Model, EarlierVersionsCheckpointsAreComparedAsFarAsTheyGo) {
+  auto writer = CheckpointWriter::create(dir);
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  std::vector<int64_t> shape = {3, 2};
+  std::vector<float> values(6, 1.0f);
+  ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
+  ASSERT_TRUE((*writer)->append("w", values).ok());
+  TrainingState state = stateOf(0);
+  state.model.reset();
+  state.modelHash = hashToHex(hash64("w:3:2\nsgd"));
+  ASSERT_TRUE((*writer)->commit(state).ok());
+  auto opened = Checkpoint::open(dir);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  ExpectedModel model = expected();
+  model.params = {{"w", shape}};
+  model.states = {};
+  model.record.optimizer = "sgd";
+  EXPECT_TRUE((*opened)->checkModel(model).ok());
+  std::vector<std::string> notes = (*opened)->notesOn(model);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("only names and shapes of parameters were compared"),
+            std::string::npos);
+  model.record.optimizer = "adamw";
+  EXPECT_TRUE((*opened)->checkParameters(model).ok());
+  Status status = (*opened)->checkModel(model);
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(status.message().find("--load-weights"), std::string::npos)
+      << status.message();
+  model.params[0].shape = {2, 3};
+  expectRefused(**opened, model, {"parameter w has shape [3, 2]"});
 }
 
 TEST_F(Model, ThatIsNotThereIsTheUsersFault) {

@@ -28,6 +28,11 @@ inline nlohmann::json example() {
     "strategy": "summa",
     "model": {"batch": 16, "sequence": 128, "vocabulary": 256},
     "optimizer": "adamw",
+    "function": {
+      "version": 1, "hash": "0f0e0d0c0b0a0908",
+      "facts": {"heads": {"value": 6, "flag": "--heads"},
+                "epsilon": {"value": 1e-05}},
+      "incidental": {"dropout": {"value": 0.1}}},
     "precision": "bf16",
     "dimensions": [
       {"name": "heads", "size": 6, "padded": 8, "axes": ["col"]}],

@@ -26,6 +26,15 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_EQ(manifest.strategy, "summa");
   EXPECT_EQ(manifest.optimizer, "adamw");
   EXPECT_EQ(manifest.precision, ElementType::BF16);
+  EXPECT_EQ(manifest.function, (ModelFunction{1,
+                                              "0f0e0d0c0b0a0908",
+                                              {{"heads", {"6", "--heads"}},
+                                               {"epsilon", {"1e-05", ""}}}}));
+  EXPECT_EQ(manifest.record().compilation,
+            (ModelFacts{{"dropout", {"0.1", ""}},
+                        {"mesh", {"\"row:2,col:2\"", ""}},
+                        {"precision", {"\"bf16\"", ""}},
+                        {"strategy", {"\"summa\"", ""}}}));
   EXPECT_EQ(manifest.batch, 16);
   EXPECT_EQ(manifest.sequence, 128);
   EXPECT_EQ(manifest.vocabulary, 256);

@@ -28,6 +28,7 @@
 #include "optimus-runtime/CheckpointFile.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
+#include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/FileLock.h"
 #include "optimus-support/Shard.h"
@@ -67,6 +68,8 @@ struct TrainingState {
   /// What the run was trained with; earlier versions did not keep it.
   std::optional<Hyperparameters> hyperparameters;
   std::optional<DataRecord> data; ///< earlier versions did not keep it
+  /// Of the library that wrote it; earlier versions did not keep it.
+  std::optional<ModelRecord> model;
 
   bool operator==(const TrainingState &) const = default;
 };
@@ -76,6 +79,14 @@ struct TensorInfo {
   std::vector<int64_t> shape; ///< Hugging Face's
 
   bool operator==(const TensorInfo &) const = default;
+};
+
+/// What a library expects of a checkpoint.
+struct ExpectedModel {
+  std::string hash; ///< the manifest's
+  std::vector<TensorInfo> params;
+  std::vector<TensorInfo> states; ///< what the optimizer keeps
+  ModelRecord record;
 };
 
 struct CheckpointWriterOptions {
@@ -180,13 +191,15 @@ public:
   /// In the files' order.
   std::span<const TensorInfo> tensors(CheckpointFile file) const;
 
-  /// Checks that it is a checkpoint of this model: the same model hash, every
-  /// parameter and no other with the expected shape, and so `states`, what the
-  /// optimizer keeps, among what else there may be of that. Otherwise
+  /// Checks that its parameters are those of this model: the same function,
+  /// every parameter and no other, each with the expected shape. Otherwise
   /// InvalidArgument, naming what differs.
-  Status checkModel(const std::string &modelHash,
-                    std::span<const TensorInfo> params,
-                    std::span<const TensorInfo> states) const;
+  Status checkParameters(const ExpectedModel &expected) const;
+  /// Checks that besides it has the state of this model's optimizer.
+  Status checkModel(const ExpectedModel &expected) const;
+  /// For people: what could not be compared, and what differs that changes no
+  /// function. May be empty.
+  std::vector<std::string> notesOn(const ExpectedModel &expected) const;
 
   /// Reads `piece`, from the local offset `begin` on, of the shard of `rank` of
   /// a tensor with this layout, padding zeroed: besides `piece` it takes 256

@@ -18,6 +18,7 @@
 
 #include "optimus-runtime/CheckpointFile.h"
 #include "optimus-runtime/Dataset.h"
+#include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-support/ElementType.h"
 #include "optimus-support/Initialize.h"
@@ -177,6 +178,10 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
+  /// Nothing where the compiler did not see the whole program.
+  std::optional<ModelFunction> function;
+  /// What its operations say that does not decide what they compute.
+  ModelFacts incidental;
   /// Of what activations and factors of products are.
   ElementType precision = ElementType::F32;
   std::vector<Dimension> dimensions;
@@ -192,6 +197,8 @@ struct Manifest {
   std::optional<int64_t> findRole(std::string_view role, int64_t of = -1) const;
   /// The indices of the buffers that live so long, in order.
   std::vector<int64_t> buffersOfLifetime(Lifetime lifetime) const;
+  /// What a checkpoint keeps of it.
+  ModelRecord record() const;
   /// Elements of all parameters, unpadded.
   int64_t numParamElements() const;
 

@@ -28,6 +28,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,9 +142,8 @@ struct PagingTime {
   }
 };
 
-/// What is saved in a file of checkpoints, for Checkpoint::checkModel.
-std::vector<TensorInfo> savedTensors(const Manifest &manifest,
-                                     CheckpointFile file);
+/// What a library with this manifest expects of a checkpoint.
+ExpectedModel expectedModel(const Manifest &manifest);
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Its checksums
 /// are verified once a machine and before anything else in it is read. `flag`
@@ -230,9 +230,13 @@ public:
   /// values. Each rank reads what its own shards consist of, in pieces, and
   /// holds nothing else.
   Status load(const Checkpoint &checkpoint);
+  /// Takes the parameters alone, of a checkpoint that was checked with
+  /// checkParameters().
+  Status loadParameters(const Checkpoint &checkpoint, uint64_t seed);
   /// Writes a checkpoint from the root process: only its machine needs the
-  /// folder. Tensors come to it in slabs of 4 MiB. Collective.
-  Status save(const std::string &dir, const TrainingState &state);
+  /// folder. What `state` says of the model is the manifest's. Tensors come to
+  /// it in slabs of 4 MiB. Collective.
+  Status save(const std::string &dir, TrainingState state);
 
   /// Sets a number, or i32 words, that the host fills. Nothing happens where no
   /// chosen function takes one of that name, type and size; what a function
@@ -324,6 +328,9 @@ private:
 
   Session(const ModelLibrary &library, World &world);
 
+  /// Loads what is saved in these files, and sets the rest to initial values.
+  Status loadFiles(const Checkpoint &checkpoint,
+                   std::initializer_list<CheckpointFile> files, uint64_t seed);
   Status build(const SessionOptions &options);
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);

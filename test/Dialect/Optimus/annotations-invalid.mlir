@@ -333,6 +333,12 @@ module attributes {optimus.compilation = {mesh = 2 : i64}} {
 
 // -----
 
+// expected-error @below {{A14: expected "optimus.function" to be a dictionary with an integer 'version', a string 'hash' and dictionaries 'facts' and 'incidental', found {hash = "0"}}}
+module attributes {optimus.function = {hash = "0"}} {
+}
+
+// -----
+
 // expected-error @below {{A12: unknown attribute optimus.modle; did you mean 'optimus.model'?}}
 module attributes {optimus.modle = {}} {
 }

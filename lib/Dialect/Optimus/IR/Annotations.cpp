@@ -147,6 +147,16 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
                                    }),
                   "a dictionary of strings");
   }
+  if (attr.getName() == kFunction && isa<ModuleOp>(op)) {
+    auto record = dyn_cast<DictionaryAttr>(attr.getValue());
+    return expect("A14",
+                  record && record.getAs<IntegerAttr>("version") &&
+                      record.getAs<StringAttr>("hash") &&
+                      record.getAs<DictionaryAttr>("facts") &&
+                      record.getAs<DictionaryAttr>("incidental"),
+                  "a dictionary with an integer 'version', a string 'hash' and "
+                  "dictionaries 'facts' and 'incidental'");
+  }
   auto list = dyn_cast<ArrayAttr>(attr.getValue());
   bool oneEach = list && list.size() == op->getNumResults();
   if (attr.getName() == kResultRoles)

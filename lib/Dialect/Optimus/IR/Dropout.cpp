@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/Dropout.h"
@@ -72,3 +73,9 @@ LogicalResult DropoutOp::buildGradient(OpBuilder &builder,
 }
 
 Value DropoutOp::getExpectedValue() { return getX(); }
+
+void DropoutOp::stateFacts(ModelFacts &facts) {
+  facts.mention("dropout", getRateAttr());
+}
+
+Value DropoutOp::getStandIn() { return getExpectedValue(); }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -44,6 +45,16 @@ LogicalResult SumLeadingOp::verify() {
            << toString(shape) << ", found " << toString(suffix);
   return success();
 }
+
+void GeluOp::stateFacts(ModelFacts &facts) {
+  facts.decide("activation", getExact() ? "exact gelu" : "gelu");
+}
+
+void SwigluOp::stateFacts(ModelFacts &facts) {
+  facts.decide("activation", "swiglu");
+}
+
+Value CastOp::getStandIn() { return getInput(); }
 
 LogicalResult GeluOp::verify() { return success(); }
 LogicalResult GeluWithSlopeOp::verify() { return success(); }

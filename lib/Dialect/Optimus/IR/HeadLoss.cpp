@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -95,6 +96,19 @@ static ShardingRule headLossRule(Operation *op, Value targets, Value bias,
   for (char letter : rows)
     kinds.push_back({letter, FactorKind::Contracted});
   return ShardingRule::fromEinsum(op, spec, kinds, kTableDimensions);
+}
+
+void HeadLossOp::stateFacts(ModelFacts &facts) {
+  facts.decide("tied",
+               llvm::any_of(getTable().getUsers(), [&](Operation *user) {
+                 return user != *this && isa<TokenTableOpInterface>(user);
+               }));
+  facts.decide("head_bias", bool(getBias()));
+  facts.mention("chunk", getChunkAttr());
+}
+
+SmallVector<StringRef> HeadLossOp::getIncidentalAttributes() {
+  return {getChunkAttrName()};
 }
 
 ShardingRule HeadLossOp::getShardingRule() {

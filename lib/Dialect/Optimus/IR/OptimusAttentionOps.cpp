@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Gradients.h"
@@ -213,6 +214,22 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 // Rotary position embedding
 //===----------------------------------------------------------------------===//
+
+void AttentionOp::stateFacts(ModelFacts &facts) {
+  AttentionShape shape(getInputs());
+  facts.decide("heads", shape.getNumHeads());
+  if (shape.hasGroupDim)
+    facts.decide("kv_heads", shape.groups);
+  facts.decide("head_dim", shape.headDim);
+  facts.decide("qkv", shape.isPacked ? "packed" : "separate");
+  facts.decide("mask", getCausal() ? "causal" : "bidirectional");
+  facts.decide("padding", getLengths() ? "masked" : "none");
+}
+
+void RotaryOp::stateFacts(ModelFacts &facts) {
+  facts.decide("rope_theta", getThetaAttr());
+  facts.decide("rotary_dim", getNumRotated());
+}
 
 LogicalResult RotaryOp::verify() {
   ArrayRef<int64_t> x = shapeOf(getX());

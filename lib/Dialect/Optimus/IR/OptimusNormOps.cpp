@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "Einsums.h"
@@ -16,6 +17,20 @@ using namespace mlir;
 using namespace mlir::optimus;
 using optimus_support::CheckedSize;
 using optimus_support::kMaxElements;
+
+//===----------------------------------------------------------------------===//
+// What norms decide
+//===----------------------------------------------------------------------===//
+
+void LayerNormOp::stateFacts(ModelFacts &facts) {
+  facts.decide("norm", "layer_norm");
+  facts.decide("norm_eps", getEpsilonAttr());
+}
+
+void RmsNormOp::stateFacts(ModelFacts &facts) {
+  facts.decide("norm", "rms_norm");
+  facts.decide("norm_eps", getEpsilonAttr());
+}
 
 //===----------------------------------------------------------------------===//
 // Values of rows

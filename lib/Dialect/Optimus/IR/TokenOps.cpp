@@ -12,6 +12,7 @@
 #include "ShapeChecks.h"
 
 #include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 using namespace mlir;
@@ -25,6 +26,15 @@ static std::string shapesOf(Value a, Value b) {
 //===----------------------------------------------------------------------===//
 // Lengths
 //===----------------------------------------------------------------------===//
+
+void EmbeddingOp::stateFacts(ModelFacts &facts) {
+  if (IntegerAttr pad = getPadAttr())
+    facts.decide("pad_token", pad);
+}
+
+void LengthsOp::stateFacts(ModelFacts &facts) {
+  facts.decide("pad_token", int64_t(getPad()));
+}
 
 LogicalResult LengthsOp::verify() {
   ArrayRef<int64_t> tokens = shapeOf(getTokens());

@@ -13,7 +13,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     Optimus_Precisions<["Narrow", "Any"], ["Narrow", "Full"]>,
-    AttrSizedOperandSegments]> {
+    Optimus_Facts<>, AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
   let description = [{
     softmax(q·kᵀ/√d)·v for each head of each sequence; a position sees itself
@@ -83,7 +83,7 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
 
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Optimus_Precisions<["Same"], ["Same"]>,
-    SameOperandsAndResultType]> {
+    Optimus_Facts<>, SameOperandsAndResultType]> {
   let summary = "Rotary position embedding";
   let description = [{
     Rotates the pairs (x_i, x_{i+d/2}) of the last dimension, of d elements, by

@@ -71,6 +71,9 @@ def Optimus_Dialect : Dialect {
     * (A10) `optimus.move`, on a product, is `"panels"` or `"whole"`.
     * (A11) `optimus.compilation`, in which `optimus-compile` keeps its flags in the
       IR of a phase, is a dictionary of strings.
+    * (A14) `optimus.function`, what decides the function of the model, is a dictionary
+      with an integer `version`, a string `hash`, and the dictionaries `facts` and
+      `incidental`. `--optimus-record-function` writes it.
     * (A12) there are no other attributes whose names begin with `optimus.`.
     * (A13) `optimus.binding` does not stand beside `optimus.param`, which is short
       for the buffer of a parameter, nor `optimus.init`, which is the parameter's; nor
@@ -83,6 +86,7 @@ def Optimus_Dialect : Dialect {
   let extraClassDeclaration = [{
     static constexpr llvm::StringLiteral kModel = "optimus.model";
     static constexpr llvm::StringLiteral kCompilation = "optimus.compilation";
+    static constexpr llvm::StringLiteral kFunction = "optimus.function";
     static constexpr llvm::StringLiteral kParam = "optimus.param";
     static constexpr llvm::StringLiteral kHfShape = "optimus.hf_shape";
     static constexpr llvm::StringLiteral kInit = "optimus.init";

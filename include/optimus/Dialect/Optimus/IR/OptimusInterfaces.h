@@ -18,6 +18,7 @@
 
 namespace mlir::optimus {
 class Meanings;
+class ModelFacts;
 
 /// Of a product whose tensors can move in panels.
 template <typename ConcreteType>

@@ -161,4 +161,30 @@ def TokenTableOpInterface : OpInterface<"TokenTableOpInterface"> {
   ];
 }
 
+def ModelFactsOpInterface : OpInterface<"ModelFactsOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that says of its model what checkpoints keep: heads, epsilons,
+    masks. Without this interface an operation decides what the model computes by
+    its name, its attributes and its operands, and people have no name for it.
+  }];
+  let methods = [
+    InterfaceMethod<"States what the operation decides, and what else is of note.",
+      "void", "stateFacts", (ins "::mlir::optimus::ModelFacts &":$facts), [{}], [{
+      static_cast<void>(facts);
+    }]>,
+    InterfaceMethod<"The attributes that do not change what is computed.",
+      "::llvm::SmallVector<::llvm::StringRef>", "getIncidentalAttributes", (ins), [{}], [{
+      return {};
+    }]>,
+    InterfaceMethod<[{
+        The operand that the only result is, but for randomness and rounding; null
+        if there is none.
+      }],
+      "::mlir::Value", "getStandIn", (ins), [{}], [{
+      return nullptr;
+    }]>
+  ];
+}
+
 #endif // OPTIMUS_DIALECT_OPTIMUS_INTERFACES

@@ -17,7 +17,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm", [
     Optimus_Precisions<["Narrow", "Full", "Full"], ["Narrow", "Full", "Full"]>,
-    Optimus_Meaning]> {
+    Optimus_Facts<>, Optimus_Meaning]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (x − mean) · rstd · gamma + beta` with
@@ -205,7 +205,7 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
 
 def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm", [
     Optimus_Precisions<["Narrow", "Full"], ["Narrow", "Full"]>,
-    Optimus_Meaning]> {
+    Optimus_Facts<>, Optimus_Meaning]> {
   let summary = "Normalisation by the root mean square over the last dimension";
   let description = [{
     `result = x · rstd · gamma` with `rstd = 1/√(Σx²/n + epsilon)` over a row of

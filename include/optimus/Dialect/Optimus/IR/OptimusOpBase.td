@@ -44,6 +44,8 @@ def Optimus_Meaning : DeclareOpInterfaceMethods<MeaningOpInterface>;
 def Optimus_OperandShards : DeclareOpInterfaceMethods<OperandShardsOpInterface>;
 def Optimus_Rounding : DeclareOpInterfaceMethods<RoundingOpInterface>;
 def Optimus_Work : DeclareOpInterfaceMethods<WorkOpInterface>;
+class Optimus_Facts<list<string> more = []>
+    : DeclareOpInterfaceMethods<ModelFactsOpInterface, !listconcat(["stateFacts"], more)>;
 
 /// Of what precision operands and results are, one a group of them as they are
 /// declared: Full, Narrow, Same, SameOrFull or Any. What is no float is Any.

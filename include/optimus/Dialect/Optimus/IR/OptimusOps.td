@@ -186,7 +186,7 @@ def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [
 
 def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [
     Optimus_Precisions<["Same"], ["Same"]>,
-    SameOperandsAndResultType]> {
+    Optimus_Facts<>, SameOperandsAndResultType]> {
   let summary = "GELU, in its tanh form or exact";
   let description = [{
     `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, as GPT-2 has it, or, if
@@ -224,7 +224,7 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [
 
 def Optimus_SwigluOp : Optimus_DifferentiableOp<"swiglu", [
     Optimus_Precisions<["Same", "Same"], ["Same"]>,
-    SameOperandsAndResultType]> {
+    Optimus_Facts<>, SameOperandsAndResultType]> {
   let summary = "silu(gate)·up";
   let description = [{
     With silu(x) = x/(1 + e^(−x)), elementwise: the middle of a gated feed-forward
@@ -262,7 +262,7 @@ def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [
 
 def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [
     Optimus_Precisions<["Full", "Any"], ["Any"]>,
-    Optimus_Rounding, TokenTableOpInterface]> {
+    Optimus_Facts<>, Optimus_Rounding, TokenTableOpInterface]> {
   let summary = "Rows of a table, chosen by tokens";
   let description = [{
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
@@ -311,7 +311,7 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [
   }];
 }
 
-def Optimus_LengthsOp : Optimus_TensorOp<"lengths"> {
+def Optimus_LengthsOp : Optimus_TensorOp<"lengths", [Optimus_Facts<>]> {
   let summary = "How many tokens of each sequence come before its padding";
   let description = [{
     One more than the last position whose token is not `pad`, and 1 at least, so
@@ -371,7 +371,8 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
 
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
     Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full"]>,
-    Optimus_Meaning, Optimus_OperandShards, TokenTableOpInterface,
+    Optimus_Facts<["getIncidentalAttributes"]>, Optimus_Meaning,
+    Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "Output head and cross-entropy, summed over real tokens";
   let description = [{

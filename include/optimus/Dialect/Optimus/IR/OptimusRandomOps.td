@@ -13,7 +13,8 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_DropoutOp : Optimus_DifferentiableOp<"dropout", [
     Optimus_Precisions<["Same", "Any"], ["Same"]>,
-    DeclareOpInterfaceMethods<StochasticOpInterface>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
+    DeclareOpInterfaceMethods<StochasticOpInterface>,
+    Optimus_Facts<["getStandIn"]>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "Zeroes elements at random and enlarges the others";
   let description = [{
     An element is kept and divided by 1 − `rate`, or becomes 0 with probability
