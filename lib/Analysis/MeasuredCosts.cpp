@@ -18,6 +18,9 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::StatusOr;
 
 /// What a command does, whatever it does it to: the end of each key. Tables and
 /// accesses differ in what a root writes of a collective, and in how many
@@ -46,21 +49,50 @@ MeasuredCosts::MeasuredCosts(RunProfile measured, std::string name)
   }
 }
 
+/// The files of all processes of a run, FILE.0, FILE.1, …
+static StatusOr<RunProfile> readProcesses(StringRef path) {
+  auto nameOf = [&](int64_t process) {
+    return (path + "." + Twine(process)).str();
+  };
+  constexpr int64_t kMostProcesses = 1 << 16;
+  int64_t any = 0;
+  while (any != kMostProcesses && !llvm::sys::fs::exists(nameOf(any)))
+    ++any;
+  // Where there is none, the file itself is what is missed.
+  if (any == kMostProcesses)
+    return RunProfile::read(path.str());
+  OPTRT_ASSIGN_OR_RETURN(RunProfile profile, RunProfile::read(nameOf(any)));
+  for (int64_t i = 0; i != profile.numProcesses; ++i) {
+    const std::string name = nameOf(i);
+    if (!llvm::sys::fs::exists(name))
+      return invalidArgument(concat(
+          "profile '", path.str(), "' is of ", profile.numProcesses,
+          " processes: expected the files ", nameOf(0), " to ",
+          nameOf(profile.numProcesses - 1), ", found no ", name,
+          "; copy it from the host of that process, or give one file by its "
+          "name"));
+    if (i == any)
+      continue;
+    OPTRT_ASSIGN_OR_RETURN(RunProfile other, RunProfile::read(name));
+    if (other.process != i)
+      return invalidArgument(concat("profile '", name, "': expected process ",
+                                    i, " of the run, found process ",
+                                    other.process));
+    OPTRT_RETURN_IF_ERROR(profile.add(other));
+  }
+  return profile;
+}
+
 llvm::Expected<std::shared_ptr<const MeasuredCosts>>
 MeasuredCosts::load(StringRef path) {
-  auto first = (path + ".0").str();
-  bool areMany = !llvm::sys::fs::exists(path) && llvm::sys::fs::exists(first);
-  auto profile = RunProfile::read(areMany ? first : path.str());
-  for (int i = 1; areMany && profile.ok(); ++i) {
-    std::string next = (path + "." + Twine(i)).str();
-    if (!llvm::sys::fs::exists(next))
-      break;
-    auto other = RunProfile::read(next);
-    if (optimus_support::Status status =
-            other.ok() ? profile->add(*other) : other.status();
-        !status.ok())
-      return llvm::createStringError(status.message());
+  if (llvm::sys::fs::exists(path)) {
+    auto profile = RunProfile::read(path.str());
+    if (!profile.ok())
+      return llvm::createStringError(profile.status().message());
+    return std::make_shared<const MeasuredCosts>(*std::move(profile),
+                                                 path.str());
   }
+  auto profile = readProcesses(path);
   if (!profile.ok())
     return llvm::createStringError(profile.status().message());
   return std::make_shared<const MeasuredCosts>(*std::move(profile), path.str());

@@ -86,12 +86,14 @@ public:
 
 private:
   Status fail() const { return dataLoss(sqlite3_errmsg(database)); }
+  Status open(const std::string &path);
+  Status checkWhole();
   /// Calls `visit` with each row.
   template <typename Visit>
   Status query(const char *sql, Visit visit);
-  /// Calls `visit` with each TimedCommand of `times` or `transfers`.
+  /// Calls `visit` with each TimedCommand of kTimes or kTransfers.
   template <typename Visit>
-  Status queryTimes(const char *table, Visit visit);
+  Status queryTimes(const char *rows, Visit visit);
   Status checkKind();
   Status readTrace();
   Status readCalls();
@@ -149,6 +151,17 @@ Status ProfileReader::checkKind() {
   if (version != kVersion)
     return invalidArgument(concat("expected version ", kVersion,
                                   " of a profile, found ", version));
+  // A view or a virtual table, whose code is the file's choice, has no page.
+  std::string other;
+  OPTRT_RETURN_IF_ERROR(query(
+      "SELECT name FROM sqlite_master WHERE rootpage = 0 AND name IN "
+      "('trace', 'functions', 'queues', 'commands', 'blocks', 'accesses', "
+      "'calls', 'spans')",
+      [&](Row row) { other = getText(row, 0); }));
+  if (!other.empty())
+    return invalidArgument(concat("expected that '", other,
+                                  "' is a table, found a view or a virtual "
+                                  "table"));
   return okStatus();
 }
 
@@ -164,10 +177,17 @@ Status ProfileReader::readTrace() {
   profile.strategy = trace["strategy"];
   profile.device = trace["device"];
   profile.hosts.insert(trace["host"]);
-  if (llvm::StringRef(trace["ranks"]).getAsInteger(10, profile.numRanks))
-    return dataLoss(
-        concat("expected a number of ranks, found '", trace["ranks"], "'"));
-  return okStatus();
+  auto read = [&](const char *key, auto &number) {
+    return llvm::StringRef(trace[key]).getAsInteger(10, number)
+               ? dataLoss(concat("expected a number of ", key, ", found '",
+                                 trace[key], "'"))
+               : okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(read("ranks", profile.numRanks));
+  if (!trace.contains("processes"))
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(read("processes", profile.numProcesses));
+  return read("process", profile.process);
 }
 
 Status ProfileReader::readCalls() {
@@ -254,10 +274,17 @@ Status ProfileReader::readCommands() {
       });
 }
 
+/// The rows of the views `times` and `transfers`, whose own SQL is the file's.
+static constexpr const char *kTimes =
+    "SELECT call, key, begin + (value ->> 0), begin + (value ->> 1) "
+    "FROM spans JOIN calls USING (call), json_each(spans.commands)";
+static constexpr const char *kTransfers =
+    "SELECT call, value ->> 0, begin + (value ->> 1), begin + (value ->> 2) "
+    "FROM spans JOIN calls USING (call), json_each(spans.transfers)";
+
 template <typename Visit>
-Status ProfileReader::queryTimes(const char *table, Visit visit) {
-  std::string sql = concat("SELECT call, command, begin, end FROM ", table,
-                           " WHERE call >= ", firstCall);
+Status ProfileReader::queryTimes(const char *rows, Visit visit) {
+  std::string sql = concat(rows, " WHERE call >= ", firstCall);
   return query(sql.c_str(), [&](Row row) {
     auto call = calls.find(getInteger(row, 0));
     if (call == calls.end())
@@ -276,7 +303,7 @@ Status ProfileReader::queryTimes(const char *table, Visit visit) {
 
 Status ProfileReader::readTimes() {
   std::vector<std::vector<int64_t>> durations(profile.commands.size());
-  OPTRT_RETURN_IF_ERROR(queryTimes("times", [&](const TimedCommand &timed) {
+  OPTRT_RETURN_IF_ERROR(queryTimes(kTimes, [&](const TimedCommand &timed) {
     timesOf[timed.call].push_back(timed.time);
     if (timed.number)
       durations[*timed.number].push_back(timed.getDuration());
@@ -333,7 +360,7 @@ static std::vector<int64_t> shareTime(llvm::ArrayRef<TimedCommand> transfers) {
 
 Status ProfileReader::readTransfers() {
   std::vector<TimedCommand> transfers;
-  OPTRT_RETURN_IF_ERROR(queryTimes("transfers", [&](const TimedCommand &timed) {
+  OPTRT_RETURN_IF_ERROR(queryTimes(kTransfers, [&](const TimedCommand &timed) {
     if (!timed.number)
       return;
     // Its buffers are touched until it has ended.
@@ -395,15 +422,78 @@ Status ProfileReader::readIdle() {
   return okStatus();
 }
 
-Status ProfileReader::read(const std::string &path) {
-  // SQLite takes whatever it is given for a file.
-  OPTRT_ASSIGN_OR_RETURN(InputFile file,
-                         InputFile::open(path, StatusCode::InvalidArgument));
+/// What statements may do: ours read tables and split JSON. SQLite asks for each
+/// thing, also where it is the file's SQL that would do it.
+static int authorize(void *, int action, const char *, const char *name,
+                     const char *, const char *) {
+  switch (action) {
+  case SQLITE_SELECT:
+  case SQLITE_READ:
+  case SQLITE_PRAGMA: // the file's SQL has none
+    return SQLITE_OK;
+  case SQLITE_FUNCTION:
+    return llvm::is_contained({"sum", "max", "iif", "->>"},
+                              llvm::StringRef(name))
+               ? SQLITE_OK
+               : SQLITE_DENY;
+  default:
+    return SQLITE_DENY;
+  }
+}
+
+/// Opens a file that may be made to harm: its SQL (views, triggers, defaults)
+/// runs in this process, and its pages may be anything. What SQLite's
+/// documentation recommends for such files.
+Status ProfileReader::open(const std::string &path) {
   // Without locks: nobody writes to a profile in its place.
   if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY,
                       "unix-none") != SQLITE_OK)
     return fail();
+  for (auto [option, value] : {std::pair(SQLITE_DBCONFIG_DEFENSIVE, 1),
+                               {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                               {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+                               {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0}})
+    sqlite3_db_config(database, option, value, nullptr);
+  for (auto [limit, most] : {std::pair(SQLITE_LIMIT_SQL_LENGTH, 100'000),
+                             {SQLITE_LIMIT_LENGTH, 1 << 28},
+                             {SQLITE_LIMIT_COLUMN, 100},
+                             {SQLITE_LIMIT_EXPR_DEPTH, 20},
+                             {SQLITE_LIMIT_COMPOUND_SELECT, 3},
+                             {SQLITE_LIMIT_VDBE_OP, 25'000},
+                             {SQLITE_LIMIT_FUNCTION_ARG, 8},
+                             {SQLITE_LIMIT_ATTACHED, 0},
+                             {SQLITE_LIMIT_VARIABLE_NUMBER, 10},
+                             {SQLITE_LIMIT_TRIGGER_DEPTH, 1}})
+    sqlite3_limit(database, limit, most);
+  auto ignore = [](Row) {};
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA query_only = 1", ignore));
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA cell_size_check = 1", ignore));
+  // A mapped file that is cut short is a bus error.
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA mmap_size = 0", ignore));
+  // Its first use declares a table.
+  OPTRT_RETURN_IF_ERROR(query("SELECT value FROM json_each('[]')", ignore));
+  if (sqlite3_set_authorizer(database, authorize, nullptr) != SQLITE_OK)
+    return fail();
+  return okStatus();
+}
+
+/// Reads all pages once, as what follows does.
+Status ProfileReader::checkWhole() {
+  std::string found;
+  OPTRT_RETURN_IF_ERROR(query("PRAGMA quick_check(1)",
+                              [&](Row row) { found = getText(row, 0); }));
+  if (found != "ok")
+    return dataLoss(concat("it is damaged: ", found));
+  return okStatus();
+}
+
+Status ProfileReader::read(const std::string &path) {
+  // SQLite takes whatever it is given for a file.
+  OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                         InputFile::open(path, StatusCode::InvalidArgument));
+  OPTRT_RETURN_IF_ERROR(open(path));
   OPTRT_RETURN_IF_ERROR(checkKind());
+  OPTRT_RETURN_IF_ERROR(checkWhole());
   OPTRT_RETURN_IF_ERROR(readTrace());
   OPTRT_RETURN_IF_ERROR(readCalls());
   OPTRT_RETURN_IF_ERROR(readHeld());
@@ -436,7 +526,8 @@ Status RunProfile::add(const RunProfile &other) {
   auto isSame = [](const MeasuredCommand &a, const MeasuredCommand &b) {
     return a.function == b.function && a.kind == b.kind && a.path == b.path;
   };
-  if (mesh != other.mesh || !llvm::equal(commands, other.commands, isSame))
+  if (mesh != other.mesh || numProcesses != other.numProcesses ||
+      !llvm::equal(commands, other.commands, isSame))
     return invalidArgument("expected profiles of the processes of one run, "
                            "found ones of different programs");
   hosts.insert(other.hosts.begin(), other.hosts.end());

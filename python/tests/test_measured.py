@@ -10,6 +10,7 @@ says how much of a step that is, and refuses profiles that say nothing of it."""
 
 import contextlib
 import re
+import shutil
 import sqlite3
 
 import pytest
@@ -53,7 +54,8 @@ def change(profile, sql):
 
 
 def change_times(profile, sql):
-    """As change(), of times and transfers, which become tables of rows for it."""
+    """As change(), of times and transfers, which become tables of rows for it. What
+    these have then is what spans say, which is what is read."""
     with contextlib.closing(sqlite3.connect(profile)) as connection:
         views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
         to_tables = [
@@ -62,6 +64,16 @@ def change_times(profile, sql):
             for name, in views
         ]
     change(profile, "".join(to_tables) + sql)
+    rows = (
+        "UPDATE spans SET {0} = (SELECT json_group_array(json_array({1} first, last)) FROM"
+        " (SELECT command, {2}.begin - calls.begin AS first, {2}.end - calls.begin AS last"
+        " FROM {2} JOIN calls USING (call) WHERE call = spans.call ORDER BY command));"
+    )
+    change(
+        profile,
+        rows.format("commands", "", "times")
+        + rows.format("transfers", "command,", "transfers"),
+    )
 
 
 @pytest.mark.parametrize("flags", [[], ["--recompute", "layer"], ["--schedule", "memory"]])
@@ -184,7 +196,7 @@ def test_other_programs(tools, profile):
     [
         ("UPDATE trace SET value = 0 WHERE key = 'complete'", "expected a profile that was closed"),
         ("DELETE FROM calls", "expected at least one step, found none"),
-        ("DROP VIEW times", "no such table: times"),
+        ("DROP TABLE spans", "no such table: spans"),
         ("UPDATE spans SET commands = '[[0,'", "malformed JSON"),
         ("PRAGMA application_id = 1", "expected a profile, found another database"),
         ("PRAGMA user_version = 1", "expected version 2 of a profile, found 1"),
@@ -237,3 +249,74 @@ def test_processes(tools, text, tmp_path):
     change(tmp_path / "many.profile.1", "UPDATE commands SET path = 'elsewhere'")
     result = compile_with(tools, MODEL, tmp_path / "many.profile", *flags)
     assert result.returncode == 1 and "of the processes of one run" in result.stderr
+
+
+# --------------------------------------------------------- files of many processes
+
+
+def split(profile, folder, processes):
+    """The files that a run of so many processes writes."""
+    for i in range(processes):
+        shutil.copy(profile, folder / f"run.{i}")
+        change(
+            folder / f"run.{i}",
+            f"UPDATE trace SET value = {processes} WHERE key = 'processes';"
+            f"UPDATE trace SET value = {i} WHERE key = 'process';",
+        )
+    return folder / "run"
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_missing_file_is_named(tools, profile, tmp_path, lost):
+    run = split(profile, tmp_path, 3)
+    succeed(compile_with(tools, MODEL, run))
+    (tmp_path / f"run.{lost}").unlink()
+    result = compile_with(tools, MODEL, run)
+    assert result.returncode == 1
+    assert f"found no {run}.{lost}" in result.stderr
+    assert f"{run}.0 to {run}.2" in result.stderr
+
+
+def test_a_file_under_another_name_is_refused(tools, profile, tmp_path):
+    run = split(profile, tmp_path, 2)
+    shutil.copy(tmp_path / "run.0", tmp_path / "run.1")
+    result = compile_with(tools, MODEL, run)
+    assert result.returncode == 1
+    assert "expected process 1 of the run, found process 0" in result.stderr
+
+
+# ------------------------------------------------------------- files made to harm
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"CREATE VIEW calls AS {ENDLESS} SELECT i AS step, i AS call, 0 AS function FROM n",
+        "CREATE VIEW calls AS SELECT call, step, function, load_extension('/none') AS begin"
+        " FROM kept",
+        "CREATE VIRTUAL TABLE calls USING fts5(call, step, function, begin)",
+    ],
+)
+def test_sql_of_the_file_does_not_run(tools, profile, sql):
+    change(profile, "DROP VIEW times; DROP VIEW transfers; ALTER TABLE calls RENAME TO kept")
+    change(profile, sql)
+    result = compile_with(tools, MODEL, profile)
+    assert result.returncode == 1
+    assert f"profile '{profile}': expected that 'calls' is a table" in result.stderr
+
+
+def test_views_of_the_file_are_not_read(tools, profile):
+    endless = f"CREATE VIEW times(call, command, begin, end) AS {ENDLESS} SELECT 1, 2, 3, i FROM n"
+    change(profile, "DROP VIEW times;" + endless)
+    succeed(compile_with(tools, MODEL, profile))
+
+
+def test_a_damaged_page_is_found(tools, profile):
+    data = bytearray(profile.read_bytes())
+    data[-4096 : -4096 + 64] = b"\xa5" * 64
+    profile.write_bytes(data)
+    result = compile_with(tools, MODEL, profile)
+    assert result.returncode == 1
+    assert f"profile '{profile}': it is damaged: " in result.stderr

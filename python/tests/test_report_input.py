@@ -193,3 +193,16 @@ def test_output_that_cannot_be_written(path, tmp_path, capfd):
 )
 def test_flags(path, flags, named, capfd):
     assert named in refused(capfd, "memory", path, *flags)
+
+
+@pytest.mark.parametrize("command", ["memory", "timeline"])
+def test_sql_of_the_file_does_not_run(path, command, capfd):
+    """A view may take for ever, or call what the process has."""
+    change(
+        path,
+        "ALTER TABLE calls RENAME TO kept",
+        "CREATE VIEW calls AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)"
+        " SELECT i AS call, 0 AS rank, 0 AS step, 0 AS function, 1 AS begin, 2 AS end"
+        " FROM n",
+    )
+    assert "no table 'calls'" in refused(capfd, command, path)

@@ -59,6 +59,8 @@ struct RunProfile {
   std::string mesh, strategy, device;
   /// Of the run, and the names of the hosts that its processes had.
   int64_t numRanks = 1;
+  /// Each of the run's processes writes a file; the place of this one, from 0.
+  int64_t numProcesses = 1, process = 0;
   std::set<std::string> hosts;
   /// What a rank holds, by name: parameters and inputs.
   std::map<std::string, int64_t> parameters, inputs;

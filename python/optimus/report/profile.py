@@ -19,6 +19,7 @@ import numpy as np
 from optimus.report import ReportError
 from optimus.report.database import (
     Stream,
+    check_whole,
     column,
     damaged,
     json_rows,
@@ -172,7 +173,9 @@ class Profile:
                 "reads version %d; use the one of the optimus-run that wrote it"
                 % (self.path, version, VERSION)
             )
-        names = {row[0] for row in self._rows("SELECT name FROM sqlite_master")}
+        # Not views and virtual tables, whose code is the file's choice: they have no page.
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+        names = {row[0] for row in self._rows(tables)}
         for table in TABLES.split():
             if table not in names:
                 raise ReportError(
@@ -185,6 +188,8 @@ class Profile:
                 "%s was not closed: its run is still going on, or was killed; wait for "
                 "its end, or give --incomplete to read the calls it has" % self.path
             )
+        if not incomplete:
+            check_whole(self._connection)
 
     def _rows(self, query: str, *values) -> List[tuple]:
         return self._connection.execute(query, values).fetchall()
