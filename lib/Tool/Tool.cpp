@@ -152,13 +152,15 @@ int mlir::optimus::runTool(StringRef name, int argc, char **argv,
   llvm::install_bad_alloc_error_handler(endWithoutMemory);
   llvm::install_fatal_error_handler(endByLLVM);
   optimus_support::startProcess();
-  int code = kOurFault;
   // Nothing of ours throws; the standard library may.
-  try {
-    code = body();
-  } catch (const std::exception &error) {
-    fail(Twine("unexpected exception: ") + error.what(), kOurFault);
-  }
+  auto ran = optimus_support::runOnLargeStack([&] {
+    try {
+      return body();
+    } catch (const std::exception &error) {
+      return fail(Twine("unexpected exception: ") + error.what(), kOurFault);
+    }
+  });
+  int code = ran.ok() ? *ran : fail(ran.status());
   optimus_support::Status end = finishOutput();
   return code == kDone && !end.ok() ? fail(end) : code;
 }

@@ -15,6 +15,7 @@ import signal
 import stat
 import time
 
+import numpy as np
 import pytest
 
 from hostile import IDENTITY, accept, folder, left_in, program, refuse, run, start
@@ -207,6 +208,24 @@ def test_a_limit_on_memory(tools, folder, program, limits_addresses):
     else:
         less += 2
     assert less > 1, "no limit was reached by the compiler itself"
+
+
+@pytest.mark.parametrize("kibibytes", [64, 1024])
+def test_a_limit_on_stacks(tools, folder, program, kibibytes, limits_addresses):
+    """The tools have stacks of their own, their threads too."""
+    limits = {resource.RLIMIT_STACK: kibibytes << 10}
+    np.save(folder / "arg0.npy", np.ones(2, np.float32))
+    (folder / "text.txt").write_bytes(bytes(range(16)) * 40)
+    train = ["train", "out.so", "--data", "text.txt", "--steps", "2", "--threads-per-rank", "2"]
+    for command in (
+        ["optimus-compile", program, "-o", "out.so"],
+        ["optimus-opt", program, "--optimus-differentiate", "-o", "out.mlir"],
+        ["optimus-plan", "ranges.csv"],
+        ["optimus-interpret", "f.mlir", "--function", "f", "--inputs", "."],
+        ["optimus-run", "inspect", "out.so"],
+        ["optimus-run", *train],
+    ):
+        accept(run(tools, folder, *command, limits=limits))
 
 
 def test_a_folder_for_temporary_files_that_is_not_there(tools, folder, program):

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <iostream>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace optimus_support;
@@ -31,6 +33,44 @@ void optimus_support::startProcess() {
   }
   signal(SIGXFSZ, SIG_IGN);
   removeTemporariesOnSignals();
+}
+
+StatusOr<int>
+optimus_support::runOnLargeStack(const std::function<int()> &body) {
+  constexpr size_t kBytes = size_t(8) << 20;
+  rlimit limit;
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kBytes)
+    return body();
+  // A process may not raise its limit, but give a thread a larger stack.
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kBytes);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  struct Call {
+    const std::function<int()> &body;
+    int code = 0;
+  } call{body};
+  auto run = [](void *argument) -> void * {
+    auto *call = static_cast<Call *>(argument);
+    call->code = call->body();
+    return nullptr;
+  };
+  pthread_t thread;
+  if (int error = pthread_create(&thread, nullptr, run, &call))
+    return unavailable(
+        concat("cannot start a thread with a stack of ", kBytes,
+               " bytes: ", strerror(error),
+               "; raise the limit on stacks (`ulimit -s`), which "
+               "is ",
+               limit.rlim_cur, " bytes"));
+  // Signals go to the others, which may wait for them.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_join(thread, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return call.code;
 }
 
 Status optimus_support::finishStandardOutput() {

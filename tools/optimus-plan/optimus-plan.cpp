@@ -225,12 +225,14 @@ Status run(const Arguments &arguments) {
 
 int main(int argc, char **argv) {
   startProcess();
-  Arguments arguments;
-  std::optional<int> code = parseCommandLine(argc, argv, arguments);
-  if (!code) {
+  StatusOr<int> ran = runOnLargeStack([&] {
+    Arguments arguments;
+    if (std::optional<int> code = parseCommandLine(argc, argv, arguments))
+      return *code;
     Status status = run(arguments);
-    code = status.ok() ? 0 : fail(status);
-  }
+    return status.ok() ? 0 : fail(status);
+  });
+  const int code = ran.ok() ? *ran : fail(ran.status());
   Status end = finishStandardOutput();
-  return *code == 0 && !end.ok() ? fail(end) : *code;
+  return code == 0 && !end.ok() ? fail(end) : code;
 }

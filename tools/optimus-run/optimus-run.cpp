@@ -203,7 +203,9 @@ int main(int argc, char **argv) {
   optimus_support::startProcess();
   std::set_terminate(endAfterException);
   prepareForWantOfMemory();
-  int code = runAndReport(argc, argv);
+  StatusOr<int> ran = optimus_support::runOnLargeStack(
+      [&] { return runAndReport(argc, argv); });
+  int code = ran.ok() ? *ran : finish(ran.status(), /*speaks=*/true);
   // What was done is done, but not all of it was said.
   int lost = finish(optimus_support::finishStandardOutput(), /*speaks=*/true);
   return code ? code : lost;

@@ -11,6 +11,8 @@
 
 #include "optimus-support/Status.h"
 
+#include <functional>
+
 namespace optimus_support {
 
 /// The first thing in every main(), after other libraries have set their signal
@@ -23,6 +25,12 @@ namespace optimus_support {
 ///     it, rather than the end of the process.
 ///   * Temporary files disappear when a signal ends the process.
 void startProcess();
+
+/// All of a main() but what comes first and last: calls `body` on a stack of at
+/// least 8 MiB, as the system's default is, whatever the caller's limit
+/// (`ulimit -s`), and returns its result. Threads that are started from then on
+/// have such stacks, too. Unavailable where the machine refuses one.
+StatusOr<int> runOnLargeStack(const std::function<int()> &body);
 
 /// The last thing in every main(): whether all that was printed with stdio or
 /// iostreams has reached standard output. Unavailable if not.
