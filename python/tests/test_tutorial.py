@@ -51,7 +51,7 @@ def phases(tools, tmp_path_factory):
 
 def test_the_page_has_excerpts_of_every_level():
     levels = [re.sub(r"\W", " ", name).split()[2] for name, _ in EXCERPTS]
-    assert levels == ["input", "step", "shard", "partition", "exec", "place"]
+    assert list(dict.fromkeys(levels)) == ["input", "step", "shard", "partition", "exec", "place"]
 
 
 @pytest.mark.parametrize("name, excerpt", EXCERPTS, ids=[name for name, _ in EXCERPTS])

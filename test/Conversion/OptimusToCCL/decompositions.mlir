@@ -1,5 +1,5 @@
-// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition --verify-roundtrip | FileCheck %s
-// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:1 strategy=summa' --optimus-partition | FileCheck %s --check-prefix=ROWS
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition --verify-roundtrip --mlir-print-local-scope | FileCheck %s
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:1 strategy=summa' --optimus-partition --mlir-print-local-scope | FileCheck %s --check-prefix=ROWS
 
 // The moments of each part, side by side in rank order; the second of the two
 // parts of a padded row of 5 has 2 real elements.

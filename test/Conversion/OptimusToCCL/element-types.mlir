@@ -1,7 +1,7 @@
-// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip | FileCheck %s
-// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition | FileCheck %s --check-prefix=SUM
-// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition=reduce-precision=f32 --optimus-verify-partition | FileCheck %s --check-prefix=WIDE
-// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition=reduce-precision=f32 --optimus-verify-partition | FileCheck %s --check-prefix=PANELS
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip --mlir-print-local-scope | FileCheck %s
+// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition --mlir-print-local-scope | FileCheck %s --check-prefix=SUM
+// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition=reduce-precision=f32 --optimus-verify-partition --mlir-print-local-scope | FileCheck %s --check-prefix=WIDE
+// RUN: optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition=reduce-precision=f32 --optimus-verify-partition --mlir-print-local-scope | FileCheck %s --check-prefix=PANELS
 // RUN: not optimus-opt %s --optimus-partition=reduce-precision=f64 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: unknown reduce-precision 'f64'; expected f32

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --split-input-file --optimus-shard='mesh=data:2,row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --split-input-file --optimus-shard='mesh=data:2,row:2,col:2 strategy=summa' --optimus-partition --optimus-verify-partition --verify-roundtrip --mlir-print-local-scope | FileCheck %s
 
 // The sum of a gradient over microbatches goes on as partial sums of the ranks that
 // have different tokens; what is done with it reduces it.

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition | FileCheck %s
+// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron' --optimus-partition --optimus-verify-partition --mlir-print-local-scope | FileCheck %s
 
 // The gradient of what two products read: its two parts are partial sums on each
 // rank, are added there, and their sum is reduced once.

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-shard='strategy=summa' --optimus-partition --split-input-file --verify-roundtrip | FileCheck %s
+// RUN: optimus-opt %s --optimus-shard='strategy=summa' --optimus-partition --split-input-file --verify-roundtrip --mlir-print-local-scope | FileCheck %s
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>
 

@@ -1,4 +1,4 @@
-// RUN: optimus-opt %s --optimus-differentiate --optimus-shard='strategy=megatron' --optimus-partition --optimus-verify-partition -o %t.mlir && FileCheck %s < %t.mlir
+// RUN: optimus-opt %s --optimus-differentiate --optimus-shard='strategy=megatron' --optimus-partition --optimus-verify-partition --mlir-print-local-scope -o %t.mlir && FileCheck %s < %t.mlir
 // RUN: optimus-interpret %t.mlir --gradcheck --draw 7 | FileCheck %s --check-prefix=GRADIENT
 
 // Annotations shard the heads of queries of one group over two columns, each of

@@ -1,5 +1,5 @@
-// RUN: %optimus-opt %s | FileCheck %s
-// RUN: %optimus-opt %s --mlir-print-op-generic | %optimus-opt | FileCheck %s
+// RUN: %optimus-opt %s --mlir-print-local-scope | FileCheck %s
+// RUN: %optimus-opt %s --mlir-print-op-generic | %optimus-opt --mlir-print-local-scope | FileCheck %s
 
 // The encoding, whose sharding is printed without its name, then one case for each operation, in alphabetical order.
 

@@ -24,6 +24,29 @@ using optimus_support::kMaxElements;
 #define GET_ATTRDEF_CLASSES
 #include "optimus/Dialect/CCL/IR/CCLAttrs.cpp.inc"
 
+namespace {
+/// Names local types, so that a line of a dump fits a screen:
+///
+///     #local_16x128x768 = #ccl.local<[16, 128, 768], <@mesh, [{"row"}, {}, {"col"}]>>
+///
+/// The shape is that of the whole tensor; MLIR numbers other shardings of it.
+class LocalAliases : public OpAsmDialectInterface {
+public:
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Attribute attribute, raw_ostream &os) const override {
+    auto local = dyn_cast<LocalAttr>(attribute);
+    if (!local)
+      return AliasResult::NoAlias;
+    os << "local_";
+    if (local.getShape().empty())
+      os << "scalar";
+    llvm::interleave(local.getShape(), os, "x");
+    return AliasResult::FinalAlias;
+  }
+};
+} // namespace
+
 void CCLDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
@@ -33,6 +56,7 @@ void CCLDialect::initialize() {
 #define GET_OP_LIST
 #include "optimus/Dialect/CCL/IR/CCLOps.cpp.inc"
       >();
+  addInterfaces<LocalAliases>();
 }
 
 LogicalResult LocalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
