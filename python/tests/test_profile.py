@@ -319,7 +319,7 @@ def test_a_full_disk_ends_recording_and_nothing_else(tools, text, tmp_path):
     path = tmp_path / "run.profile"
     command = tools.train_command(library, text, 200, "--profile", path)
     # A limit on files' sizes stands for it.
-    limited = ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *command]
+    limited = ["bash", "-c", 'ulimit -f 300; exec "$@"', "bash", *command]
     result = call(limited)
     assert result.returncode == 0
     warnings = [line for line in result.stderr.splitlines() if "--profile" in line]
