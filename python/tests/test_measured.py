@@ -53,6 +53,18 @@ def change(profile, sql):
     connection.close()
 
 
+def split(profile, path, processes):
+    """The files that a run of so many processes writes for --profile PATH."""
+    for i in range(processes):
+        shutil.copy(profile, f"{path}.{i}")
+        change(
+            f"{path}.{i}",
+            f"UPDATE trace SET value = {processes} WHERE key = 'processes';"
+            f"UPDATE trace SET value = {i} WHERE key = 'process';",
+        )
+    return path
+
+
 def change_times(profile, sql):
     """As change(), of times and transfers, which become tables of rows for it. What
     these have then is what spans say, which is what is read."""
@@ -231,8 +243,7 @@ def test_processes(tools, text, tmp_path):
     """Each process writes a file; all of them are read by the name given."""
     library = tools.library(MODEL, "row:2,col:2", "summa")
     profile = record(tools, text, library, tmp_path / "one.profile")
-    for number in (0, 1):
-        (tmp_path / f"many.profile.{number}").write_bytes(profile.read_bytes())
+    split(profile, tmp_path / "many.profile", 2)
     change_times(tmp_path / "many.profile.1", "UPDATE times SET end = end + 1000000")
     flags = ["--mesh", "row:2,col:2", "--schedule", "none", "--tune-products=false"]
     one, many = (
@@ -254,21 +265,9 @@ def test_processes(tools, text, tmp_path):
 # --------------------------------------------------------- files of many processes
 
 
-def split(profile, folder, processes):
-    """The files that a run of so many processes writes."""
-    for i in range(processes):
-        shutil.copy(profile, folder / f"run.{i}")
-        change(
-            folder / f"run.{i}",
-            f"UPDATE trace SET value = {processes} WHERE key = 'processes';"
-            f"UPDATE trace SET value = {i} WHERE key = 'process';",
-        )
-    return folder / "run"
-
-
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_a_missing_file_is_named(tools, profile, tmp_path, lost):
-    run = split(profile, tmp_path, 3)
+    run = split(profile, tmp_path / "run", 3)
     succeed(compile_with(tools, MODEL, run))
     (tmp_path / f"run.{lost}").unlink()
     result = compile_with(tools, MODEL, run)
@@ -278,7 +277,7 @@ def test_a_missing_file_is_named(tools, profile, tmp_path, lost):
 
 
 def test_a_file_under_another_name_is_refused(tools, profile, tmp_path):
-    run = split(profile, tmp_path, 2)
+    run = split(profile, tmp_path / "run", 2)
     shutil.copy(tmp_path / "run.0", tmp_path / "run.1")
     result = compile_with(tools, MODEL, run)
     assert result.returncode == 1
