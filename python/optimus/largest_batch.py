@@ -151,8 +151,9 @@ class Planner:
         if result.returncode != 1:
             ended = "optimus-compile ended with exit code %d" % result.returncode
             raise Fault("with a batch of %d: %s\n%s" % (batch, ended, said))
-        # The table of what was weighed comes before.
-        return Trial(batch, refusal=said.partition("error: ")[2] or said)
+        # The table of what was weighed comes before, where to read on behind.
+        said = said.partition("error: ")[2] or said
+        return Trial(batch, refusal=said.partition("\n`optimus-compile --help`")[0])
 
 
 def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
