@@ -41,7 +41,11 @@ needs_mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="mpirun is not installed"
 )
 # Ports that Linux gives to nobody by itself; other workers begin elsewhere.
-ports = itertools.count(62000 + os.getpid() % 150 * 20, 20)
+# From 62000 to 65500 and round again; another worker begins elsewhere.
+worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+ports = (
+    62000 + number % 175 * 20 for number in itertools.count(44 * worker + os.getpid() % 40)
+)
 
 
 def by_hand(rank, ranks, port):
