@@ -40,8 +40,8 @@ FLAGS = ["--threads-per-rank", 1, "--lr", 3e-3]
 needs_mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="mpirun is not installed"
 )
-# Ports that Linux gives to nobody by itself; other workers begin elsewhere.
-# From 62000 to 65500 and round again; another worker begins elsewhere.
+# Ports that Linux gives to nobody by itself, from 62000 to 65480 and round again;
+# other workers begin elsewhere.
 worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 ports = (
     62000 + number % 175 * 20 for number in itertools.count(44 * worker + os.getpid() % 40)
