@@ -129,6 +129,124 @@ TEST(Attention, LargeScoresStayFinite) {
     ASSERT_TRUE(std::isfinite(value));
 }
 
+/// Keys of two kinds, k and -k, and queries along k or against it: a query sees
+/// the keys of its kind alike, whatever rounding does to its scores, which
+/// reach 10^8. The bounds are those of expectHead() without an error of scores,
+/// since differences of equal scores are exact:
+///   eP = (s + 16) u, eO = (2 s + 16) u, eT = 2 eP + eO + (2 d + 8) u
+void expectFarScores(const Case &x, const Result &r) {
+  const int64_t seq = x.desc.seq, dim = x.desc.head_dim;
+  const double scale = 1 / std::sqrt(double(dim));
+  auto in = [&](int part, int64_t t, int64_t c) {
+    return x.begin(part) + t * (part ? x.desc.kv_ld : x.desc.q_ld) + c;
+  };
+  std::vector<double> dq(seq * dim), dk(seq * dim), dv(seq * dim), column(seq);
+  double maxQ = 0, maxK = 0, reach = 0;
+  for (int64_t i = 0; i < seq; ++i) {
+    auto isSeen = [&](int64_t j) {
+      return (x.inputs[in(0, i, 0)] > 0) == (x.inputs[in(1, j, 0)] > 0);
+    };
+    double count = 0;
+    for (int64_t j = 0; j < x.keys(0, i); ++j)
+      count += isSeen(j);
+    // Where none is of its kind, the others are alike, too.
+    const bool hasNone = count == 0;
+    if (hasNone)
+      count = double(x.keys(0, i));
+    std::vector<double> probs(seq), dp(seq);
+    double dot = 0;
+    for (int64_t j = 0; j < x.keys(0, i); ++j) {
+      probs[j] = hasNone || isSeen(j) ? 1 / count : 0;
+      double through = 0;
+      for (int64_t c = 0; c < dim; ++c) {
+        const double term = double(x.dout[i * dim + c]) * x.inputs[in(2, j, c)];
+        dp[j] += term;
+        through += std::abs(term);
+        maxQ = std::max(maxQ, std::abs(double(x.inputs[in(0, i, c)])));
+        maxK = std::max(maxK, std::abs(double(x.inputs[in(1, j, c)])));
+      }
+      reach = std::max(reach, through);
+      dot += probs[j] * dp[j];
+      column[j] += probs[j];
+    }
+    for (int64_t j = 0; j < x.keys(0, i); ++j)
+      for (int64_t c = 0; c < dim; ++c) {
+        const double t = probs[j] * (dp[j] - dot) * scale;
+        dq[i * dim + c] += t * x.inputs[in(1, j, c)];
+        dk[j * dim + c] += t * x.inputs[in(0, i, c)];
+        dv[j * dim + c] += probs[j] * x.dout[i * dim + c];
+      }
+  }
+  const double columnSum = *std::ranges::max_element(column);
+  const double eP = (seq + 16) * u, eO = (2 * seq + 16) * u;
+  const double outer =
+      (2 * eP + eO + (2 * dim + 8) * u + (2 * seq + 1) * u) * reach * scale;
+  for (int64_t t = 0; t < seq; ++t)
+    for (int64_t c = 0; c < dim; ++c) {
+      ASSERT_NEAR(r.grads[in(0, t, c)], dq[t * dim + c], outer * maxK) << t;
+      ASSERT_NEAR(r.grads[in(1, t, c)], dk[t * dim + c],
+                  outer * maxQ * columnSum)
+          << t;
+      ASSERT_NEAR(r.grads[in(2, t, c)], dv[t * dim + c],
+                  (eP + (seq + 1) * u) * 1.5 * columnSum)
+          << t;
+    }
+}
+
+TEST(Attention, FarScoresHaveTheGradientOfTheirSoftmax) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (bool causal : {false, true})
+    for (int64_t seq : {1, 40, 64, 150})
+      for (int64_t dim : {16, 20}) {
+        Case x = makeCase(1, seq, 1, dim, causal);
+        const auto size = float(5000. / std::sqrt(std::sqrt(dim / 16.)));
+        for (int64_t t = 0; t < seq; ++t)
+          for (int64_t c = 0; c < dim; ++c) {
+            x.inputs[t * 3 * dim + c] =
+                (size + 7.f * float(t)) * (t % 3 ? 1.f : -1.f);
+            x.inputs[t * 3 * dim + dim + c] = t % 5 < 2 ? size : -size;
+          }
+        for (int set = 0; set < count; ++set)
+          ASSERT_NO_FATAL_FAILURE(expectFarScores(x, runKernels(*sets[set], x)))
+              << sets[set]->name << " seq " << seq << " causal " << causal;
+        CpuDevice device(maxThreads);
+        ASSERT_NO_FATAL_FAILURE(expectFarScores(x, runDevice(device, x)));
+      }
+}
+
+/// Scores of all sizes: each row of P sums to 1, so dV sums to what dout does,
+/// within the rounding of a sum of s^2 terms that are at most |dout|.
+TEST(Attention, ProbabilitiesSumToOneAtEveryScale) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (double size : {1., 1e2, 1e4, 1e6, 1e8, 1e12})
+    for (bool causal : {false, true}) {
+      Case x = makeCase(1, 150, 1, 16, causal);
+      for (int64_t t = 0; t < x.desc.seq; ++t)
+        for (int64_t c = 0; c < 32; ++c)
+          x.inputs[t * 48 + c] *= float(std::sqrt(size));
+      for (int set = 0; set < count; ++set) {
+        Result r = runKernels(*sets[set], x);
+        for (int64_t c = 0; c < 16; ++c) {
+          double found = 0, expected = 0, magnitude = 0;
+          for (int64_t t = 0; t < x.desc.seq; ++t) {
+            found += r.grads[t * 48 + 32 + c];
+            expected += x.dout[t * 16 + c];
+            magnitude += std::abs(x.dout[t * 16 + c]);
+          }
+          // Of P, where lse is in f32: 2^-10, or what the scores' size
+          // explains.
+          const double ofLse = std::min(0x1p-10, 8 * u * (size * 9 + 8));
+          ASSERT_NEAR(found, expected, (ofLse + 3 * x.desc.seq * u) * magnitude)
+              << sets[set]->name << " size " << size << " channel " << c;
+        }
+      }
+    }
+}
+
 TEST(Attention, NotANumberShows) {
   Case x = makeCase(1, 70, 1, 8, true);
   x.inputs[66 * 24] = std::numeric_limits<float>::quiet_NaN();
