@@ -10,7 +10,7 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
-#include "optimus-support/MachineMemory.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -66,7 +66,8 @@ LogicalResult mlir::optimus::checkMemory(func::FuncOp function) {
   });
   for (Type type : function.getResultTypes())
     add(type, getWholeBytes(type));
-  uint64_t machine = optimus_support::machineMemoryBytes();
+  const auto &limits = optimus_support::resourceLimits();
+  uint64_t machine = limits.memoryBytes;
   if (all <= machine)
     return success();
   auto inGiB = [](uint64_t bytes) {
@@ -77,6 +78,6 @@ LogicalResult mlir::optimus::checkMemory(func::FuncOp function) {
          << (all == UINT64_MAX ? "2^64 bytes or more" : inGiB(all))
          << " for values in f64 on " << numRanks
          << (numRanks == 1 ? " rank" : " ranks") << ", the largest " << largest
-         << ", and this machine has " << inGiB(machine)
+         << ", and " << limits.memoryOwner() << " has " << inGiB(machine)
          << "; interpret a smaller program";
 }

@@ -10,6 +10,7 @@
 
 #include "optimus-support/OutOfMemory.h"
 #include "optimus-support/Process.h"
+#include "optimus-support/ResourceLimits.h"
 #include "optimus-support/TemporaryPath.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -169,6 +170,8 @@ MLIRContext::Threading mlir::optimus::chooseThreading() {
   rlimit limit;
   bool isLimited =
       getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  // A container may allow one core of many.
+  isLimited |= optimus_support::resourceLimits().usableCores() == 1;
   return isLimited ? MLIRContext::Threading::DISABLED
                    : MLIRContext::Threading::ENABLED;
 }

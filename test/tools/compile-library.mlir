@@ -15,7 +15,7 @@
 // CHECK:      {{[0-9]+}} kernels
 // CHECK:      of a rank {{ *}}parameters {{ *}}state {{ *}}gradients {{ *}}inputs {{ *}}arena {{ *}}scratch {{ *}}in all
 // CHECK-NEXT: train_step
-// CHECK:      1 rank needs {{.*}}; this machine has {{.*}} GiB: it fits
+// CHECK:      1 rank needs {{.*}}; this {{machine|container}} has {{.*}} GiB: it fits
 
 // PHASES:      00-input.mlir
 // PHASES-NEXT: 01-differentiate.mlir

@@ -74,8 +74,9 @@ static void addLayout(Declaration add, CompileFlags &flags) {
       "With --strategy auto: choose the mesh of so many ranks too, instead of "
       "--mesh");
   add("--memory-budget", "SIZE", flags.memoryBudget,
-      "Most bytes that a rank may hold, as 16GiB or 512MiB: what needs more is "
-      "not chosen, or not compiled");
+      "Most bytes that a rank may hold, as 16GiB or 512MiB, or auto: the GPU of "
+      "--machine-profile, else a rank's part of this machine or container. What "
+      "needs more is not chosen, or not compiled");
   add("--no-pad", flags.phases.noPad,
       "Refuse dimensions that the mesh does not divide rather than pad them");
   add("--move", "HOW", flags.phases.move,

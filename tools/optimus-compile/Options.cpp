@@ -14,6 +14,7 @@
 
 #include "optimus-support/GpuScratch.h"
 #include "optimus-support/OutputFile.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -127,6 +128,16 @@ static Status readGpu(const CompileFlags &flags, CompileOptions &options) {
   return okStatus();
 }
 
+/// What a rank may hold where it runs: on the profile's GPU, or here.
+static std::optional<int64_t>
+findMemoryBudget(const CompileOptions &options) {
+  if (std::optional<GpuProfile> gpu = options.getGpu())
+    return gpu->getUsableBytes();
+  const int64_t numRanks =
+      options.ranks > 0 ? options.ranks : options.phases.mesh.getNumRanks();
+  return optimus_support::resourceLimits().memoryBytes / numRanks;
+}
+
 /// What is chosen by prediction.
 static Status readChoice(const CompileFlags &flags, CompileOptions &options) {
   if (!flags.ranks.empty()) {
@@ -139,10 +150,12 @@ static Status readChoice(const CompileFlags &flags, CompileOptions &options) {
       return invalidArgument("--ranks: expected no --mesh beside it");
   }
   if (!flags.memoryBudget.empty()) {
-    options.memoryBudget = exec::parseBytes(flags.memoryBudget);
+    options.memoryBudget = flags.memoryBudget == "auto"
+                               ? findMemoryBudget(options)
+                               : exec::parseBytes(flags.memoryBudget);
     if (!options.memoryBudget)
       return invalidArgument("--memory-budget: expected a size as 16GiB, "
-                             "512MiB or bytes, found '" +
+                             "512MiB or bytes, or auto, found '" +
                              flags.memoryBudget + "'");
   }
   options.recompute = flags.phases.recompute;

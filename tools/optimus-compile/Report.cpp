@@ -15,7 +15,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
-#include "optimus-support/MachineMemory.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -326,11 +326,13 @@ static void printFit(int64_t rankBytes, const CompileOptions &options,
     return;
   }
   int64_t ranks = options.phases.mesh.getNumRanks();
-  int64_t machine = optimus_support::machineMemoryBytes();
+  const optimus_support::ResourceLimits &limits =
+      optimus_support::resourceLimits();
+  int64_t machine = limits.memoryBytes;
   int64_t fitting = std::min(ranks, machine / std::max<int64_t>(rankBytes, 1));
   out << formatv("{0} {1} {2}", formatCount(ranks, "rank"),
                  ranks == 1 ? "needs" : "need", formatBytes(rankBytes * ranks));
-  out << formatv("; this machine has {0}", formatBytes(machine));
+  out << formatv("; {0} has {1}", limits.memoryOwner(), formatBytes(machine));
   if (fitting == ranks)
     out << ": " << (ranks == 1 ? "it fits\n" : "all of them fit\n");
   else

@@ -13,7 +13,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
-#include "optimus-support/MachineMemory.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -55,7 +55,7 @@ static json::Object describe(const RankMemory &memory) {
 }
 
 /// What a rank may hold, each of them: the budget and the GPU. Where there is
-/// neither, its part of this machine.
+/// neither, its part of this machine or container.
 static json::Array describeLimits(const CompileOptions &options) {
   json::Array limits;
   auto add = [&](std::string of, int64_t bytes) {
@@ -65,9 +65,11 @@ static json::Array describeLimits(const CompileOptions &options) {
     add("the memory budget", *options.memoryBudget);
   if (std::optional<GpuProfile> gpu = options.getGpu())
     add(gpu->name, gpu->getUsableBytes());
-  if (limits.empty())
-    add("this machine", optimus_support::machineMemoryBytes() /
-                            options.phases.mesh.getNumRanks());
+  if (limits.empty()) {
+    const auto &here = optimus_support::resourceLimits();
+    add(here.memoryOwner(),
+        here.memoryBytes / options.phases.mesh.getNumRanks());
+  }
   return limits;
 }
 

@@ -50,7 +50,7 @@ int fail(const optimus_support::Status &status);
 int fail(llvm::Error error);
 
 /// For a context: without threads of its own where memory is limited, since the
-/// stack of each takes a piece of it.
+/// stack of each takes a piece of it, or where there is one core.
 MLIRContext::Threading chooseThreading();
 
 } // namespace mlir::optimus

@@ -15,7 +15,7 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Interpreter/Interpreter.h"
 
-#include "optimus-support/MachineMemory.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -129,14 +129,15 @@ LogicalResult mlir::exec::checkDeviceMemory(func::FuncOp function) {
   };
   llvm::for_each(function.getArgumentTypes(), add);
   function.walk([&](AllocOp op) { add(op.getBuffer().getType()); });
-  uint64_t machine = optimus_support::machineMemoryBytes();
+  const auto &limits = optimus_support::resourceLimits();
+  uint64_t machine = limits.memoryBytes;
   if (all <= machine)
     return success();
   return function.emitError("@")
          << function.getName() << ": interpreting it takes "
          << llvm::formatv("{0:f1} GiB", double(all) / 0x1p30).str()
          << " for buffers and who touched them on " << numRanks
-         << " ranks, and this machine has "
+         << " ranks, and " << limits.memoryOwner() << " has "
          << llvm::formatv("{0:f1} GiB", double(machine) / 0x1p30).str()
          << "; interpret a smaller program";
 }
