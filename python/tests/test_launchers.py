@@ -11,6 +11,7 @@ them; what cannot meet is refused by name."""
 import itertools
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -148,6 +149,35 @@ def test_the_same_bits_over_tcp(tools, library, text, tmp_path, threads, launche
     # One speaks.
     assert [output for _, output, _ in results[1:]] == [""] * (RANKS - 1)
     assert saved(tmp_path / "saved") == threads
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"),
+    reason="DNNL_MAX_CPU_ISA names instructions of x86",
+)
+def test_ranks_on_unlike_processors_are_said(tools, library, text):
+    """As on a cluster of processors with and without AVX."""
+
+    def run(differs):
+        def launch(rank, ranks, port):
+            flags, _ = by_hand(rank, ranks, port)
+            least = {"DNNL_MAX_CPU_ISA": "SSE41"}
+            return flags, least if rank in differs else {}
+
+        jobs = start(tools.train_command(library, text, 1, *FLAGS), launch)
+        results = finish(jobs)
+        assert [code for code, _, _ in results] == [0] * RANKS
+        return [
+            line
+            for _, _, errors in results
+            for line in errors.splitlines()
+            if "compute differently" in line
+        ]
+
+    (line,) = run({2, 3})
+    assert re.search(r"rank 0 by oneDNN [0-9.]+ with AVX\w*, attention with \w+", line)
+    assert re.search(r"rank 2 by oneDNN [0-9.]+ with SSE41, attention with base", line)
+    assert run(set()) == run(set(range(RANKS))) == []
 
 
 @needs_mpirun

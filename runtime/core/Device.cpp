@@ -9,6 +9,7 @@
 #include "optimus-runtime/Device.h"
 
 #include "Plugin.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include <cstdlib>
 
@@ -40,14 +41,18 @@ StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {
     return invalidArgument(concat("there is no device called ", name,
                                   "; this program has cpu and cuda"));
   const bool isCpu = name == "cpu";
-  if (isCpu)
+  if (isCpu) {
     chooseWaitPolicy();
+    // GNU OpenMP may bind this thread when it is loaded.
+    (void)optimus_support::resourceLimits();
+  }
   OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(isCpu ? kCpu : kCuda));
   DeviceFactory factory(reinterpret_cast<CreateDeviceFn>(entry));
   // The first one makes what all share, best while nothing else takes memory.
   OPTRT_ASSIGN_OR_RETURN(const std::unique_ptr<Device> first,
                          factory.create(/*threads=*/1));
   OPTRT_ASSIGN_OR_RETURN(factory.visibleGpus, first->gpus());
+  factory.foundEnvironment = first->environment();
   return factory;
 }
 

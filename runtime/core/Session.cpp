@@ -14,14 +14,12 @@
 #include "LocalRank.h"
 #include "PlannedMemory.h"
 #include "core/Nvtx.h"
-#include "core/Thread.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 using optimus_support::program::findFunction;
@@ -29,19 +27,6 @@ using optimus_support::program::ProgramTableT;
 using optimus_support::program::tableOf;
 
 namespace optrt {
-
-namespace {
-
-/// The ranks that share the cores of usableCores().
-int ranksOnTheseCores(const ControlPlane &control) {
-  // mpirun may have bound each process to cores of its own.
-  if (control.numLocalRanks() == 1 && control.ranksOnThisHost() > 1 &&
-      usableCores() < sysconf(_SC_NPROCESSORS_ONLN))
-    return 1;
-  return control.ranksOnThisHost();
-}
-
-} // namespace
 
 Session::Session(const ModelLibrary &library, World &world)
     : library(library), world(world), control(*world.control) {}
@@ -152,16 +137,20 @@ Status Session::build(const SessionOptions &options) {
   OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
   chooseBuffers(options.placement);
-  threads = options.threadsPerRank > 0
-                ? options.threadsPerRank
-                : std::max(1, usableCores() / ranksOnTheseCores(control));
-  world.collectives->expectThreads(threads);
+  OPTRT_ASSIGN_OR_RETURN(cores, shareCores(control));
   const Nvtx *ranges = nullptr;
   if (options.nvtx) {
     OPTRT_ASSIGN_OR_RETURN(ranges, Nvtx::open());
   }
   StatusOr<DeviceFactory> devices = DeviceFactory::open(manifest.target);
   OPTRT_RETURN_IF_ERROR(control.agreeInTime(devices.status()));
+  const DeviceEnvironment &environment = devices->environment();
+  threads = options.threadsPerRank > 0
+                ? options.threadsPerRank
+                : std::min(cores.coresPerRank(), environment.mostThreads);
+  world.collectives->expectThreads(threads, cores.coresPerRank());
+  refused = environment.refused;
+  compareArithmetic(control.allGather(environment.arithmetic));
   std::vector<int> gpus(control.numLocalRanks());
   if (world.collectives->needsGpus()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
@@ -240,16 +229,29 @@ std::array<int64_t, 3> Session::arenaBytesOf(const ProgramTableT &table) const {
   return bytes;
 }
 
+void Session::compareArithmetic(const std::vector<std::string> &all) {
+  for (std::size_t rank = 1; rank != all.size(); ++rank)
+    if (all[rank] != all[0]) {
+      mixture = concat(
+          "ranks compute differently: rank 0 by ", all[0], ", rank ", rank,
+          " by ", all[rank],
+          "; copies of a value on several ranks drift apart in their last "
+          "bits. Use the same libraries and processors, or the lesser "
+          "instruction set everywhere (DNNL_MAX_CPU_ISA)");
+      return;
+    }
+}
+
 std::string Session::oversubscription() const {
-  int sharing = ranksOnTheseCores(control), cores = usableCores();
-  if (sharing * threads <= cores)
+  if (threads <= cores.coresPerRank())
     return "";
   auto some = [](int count, const char *what) {
     return concat(count, " ", what, count == 1 ? "" : "s");
   };
-  return concat(some(sharing, "rank"), " with ", some(threads, "thread"),
-                sharing == 1 ? " shares " : " each share ",
-                some(cores, "core"));
+  return concat(some(cores.ranks, "rank"), " with ", some(threads, "thread"),
+                cores.ranks == 1 ? " shares " : " each share ",
+                some(cores.cores, "core"),
+                cores.file.empty() ? "" : concat(" (", cores.file, ")"));
 }
 
 std::string Session::slowPrecision() const {

@@ -8,9 +8,7 @@
 
 #include "core/Thread.h"
 
-#include <algorithm>
 #include <new>
-#include <sched.h>
 #include <sys/resource.h>
 #include <system_error>
 
@@ -67,13 +65,6 @@ void Worker::stop() {
   }
   wake.notify_one();
   thread.join();
-}
-
-int usableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 } // namespace optrt

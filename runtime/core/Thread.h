@@ -53,9 +53,6 @@ private:
   std::thread thread;
 };
 
-/// The cores that this process may use.
-int usableCores();
-
 } // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_CORE_THREAD_H

@@ -59,7 +59,7 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %s --layout=*.c_proj.weight=row+col,row -o %t.so 2>&1 | FileCheck %s --check-prefix=DOUBLE
 // DOUBLE: error: --layout: the axis 'row' shards twice in 'row+col,row'
 // RUN: not optimus-compile %s --memory-budget=plenty -o %t.so 2>&1 | FileCheck %s --check-prefix=BUDGET
-// BUDGET: error: --memory-budget: expected auto or a size as 16GiB, 512MiB or bytes, found 'plenty'
+// BUDGET: error: --memory-budget: expected a size as 16GiB, 512MiB or bytes, or auto, found 'plenty'
 // RUN: not optimus-compile %s --report-json=- --compile-to=exec 2>&1 | FileCheck %s --check-prefix=JSON
 // JSON: error: --report-json: expected --compile-to place or llvm, since memory is placed there; found exec
 // RUN: not optimus-compile %s --compile-from=llvm -o %t.so 2>&1 | FileCheck %s --check-prefix=FROM

@@ -208,7 +208,7 @@ Status bench(const BenchOptions &options, World &world) {
       std::unique_ptr<Session> session,
       createSession(*library, world, std::move(chosen), options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
-  warnOfSlowSteps(world, *session);
+  printWarnings(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,
                          measure(*session, *world.control, options));
   if (world.control->isRoot())

@@ -138,10 +138,11 @@ std::string describeStrategy(const optrt::Manifest &manifest);
 std::string describeRanks(const optrt::World &world,
                           const optrt::Session &session);
 
-/// Says on standard error, from one process, when ranks share cores, cannot
-/// overlap communication with computing, or compute with types that the
-/// processor has no instructions for.
-void warnOfSlowSteps(const optrt::World &world, const optrt::Session &session);
+/// Says on standard error, from one process, when ranks share cores, compute
+/// with different instructions, cannot overlap communication with computing, or
+/// have types that the processor has no instructions for; and what of the
+/// environment is not followed.
+void printWarnings(const optrt::World &world, const optrt::Session &session);
 
 /// What a session needs to run `functions` on ranks with these options.
 optrt::SessionOptions sessionOptions(std::vector<std::string> functions,

@@ -16,9 +16,9 @@
 #include "Format.h"
 #include "MachineProfile.h"
 #include "optimus-runtime/RankTeam.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include <iostream>
-#include <thread>
 
 using namespace optrt;
 
@@ -86,9 +86,10 @@ nlohmann::ordered_json toJson(const ProductCosts &costs) {
 
 nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
                               int ranks) {
+  const int cores = optimus_support::resourceLimits().usableCores();
   nlohmann::ordered_json entry{{"threads", threads},
                                {"ranks", ranks},
-                               {"cores", std::thread::hardware_concurrency()},
+                               {"cores", cores},
                                {"alpha_s", costs.gemmAlpha},
                                {"cold_s_per_byte", costs.coldSecondsPerByte},
                                {"kernel_alpha_s", costs.kernelAlpha},

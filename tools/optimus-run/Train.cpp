@@ -115,7 +115,7 @@ StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(prepareSession());
   if (control.isRoot())
     announce();
-  warnOfSlowSteps(world, *session);
+  printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
   OPTRT_RETURN_IF_ERROR(

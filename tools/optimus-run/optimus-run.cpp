@@ -141,7 +141,7 @@ std::string optimus_run::describeRanks(const World &world,
                 threads == 1 ? " thread each" : " threads each");
 }
 
-void optimus_run::warnOfSlowSteps(const World &world, const Session &session) {
+void optimus_run::printWarnings(const World &world, const Session &session) {
   if (!world.control->isRoot())
     return;
   for (const std::string &sentence :
@@ -149,9 +149,11 @@ void optimus_run::warnOfSlowSteps(const World &world, const Session &session) {
     if (!sentence.empty())
       std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
                    sentence.c_str());
-  std::string notice = world.collectives->overlapNotice();
-  if (world.control->size() > 1 && !notice.empty())
-    std::fprintf(stderr, "optimus-run: warning: %s\n", notice.c_str());
+  for (const std::string &sentence :
+       {session.mixedArithmetic(), session.refusedSetting(),
+        world.control->size() > 1 ? world.collectives->overlapNotice() : ""})
+    if (!sentence.empty())
+      std::fprintf(stderr, "optimus-run: warning: %s\n", sentence.c_str());
 }
 
 static void prepareForWantOfMemory() {

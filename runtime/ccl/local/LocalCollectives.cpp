@@ -9,7 +9,7 @@
 #include "LocalGroup.h"
 #include "ProgressThread.h"
 #include "SharedGpuRank.h"
-#include "core/Thread.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include <algorithm>
 
@@ -118,7 +118,8 @@ public:
   Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
                       std::span<const Axes> axes) override {
     numRanks = static_cast<int>(mesh.numRanks());
-    int spins = numRanks <= usableCores() ? 1000 : 0;
+    const int cores = optimus_support::resourceLimits().usableCores();
+    int spins = numRanks <= cores ? 1000 : 0;
 
     progress.clear();
     progress.setRanks(numRanks, 0);
@@ -168,7 +169,7 @@ public:
     return std::unique_ptr<QueuedCollectives>(std::move(made));
   }
 
-  void expectThreads(int threadsPerRank) override {
+  void expectThreads(int threadsPerRank, int) override {
     progress.setRanks(numRanks, threadsPerRank);
   }
 

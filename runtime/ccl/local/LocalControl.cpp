@@ -28,7 +28,6 @@ public:
   int size() const override { return static_cast<int>(mesh.numRanks()); }
   int firstRank() const override { return 0; }
   int numLocalRanks() const override { return size(); }
-  int ranksOnThisHost() const override { return size(); }
 
   std::vector<std::string> allGather(const std::string &own) override {
     return {own};

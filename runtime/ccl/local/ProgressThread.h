@@ -11,6 +11,7 @@
 
 #include "LocalGroup.h"
 #include "core/Thread.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include <deque>
 #include <memory>
@@ -55,7 +56,7 @@ private:
   std::atomic<int> numJobs{0};
   std::atomic<int> sleeping{0};
   std::atomic<int> ranks{0}, threadsPerRank{0};
-  const int cores = usableCores();
+  const int cores = optimus_support::resourceLimits().usableCores();
   bool busy = false;
   Worker worker;
 };

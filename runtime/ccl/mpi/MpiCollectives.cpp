@@ -8,13 +8,11 @@
 
 #include "../InFlightSlots.h"
 #include "MpiProcess.h"
-#include "core/Thread.h"
 #include "optimus-support/ElementType.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 namespace optrt {
 namespace {
@@ -134,12 +132,8 @@ public:
     return *communicators[group];
   }
 
-  void expectThreads(int threadsPerRank) override {
-    // mpirun may have bound each process to cores of its own.
-    int sharing = usableCores() < sysconf(_SC_NPROCESSORS_ONLN)
-                      ? 1
-                      : process->ranksOnThisHost;
-    process->engine.setOversubscribed(sharing * threadsPerRank > usableCores());
+  void expectThreads(int threadsPerRank, int coresPerRank) override {
+    process->engine.setOversubscribed(threadsPerRank > coresPerRank);
   }
 
   std::string overlapNotice() const override { return process->notice; }

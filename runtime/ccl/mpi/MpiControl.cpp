@@ -41,7 +41,6 @@ public:
   int size() const override { return process->size; }
   int firstRank() const override { return process->rank; }
   int numLocalRanks() const override { return 1; }
-  int ranksOnThisHost() const override { return process->ranksOnThisHost; }
 
   std::vector<std::string> allGather(const std::string &own) override {
     StatusOr<std::vector<std::string>> all = gatherAll(own);

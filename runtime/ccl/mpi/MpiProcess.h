@@ -29,7 +29,7 @@ struct MpiProcess {
 
   /// Why nothing moves while ranks compute, or empty.
   const std::string notice;
-  const int size, rank, ranksOnThisHost;
+  const int size, rank;
   /// Its lock is held for every call of MPI.
   ProgressEngine engine;
 

@@ -73,7 +73,6 @@ StatusOr<std::shared_ptr<MpiProcess>> MpiProcess::start() {
 MpiProcess::MpiProcess(std::string notice, int size, int rank,
                        int ranksOnThisHost)
     : notice(std::move(notice)), size(size), rank(rank),
-      ranksOnThisHost(ranksOnThisHost),
       engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {}
 
 MpiProcess::~MpiProcess() { warnOfMpi("MPI_Finalize", MPI_Finalize()); }

@@ -62,7 +62,7 @@ public:
 
   /// Nobody asks for what moves memory of the host's.
   Communicator &communicator(int, int) override { std::abort(); }
-  void expectThreads(int) override {}
+  void expectThreads(int, int) override {}
   void abort() override { watch->abort(); }
 
 private:

@@ -131,7 +131,7 @@ public:
   }
 
   /// It sleeps whenever nothing can be moved.
-  void expectThreads(int) override {}
+  void expectThreads(int, int) override {}
 
   void abort() override { engine.abort(); }
 

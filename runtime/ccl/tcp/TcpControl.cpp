@@ -102,12 +102,6 @@ public:
   int size() const override { return job.size; }
   int firstRank() const override { return job.rank; }
   int numLocalRanks() const override { return 1; }
-  int ranksOnThisHost() const override {
-    return static_cast<int>(
-        std::count_if(cards.begin(), cards.end(), [&](const Card &card) {
-          return card.host == cards[job.rank].host;
-        }));
-  }
 
   /// Bruck's: after a round with ranks at distance d, a rank has the texts of
   /// the 2d ranks from itself on.

@@ -29,7 +29,6 @@ public:
   int size() const override { return static_cast<int>(others.size()) + 1; }
   int firstRank() const override { return 0; }
   int numLocalRanks() const override { return 1; }
-  int ranksOnThisHost() const override { return 1; }
   std::vector<std::string> allGather(const std::string &own) override {
     std::vector<std::string> all = {own};
     all.insert(all.end(), others.begin(), others.end());

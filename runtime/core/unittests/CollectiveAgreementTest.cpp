@@ -38,7 +38,6 @@ public:
   int size() const override { return static_cast<int>(exchange.texts.size()); }
   int firstRank() const override { return rank; }
   int numLocalRanks() const override { return 1; }
-  int ranksOnThisHost() const override { return size(); }
   std::vector<std::string> allGather(const std::string &own) override {
     ++numGathers;
     exchange.texts[rank] = own;

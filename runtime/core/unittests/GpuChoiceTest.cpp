@@ -29,7 +29,6 @@ public:
   int size() const override { return countBefore(int(ranks.size())); }
   int firstRank() const override { return countBefore(index); }
   int numLocalRanks() const override { return ranks[index]; }
-  int ranksOnThisHost() const override { return size(); }
   std::vector<std::string> allGather(const std::string &own) override {
     // Then they agree, of which only this one's mind is known.
     if (std::exchange(hasGathered, true))

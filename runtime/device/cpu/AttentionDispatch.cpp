@@ -8,6 +8,18 @@
 
 #include "AttentionKernels.h"
 
+#include <oneapi/dnnl/dnnl.hpp>
+
+#ifdef __x86_64__
+/// Whether oneDNN uses these instructions: where DNNL_MAX_CPU_ISA forbids it
+/// some, so that unlike processors compute alike, attention does without, too.
+static bool allows(dnnl::cpu_isa instructions) {
+  const auto wanted = static_cast<unsigned>(instructions);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) ==
+         wanted;
+}
+#endif
+
 void optrt::supportedAttentionKernels(const AttentionKernels *sets[3],
                                       int &count) {
   count = 0;
@@ -25,6 +37,13 @@ const optrt::AttentionKernels &optrt::bestAttentionKernels() {
     const AttentionKernels *sets[3];
     int count;
     supportedAttentionKernels(sets, count);
+#ifdef __x86_64__
+    for (int i = 0; i != count; ++i)
+      if (sets[i] == &attentionKernelsBaseline ||
+          allows(sets[i] == &attentionKernelsV4 ? dnnl::cpu_isa::avx512_core
+                                                : dnnl::cpu_isa::avx2))
+        return sets[i];
+#endif
     return sets[0];
   }();
   return *best;

@@ -12,6 +12,7 @@
 #include "Elements.h"
 #include "Gemm.h"
 #include "NarrowProducts.h"
+#include "OneDnn.h"
 #include "Paging.h"
 #include "Team.h"
 #include "device/Descriptors.h"
@@ -262,6 +263,13 @@ Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
                                 void *dk, void *dv, void *) {
   return impl->attention.attendGrad(desc, dout, q, k, v, lengths, out, lse, dq,
                                     dk, dv);
+}
+
+DeviceEnvironment CpuDevice::environment() const {
+  return {Team::most(),
+          concat(describeOneDnn(), ", attention with ",
+                 bestAttentionKernels().name),
+          refusedOfOneDnn()};
 }
 
 std::string CpuDevice::slowPrecision(int32_t type) const {

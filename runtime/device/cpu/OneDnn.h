@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <type_traits>
 #include <unordered_map>
 
@@ -34,7 +35,16 @@ inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
 /// where it gets no memory for that. This asks for far more than it takes.
 Status checkRoomForCode();
 
-/// A processor's engine. What goes wrong is an exception.
+/// The library and the instructions that it chose, by the names of
+/// DNNL_MAX_CPU_ISA: "oneDNN 2.6.3 with AVX512_CORE".
+std::string describeOneDnn();
+
+/// What the environment asks of oneDNN in vain, as a sentence; or nothing.
+std::string refusedOfOneDnn();
+
+/// A processor's engine, in a library that leaves standard output alone and
+/// computes in f32 what is f32, whatever the environment says. What goes wrong
+/// is an exception.
 dnnl::engine createEngine();
 
 /// What one device calls oneDNN with.

@@ -10,6 +10,12 @@
 // that are threads of one process each have their own, and oneDNN, called
 // from the same thread, shares it.
 //
+// oneDNN's sgemm divides C by omp_get_max_threads() before it opens a region,
+// and each thread computes the part of its number. A region of fewer threads
+// leaves the other parts unwritten. OpenMP gives fewer where the environment
+// says so (OMP_DYNAMIC, OMP_THREAD_LIMIT, OMP_MAX_ACTIVE_LEVELS), so a team is
+// counted when it starts, and OpenMP may not shrink it later.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_TEAM_H
@@ -27,8 +33,14 @@ public:
   explicit Team(int threads) : threads(threads) {}
   int size() const { return threads; }
 
-  /// Makes OpenMP's threads of the calling thread, which stay. Unavailable when
-  /// the system gives too few: OpenMP itself would end the process.
+  /// The most threads that OpenMP gives a team in this environment.
+  static int most();
+
+  /// Makes OpenMP's threads of the calling thread, which stay.
+  ///
+  /// Errors: Unavailable when the system gives too few (OpenMP itself would end
+  /// the process); InvalidArgument when the environment allows too few, or too
+  /// small stacks.
   Status start() const;
 
   /// Calls body(begin, end) on `tasks` near-equal pieces of [0, extent); on
@@ -61,22 +73,29 @@ public:
       body(task, omp_get_thread_num());
   }
 
-  /// While it lives, libraries called from this thread use the team's size.
+  /// While it lives, libraries called from this thread use the team's size, and
+  /// OpenMP gives it whole.
   class Scope {
   public:
-    explicit Scope(const Team &team) : before(omp_get_max_threads()) {
+    explicit Scope(const Team &team)
+        : before(omp_get_max_threads()), wasDynamic(omp_get_dynamic()) {
       if (before != team.threads)
         omp_set_num_threads(team.threads);
+      if (wasDynamic)
+        omp_set_dynamic(false);
     }
     ~Scope() {
       if (omp_get_max_threads() != before)
         omp_set_num_threads(before);
+      if (wasDynamic)
+        omp_set_dynamic(true);
     }
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
 
   private:
     int before;
+    bool wasDynamic;
   };
 
 private:

@@ -82,6 +82,9 @@ public:
                        const void *v, const int32_t *lengths, const void *out,
                        const float *lse, void *dq, void *dk, void *dv,
                        void *workspace) override;
+  DeviceEnvironment environment() const override {
+    return kernels->environment();
+  }
   size_t scratchBytes() const override { return kernels->scratchBytes(); }
 
 protected:

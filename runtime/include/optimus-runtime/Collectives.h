@@ -123,9 +123,9 @@ public:
   virtual StatusOr<std::unique_ptr<QueuedCollectives>>
   connect(int rank, Device &device, double timeoutSeconds);
 
-  /// Says how many threads a rank computes with, so that progress takes no core
-  /// from them. After createGroups().
-  virtual void expectThreads(int threadsPerRank) = 0;
+  /// Says how many threads a rank computes with, and on how many cores, so that
+  /// progress takes no core from them. After createGroups().
+  virtual void expectThreads(int threadsPerRank, int coresPerRank) = 0;
 
   /// A sentence when collectives do not move while ranks compute, otherwise
   /// empty.

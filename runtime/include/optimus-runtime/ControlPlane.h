@@ -102,9 +102,6 @@ public:
   virtual int firstRank() const = 0;
   virtual int numLocalRanks() const = 0;
 
-  /// How many of the job's ranks run on this machine.
-  virtual int ranksOnThisHost() const = 0;
-
   /// True in the process that speaks to the user.
   bool isRoot() const { return firstRank() == 0; }
 

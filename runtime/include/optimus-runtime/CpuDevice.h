@@ -37,7 +37,8 @@ public:
   /// use it. Optional: calls make them on demand, but where the system does not
   /// give them, libraries end the process then.
   ///
-  /// Errors: Unavailable when threads or memory run out.
+  /// Errors: Unavailable when threads or memory run out; InvalidArgument when
+  /// OpenMP's environment allows fewer threads, or too small stacks.
   Status start();
 
   int threads() const;
@@ -98,6 +99,7 @@ public:
                        const float *lse, void *dq, void *dk, void *dv,
                        void *workspace) override;
 
+  DeviceEnvironment environment() const override;
   std::string slowPrecision(int32_t type) const override;
   /// oneDNN's scratchpad and attention's, of which each thread has a share that
   /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it

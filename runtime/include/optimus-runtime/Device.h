@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -90,6 +91,16 @@ struct DeviceOptions {
   /// Factors of f32 products may be rounded to TF32, which has 11 bits of
   /// precision, as GPUs' tensor cores do.
   bool tf32 = false;
+};
+
+/// What devices of a kind compute with in this process's environment.
+struct DeviceEnvironment {
+  /// Of a rank.
+  int mostThreads = std::numeric_limits<int>::max();
+  /// The libraries and instruction sets that last bits of results depend on.
+  std::string arithmetic;
+  /// What the environment asks for in vain, as a sentence; or nothing.
+  std::string refused;
 };
 
 /// A product and its operands, as Device::gemm() takes them.
@@ -378,6 +389,8 @@ public:
                                const void *out, const float *lse, void *dq,
                                void *dk, void *dv, void *workspace) = 0;
 
+  virtual DeviceEnvironment environment() const { return {}; }
+
   /// A sentence where programs of a precision, OPTRT_BF16 for instance, take
   /// longer than in f32; otherwise empty.
   virtual std::string slowPrecision(int32_t /*type*/) const { return ""; }
@@ -433,12 +446,14 @@ public:
   StatusOr<std::unique_ptr<Device>> create(int threads, int gpu = 0) const;
   /// Device::gpus().
   const std::vector<std::string> &gpus() const { return visibleGpus; }
+  const DeviceEnvironment &environment() const { return foundEnvironment; }
 
 private:
   explicit DeviceFactory(CreateDeviceFn createDevice)
       : createDevice(createDevice) {}
   CreateDeviceFn createDevice;
   std::vector<std::string> visibleGpus;
+  DeviceEnvironment foundEnvironment;
 };
 
 } // namespace optrt

@@ -17,6 +17,7 @@
 #define OPTIMUS_RUNTIME_SESSION_H
 
 #include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/CoreShare.h"
 #include "optimus-runtime/Manifest.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Rank.h"
@@ -211,9 +212,14 @@ public:
   /// memory, each at a multiple of kBufferAlignment.
   const std::vector<int64_t> &heldBuffers() const { return held; }
   int threadsPerRank() const { return threads; }
-  /// A sentence when this machine's ranks have more threads than cores;
-  /// otherwise empty.
+  /// A sentence when the ranks that share this process's cores have more
+  /// threads; otherwise empty.
   std::string oversubscription() const;
+  /// A sentence when ranks compute with different libraries or instruction
+  /// sets; otherwise empty.
+  const std::string &mixedArithmetic() const { return mixture; }
+  /// DeviceEnvironment::refused.
+  const std::string &refusedSetting() const { return refused; }
   /// A sentence where this process's devices compute slower in the program's
   /// precision than in f32; otherwise empty.
   std::string slowPrecision() const;
@@ -332,6 +338,7 @@ private:
   Status loadFiles(const Checkpoint &checkpoint,
                    std::initializer_list<CheckpointFile> files, uint64_t seed);
   Status build(const SessionOptions &options);
+  void compareArithmetic(const std::vector<std::string> &all);
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);
   std::size_t addCallable(Callable callable);
@@ -364,6 +371,8 @@ private:
   World &world;
   ControlPlane &control; ///< the world's
   int threads = 1;
+  CoreShare cores;
+  std::string mixture, refused;
   std::vector<Callable> callables;
   std::vector<ChosenSequence> sequences;
   std::vector<int64_t> held;    ///< buffers that they use, ascending
