@@ -243,7 +243,8 @@ void Session::compareArithmetic(const std::vector<std::string> &all) {
 }
 
 std::string Session::oversubscription() const {
-  if (threads <= cores.coresPerRank())
+  // A rank has one core at least, which several may have.
+  if (cores.ranks * threads <= cores.cores)
     return "";
   auto some = [](int count, const char *what) {
     return concat(count, " ", what, count == 1 ? "" : "s");
