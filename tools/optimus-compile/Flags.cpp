@@ -55,11 +55,11 @@ static void addFiles(Declaration add, CompileFlags &flags) {
       "Stop after a phase and write its IR: input, differentiate, step, shard, "
       "partition, tune, fuse, exec, schedule, place or llvm");
   add("--compile-from", "PHASE", flags.compileFrom,
-      "The program is what --compile-to or --dump-phases-to wrote after this "
-      "phase: go on from there. Its flags need not be given again");
+      "Continue a program written by --compile-to or --dump-phases-to after "
+      "this phase; its flags are recorded in it");
   add("--serial", "FILE", flags.phases.serial,
-      "With --compile-from partition or tune: what --compile-to step wrote, so "
-      "that values are compared with it");
+      "With --compile-from partition or tune: the serial program, written by "
+      "--compile-to step, to prove the partition against");
   add("--dump-phases-to", "DIR", flags.dumpFolder,
       "Write the IR of every phase");
 }
@@ -74,9 +74,8 @@ static void addLayout(Declaration add, CompileFlags &flags) {
       "With --strategy auto: choose the mesh of so many ranks too, instead of "
       "--mesh");
   add("--memory-budget", "SIZE", flags.memoryBudget,
-      "Most bytes that a rank may hold, as 16GiB or 512MiB, or auto: the GPU of "
-      "--machine-profile, else a rank's part of this machine or container. What "
-      "needs more is not chosen, or not compiled");
+      "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
+      "--machine-profile, else a rank's part of this machine or container");
   add("--no-pad", flags.phases.noPad,
       "Refuse dimensions that the mesh does not divide rather than pad them");
   add("--move", "HOW", flags.phases.move,
@@ -95,8 +94,8 @@ static void addDevice(Declaration add, CompileFlags &flags) {
       "(default: sm_80,sm_90,sm_100); emulated: for this machine's processor, "
       "to try and test kernels on");
   add("--attention", "WHOSE", flags.phases.attention,
-      "With --target cuda: what computes attention, our kernels (ours, "
-      "default) or cuDNN (cudnn: bf16 only)");
+      "With --target cuda: attention by our kernels (ours, default) or by "
+      "cuDNN (cudnn: bf16 only)");
   add("--deterministic", flags.phases.deterministic,
       "With --attention cudnn: its gradient adds in the same order always, "
       "which takes longer and more workspace");
@@ -107,13 +106,13 @@ static void addDevice(Declaration add, CompileFlags &flags) {
       "With --target cpu: the processor to compile for, of another "
       "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)");
   add("--machine-profile", "FILE", flags.phases.machineProfile,
-      "What optimus-run bench --gemm and --comm measured, to predict times "
-      "from; or a known machine: a100, h100 or h200, or nodes of 2, 4 or 8 of "
+      "Machine to predict times for: a file of optimus-run bench --gemm and "
+      "--comm, or a known one: a100, h100 or h200, or nodes of 2, 4 or 8 of "
       "them, as h100x8 (default: a built-in profile, h100x8 with --target "
       "cuda)");
   add("--profile", "FILE", flags.phases.profile,
-      "What optimus-run train --profile wrote of a run of this program on this "
-      "mesh: plan by what its commands took");
+      "Plan by the measured times of a run of this program on this mesh: a "
+      "file of optimus-run train --profile");
 }
 
 static void addStep(Declaration add, CompileFlags &flags) {
@@ -126,8 +125,8 @@ static void addStep(Declaration add, CompileFlags &flags) {
       "f32: ranks add up products in f32 and round once, which moves twice the "
       "bytes of partial sums (default: as --precision)");
   add("--accumulate", flags.phases.accumulate,
-      "Make what train --microbatches needs too: gradients that add up, and an "
-      "update by their sum");
+      "Add the functions of train --microbatches: accumulation of gradients, "
+      "and an update by their sum");
   add("--schedule", "GOAL", flags.phases.schedule,
       "time: communicate while computing (default); memory: order commands so "
       "that few bytes are alive; balanced: the least product of both; none: "
@@ -139,24 +138,24 @@ static void addStep(Declaration add, CompileFlags &flags) {
 
 static void addMemory(Declaration add, CompileFlags &flags) {
   add("--recompute", "POLICY", flags.phases.recompute,
-      "What the backward recomputes instead of keeping it: none; attention: "
-      "all but products; layer: all but the activations between blocks; auto: "
-      "the fastest by prediction that fits --memory-budget (default: none, and "
-      "auto where nothing else fits); budget: values that are chosen one by "
-      "one to fit it; or ids of values, as h.*.mlp.gelu:*,h.0.ln_1:0");
+      "Values recomputed in the backward: none; attention: all but products; "
+      "layer: all but the activations between blocks; auto: the fastest of "
+      "these within --memory-budget (default: none, and auto where nothing "
+      "else fits); budget: values chosen one by one to fit it; or ids of "
+      "values, as h.*.mlp.gelu:*,h.0.ln_1:0");
   add("--offload", "WHAT", flags.phases.offload,
-      "What lies outside the device's memory between its uses and is copied "
-      "behind computation: state, or so much of it, as state=512MiB; "
-      "parameters, gradients, activations, or ids of values, as "
-      "h.*.mlp.gelu:*, with commas between them");
+      "Values kept outside the device's memory between uses, copied behind "
+      "computation: state, or a part of it, as state=512MiB; parameters, "
+      "gradients, activations, or ids of values, as h.*.mlp.gelu:*, with "
+      "commas between them");
   add("--offload-to", "SPACE", flags.phases.offloadTo,
-      "Where that is: file: a scratch file (default); host: the host's memory "
-      "(default with --target cuda, whose GPU reaches no file)");
+      "Memory of offloaded values: file: a scratch file (default); host: the "
+      "host's memory (default with --target cuda)");
   add("--offload-bandwidth", "RATES", flags.phases.offloadBandwidth,
-      "Bytes a second from there and to it, as 512MiB,1GiB (the default)");
+      "Bytes a second read and written there, as 512MiB,1GiB (the default)");
   add("--offload-window", "SIZE", flags.phases.offloadWindow,
-      "Most bytes that are fetched ahead of their use, as 64MiB (default: as "
-      "many as the command that needs most)");
+      "Most bytes fetched ahead of their use, as 64MiB (default: those of the "
+      "largest command)");
 }
 
 /// Takes the flags that LLVM has and we have not out of the arguments, with
