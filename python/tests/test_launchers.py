@@ -8,10 +8,12 @@
 """Ranks as threads, over MPI and over TCP are the same ranks, whoever started
 them; what cannot meet is refused by name."""
 
+import contextlib
 import itertools
 import json
 import os
 import platform
+import pty
 import re
 import shutil
 import signal
@@ -76,6 +78,9 @@ def by_srun(rank, ranks, port):
         SLURM_STEP_NODELIST="localhost",
     )
 
+
+# After so many synchronizations of a rank's device, bit 3 of which byte.
+FLIP = "20:0"
 
 LAUNCHERS = [by_hand, by_torchrun, by_srun]
 
@@ -336,6 +341,31 @@ def test_machines_that_do_not_share_the_folder_are_told(
 
 
 
+@needs_mpirun
+@pytest.mark.parametrize("terminal", [False, True])
+def test_lines_are_rewritten_only_where_mpirun_is_on_a_terminal(
+    tools, library, text, terminal
+):
+    command = [*mpirun(RANKS), *tools.train_command(library, text, 3, *FLAGS)]
+    environment = {**os.environ, "TERM": "xterm"}
+    if not terminal:
+        # Rank 0 has a terminal all the same, of mpirun's.
+        output = succeed(call(command, env=environment))
+        assert "\x1b" not in output and "step 3/3 | loss" in output
+        return
+    control, screen = pty.openpty()
+    with subprocess.Popen(command, env=environment, stdout=screen) as job:
+        os.close(screen)
+        output = b""
+        # Its end is an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(control, 4096):
+                output += part
+    os.close(control)
+    assert job.returncode == 0
+    assert b"\x1b[K" in output
+
+
 def test_a_killed_rank_is_named(tools, library, text, tmp_path):
     log = tmp_path / "log"
     command = tools.train_command(library, text, 1_000_000, *FLAGS, log=log)
@@ -434,6 +464,185 @@ def test_other_numbers_of_ranks_than_the_mesh(tools, library, text):
     assert "4 ranks, but torchrun started 2; start 4" in message
 
 
+def test_another_number_of_ranks_is_refused_before_anybody_waits(
+    tools, library, text
+):
+    variables = dict(RANK="0", WORLD_SIZE="2", MASTER_ADDR="localhost")
+    variables["MASTER_PORT"] = str(next(ports))
+    begin = time.monotonic()
+    command = tools.train_command(library, text, 1, "--timeout", TIMEOUT_SECONDS)
+    result = call(command, env={**os.environ, **variables})
+    assert result.returncode == 1
+    assert "4 ranks, but torchrun started 2; start 4" in result.stderr
+    assert time.monotonic() - begin < TIMEOUT_SECONDS / 4
+
+
+def own_address():
+    """Of this host, other than the loopback device's; nothing where it has none."""
+    words = subprocess.run(["hostname", "-I"], stdout=subprocess.PIPE, text=True).stdout
+    return next((word for word in words.split() if word.count(".") == 3), None)
+
+
+def listening(processes):
+    """The addresses at which these processes listen."""
+    sockets = set()
+    for process in processes:
+        for descriptor in Path("/proc/%d/fd" % process).iterdir():
+            sockets.add(os.readlink(descriptor)[len("socket:[") : -1])
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and words[9] in sockets:
+            number = int(words[1].split(":")[0], 16).to_bytes(4, "little")
+            found.add(socket.inet_ntoa(number))
+    return found
+
+
+def by_secret(secrets, host="127.0.0.1"):
+    """By hand, each with its secret."""
+
+    def launcher(rank, ranks, port):
+        flags = ["--rank", rank, "--ranks", ranks]
+        flags += ["--rendezvous", "%s:%d" % (host, port)]
+        secret = secrets[rank]
+        return list(map(str, flags)), {"OPTIMUS_JOB_SECRET": secret} if secret else {}
+
+    return launcher
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_ranks_listen_only_where_others_are(tools, library, text, tmp_path, beyond):
+    host = own_address() if beyond else "127.0.0.1"
+    if not host:
+        pytest.skip("this host has no other address than the loopback device's")
+    log = tmp_path / "log"
+    command = tools.train_command(library, text, 1_000_000, *FLAGS, log=log)
+    jobs = start(command, by_secret(["a secret"] * RANKS, host))
+    wait_until(lambda: size_of(log))
+    found = listening([job.pid for job in jobs])
+    assert found == ({"0.0.0.0"} if beyond else {"127.0.0.1"})
+    jobs[0].send_signal(signal.SIGTERM)
+    assert finish(jobs)[0][0] == 128 + signal.SIGTERM
+
+
+def test_another_secret_is_said_by_both_sides(tools, library, text):
+    command = tools.train_command(library, text, 1, *FLAGS)
+    secrets = ["a secret"] * (RANKS - 1) + ["another"]
+    results = finish(start(command, by_secret(secrets)))
+    assert [code for code, _, _ in results] == [1] * RANKS
+    (by_host, by_guest) = [errors for _, _, errors in results if "error:" in errors]
+    assert re.search(
+        r"rank 3 \(process \d+ on \S+\) has another secret of the job than "
+        r"rank 0 \(process \d+ on \S+\); give all ranks the same",
+        by_host,
+    ), by_host
+    assert re.search(
+        r"rank 3 \(process \d+ on \S+\) at .*: rank 0 \(process \d+ on \S+\) "
+        r"has another secret of the job; give all ranks the same",
+        by_guest,
+    ), by_guest
+
+
+def test_beyond_this_host_ranks_need_a_secret(tools, library, text, tmp_path):
+    host = own_address()
+    if not host:
+        pytest.skip("this host has no other address than the loopback device's")
+    command = tools.train_command(library, text, 1, *FLAGS)
+    flags, _ = by_secret([None] * RANKS, host)(1, RANKS, next(ports))
+    result = call([*command, *flags])
+    assert result.returncode == 1
+    assert "rank 1 meets rank 0 at %s:" % host in result.stderr
+    assert "OPTIMUS_JOB_SECRET or --secret-file" in result.stderr
+    # Rank 0 makes one, with which the others meet it.
+    port = next(ports)
+    flags, _ = by_secret([None] * RANKS, host)(0, RANKS, port)
+    jobs = start([*command, *flags], lambda *_: ([], {}), ranks=1)
+    (secret,) = re.findall("OPTIMUS_JOB_SECRET=(.*)", jobs[0].stderr.readline())
+    kept = tmp_path / "secret"
+    kept.touch(mode=0o600)
+    kept.write_text(secret + "\n")
+    for rank in range(1, RANKS):
+        flags, _ = by_secret([None] * RANKS, host)(rank, RANKS, port)
+        flags += ["--secret-file", str(kept), "--bind", host]
+        jobs += start([*command, *flags], lambda *_: ([], {}), ranks=1)
+    results = finish(jobs)
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+
+
+def test_a_launcher_that_starts_ranks_elsewhere_needs_a_secret(tools, library, text):
+    def elsewhere(rank, ranks, port):
+        flags, variables = by_torchrun(rank, ranks, port)
+        return flags, {**variables, "MASTER_ADDR": "192.0.2.1"}
+
+    command = tools.train_command(library, text, 1, *FLAGS)
+    results = finish(start(command, elsewhere))
+    assert [code for code, _, _ in results] == [1] * RANKS
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "torchrun started 4 processes, which meet at 192.0.2.1:" in message
+    assert "export OPTIMUS_JOB_SECRET=" in message
+
+
+@pytest.mark.parametrize(
+    "content, mode, message",
+    [
+        (None, 0o600, "secret"),
+        ("\n", 0o600, "is empty"),
+        ("known", 0o644, "is open to other users; chmod 600 it"),
+    ],
+)
+def test_secret_files_that_are_none(tools, library, text, tmp_path, content, mode, message):
+    kept = tmp_path / "secret"
+    if content is not None:
+        kept.write_text(content)
+        kept.chmod(mode)
+    flags = ["--rank", 0, "--ranks", 4, "--rendezvous", "127.0.0.1:%d" % next(ports)]
+    command = tools.train_command(library, text, 1, *flags, "--secret-file", kept)
+    result = call(command)
+    assert result.returncode == 1
+    assert message in result.stderr and str(kept) in result.stderr
+
+
+def with_flipped_bit(rank_of_it, place):
+    """By hand; one rank's memory fails."""
+
+    def launcher(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        if rank == rank_of_it:
+            variables = {**variables, "OPTIMUS_HIDDEN_FLIP": place}
+        return flags, variables
+
+    return launcher
+
+
+def test_a_flipped_bit_is_found_in_copies(tools, text, tmp_path, monkeypatch):
+    device = tools.binaries.parent / "lib" / "liboptimus_device_hidden.so"
+    monkeypatch.setenv("OPTIMUS_DEVICE_CPU_LIBRARY", str(device))
+    library = tools.library(MODEL, "data:4", "data")
+    flags = [*FLAGS, "--check-replicas", 1, "--save", tmp_path / "saved"]
+    command = tools.train_command(library, text, 6, *flags)
+    results = finish(start(command, by_hand))
+    assert [code for code, _, _ in results] == [0] * RANKS, results
+    found = finish(start(command + ["--overwrite"], with_flipped_bit(2, FLIP)))
+    assert [code for code, _, _ in found] == [1] * RANKS, found
+    (message,) = [errors for _, _, errors in found if "error:" in errors]
+    assert re.search(
+        r"--check-replicas after step \d: `\S+` \(parameter\) should be the same on "
+        r"these ranks: rank 2 on \S+ holds another copy than ranks 0 on",
+        message,
+    ), message
+
+
+# What differs on no rank, on meshes of every kind.
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    [("row:2,col:2", "summa"), ("row:1,col:4", "megatron"), ("data:2,row:1,col:2", "megatron")],
+)
+def test_copies_are_the_same_to_the_bit(tools, text, mesh, strategy):
+    library = tools.library(MODEL, mesh, strategy)
+    flags = [*FLAGS, "--check-replicas", 1]
+    succeed(call(tools.train_command(library, text, 4, *flags)))
+
+
 REFUSED = {
     "no meeting point": (
         dict(RANK="0", WORLD_SIZE="2"),
@@ -460,6 +669,21 @@ REFUSED = {
         ["--backend", "tcp", "--rendezvous", "127.0.0.1:61440"],
         "--backend tcp was asked for, and nothing says which of how many",
     ),
+    "a secret of threads": (
+        {},
+        ["--secret-file", "secret"],
+        "--secret-file is for ranks that meet over TCP, and these are threads",
+    ),
+    "an empty secret": (
+        dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="4", OPTIMUS_JOB_SECRET=""),
+        ["--rendezvous", "127.0.0.1:61440"],
+        "OPTIMUS_JOB_SECRET is set and empty",
+    ),
+    "an address that is none": (
+        dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="4"),
+        ["--rendezvous", "127.0.0.1:61440", "--bind", "here"],
+        "--bind: expected an IPv4 address of this host, as 10.0.0.2, found here",
+    ),
     "no port": (
         dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="2"),
         ["--rendezvous", "here"],
@@ -480,7 +704,7 @@ def test_what_cannot_work_is_refused(tools, library, text, name):
 def test_a_port_that_is_taken_is_named(tools, library, text):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        flags = ["--rank", 0, "--ranks", 2, "--rendezvous", "127.0.0.1:%d" % port]
+        flags = ["--rank", 0, "--ranks", RANKS, "--rendezvous", "127.0.0.1:%d" % port]
         result = call(tools.train_command(library, text, 1, *flags))
     assert result.returncode == 1
     assert "cannot listen on port %d" % port in result.stderr

@@ -69,7 +69,7 @@ constexpr KnownLauncher kLaunchers[] = {
      {"WORLD_SIZE"},
      "RANK",
      "LOCAL_RANK",
-     nullptr,
+     "LOCAL_WORLD_SIZE",
      {"TORCHELASTIC_RUN_ID"},
      Meets::AtAddress,
      Finds::Tcp},
@@ -87,7 +87,7 @@ constexpr KnownLauncher kLaunchers[] = {
      {"PMI_SIZE"},
      "PMI_RANK",
      "MPI_LOCALRANKID",
-     nullptr,
+     "MPI_LOCALNRANKS",
      {},
      Meets::OverPmi,
      Finds::Mpi},
@@ -123,7 +123,7 @@ constexpr KnownLauncher kLaunchers[] = {
      {"WORLD_SIZE"},
      "RANK",
      "LOCAL_RANK",
-     nullptr,
+     "LOCAL_WORLD_SIZE",
      {},
      Meets::AtAddress,
      Finds::Tcp},
@@ -173,6 +173,8 @@ public:
     for (const char *size : known.sizes)
       if (!launcher.size)
         launcher.size = number(size);
+    launcher.isOneHost =
+        launcher.size && number(known.localSize) == launcher.size;
     launcher.finds = known.finds;
     launcher.isCertain = known.isCertain;
     for (const char *part : known.job)
@@ -235,6 +237,8 @@ private:
     case Meets::AtAddress: {
       std::optional<int> port = number("MASTER_PORT");
       std::string host = text("MASTER_ADDR");
+      if (!host.empty() && launcher.isOneHost)
+        host = "127.0.0.1";
       if (host.empty() || !port || *port == 0 || *port > 65535 - kPortsOfAJob)
         return std::nullopt;
       // torchrun may listen there itself.
@@ -255,7 +259,7 @@ private:
       return meetingPointOf(launcher.job, isHere ? "127.0.0.1" : host);
     }
     case Meets::OnThisHost:
-      if (!launcher.job.empty() && number(known.localSize) == launcher.size)
+      if (!launcher.job.empty() && launcher.isOneHost)
         return meetingPointOf(launcher.job, "127.0.0.1");
       return std::nullopt;
     }
@@ -322,6 +326,8 @@ StatusOr<Launcher> findLauncher(const Variables &variables) {
   if (std::string given = finder.text("OPTIMUS_RENDEZVOUS"); !given.empty()) {
     OPTRT_ASSIGN_OR_RETURN(launcher.meetingPoint, parseMeetingPoint(given));
     launcher.isMeetingPointGiven = true;
+    // Who is asked to meet at an address listens there.
+    launcher.isOneHost = false;
     launcher.pmiSocket.reset();
   }
   return launcher;

@@ -8,6 +8,7 @@
 
 #include "RankBuffers.h"
 
+#include "optimus-support/Hash.h"
 #include "optimus-support/Pages.h"
 #include "optimus-support/Perturb.h"
 
@@ -210,4 +211,25 @@ StatusOr<const float *> RankBuffers::elements(int64_t index, int64_t begin,
                             window.elements.size() * sizeof(float))));
   }
   return window.elements.data() + (begin - window.begin);
+}
+
+StatusOr<uint64_t> RankBuffers::hash(int64_t index) const {
+  // In pieces, so that no shard has a whole copy on the host.
+  const int64_t bytes = manifest->buffers[index].numBytes();
+  optimus_support::Hash64 hash;
+  const char *const begin = static_cast<const char *>(addresses[index]);
+  if (const void *direct = device->hostAddress(addresses[index])) {
+    hash.update(direct, bytes);
+    return hash.digest();
+  }
+  std::vector<char> piece;
+  constexpr int64_t kMostBytes = kPiece * int64_t(sizeof(float));
+  for (int64_t done = 0; done != bytes; done += int64_t(piece.size())) {
+    piece.resize(std::min(kMostBytes, bytes - done));
+    OPTRT_RETURN_IF_ERROR(
+        moved(index, device->read(kCompute, piece.data(), begin + done,
+                                  int64_t(piece.size()))));
+    hash.update(piece.data(), piece.size());
+  }
+  return hash.digest();
 }

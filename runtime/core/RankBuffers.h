@@ -81,6 +81,9 @@ public:
   StatusOr<const float *> elements(int64_t buffer, int64_t begin, int64_t count,
                                    ShardWindow &window) const;
 
+  /// A hash of what this rank has of a buffer of any type, padding included.
+  StatusOr<uint64_t> hash(int64_t buffer) const;
+
 private:
   /// Lets host code fill an f32 buffer: in place where it can reach the
   /// device's memory, else in pieces of which one is in the host's at a time.

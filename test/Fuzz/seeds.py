@@ -107,11 +107,25 @@ def safetensors_header(path: Path) -> dict:
     return {**header, "rest": rest}
 
 
+def greetings():
+    """Of GreetingFuzzer: the end that hears it, then what it hears."""
+    digits = "0123456789abcdef" * 4
+    greeting = "optimus-run 0.1\njob\n4 1\nprocess 1 on here\nnet:1\nnet:1 %s 4711 10.0.0.1\n"
+    framed = lambda text: "OPTIMUS\n%08x%s" % (len(text), text)
+    introduction = framed(digits + "\n" + greeting % digits)
+    yield "hello", "1" + framed(digits)
+    yield "introduction", "1" + introduction
+    yield "whole", "1" + framed(digits) + introduction
+    yield "challenge", "0" + digits + "\nprocess 1 on here"
+    yield "answer", "0" + digits + "\n\n" + "here\nnet:1\nnet:1 10.0.0.1\n" * 4
+    yield "refusal", "0secret"
+
+
 def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
-    targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "commands"
-    for target in (*targets, "inputs"):
+    targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints"
+    for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
 
@@ -162,6 +176,8 @@ def main() -> None:
     (folder / "checkpoints" / "gpt2").write_text(text)
     for name, text in CSV.items():
         (folder / "csv" / name).write_text(text)
+    for name, text in greetings():
+        (folder / "greeting" / name).write_text(text)
     (inputs / "ranges.csv").write_text(CSV["plain"])
     (folder / "commands" / "all").write_text(COMMANDS)
 

@@ -14,6 +14,7 @@
 #include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
 
+#include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -26,6 +27,18 @@ using optimus_command_line::Word;
 
 namespace optimus_run {
 namespace {
+
+struct Ipv4Address {
+  std::string expected() const {
+    return "an IPv4 address of this host, as 10.0.0.2";
+  }
+  std::optional<std::string> parse(const std::string &text) const {
+    in_addr address;
+    if (inet_pton(AF_INET, text.c_str(), &address) != 1)
+      return std::nullopt;
+    return text;
+  }
+};
 
 /// A whole number in [least, most].
 CLI::Validator count(int64_t least, int64_t most) {
@@ -53,6 +66,16 @@ CLI::Option *addJob(CLI::App *app, JobOptions &job) {
   app->add_option("--rendezvous", job.rendezvous,
                   "HOST:PORT where rank 0 waits for the others "
                   "(OPTIMUS_RENDEZVOUS)")
+      ->group(kGroup);
+  app->add_option("--secret-file", job.secretFile,
+                  "File with what only the ranks of this job know, by which "
+                  "they know each other over TCP (or OPTIMUS_JOB_SECRET)")
+      ->group(kGroup);
+  app->add_option("--bind", job.bind,
+                  "IPv4 address of this host at which this rank listens over "
+                  "TCP; by default the loopback device's where all ranks meet "
+                  "there, else all")
+      ->check(oneOf(Ipv4Address()))
       ->group(kGroup);
   return app
       ->add_option("--rank", job.rank,
@@ -173,6 +196,12 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
       ->add_option("--save-every", options.saveEvery,
                    "Write the checkpoint every so many steps too")
       ->needs(save)
+      ->check(kSomeSteps);
+  train
+      ->add_option("--check-replicas", options.checkReplicas,
+                   "Compare copies of parameters and of the optimizer's state "
+                   "on all ranks every so many steps, and end the run where "
+                   "one differs")
       ->check(kSomeSteps);
   CLI::Option *resume = train->add_flag(
       "--resume", options.resume,

@@ -9,10 +9,13 @@
 #include "Job.h"
 
 #include "Commands.h"
+#include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/TemporaryPath.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <sys/stat.h>
 
 using namespace optrt;
 
@@ -46,20 +49,100 @@ static Status checkSize(const World &world, const Launcher &launcher) {
       "or --backend tcp"));
 }
 
+/// What the user gives as the job's secret; empty for nothing.
+static StatusOr<std::string> givenSecret(const JobOptions &options) {
+  constexpr std::size_t kMostBytes = 4096;
+  if (options.secretFile.empty()) {
+    const char *variable = std::getenv("OPTIMUS_JOB_SECRET");
+    if (variable && !*variable)
+      return invalidArgument("OPTIMUS_JOB_SECRET is set and empty; expected a "
+                             "text that only the ranks of this job know, or no "
+                             "such variable");
+    return std::string(variable ? variable : "");
+  }
+  OPTRT_ASSIGN_OR_RETURN(
+      std::string secret,
+      optimus_support::readInput(options.secretFile, kMostBytes));
+  struct stat file {};
+  if (stat(options.secretFile.c_str(), &file) == 0 && S_ISREG(file.st_mode) &&
+      (file.st_mode & (S_IRWXG | S_IRWXO)))
+    return invalidArgument(concat("--secret-file `", options.secretFile,
+                                  "` is open to other users; chmod 600 it"));
+  // An editor's line end is none of it.
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  if (secret.empty())
+    return invalidArgument(concat("--secret-file `", options.secretFile,
+                                  "` is empty; expected a text that only the "
+                                  "ranks of this job know"));
+  return secret;
+}
+
+/// By what ranks know each other: what is given; on this host alone nothing is
+/// needed, and MPICH's mpiexec hands out what rank 0 makes.
+static StatusOr<std::string> chooseSecret(const JobOptions &options,
+                                          const Launcher &launcher,
+                                          const TcpJob &job, bool &speaks) {
+  OPTRT_ASSIGN_OR_RETURN(std::string secret, givenSecret(options));
+  if (!secret.empty() || staysOnThisHost(job) || launcher.pmiSocket)
+    return secret;
+  const std::string where =
+      concat(job.meetingPoint.host, ":", job.meetingPoint.port);
+  if (launcher.name != "--rank")
+    return invalidArgument(concat(
+        launcher.toString(), ", which meet at ", where,
+        ", beyond this host, and share no secret: whoever reaches that port "
+        "could join; set OPTIMUS_JOB_SECRET before ",
+        launcher.name,
+        " starts them, as `export OPTIMUS_JOB_SECRET=$(openssl rand -hex 32)`, "
+        "or give --secret-file FILE"));
+  if (job.rank != 0) {
+    speaks = true;
+    return invalidArgument(
+        concat("rank ", job.rank, " meets rank 0 at ", where,
+               ", beyond this host, and has no secret of the job; give it what "
+               "rank 0 prints, or all ranks one of your own, as "
+               "OPTIMUS_JOB_SECRET or --secret-file FILE"));
+  }
+  secret = makeJobSecret();
+  std::fprintf(stderr,
+               "optimus-run: the ranks of this job know each other by a "
+               "secret: start the others with OPTIMUS_JOB_SECRET=%s\n",
+               secret.c_str());
+  return secret;
+}
+
+/// What is wrong with the library is said where it is opened to be run.
+static Status checkLibrary(const TcpJob &job, const std::string &library) {
+  if (library.empty())
+    return okStatus();
+  StatusOr<std::unique_ptr<ModelLibrary>> opened =
+      ModelLibrary::open(library, ModelLibrary::Use::Inspect);
+  return opened.ok() ? checkFits(job, (*opened)->manifest().mesh) : okStatus();
+}
+
 StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
-                        double timeoutSeconds, bool &speaks) {
+                        const std::string &library, double timeoutSeconds,
+                        bool &speaks) {
   speaks = launcher.isFirst();
   if (options.backend == "nccl") {
     // Who the ranks are and whether they live is not its business.
     JobOptions found = options;
     found.backend.clear();
-    OPTRT_ASSIGN_OR_RETURN(World world,
-                           joinJob(found, launcher, timeoutSeconds, speaks));
+    OPTRT_ASSIGN_OR_RETURN(
+        World world, joinJob(found, launcher, library, timeoutSeconds, speaks));
     world.collectives = createNcclCollectives();
     return world;
   }
   OPTRT_ASSIGN_OR_RETURN(std::string backend,
                          chooseBackend(launcher, options.backend));
+  for (const auto &[flag, value] :
+       {std::pair("--secret-file", &options.secretFile),
+        {"--bind", &options.bind}})
+    if (backend != "tcp" && !value->empty())
+      return invalidArgument(
+          concat(flag, " is for ranks that meet over TCP, and these are ",
+                 backend == "mpi" ? "MPI's" : "threads of one process",
+                 "; leave it out, or use --backend tcp"));
   if (backend == "local")
     return createLocalWorld();
   if (backend == "mpi") {
@@ -83,6 +166,10 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
   job.version = "optimus-run " OPTIMUS_VERSION;
   job.timeoutSeconds = timeoutSeconds;
   job.onStall = reportEnd;
+  job.bind = options.bind;
+  OPTRT_RETURN_IF_ERROR(checkLibrary(job, library));
+  OPTRT_ASSIGN_OR_RETURN(job.secret,
+                         chooseSecret(options, launcher, job, speaks));
   bool isSaidElsewhere = false;
   StatusOr<World> world = createTcpWorld(std::move(job), isSaidElsewhere);
   speaks = launcher.isFirst() || !isSaidElsewhere;

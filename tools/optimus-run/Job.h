@@ -21,16 +21,20 @@ namespace optimus_run {
 struct JobOptions {
   std::string backend;    ///< empty: found by itself
   std::string rendezvous; ///< HOST:PORT, or empty
+  std::string secretFile; ///< or empty
+  std::string bind;       ///< an IPv4 address, or empty
   std::optional<int> rank, ranks;
 };
 
 /// Who started this process, with what the command line says instead.
 optrt::StatusOr<optrt::Launcher> findLauncherOf(const JobOptions &options);
 
-/// Joins the job: with a back-end that works for it. `speaks` becomes whether
-/// this process is to print a failure.
+/// Joins the job: with a back-end that works for it. `library` is what will be
+/// run, or empty: over TCP, ranks that do not fit it need not meet. `speaks`
+/// becomes whether this process is to print a failure.
 optrt::StatusOr<optrt::World> joinJob(const JobOptions &options,
                                       const optrt::Launcher &launcher,
+                                      const std::string &library,
                                       double timeoutSeconds, bool &speaks);
 
 /// What a process does before it ends at once: WatchOptions::onStall.

@@ -10,11 +10,14 @@
 
 #include "Format.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-runtime/World.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -29,11 +32,42 @@ constexpr std::chrono::milliseconds kRedrawInterval(100);
 constexpr int kBarWidth = 20;
 constexpr const char *kEraseLine = "\r\x1b[K";
 
+/// What a process writes to, as the kernel names it; empty where it is not to
+/// be known.
+std::string outputOf(const std::string &process) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/" + process + "/fd/1", error)
+      .string();
+}
+
+std::string parentOf(const std::string &process) {
+  std::ifstream status("/proc/" + process + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (std::string_view(line).substr(0, 6) == "PPid:\t")
+      return line.substr(6);
+  return "";
+}
+
+/// Open MPI gives rank 0 a terminal of its own and hands on what is written
+/// there, to wherever mpirun's output goes: that of the first process above
+/// which has another one than this.
+bool isLauncherOnTerminal() {
+  const std::string own = outputOf("self");
+  std::string process = parentOf("self"), output = own;
+  while (output == own && process.size() && process != "0") {
+    output = outputOf(process);
+    process = parentOf(process);
+  }
+  return output.starts_with("/dev/pts/") || output.starts_with("/dev/tty") ||
+         output == "/dev/console";
+}
+
 /// Whether standard output is a terminal on which a line can be written again.
 bool canRewrite() {
   const char *kind = std::getenv("TERM");
   return isatty(STDOUT_FILENO) && kind && *kind &&
-         std::strcmp(kind, "dumb") != 0;
+         std::strcmp(kind, "dumb") != 0 &&
+         (!optrt::startedByMpirun() || isLauncherOnTerminal());
 }
 
 std::size_t terminalColumns() {

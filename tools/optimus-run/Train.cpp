@@ -197,6 +197,7 @@ std::vector<Setting> Training::settings() const {
        {"--eval-data or --eval-every",
         concat(files.evalData ? describe(files.evalData->identity()) : "none",
                ", every ", options.evalEvery)},
+       {"--check-replicas", concat(options.checkReplicas)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
        {"whether --placement is dynamic",
@@ -259,6 +260,12 @@ Status Training::steps() {
       if (stop)
         break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
+      if (reached == step && options.checkReplicas > 0 &&
+          step % options.checkReplicas == 0)
+        OPTRT_RETURN_IF_ERROR(
+            session->compareReplicas()
+                .withContext(concat("--check-replicas after step ", step))
+                .withAdvice(wayOn()));
       if (reached == step && options.saveEvery > 0 &&
           step % options.saveEvery == 0)
         OPTRT_RETURN_IF_ERROR(save());

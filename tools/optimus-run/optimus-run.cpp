@@ -53,8 +53,12 @@ int runJob(const CommandLine &line, const Launcher &launcher) {
       : line.subcommand == Subcommand::Bench ? line.bench.ranks
                                              : line.train.ranks;
   bool speaks = true;
+  const std::string &library =
+      line.subcommand == Subcommand::Eval    ? line.eval.library
+      : line.subcommand == Subcommand::Bench ? line.bench.library
+                                             : line.train.library;
   StatusOr<World> created =
-      joinJob(line.job, launcher, ranks.timeoutSeconds, speaks);
+      joinJob(line.job, launcher, library, ranks.timeoutSeconds, speaks);
   if (!created.ok())
     return finish(created.status(), speaks);
   World &world = *created;

@@ -74,7 +74,7 @@ public:
     monitor.reset();
     if (options.timeoutSeconds <= 0 || size() == 1)
       return okStatus();
-    StatusOr<PeerSockets> sockets = connectOverlay(*this);
+    StatusOr<PeerSockets> sockets = connectOverlay(*this, makePeerTerms(*this));
     OPTRT_RETURN_IF_ERROR(
         agree(sockets.status().withAdvice("--timeout 0 does without that")));
     std::vector<std::string> places = allGather(ownPlace());

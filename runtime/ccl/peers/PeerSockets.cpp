@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <charconv>
 #include <poll.h>
-#include <random>
 #include <set>
 #include <sstream>
 
@@ -22,6 +21,10 @@ namespace {
 constexpr double kPatienceSeconds = 30;
 /// For what a peer says of itself when it is connected.
 constexpr double kGreetingSeconds = 10;
+
+/// What a hash stands for.
+constexpr std::string_view kByPeer = "peer";
+constexpr const char *kLoopback = "127.0.0.1";
 
 constexpr std::size_t kRankWidth = 8;
 
@@ -42,13 +45,13 @@ int numberIn(const std::string &text) {
 
 /// address(), understood.
 struct Address {
-  std::string identity, secret;
+  std::string identity, number;
   int port = 0;
   std::vector<std::string> hosts;
 
   explicit Address(const std::string &text) {
     std::istringstream words(text);
-    words >> identity >> secret >> port;
+    words >> identity >> number >> port;
     for (std::string host; words >> host;)
       hosts.push_back(host);
   }
@@ -73,33 +76,48 @@ std::vector<int> overlayPeers(int rank, int size) {
   return {peers.begin(), peers.end()};
 }
 
-StatusOr<PeerListener> PeerListener::open() {
-  PeerListener listener;
-  OPTRT_ASSIGN_OR_RETURN(listener.socket, listenOn(0));
-  std::random_device random;
-  for (int i = 0; i != 4; ++i)
-    listener.secret += std::to_string(random() % 10000 + 10000);
+PeerTerms makePeerTerms(ControlPlane &control) {
+  const std::string network = networkIdentity();
+  std::string drawn;
+  bool isOneNetwork = true;
+  for (const std::string &text :
+       control.allGather(concat(randomDigits(), network))) {
+    drawn += text;
+    isOneNetwork &= text.substr(JobKey::kDigits) == network;
+  }
+  return {JobKey(drawn), isOneNetwork ? kLoopback : ""};
+}
+
+StatusOr<PeerListener> PeerListener::open(const PeerTerms &terms) {
+  PeerListener listener(terms);
+  OPTRT_ASSIGN_OR_RETURN(listener.socket, listenOn(0, terms.bind));
   return listener;
 }
 
 std::string PeerListener::address() const {
   std::string text =
-      concat(networkIdentity(), ' ', secret, ' ', portOf(socket));
+      concat(networkIdentity(), ' ', number, ' ', portOf(socket));
+  if (!terms.bind.empty())
+    return concat(text, ' ', terms.bind);
+  text += concat(' ', kLoopback);
   for (const std::string &host : ownAddresses())
     text += " " + host;
   return text;
 }
 
-Socket PeerListener::reach(int rank, const std::string &address) {
+Socket PeerListener::reach(const JobKey &key, int rank, Line line,
+                           const std::string &address) {
   static const std::string identity = networkIdentity();
   Address to(address);
-  if (to.identity == identity)
-    to.hosts.insert(to.hosts.begin(), "127.0.0.1");
   const Deadline deadline(kPatienceSeconds);
+  const std::string who = paddedRank(rank) + static_cast<char>(line);
   for (const std::string &host : to.hosts) {
+    // Another network's is another process.
+    if (host == kLoopback && to.identity != identity)
+      continue;
     Socket socket = connectTo(host, to.port, deadline);
     if (socket.isOpen() &&
-        sendAll(socket, to.secret + paddedRank(rank), deadline))
+        sendAll(socket, who + key.sign({kByPeer, to.number, who}), deadline))
       return socket;
   }
   return Socket();
@@ -110,15 +128,14 @@ std::pair<int, Socket> PeerListener::acceptPeer(int size, Deadline deadline) {
     Socket peer = acceptFrom(socket);
     if (!peer.isOpen())
       continue;
-    // Whoever does not know the secret is no peer.
-    std::string greeting =
-        receiveText(peer, secret.size() + kRankWidth,
+    const std::string greeting =
+        receiveText(peer, kRankWidth + 1 + JobKey::kDigits,
                     Deadline::earlierOf(deadline, Deadline(kGreetingSeconds)));
-    if (greeting.size() != secret.size() + kRankWidth ||
-        greeting.compare(0, secret.size(), secret) != 0)
+    const std::string who = greeting.substr(0, kRankWidth + 1);
+    if (!terms.key.verify(greeting.substr(who.size()), {kByPeer, number, who}))
       continue;
-    int rank = numberIn(greeting.substr(secret.size()));
-    if (rank >= 0 && rank < size)
+    int rank = numberIn(who.substr(0, kRankWidth));
+    if (rank >= 0 && rank < size && said.insert(who).second)
       return {rank, std::move(peer)};
   }
   return {-1, Socket()};
@@ -137,7 +154,7 @@ PeerListener::connect(int rank, const std::vector<int> &peers,
       missing.insert(peer);
       continue;
     }
-    sockets[peer] = reach(rank, addresses[peer]);
+    sockets[peer] = reach(terms.key, rank, Line::ToPeer, addresses[peer]);
     if (!sockets[peer].isOpen())
       return unavailable(concat("the ranks' side channel: rank ", rank,
                                 " cannot reach rank ", peer, " at ",
@@ -158,8 +175,9 @@ PeerListener::connect(int rank, const std::vector<int> &peers,
   return sockets;
 }
 
-StatusOr<PeerSockets> connectOverlay(ControlPlane &control) {
-  StatusOr<PeerListener> listener = PeerListener::open();
+StatusOr<PeerSockets> connectOverlay(ControlPlane &control,
+                                     const PeerTerms &terms) {
+  StatusOr<PeerListener> listener = PeerListener::open(terms);
   OPTRT_RETURN_IF_ERROR(control.agree(listener.status()));
   const int rank = control.firstRank();
   return listener->connect(rank, overlayPeers(rank, control.size()),

@@ -9,9 +9,11 @@
 #ifndef OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H
 #define OPTIMUS_RUNTIME_CCL_PEERS_PEERSOCKETS_H
 
+#include "JobKey.h"
 #include "Socket.h"
 #include "optimus-runtime/ControlPlane.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +30,23 @@ using PeerSockets = std::vector<Socket>;
 /// stopped keep nobody from the others.
 std::vector<int> overlayPeers(int rank, int size);
 
+/// On what terms a process listens for its peers; alike in all of them, but for
+/// the address.
+struct PeerTerms {
+  JobKey key;
+  /// An IPv4 address of this host, or empty for all of them.
+  std::string bind;
+};
+
+/// Terms for processes that have nothing but the control plane: a key of what
+/// each draws, and only the loopback device where no other is needed.
+/// Collective.
+PeerTerms makePeerTerms(ControlPlane &control);
+
 /// A TCP socket that waits for other processes, and how they reach it.
 class PeerListener {
 public:
-  static StatusOr<PeerListener> open();
+  static StatusOr<PeerListener> open(const PeerTerms &terms);
 
   /// What the other processes must know: a line.
   std::string address() const;
@@ -43,24 +58,35 @@ public:
   StatusOr<PeerSockets> connect(int rank, const std::vector<int> &peers,
                                 const std::vector<std::string> &addresses);
 
-  /// Connects to whoever listens at another's address(); says who it is.
-  /// Closed where nobody answers.
-  static Socket reach(int rank, const std::string &address);
+  /// Which connection of a rank to a listener: each is made once.
+  enum class Line : char { ToPeer = 'p', Straight = 's' };
+
+  /// Connects to whoever listens at another's address(); says who it is, by a
+  /// hash of the listener's number. Closed where nobody answers.
+  static Socket reach(const JobKey &key, int rank, Line line,
+                      const std::string &address);
 
   /// Waits for the next one that reaches this listener, and who it is. A closed
-  /// one after the deadline. Strangers are sent away.
+  /// one after the deadline. Strangers are sent away, and so is whoever repeats
+  /// what a peer has said.
   std::pair<int, Socket> acceptPeer(int size, Deadline deadline);
 
 private:
+  explicit PeerListener(const PeerTerms &terms)
+      : terms(terms), number(randomDigits()) {}
+
+  PeerTerms terms;
   Socket socket;
-  std::string secret; ///< tells our peers from strangers
+  std::string number;         ///< what peers sign
+  std::set<std::string> said; ///< by those who were accepted
 };
 
 /// Connects this process, which runs one rank, to that rank's overlayPeers().
 /// Collective.
 ///
 /// Errors: Unavailable, of this process alone when a peer cannot be reached.
-StatusOr<PeerSockets> connectOverlay(ControlPlane &control);
+StatusOr<PeerSockets> connectOverlay(ControlPlane &control,
+                                     const PeerTerms &terms);
 
 } // namespace optrt
 

@@ -47,13 +47,16 @@ static void sendAtOnce(const Socket &socket) {
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-StatusOr<Socket> listenOn(int port) {
+StatusOr<Socket> listenOn(int port, const std::string &address) {
   Socket listener(
       ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
   any.sin_port = htons(static_cast<uint16_t>(port));
+  if (!address.empty() &&
+      inet_pton(AF_INET, address.c_str(), &any.sin_addr) != 1)
+    return invalidArgument(concat("`", address, "` is no IPv4 address"));
   // What a job that just ended has left does not count.
   int on = 1;
   if (listener.isOpen())
@@ -63,8 +66,9 @@ StatusOr<Socket> listenOn(int port) {
           0 ||
       listen(listener.get(), SOMAXCONN) != 0)
     return unavailable(concat("cannot listen",
-                              port ? concat(" on port ", port) : "", ": ",
-                              std::strerror(errno)));
+                              port ? concat(" on port ", port) : "",
+                              address.empty() ? "" : concat(" of ", address),
+                              ": ", std::strerror(errno)));
   return listener;
 }
 

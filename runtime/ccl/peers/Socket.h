@@ -48,8 +48,9 @@ private:
 /// after the deadline.
 bool isReady(int fd, short events, Deadline deadline);
 
-/// Listens on a port of all of this host's IPv4 addresses; 0: any that is free.
-StatusOr<Socket> listenOn(int port);
+/// Listens on a port of one of this host's IPv4 addresses, or of all where none
+/// is given; 0: any that is free.
+StatusOr<Socket> listenOn(int port, const std::string &address = "");
 /// The port on which a socket listens.
 int portOf(const Socket &listener);
 

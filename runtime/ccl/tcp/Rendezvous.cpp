@@ -11,8 +11,9 @@
 #include "../peers/Socket.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
+#include <map>
+#include <memory>
 #include <optional>
 #include <poll.h>
 #include <sstream>
@@ -22,68 +23,22 @@ namespace optrt {
 namespace {
 using namespace std::chrono_literals;
 
-// A message is kMagic, eight digits of its length, and its text.
-constexpr std::string_view kMagic = "OPTIMUS\n";
-constexpr std::size_t kHeader = 16;
-// What rank 0 says to whom it hears: that it waits for the others too, with the
-// cards or a failure to follow, or that there is nothing to wait for.
-constexpr std::string_view kWelcome = "WELCOME\n", kOtherJob = "ELSEJOB\n";
-constexpr std::size_t kMostText = std::size_t(1) << 24;
-
 /// For a connection that is there to say who it is, and for rank 0 to answer.
 constexpr double kAnswerSeconds = 5;
 
-std::string framed(const std::string &text) {
-  char length[16];
-  std::snprintf(length, sizeof(length), "%08zx", text.size());
-  return std::string(kMagic) + length + text;
-}
+constexpr const char *kSecretAdvice =
+    "give all ranks the same OPTIMUS_JOB_SECRET or --secret-file";
 
-/// The length of the text behind a header, or nothing for a stranger's.
-std::optional<std::size_t> lengthIn(std::string_view header) {
-  std::size_t length = 0;
-  const char *end = header.data() + kHeader;
-  auto [stop, error] =
-      std::from_chars(header.data() + kMagic.size(), end, length, 16);
-  if (header.substr(0, kMagic.size()) != kMagic || error != std::errc() ||
-      stop != end || length > kMostText)
-    return std::nullopt;
-  return length;
-}
-
+/// A message's text.
 std::optional<std::string> receiveMessage(const Socket &from,
                                           Deadline deadline) {
-  std::string header = receiveText(from, kHeader, deadline);
-  if (header.size() != kHeader)
-    return std::nullopt;
-  std::optional<std::size_t> length = lengthIn(header);
+  const std::string header = receiveText(from, kMessageHeader, deadline);
+  const std::optional<std::size_t> length = lengthIn(header, kMostOfAnswer);
   if (!length)
     return std::nullopt;
   std::string text = receiveText(from, *length, deadline);
   return text.size() == *length ? std::optional(text) : std::nullopt;
 }
-
-/// What a rank says of itself, a line each; the card has several.
-struct Greeting {
-  std::string version, job;
-  int size = 0, rank = -1;
-  Card card;
-
-  std::string toText() const {
-    return concat(version, '\n', job, '\n', size, ' ', rank, '\n',
-                  card.toText());
-  }
-  static Greeting fromText(const std::string &text) {
-    std::istringstream stream(text);
-    Greeting greeting;
-    std::getline(stream, greeting.version);
-    std::getline(stream, greeting.job);
-    stream >> greeting.size >> greeting.rank;
-    stream.ignore(1);
-    greeting.card = Card::read(stream);
-    return greeting;
-  }
-};
 
 std::string seconds(double value) {
   char text[32];
@@ -111,8 +66,8 @@ std::string listOf(const std::vector<int> &ranks) {
 
 class Host {
 public:
-  Host(const TcpJob &job, const Card &own)
-      : job(job), guests(job.size), cards(job.size),
+  Host(const TcpJob &job, const JobKey &key, const Card &own)
+      : job(job), key(key), guests(job.size), cards(job.size),
         deadline(job.timeoutSeconds) {
     cards[0] = own;
   }
@@ -125,30 +80,30 @@ public:
     if (status.ok())
       for (const Card &card : cards)
         answer += card.toText();
-    answer = framed(answer);
-    for (Socket &guest : guests)
-      if (guest.isOpen())
-        sendAll(guest, answer, Deadline(kAnswerSeconds));
-    for (Pending &one : pending)
-      if (one.isKnown)
-        sendAll(one.socket, answer, Deadline(kAnswerSeconds));
+    for (const Guest &guest : guests)
+      if (guest.socket.isOpen())
+        sendAll(guest.socket, guest.greeting->seal(answer),
+                Deadline(kAnswerSeconds));
+    for (const Guest &one : pending)
+      if (one.greeting->state() == HostGreeting::State::Known)
+        sendAll(one.socket, one.greeting->seal(answer),
+                Deadline(kAnswerSeconds));
     if (!status.ok())
       return status;
     return cards;
   }
 
 private:
-  struct Pending {
+  struct Guest {
     Socket socket;
-    Deadline deadline;
-    std::string text;
-    bool isKnown = false; ///< it is of this job
+    Deadline deadline{0};
+    std::unique_ptr<HostGreeting> greeting;
   };
 
   Status listen() {
     Status failure;
     for (int i = 0; i != job.meetingPoint.numPorts; ++i) {
-      StatusOr<Socket> opened = listenOn(job.meetingPoint.port + i);
+      StatusOr<Socket> opened = listenOn(job.meetingPoint.port + i, job.bind);
       if (opened.ok()) {
         listener = std::move(opened).value();
         return okStatus();
@@ -163,79 +118,94 @@ private:
   std::vector<int> missing() const {
     std::vector<int> ranks;
     for (int rank = 1; rank != job.size; ++rank)
-      if (!guests[rank].isOpen())
+      if (!guests[rank].socket.isOpen())
         ranks.push_back(rank);
     return ranks;
   }
 
   Status gather() {
     while (!missing().empty()) {
-      std::vector<pollfd> watched{{listener.get(), POLLIN, 0}};
-      for (const Pending &one : pending)
+      // However many strangers there are, the others wait in the queue.
+      const bool isFull = pending.size() >= guests.size() + kMostStrangers;
+      std::vector<pollfd> watched{{isFull ? -1 : listener.get(), POLLIN, 0}};
+      for (const Guest &one : pending)
         watched.push_back({one.socket.get(), POLLIN, 0});
       // Those who are here say nothing more, but may end.
-      for (const Socket &guest : guests)
-        watched.push_back({guest.get(), POLLIN, 0});
+      for (const Guest &guest : guests)
+        watched.push_back({guest.socket.get(), POLLIN, 0});
       poll(watched.data(), watched.size(), /*milliseconds=*/100);
       for (std::size_t i = 0; i != pending.size(); ++i)
         if (watched[i + 1].revents || pending[i].deadline.hasPassed())
           OPTRT_RETURN_IF_ERROR(receiveFrom(pending[i]));
       for (std::size_t rank = 0; rank != guests.size(); ++rank)
         if (char byte; watched[1 + pending.size() + rank].revents &&
-                       receiveSome(guests[rank], &byte, 1) < 0)
-          guests[rank].close();
+                       receiveSome(guests[rank].socket, &byte, 1) < 0)
+          guests[rank].socket.close();
       std::erase_if(pending,
-                    [](const Pending &one) { return !one.socket.isOpen(); });
+                    [](const Guest &one) { return !one.socket.isOpen(); });
       if (watched[0].revents)
         for (Socket guest = acceptFrom(listener); guest.isOpen();
              guest = acceptFrom(listener))
-          pending.push_back({std::move(guest), Deadline(kAnswerSeconds), {}});
-      if (deadline.hasPassed()) {
-        std::vector<int> ranks = missing();
+          pending.push_back(
+              {std::move(guest), Deadline(kAnswerSeconds),
+               std::make_unique<HostGreeting>(key, job.job, cards[0].place)});
+      std::vector<int> ranks = missing();
+      if (isOver(ranks))
+        return saySecrets(ranks);
+      if (deadline.hasPassed())
         return unavailable(concat(
             ranks.size() == 1 ? "rank " : "ranks ", listOf(ranks), " of ",
             job.size, " did not come to ", job.meetingPoint.host, ":",
             portOf(listener), " within ", seconds(job.timeoutSeconds),
             "; start all of them with the same meeting point, and let them "
             "reach it over TCP (--timeout gives them longer)"));
-      }
     }
     return okStatus();
   }
 
-  /// Closes the connection of a stranger.
-  Status receiveFrom(Pending &from) {
-    char buffer[4096];
-    std::ptrdiff_t got = 1;
-    while (got > 0 &&
-           (got = receiveSome(from.socket, buffer, sizeof(buffer))) > 0)
-      from.text.append(buffer, got);
-    if (got < 0 || from.deadline.hasPassed() ||
-        from.text.compare(0, kMagic.size(),
-                          kMagic.substr(0, from.text.size())) != 0) {
-      from.socket.close();
-      return okStatus();
-    }
-    if (from.text.size() < kHeader)
-      return okStatus();
-    std::optional<std::size_t> length = lengthIn(from.text);
-    if (!length) {
-      from.socket.close();
-      return okStatus();
-    }
-    if (from.text.size() < kHeader + *length)
-      return okStatus();
-    return welcome(from, Greeting::fromText(from.text.substr(kHeader)));
+  /// Whether all that are missing came with another secret, and nobody has come
+  /// in their place for a while: anybody may say that it is a rank.
+  bool isOver(const std::vector<int> &ranks) const {
+    return lastMistaken && lastMistaken->hasPassed() && !ranks.empty() &&
+           std::all_of(ranks.begin(), ranks.end(),
+                       [&](int rank) { return mistaken.count(rank) != 0; });
   }
 
-  Status welcome(Pending &from, const Greeting &greeting) {
-    if (greeting.job != job.job) {
-      sendAll(from.socket, kOtherJob, Deadline(kAnswerSeconds));
-      from.socket.close();
-      return okStatus();
+  Status saySecrets(const std::vector<int> &ranks) const {
+    const std::string &first = mistaken.at(ranks[0]);
+    return unavailable(concat(ranks.size() == 1 ? "rank " : "ranks ",
+                              listOf(ranks), " (", first,
+                              ranks.size() == 1 ? ") has" : " and others) have",
+                              " another secret of the job than rank 0 (",
+                              cards[0].place, "); ", kSecretAdvice));
+  }
+
+  /// Closes the connection of a stranger.
+  Status receiveFrom(Guest &from) {
+    using State = HostGreeting::State;
+    char buffer[4096];
+    std::ptrdiff_t got = 1;
+    State state = from.greeting->state();
+    while (state == State::Listening &&
+           (got = receiveSome(from.socket, buffer, sizeof(buffer))) > 0)
+      state = from.greeting->receive(
+          std::string_view(buffer, static_cast<std::size_t>(got)));
+    sendAll(from.socket, from.greeting->takeAnswer(), Deadline(kAnswerSeconds));
+    if (state == State::Known)
+      return welcome(from);
+    if (state == State::OtherSecret) {
+      const Greeting &said = from.greeting->greeting();
+      if (said.rank > 0 && said.rank < job.size)
+        mistaken[said.rank] = said.card.place;
+      lastMistaken = Deadline(kAnswerSeconds);
     }
-    from.isKnown = true;
-    sendAll(from.socket, kWelcome, Deadline(kAnswerSeconds));
+    if (state != State::Listening || got < 0 || from.deadline.hasPassed())
+      from.socket.close();
+    return okStatus();
+  }
+
+  Status welcome(Guest &from) {
+    const Greeting &greeting = from.greeting->greeting();
     const Card &card = greeting.card;
     const std::string who =
         concat("rank ", greeting.rank, " (", card.place, ")");
@@ -252,22 +222,30 @@ private:
       return invalidArgument(concat(who, " is not from 0 to ", job.size - 1));
     const Card &other = cards[greeting.rank];
     if (greeting.rank == 0 ||
-        (guests[greeting.rank].isOpen() && other.place != card.place))
+        (guests[greeting.rank].socket.isOpen() && other.place != card.place))
       return invalidArgument(concat("two processes are rank ", greeting.rank,
                                     ": ", other.place, " and ", card.place,
                                     "; give each a number of its own, from 0 "
                                     "to ",
                                     job.size - 1));
     // Who comes again has lost its first connection.
-    guests[greeting.rank] = std::move(from.socket);
-    cards[greeting.rank] = card;
+    const int rank = greeting.rank;
+    cards[rank] = card;
+    guests[rank] = std::move(from);
     return okStatus();
   }
 
+  /// That are heard at the same time.
+  static constexpr std::size_t kMostStrangers = 256;
+
   const TcpJob &job;
+  const JobKey &key;
   Socket listener;
-  std::vector<Pending> pending;
-  std::vector<Socket> guests; ///< by rank
+  std::vector<Guest> pending;
+  std::vector<Guest> guests; ///< by rank
+  /// Who came with another secret, by the rank that it said.
+  std::map<int, std::string> mistaken;
+  std::optional<Deadline> lastMistaken; ///< until others may come
   std::vector<Card> cards;
   const Deadline deadline;
 };
@@ -278,8 +256,9 @@ private:
 
 class Guest {
 public:
-  Guest(const TcpJob &job, const Card &own, bool &isSaidElsewhere)
-      : job(job), own(own), isSaidElsewhere(isSaidElsewhere),
+  Guest(const TcpJob &job, const JobKey &key, const Card &own,
+        bool &isSaidElsewhere)
+      : job(job), key(key), own(own), isSaidElsewhere(isSaidElsewhere),
         deadline(job.timeoutSeconds) {}
 
   StatusOr<std::vector<Card>> run() {
@@ -298,9 +277,16 @@ public:
         lastTrouble = "nobody knows that host";
       for (const std::string &address : addresses)
         for (int i = 0; i != point.numPorts; ++i) {
-          Socket host = greet(address, point.port + i);
+          GuestGreeting greeting(
+              key, {job.version, job.job, job.size, job.rank, own});
+          Socket host = greet(address, point.port + i, greeting);
           if (host.isOpen())
-            return hear(host);
+            return hear(host, greeting);
+          // Elsewhere another job may be there, with a secret of its own.
+          if (hasOtherSecret && point.numPorts == 1)
+            return unavailable(concat("rank ", job.rank, " (", own.place,
+                                      ") at ", point.host, ":", point.port,
+                                      ": ", lastTrouble, "; ", kSecretAdvice));
         }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongestPause);
@@ -317,7 +303,7 @@ public:
 
 private:
   /// A connection to rank 0 of this job, which knows us; or closed.
-  Socket greet(const std::string &address, int port) {
+  Socket greet(const std::string &address, int port, GuestGreeting &greeting) {
     const Deadline soon =
         Deadline::earlierOf(deadline, Deadline(kAnswerSeconds));
     Socket host = connectTo(address, port, soon);
@@ -325,21 +311,33 @@ private:
       lastTrouble = "nobody listens there";
       return Socket();
     }
-    Greeting greeting{job.version, job.job, job.size, job.rank, own};
-    std::string answer;
-    if (sendAll(host, framed(greeting.toText()), soon))
-      answer = receiveText(host, kWelcome.size(), soon);
-    if (answer == kWelcome)
+    lastTrouble = "who listens there is no rank 0 of ours";
+    auto ask = [&](const std::string &message) {
+      return sendAll(host, message, soon) ? receiveMessage(host, soon)
+                                          : std::nullopt;
+    };
+    const std::optional<std::string> challenge = ask(greeting.hello());
+    const std::optional<std::string> own =
+        challenge ? greeting.introduce(*challenge) : std::nullopt;
+    const std::optional<std::string> answer = own ? ask(*own) : std::nullopt;
+    if (!answer)
+      return Socket();
+    const std::optional<Reply> reply = greeting.understandReply(*answer);
+    if (reply == Reply::Welcome)
       return host;
-    lastTrouble = answer == kOtherJob
-                      ? "another job meets there"
-                      : "who listens there is no rank 0 of ours";
+    hasOtherSecret = reply != Reply::OtherJob;
+    lastTrouble = hasOtherSecret ? concat("rank 0 (", greeting.hostPlace(),
+                                          ") has another secret of the job")
+                                 : "another job meets there";
     return Socket();
   }
 
   /// As long as rank 0 waits for the others; it knows how long that is.
-  StatusOr<std::vector<Card>> hear(const Socket &host) {
+  StatusOr<std::vector<Card>> hear(const Socket &host,
+                                   const GuestGreeting &greeting) {
     std::optional<std::string> message = receiveMessage(host, Deadline(0));
+    if (message)
+      message = greeting.open(*message);
     if (!message)
       return unavailable(concat("rank 0 at ", job.meetingPoint.host, ":",
                                 job.meetingPoint.port,
@@ -358,33 +356,23 @@ private:
   }
 
   const TcpJob &job;
+  const JobKey &key;
   const Card &own;
   bool &isSaidElsewhere;
   const Deadline deadline;
   std::string lastTrouble;
+  bool hasOtherSecret = false;
 };
 
 } // namespace
 
-std::string Card::toText() const {
-  return concat(place, '\n', host, '\n', address, '\n');
-}
-
-Card Card::read(std::istream &lines) {
-  Card card;
-  std::getline(lines, card.place);
-  std::getline(lines, card.host);
-  std::getline(lines, card.address);
-  return card;
-}
-
-StatusOr<std::vector<Card>> meet(const TcpJob &job, const Card &own,
-                                 bool &isSaidElsewhere) {
+StatusOr<std::vector<Card>> meet(const TcpJob &job, const JobKey &key,
+                                 const Card &own, bool &isSaidElsewhere) {
   isSaidElsewhere = false;
   if (job.size == 1)
     return std::vector<Card>{own};
-  return job.rank == 0 ? Host(job, own).run()
-                       : Guest(job, own, isSaidElsewhere).run();
+  return job.rank == 0 ? Host(job, key, own).run()
+                       : Guest(job, key, own, isSaidElsewhere).run();
 }
 
 } // namespace optrt

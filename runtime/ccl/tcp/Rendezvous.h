@@ -16,32 +16,21 @@
 #ifndef OPTIMUS_RUNTIME_CCL_TCP_RENDEZVOUS_H
 #define OPTIMUS_RUNTIME_CCL_TCP_RENDEZVOUS_H
 
+#include "Greeting.h"
 #include "optimus-runtime/World.h"
 
-#include <istream>
-#include <string>
 #include <vector>
 
 namespace optrt {
 
-/// What a process brings to the others.
-struct Card {
-  std::string place;   ///< "process 17 on node4"
-  std::string host;    ///< equal for processes of one host
-  std::string address; ///< of its PeerListener
-
-  std::string toText() const;
-  /// Takes the next one from a text.
-  static Card read(std::istream &lines);
-};
-
 /// The cards of all ranks, in order.
 ///
 /// Errors: InvalidArgument where processes do not fit together, and
-/// Unavailable where some do not come in time; each names the ranks.
+/// Unavailable where some do not come in time or have another secret; each
+/// names the ranks.
 /// `isSaidElsewhere` becomes true where rank 0 has the same failure.
-StatusOr<std::vector<Card>> meet(const TcpJob &job, const Card &own,
-                                 bool &isSaidElsewhere);
+StatusOr<std::vector<Card>> meet(const TcpJob &job, const JobKey &key,
+                                 const Card &own, bool &isSaidElsewhere);
 
 } // namespace optrt
 

@@ -82,6 +82,8 @@ private:
 
 class TcpCollectives final : public Collectives {
 public:
+  explicit TcpCollectives(const PeerTerms &terms) : terms(terms) {}
+
   std::string_view name() const override { return "tcp"; }
 
   Status createGroups(ControlPlane &control, const optimus_support::Mesh &mesh,
@@ -90,7 +92,8 @@ public:
     std::vector<PeerListener> listeners;
     auto listen = [&]() -> Status {
       for (std::size_t i = 0; i != axes.size(); ++i) {
-        OPTRT_ASSIGN_OR_RETURN(PeerListener listener, PeerListener::open());
+        OPTRT_ASSIGN_OR_RETURN(PeerListener listener,
+                               PeerListener::open(terms));
         listeners.push_back(std::move(listener));
       }
       return okStatus();
@@ -158,14 +161,15 @@ private:
     return members;
   }
 
+  const PeerTerms terms;
   std::vector<std::unique_ptr<TcpCommunicator>> communicators;
   TcpEngine engine; ///< last: it looks at what they have in flight
 };
 
 } // namespace
 
-std::unique_ptr<Collectives> createTcpCollectives() {
-  return std::make_unique<TcpCollectives>();
+std::unique_ptr<Collectives> createTcpCollectives(const PeerTerms &terms) {
+  return std::make_unique<TcpCollectives>(terms);
 }
 
 } // namespace optrt

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_TCP_TCPCOLLECTIVES_H
 #define OPTIMUS_RUNTIME_CCL_TCP_TCPCOLLECTIVES_H
 
+#include "../peers/PeerSockets.h"
 #include "optimus-runtime/Collectives.h"
 
 #include <memory>
@@ -18,7 +19,7 @@ namespace optrt {
 /// Among processes, with any control plane. The members of a group have a
 /// connection each to each other; a thread of the process moves what is in
 /// flight, whether its rank waits or computes.
-std::unique_ptr<Collectives> createTcpCollectives();
+std::unique_ptr<Collectives> createTcpCollectives(const PeerTerms &terms);
 
 } // namespace optrt
 

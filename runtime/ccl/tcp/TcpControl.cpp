@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <poll.h>
 #include <thread>
 
@@ -65,33 +66,26 @@ std::string withLength(const std::string &text) {
 
 class TcpControl final : public ControlPlane {
 public:
-  explicit TcpControl(TcpJob newJob) : job(std::move(newJob)) {}
+  TcpControl(TcpJob newJob, const PeerTerms &terms)
+      : job(std::move(newJob)), terms(terms) {}
 
   Status join(bool &isSaidElsewhere) {
-    StatusOr<PeerListener> opened = PeerListener::open();
+    StatusOr<PeerListener> opened = PeerListener::open(terms);
     OPTRT_RETURN_IF_ERROR(opened.status());
     listener = std::move(opened).value();
-    if (job.pmiSocket && size() > 1)
-      OPTRT_RETURN_IF_ERROR(askWhereToMeet());
-    const Card own{ownPlace(), networkIdentity(), listener.address()};
-    OPTRT_ASSIGN_OR_RETURN(cards, meet(job, own, isSaidElsewhere));
+    const Card own{ownPlace(), networkIdentity(), listener->address()};
+    OPTRT_ASSIGN_OR_RETURN(cards, meet(job, terms.key, own, isSaidElsewhere));
     std::vector<std::string> addresses;
     for (const Card &card : cards)
       addresses.push_back(card.address);
     OPTRT_ASSIGN_OR_RETURN(
-        overlay, listener.connect(job.rank, overlayPeers(job.rank, job.size),
-                                  addresses));
+        overlay, listener->connect(job.rank, overlayPeers(job.rank, job.size),
+                                   addresses));
     return watchDeaths();
   }
 
   Status layOut(const optimus_support::Mesh &newMesh) override {
-    Status fits;
-    if (newMesh.numRanks() != size())
-      fits = invalidArgument(
-          concat("the library is compiled for a mesh of ", newMesh.toString(),
-                 " = ", newMesh.numRanks(), " ranks, but ", job.startedBy,
-                 " started ", size(), "; start ", newMesh.numRanks()));
-    OPTRT_RETURN_IF_ERROR(agree(fits));
+    OPTRT_RETURN_IF_ERROR(agree(checkFits(job, newMesh)));
     mesh = newMesh;
     std::unique_ptr<RankActivity> former = std::move(ownActivity);
     ownActivity = std::make_unique<RankActivity>();
@@ -166,18 +160,6 @@ public:
   }
 
 private:
-  Status askWhereToMeet() {
-    std::string hosts = "127.0.0.1";
-    for (const std::string &address : ownAddresses())
-      hosts += "," + address;
-    OPTRT_ASSIGN_OR_RETURN(PmiAnswer answer,
-                           askPmi(Socket(*job.pmiSocket), job.rank, hosts,
-                                  Deadline(job.timeoutSeconds)));
-    job.job = answer.job;
-    job.meetingPoint = meetingPointOf(answer.job, answer.hosts);
-    return okStatus();
-  }
-
   /// From the first to the last moment, a process that dies ends the job.
   Status watchDeaths() {
     watchesActivity = false;
@@ -191,7 +173,7 @@ private:
                       std::function<void(const Status &, bool)> onStall) {
     if (size() == 1)
       return okStatus();
-    StatusOr<PeerSockets> sockets = connectOverlay(*this);
+    StatusOr<PeerSockets> sockets = connectOverlay(*this, terms);
     OPTRT_RETURN_IF_ERROR(agree(sockets.status()));
     std::vector<std::string> places;
     for (const Card &card : cards)
@@ -231,12 +213,13 @@ private:
   StatusOr<const Socket *> straightLine(int other) {
     lines.resize(size());
     if (job.rank != 0 && !lines[0].isOpen()) {
-      lines[0] = PeerListener::reach(job.rank, cards[0].address);
+      lines[0] = PeerListener::reach(
+          terms.key, job.rank, PeerListener::Line::Straight, cards[0].address);
       if (!lines[0].isOpen())
         return lost(0);
     }
     while (!lines[other].isOpen()) {
-      auto [rank, line] = listener.acceptPeer(size(), Deadline(0));
+      auto [rank, line] = listener->acceptPeer(size(), Deadline(0));
       if (line.isOpen())
         lines[rank] = std::move(line);
     }
@@ -251,9 +234,10 @@ private:
   }
 
   TcpJob job;
+  const PeerTerms terms;
   optimus_support::Mesh mesh;
   std::vector<Card> cards;
-  PeerListener listener;
+  std::optional<PeerListener> listener;
   PeerSockets overlay;
   std::vector<Socket> lines;
   RankActivity idle;
@@ -265,8 +249,8 @@ private:
 } // namespace
 
 StatusOr<std::unique_ptr<ControlPlane>>
-createTcpControl(TcpJob job, bool &isSaidElsewhere) {
-  auto control = std::make_unique<TcpControl>(std::move(job));
+createTcpControl(TcpJob job, const PeerTerms &terms, bool &isSaidElsewhere) {
+  auto control = std::make_unique<TcpControl>(std::move(job), terms);
   OPTRT_RETURN_IF_ERROR(control->join(isSaidElsewhere));
   return std::unique_ptr<ControlPlane>(std::move(control));
 }
@@ -279,13 +263,63 @@ TcpJob tcpJobOf(const Launcher &launcher) {
   job.job = launcher.job;
   job.meetingPoint = launcher.meetingPoint.value_or(MeetingPoint());
   job.pmiSocket = launcher.pmiSocket;
+  job.isOneHost = launcher.isOneHost;
   return job;
 }
 
+Status checkFits(const TcpJob &job, const optimus_support::Mesh &mesh) {
+  if (mesh.numRanks() == job.size)
+    return okStatus();
+  return invalidArgument(concat("the library is compiled for a mesh of ",
+                                mesh.toString(), " = ", mesh.numRanks(),
+                                " ranks, but ", job.startedBy, " started ",
+                                job.size, "; start ", mesh.numRanks()));
+}
+
+std::string makeJobSecret() { return randomDigits(); }
+
+bool staysOnThisHost(const TcpJob &job) {
+  if (job.size == 1 || job.isOneHost)
+    return true;
+  if (job.pmiSocket)
+    return false;
+  const std::vector<std::string> addresses = addressesOf(job.meetingPoint.host);
+  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(),
+                                           [](const std::string &one) {
+                                             return one.starts_with("127.");
+                                           });
+}
+
+/// Asks MPICH's mpiexec, over which rank 0 also hands out a secret.
+static Status askWhereToMeet(TcpJob &job) {
+  constexpr char kSeparator = ';';
+  std::string said = "127.0.0.1";
+  if (!job.isOneHost)
+    for (const std::string &address : ownAddresses())
+      said += "," + address;
+  said += kSeparator + randomDigits();
+  OPTRT_ASSIGN_OR_RETURN(PmiAnswer answer,
+                         askPmi(Socket(*job.pmiSocket), job.rank, said,
+                                Deadline(job.timeoutSeconds)));
+  const std::size_t end =
+      std::min(answer.hosts.find(kSeparator), answer.hosts.size());
+  job.job = answer.job;
+  job.meetingPoint = meetingPointOf(answer.job, answer.hosts.substr(0, end));
+  if (job.secret.empty())
+    job.secret = answer.hosts.substr(end);
+  return okStatus();
+}
+
 StatusOr<World> createTcpWorld(TcpJob job, bool &isSaidElsewhere) {
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ControlPlane> control,
-                         createTcpControl(std::move(job), isSaidElsewhere));
-  return World{std::move(control), createTcpCollectives()};
+  if (job.bind.empty() && staysOnThisHost(job))
+    job.bind = "127.0.0.1";
+  if (job.pmiSocket && job.size > 1)
+    OPTRT_RETURN_IF_ERROR(askWhereToMeet(job));
+  const PeerTerms terms{JobKey(job.secret), job.bind};
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<ControlPlane> control,
+      createTcpControl(std::move(job), terms, isSaidElsewhere));
+  return World{std::move(control), createTcpCollectives(terms)};
 }
 
 } // namespace optrt

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_TCP_TCPCONTROL_H
 #define OPTIMUS_RUNTIME_CCL_TCP_TCPCONTROL_H
 
+#include "../peers/PeerSockets.h"
 #include "optimus-runtime/World.h"
 
 #include <memory>
@@ -21,8 +22,8 @@ namespace optrt {
 /// that is made when a rank first sends some.
 ///
 /// Errors: as createTcpWorld().
-StatusOr<std::unique_ptr<ControlPlane>> createTcpControl(TcpJob job,
-                                                         bool &isSaidElsewhere);
+StatusOr<std::unique_ptr<ControlPlane>>
+createTcpControl(TcpJob job, const PeerTerms &terms, bool &isSaidElsewhere);
 
 /// How long a rank that has lost the connection to another waits before it says
 /// so: whoever watches the ranks knows who died, and ends the job first.

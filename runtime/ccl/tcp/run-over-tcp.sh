@@ -7,6 +7,10 @@ shift
 OPTIMUS_RENDEZVOUS=127.0.0.1:$((61440 + $$ % 4096))
 OPTIMUS_RANKS=$ranks
 export OPTIMUS_RENDEZVOUS OPTIMUS_RANKS
+# What ranks leave behind goes with it.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 children=
 rank=0
 while [ "$rank" -lt "$ranks" ]; do

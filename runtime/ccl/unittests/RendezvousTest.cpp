@@ -56,8 +56,8 @@ protected:
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i != jobs.size(); ++i)
       threads.emplace_back([&, i] {
-        outcomes[i].cards =
-            meet(jobs[i], cardOf(i), outcomes[i].isSaidElsewhere);
+        outcomes[i].cards = meet(jobs[i], JobKey(jobs[i].secret), cardOf(i),
+                                 outcomes[i].isSaidElsewhere);
       });
     for (std::thread &thread : threads)
       thread.join();
@@ -153,6 +153,35 @@ TEST_F(RendezvousTest, AnotherJobIsSentAway) {
   EXPECT_TRUE(outcomes[0].cards.ok()) << outcomes[0].cards.status().message();
   EXPECT_TRUE(outcomes[2].cards.ok());
   EXPECT_FALSE(outcomes[1].cards.ok());
+}
+
+TEST_F(RendezvousTest, AnotherSecretIsSaidByBoth) {
+  TcpJob mistaken = job(1, 2);
+  mistaken.secret = "another";
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<Outcome> outcomes = run({job(0, 2), mistaken});
+  EXPECT_THAT(outcomes[0].cards.status().message(),
+              AllOf(HasSubstr("rank 1 (process 1 on here) has another secret "
+                              "of the job than rank 0 (process 0 on here)"),
+                    HasSubstr("OPTIMUS_JOB_SECRET")));
+  EXPECT_THAT(outcomes[1].cards.status().message(),
+              AllOf(HasSubstr("rank 1 (process 1 on here) at 127.0.0.1:"),
+                    HasSubstr("rank 0 (process 0 on here) has another secret"),
+                    HasSubstr("OPTIMUS_JOB_SECRET")));
+  EXPECT_FALSE(outcomes[1].isSaidElsewhere);
+  // Long before the timeout.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+}
+
+TEST_F(RendezvousTest, WhoHasAnotherSecretKeepsNobodyFromMeeting) {
+  TcpJob stranger = job(1, 2);
+  stranger.secret = "another";
+  std::vector<Outcome> outcomes;
+  std::thread waits([&] { outcomes = run({job(0, 2)}); });
+  EXPECT_FALSE(run({stranger})[0].cards.ok());
+  EXPECT_TRUE(run({job(1, 2)})[0].cards.ok());
+  waits.join();
+  EXPECT_TRUE(outcomes[0].cards.ok());
 }
 
 TEST_F(RendezvousTest, StrangersKeepNobodyFromMeeting) {

@@ -16,8 +16,9 @@ namespace optrt {
 
 using optimus_support::CheckedSize;
 
-HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed)
-    : kernels(std::move(kernels)), random(seed) {}
+HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed,
+                           FlippedBit flipped)
+    : kernels(std::move(kernels)), random(seed), flipped(flipped) {}
 
 //===----------------------------------------------------------------------===//
 // Order
@@ -85,6 +86,9 @@ Status HiddenDevice::synchronize() {
   firstFailure = okStatus();
   firstEvent += reached.size();
   reached.clear();
+  if (++synchronizations == flipped.synchronizations && held)
+    *static_cast<char *>(
+        addressInCall(static_cast<char *>(held) + flipped.byte)) ^= 8;
   return status;
 }
 
@@ -100,6 +104,8 @@ StatusOr<DeviceMemory> HiddenDevice::allocate(int64_t bytes,
   void *const hidden = memory.allocate(alignedSize(bytes));
   if (!hidden)
     return unavailable(concat("cannot hide ", bytes, " bytes for ", purpose));
+  if (purpose == std::string_view("the parameters of a rank"))
+    held = hidden;
   return DeviceMemory(*this, hidden, bytes);
 }
 

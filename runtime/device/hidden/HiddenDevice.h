@@ -32,11 +32,19 @@
 
 namespace optrt {
 
+/// A bit of what a rank holds, which is another after so many calls of
+/// synchronize(), as where memory fails.
+struct FlippedBit {
+  uint64_t synchronizations = 0; ///< 0: none is
+  int64_t byte = 0;
+};
+
 class HiddenDevice final : public Device {
 public:
   /// `kernels` does the work, on addresses that the host may touch. Devices
   /// with the same seed and the same calls take the same turns.
-  HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed);
+  HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed,
+               FlippedBit flipped = {});
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
@@ -121,6 +129,9 @@ private:
   /// What `kernels` keeps of it, where that is no memory of the device's.
   std::map<const void *, DeviceMemory> kept;
   Status firstFailure;
+  const FlippedBit flipped;
+  uint64_t synchronizations = 0;
+  void *held = nullptr; ///< what was allocated for a rank's buffers
 };
 
 } // namespace optrt

@@ -11,12 +11,14 @@
 #include "optimus-runtime/CpuDevice.h"
 
 #include <atomic>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 /// OPTIMUS_HIDDEN_SEED decides which turns queues take; every device of a
-/// process takes others.
+/// process takes others. OPTIMUS_HIDDEN_FLIP, as 9:64, lets a bit of byte 64 of
+/// what each rank holds flip after 9 synchronizations.
 extern "C" __attribute__((visibility("default"))) optrt::Device *
 optimus_device_create(int threads, int, char *error, std::size_t errorSize) {
   try {
@@ -30,12 +32,17 @@ optimus_device_create(int threads, int, char *error, std::size_t errorSize) {
                     chosen);
       return nullptr;
     }
+    optrt::FlippedBit flipped;
+    if (const char *flip = std::getenv("OPTIMUS_HIDDEN_FLIP"))
+      std::sscanf(flip, "%" SCNu64 ":%" SCNd64, &flipped.synchronizations,
+                  &flipped.byte);
     auto kernels = std::make_unique<optrt::CpuDevice>(threads);
     if (optrt::Status started = kernels->start(); !started.ok()) {
       std::snprintf(error, errorSize, "%s", started.message().c_str());
       return nullptr;
     }
-    return new optrt::HiddenDevice(std::move(kernels), seed * 1000 + count++);
+    return new optrt::HiddenDevice(std::move(kernels), seed * 1000 + count++,
+                                   flipped);
   } catch (const std::exception &failure) {
     std::snprintf(error, errorSize, "%s", failure.what());
     return nullptr;

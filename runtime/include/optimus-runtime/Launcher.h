@@ -39,6 +39,7 @@ struct Launcher {
   std::optional<int> size; ///< how many it started, where it says so
   std::optional<int> rank; ///< this one's number
   std::optional<int> localRank; ///< its number among those of this host
+  bool isOneHost = false;       ///< it says that all run on this one
   /// Tells this job from others that meet at the same place; empty: unknown.
   std::string job;
   /// Where ranks meet that have no MPI, if it is known.

@@ -305,6 +305,14 @@ public:
   /// Collective.
   Status checkTraffic(std::string_view function);
 
+  /// Compares what outlives a step on ranks that hold the same shards, by
+  /// hashes. Collective.
+  ///
+  /// Errors, the same in every process: Unavailable that names the first buffer
+  /// of which ranks hold different copies, the ranks that hold another than
+  /// most, and their hosts.
+  Status compareReplicas();
+
   /// How long the last run communicated, of the rank with the most exposed
   /// time. Collective.
   SlowestRank communicationTimeOfLastRun();

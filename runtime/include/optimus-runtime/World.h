@@ -44,6 +44,14 @@ struct TcpJob {
   /// Of the program, "optimus-run 0.1": all ranks run the same.
   std::string version;
   MeetingPoint meetingPoint; ///< of no meaning for a job of one rank
+  /// Whether all ranks are known to run on this host.
+  bool isOneHost = false;
+  /// What only ranks of this job know, of any length; empty: they know each
+  /// other by the job's name alone, which is for jobs that stay on this host.
+  std::string secret;
+  /// The IPv4 address of this host at which this process listens; empty: the
+  /// loopback device's where the job stays on this host, else all.
+  std::string bind;
   /// Where it is asked first where they meet; Launcher::pmiSocket.
   std::optional<int> pmiSocket;
   /// How long the others may take to come, and 0: for ever.
@@ -54,6 +62,16 @@ struct TcpJob {
 
 /// What a launcher says of it; it knows the size and the rank.
 TcpJob tcpJobOf(const Launcher &launcher);
+
+/// InvalidArgument where a mesh has another number of ranks than the job.
+Status checkFits(const TcpJob &job, const optimus_support::Mesh &mesh);
+
+/// A secret that nobody knows yet.
+std::string makeJobSecret();
+
+/// Whether ranks need no other device than the loopback one: they run on this
+/// host, or meet at one of its loopback addresses.
+bool staysOnThisHost(const TcpJob &job);
 
 /// One rank a process, over plain TCP. Returns when all ranks are there.
 ///

@@ -88,6 +88,10 @@ Outcome signalProgram(const std::string &arguments, int signal,
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
+    // What started the tests may have some ignored, as & of a script does.
+    for (int one :
+         {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU})
+      ::signal(one, SIG_DFL);
     // The shell becomes the program or its launcher.
     execl("/bin/sh", "sh", "-c", ("exec env " + command).c_str(), nullptr);
     _exit(127);

@@ -23,10 +23,12 @@
 #include "optimus-support/Float16.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -111,12 +113,41 @@ private:
   }
 };
 
+/// Where members of communicators meet while it lives: those that are ended
+/// leave something.
+class MeetingFolder {
+public:
+  MeetingFolder() {
+    const char *given = std::getenv("TMPDIR");
+    former = given ? given : "";
+    path = testing::TempDir() + "/optimus-nccl-XXXXXX";
+    EXPECT_TRUE(mkdtemp(path.data()));
+    setenv("TMPDIR", path.c_str(), 1);
+  }
+  ~MeetingFolder() {
+    if (former.empty())
+      unsetenv("TMPDIR");
+    else
+      setenv("TMPDIR", former.c_str(), 1);
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+  }
+  MeetingFolder(const MeetingFolder &) = delete;
+  MeetingFolder &operator=(const MeetingFolder &) = delete;
+
+private:
+  std::string path, former;
+};
+
 class NcclTest : public testing::Test {
 public:
   static constexpr int kRanks = 3;
 
 protected:
   explicit NcclTest(int numRanks = kRanks) : numRanks(numRanks) {
+    // Processes of a job share one that whoever started them removes.
+    if (!std::getenv("OPTIMUS_RANK"))
+      folder.emplace();
     setenv("OPTIMUS_FAKE_GPU_COUNT", "4", 1);
     setenv("OPTIMUS_CUDA_DRIVER_LIBRARY", OPTIMUS_FAKE_CUDA, 1);
     setenv("OPTIMUS_NCCL_LIBRARY", OPTIMUS_FAKE_NCCL, 1);
@@ -169,6 +200,9 @@ protected:
   }
 
   const int numRanks;
+
+private:
+  std::optional<MeetingFolder> folder;
 };
 
 } // namespace optrt
