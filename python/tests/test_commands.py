@@ -20,6 +20,7 @@ NOT_RUN = {
     "scripts/": "installs packages and builds; test_scripts.py has what can be tried",
     "ninja ": "builds",
     "bench/": "takes minutes and writes the page; test_bench.py runs small ones",
+    "export OPTIMUS_JOB_SECRET=": "is for ranks on several hosts",
     "srun ": "needs several hosts, or GPUs",
     "mpirun -n 4 --host ": "needs several hosts",
     "torchrun ": "needs several hosts, or GPUs",
