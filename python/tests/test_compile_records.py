@@ -68,6 +68,29 @@ def test_what_is_not_done_yet_can_still_be_chosen(tools, dumps, folder):
     assert 'schedule = "time"' in text and 'strategy = "megatron"' in text
 
 
+@pytest.mark.parametrize("phase", ["00-input", "06-fuse", "09-place"])
+def test_a_flag_may_rest_on_one_that_the_file_has(tools, folder, phase):
+    """--deterministic is refused without --attention cudnn, and that without --target
+    cuda: the file has both."""
+    flags = ["--target=cuda", "--gpu-arch=sm_90", "--attention=cudnn", "--deterministic"]
+    flags += ["--precision=bf16"]
+    dumps = folder / "dumps"
+    model = MODEL._replace(hidden=16)  # cuDNN wants heads of 8
+    command = [tools.program(model), *flags, "--dump-phases-to", dumps]
+    tools.run("optimus-compile", *command, "--compile-to=place", "-o", "/dev/null")
+    start = ["%s.mlir" % (dumps / phase), "--compile-from", phase.split("-")[1]]
+    if phase == "09-place":
+        rest = ["--report", "--gpu-arch=emulated", "-o", "out.so"]
+    else:
+        rest = ["--compile-to=place", "-o", "out.mlir"]
+    accept(run(tools, folder, "optimus-compile", *start, "--deterministic", *rest))
+    # What the file says otherwise still does not agree.
+    result = run(
+        tools, folder, "optimus-compile", *start, "--deterministic", "--target=cpu", *rest
+    )
+    refuse(result, "--attention cudnn: expected --target cuda")
+
+
 def test_the_phase_must_be_the_one_that_is_there(tools, dumps, folder):
     wrong = [dumps / "03-shard.mlir", "--compile-from=fuse", "-o", "out"]
     refuse(run(tools, folder, "optimus-compile", *wrong), "--compile-from", "'shard'")

@@ -106,29 +106,30 @@ static Status readProfile(CompileOptions &options,
 static int compile(const CompileFlags &flags,
                    const DialectRegistry &extensions) {
   StatusOr<CompileOptions> options = readCompileOptions(flags);
-  if (!options.ok())
+  // What flags lack may stand in the record of the program.
+  const bool goesOn = !flags.compileFrom.empty();
+  if (!goesOn && !options.ok())
     return fail(options.status());
   std::unique_ptr<ScratchFolder> scratch;
-  // What a program says of itself comes before what it lacks.
+  std::optional<CpuTarget> target;
+  std::optional<LibraryWriter> writer;
   auto complete = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(completePhaseOptions(options->phases, "--"));
     OPTRT_RETURN_IF_ERROR(checkPaths(*options));
-    return readProfile(*options, scratch);
+    OPTRT_RETURN_IF_ERROR(readProfile(*options, scratch));
+    auto found = CpuTarget::get(options->phases.cpu);
+    if (!found)
+      return invalidArgument("--mcpu: " + llvm::toString(found.takeError()));
+    target = *std::move(found);
+    if (options->writesLibrary()) {
+      OPTRT_ASSIGN_OR_RETURN(
+          writer, LibraryWriter::create("optimus-compile", target->triple));
+    }
+    return okStatus();
   };
-  bool goesOn = !options->compileFrom.empty();
-  if (Status status = goesOn ? checkPaths(*options) : complete(); !status.ok())
-    return fail(status);
-  auto target = CpuTarget::get(options->phases.cpu);
-  if (!target)
-    return fail("--mcpu: " + llvm::toString(target.takeError()));
-  std::optional<LibraryWriter> writer;
-  if (options->writesLibrary()) {
-    StatusOr<LibraryWriter> created =
-        LibraryWriter::create("optimus-compile", target->triple);
-    if (!created.ok())
-      return fail(created.status());
-    writer = *std::move(created);
-  }
+  if (!goesOn)
+    if (Status status = complete(); !status.ok())
+      return fail(status);
 
   DefaultTimingManager timingManager;
   applyDefaultTimingManagerCLOptions(timingManager);
@@ -139,24 +140,27 @@ static int compile(const CompileFlags &flags,
   setContextFlags();
   MLIRContext context(registry);
   llvm::SourceMgr sources;
-  if (Status status = readProgram(options->input, sources); !status.ok())
-    return fail(status);
+  if (Status status = readProgram(flags.input, sources); !status.ok())
+    return fail(options.ok() ? status : options.status());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   prefixDiagnosticsWithPaths(context);
+  // A mistake of the flags is said before one of the program.
+  std::optional<ScopedDiagnosticHandler> silence;
+  if (!options.ok())
+    silence.emplace(&context, [](Diagnostic &) { return success(); });
   TimingScope parsing = timing.nest("Parser");
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   parsing.stop();
+  silence.reset();
   if (!module)
-    return kBadInput;
+    return options.ok() ? kBadInput : fail(options.status());
 
-  options = takeRecord(*module, flags, *options);
+  options = takeRecord(*module, flags, std::move(options));
   if (!options.ok())
     return fail(options.status());
   if (goesOn)
     if (Status status = complete(); !status.ok())
       return fail(status);
-  if (options->isForGpu())
-    target = CpuTarget::get(options->phases.cpu);
   if (failed(checkProgram(*module, *options)))
     return kBadInput;
   if (const auto &measured = options->phases.measured)

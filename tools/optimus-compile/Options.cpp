@@ -165,6 +165,14 @@ static Status readChoice(const CompileFlags &flags, CompileOptions &options) {
   return okStatus();
 }
 
+llvm::StringSet<> mlir::optimus::getGiven(const CompileFlags &flags) {
+  llvm::StringSet<> given = flags.given;
+  for (StringRef flag : {"tune-products", "panels"})
+    if (flags.isGiven(flag))
+      given.insert("move");
+  return given;
+}
+
 StatusOr<CompileOptions>
 mlir::optimus::readCompileOptions(const CompileFlags &flags) {
   CompileOptions options;
@@ -178,12 +186,6 @@ mlir::optimus::readCompileOptions(const CompileFlags &flags) {
   options.dumpFolder = flags.dumpFolder;
   OPTRT_RETURN_IF_ERROR(readPhases(flags, options));
   OPTRT_RETURN_IF_ERROR(readGpu(flags, options));
-  options.given = flags.given;
-  // All three say how products move.
-  for (StringRef flag : {"tune-products", "panels"})
-    if (flags.isGiven(flag))
-      options.given.insert("move");
-
   if (!options.writesLibrary() && options.output.empty())
     options.output = "-";
   if (options.writesLibrary() &&

@@ -47,8 +47,6 @@ struct CompileOptions {
   /// What the phases need; `strategy` is empty until one is known. The machine
   /// profile is one that every phase can open, wherever its text came from.
   PhaseOptions phases;
-  /// The flags that were given, without dashes.
-  llvm::StringSet<> given;
   /// As it was given.
   std::string machineProfile;
 
@@ -91,6 +89,10 @@ struct CompileOptions {
     return isAuto() || recompute == "auto" || memoryBudget.has_value();
   }
 };
+
+/// The names of the flags that are given; all three that say how products move
+/// are "move".
+llvm::StringSet<> getGiven(const CompileFlags &flags);
 
 /// What the flags say, each checked by itself.
 optimus_support::StatusOr<CompileOptions>

@@ -165,45 +165,32 @@ static Status checkNames(DictionaryAttr record, const std::string &input) {
 }
 
 /// Whether the record fits where compilation is to start.
-static Status checkStart(StringRef phase, const CompileOptions &options) {
-  if (options.compileFrom.empty() && phase != "input")
+static Status checkStart(StringRef phase, const CompileFlags &flags) {
+  StringRef start = flags.compileFrom;
+  if (start.empty() && phase != "input")
     return invalidArgument(
         llvm::formatv("'{0}' is what the phase '{1}' made; go on from it with "
                       "--compile-from={1}",
-                      options.input, phase)
+                      flags.input, phase)
             .str());
-  if (!options.compileFrom.empty() && phase != options.compileFrom)
+  if (!start.empty() && phase != start)
     return invalidArgument(
         llvm::formatv("--compile-from: '{0}' is what the phase '{1}' made, "
                       "found '{2}'; where passes ran on it since, its "
                       "attribute {3} must say so",
-                      options.input, phase, options.compileFrom, kRecord)
+                      flags.input, phase, start, kRecord)
             .str());
   return okStatus();
 }
 
-StatusOr<CompileOptions>
-mlir::optimus::takeRecord(ModuleOp module, const CompileFlags &flags,
-                          const CompileOptions &options) {
-  Attribute found = module->removeAttr(kRecord);
-  if (!found)
-    return options;
-  auto record = dyn_cast<DictionaryAttr>(found);
-  if (!record || getText(record, kPhase).empty())
-    return invalidArgument(
-        "'" + options.input + "': expected " + kRecord.str() +
-        " to be a dictionary of strings with a phase; remove the attribute");
-  OPTRT_RETURN_IF_ERROR(checkNames(record, options.input));
+/// Refuses flags of phases that are done, where the record says otherwise.
+static Status checkGiven(DictionaryAttr record, const CompileOptions &options,
+                         const llvm::StringSet<> &given) {
   StringRef start = options.compileFrom;
-  OPTRT_RETURN_IF_ERROR(checkStart(getText(record, kPhase), options));
-  if (start.empty())
-    return options;
-  std::vector<std::string> more;
   for (const RecordedFlag &flag : kFlags) {
     StringRef recorded = getText(record, flag.name);
-    bool isGiven = options.given.contains(flag.givenAs);
-    bool isDone = hasRun(flag.phase, start);
-    if (isGiven && isDone && flag.get(options) != recorded)
+    if (given.contains(flag.givenAs) && hasRun(flag.phase, start) &&
+        flag.get(options) != recorded)
       return invalidArgument(
           llvm::formatv("--{0}: '{1}' was compiled with {2} as far as "
                         "'{3}', found {4}; leave the flag out, or start "
@@ -211,16 +198,51 @@ mlir::optimus::takeRecord(ModuleOp module, const CompileFlags &flags,
                         flag.name, options.input, quote(recorded), start,
                         quote(flag.get(options)), flag.phase)
               .str());
+  }
+  return okStatus();
+}
+
+/// The flags, and those of the record that `given` lacks.
+static StatusOr<CompileFlags> fillIn(DictionaryAttr record,
+                                     const CompileFlags &flags,
+                                     const llvm::StringSet<> &given) {
+  std::vector<std::string> more;
+  for (const RecordedFlag &flag : kFlags) {
+    StringRef recorded = getText(record, flag.name);
     // Nothing asks for a profile any more, and it may be gone.
-    bool isOfNoUse =
-        isDone && (flag.name == "machine-profile" || flag.name == "profile");
-    if (isGiven || recorded.empty() || isOfNoUse)
+    bool isOfNoUse = hasRun(flag.phase, flags.compileFrom) &&
+                     (flag.name == "machine-profile" || flag.name == "profile");
+    if (given.contains(flag.givenAs) || recorded.empty() || isOfNoUse)
       continue;
     more.push_back(("--" + flag.name + "=" + recorded).str());
   }
   StatusOr<CompileFlags> all = addArguments(flags, more);
   if (!all.ok())
-    return all.status().withContext("'" + options.input +
-                                    "': " + kRecord.str());
-  return readCompileOptions(*all);
+    return all.status().withContext("'" + flags.input + "': " + kRecord.str());
+  return all;
+}
+
+StatusOr<CompileOptions>
+mlir::optimus::takeRecord(ModuleOp module, const CompileFlags &flags,
+                          StatusOr<CompileOptions> read) {
+  Attribute found = module->removeAttr(kRecord);
+  if (!found)
+    return read;
+  auto record = dyn_cast<DictionaryAttr>(found);
+  if (!record || getText(record, kPhase).empty())
+    return invalidArgument(
+        "'" + flags.input + "': expected " + kRecord.str() +
+        " to be a dictionary of strings with a phase; remove the attribute");
+  OPTRT_RETURN_IF_ERROR(checkNames(record, flags.input));
+  OPTRT_RETURN_IF_ERROR(checkStart(getText(record, kPhase), flags));
+  if (flags.compileFrom.empty())
+    return read;
+  const llvm::StringSet<> given = getGiven(flags);
+  if (read.ok())
+    OPTRT_RETURN_IF_ERROR(checkGiven(record, *read, given));
+  OPTRT_ASSIGN_OR_RETURN(CompileFlags all, fillIn(record, flags, given));
+  OPTRT_ASSIGN_OR_RETURN(CompileOptions options, readCompileOptions(all));
+  if (!read.ok())
+    OPTRT_RETURN_IF_ERROR(checkGiven(record, options, given));
+  return options;
 }

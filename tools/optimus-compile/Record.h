@@ -34,10 +34,12 @@ private:
 
 /// Takes the record off a program that was read, if it has one, and gives flags
 /// that the user did not give the values of the record. Returns the options
-/// then. The error names what contradicts the record.
+/// then. The error names what contradicts the record. `read` is what the flags
+/// say by themselves. Where that fails, a flag may rest on one that the record
+/// has, as --deterministic on --attention.
 optimus_support::StatusOr<CompileOptions>
 takeRecord(ModuleOp module, const CompileFlags &flags,
-           const CompileOptions &options);
+           optimus_support::StatusOr<CompileOptions> read);
 
 } // namespace mlir::optimus
 
