@@ -34,9 +34,9 @@ public:
   explicit CommunicationCosts(CommunicationProfile profile)
       : profile(std::move(profile)) {}
 
-  /// Prices collectives among the ranks that those of a run were among by the
-  /// links which these tell of. Ranks that each had a host of their own have
-  /// one link for all axes.
+  /// Prices collectives among the same ranks as a collective of the run by the
+  /// links found in that run. Ranks that each had a host of their own have one
+  /// link for all axes.
   void learn(const RunProfile &run);
 
   const CommunicationProfile &getProfile() const { return profile; }

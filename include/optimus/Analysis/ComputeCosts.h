@@ -15,8 +15,8 @@
 
 namespace mlir::optimus {
 
-/// Prices what a rank computes with threads that have a core each, or on a GPU,
-/// from what was measured of that.
+/// Prices the computations of a rank from measurements: on threads with a core
+/// each, or on a GPU.
 class ComputeCosts {
 public:
   ComputeCosts(ComputeProfile profile, bool isGpu)

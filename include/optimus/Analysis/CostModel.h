@@ -49,7 +49,7 @@ struct StepPrediction {
   double exposedSeconds = 0;
   /// The same by axis and kind, what takes longest first.
   SmallVector<ExposedCollectives> exposed;
-  /// What is computed by kind of command ("gemm"), what takes longest first.
+  /// The computing commands by kind ("gemm"), longest first.
   SmallVector<std::pair<StringRef, double>> parts;
 
   double getSeconds() const { return computeSeconds + exposedSeconds; }
@@ -61,12 +61,12 @@ RankGroup getRankGroup(MeshOp mesh, StringRef axis);
 class CostModel {
 public:
   /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
-  /// command, if anything, is its price; the links and the rate of products
-  /// that the run tells of price what was not.
+  /// command, if anything, is its price; the other commands follow the links
+  /// and the rate of products found in that run.
   CostModel(MachineProfile profile, int64_t numRanks,
             std::shared_ptr<const MeasuredCosts> measured = nullptr);
 
-  /// What was measured of a command that is no wait.
+  /// The measured time of a command, waits excepted.
   std::optional<double> getMeasured(exec::CommandOpInterface command) const {
     return measured ? measured->getSeconds(command) : std::nullopt;
   }

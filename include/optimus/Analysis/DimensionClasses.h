@@ -19,9 +19,9 @@ namespace mlir::optimus {
 
 /// The classes of dimensions of a sharded program. Dimensions that an
 /// operation's rule makes one factor are of one class, and so are those of a
-/// parameter or an input in several functions. A class has one padded extent,
-/// the smallest multiple of what every product of axes that shards one of its
-/// dimensions divides, so that all shards are equal.
+/// parameter or an input in several functions. A class has one padded extent:
+/// the smallest multiple of the sizes of all products of axes that shard one of
+/// its dimensions. So all shards are equal.
 class DimensionClasses {
 public:
   /// Reads the shardings of a module that has a mesh; undecided values are

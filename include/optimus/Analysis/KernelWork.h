@@ -22,7 +22,7 @@ namespace mlir::optimus {
 struct KernelWork {
   /// Elements of vectors that are computed, loaded or stored.
   double vectorOps = 0;
-  /// Elements of vectors that are divided or whose root is taken.
+  /// Elements of vectors: divisions and square roots.
   double divisions = 0;
   /// Floating-point operations on one element.
   double scalarOps = 0;
@@ -36,17 +36,17 @@ struct KernelWork {
 };
 
 /// Counts in the kernel that a launch runs; nothing where it is not built yet.
-/// A number that depends on the rank, and the extent of a loop that depends on
-/// the data, are taken for what the largest buffer has for an iteration, and of
-/// two branches the one that computes more counts.
+/// A number that depends on the rank, or the extent of a loop that depends on
+/// the data, is taken as large as an iteration's part of the largest buffer. Of
+/// two branches, the one with more computation counts.
 KernelWork getKernelWork(exec::LaunchOp launch);
 
 /// Of its buffers, those whose elements it reads along columns of a matrix:
 /// more than a vector apart, one after the other.
 llvm::SmallBitVector getBuffersByColumns(exec::LaunchOp launch);
 
-/// What a launch of one of attention's kernels computes, with products that
-/// others compute, too; nothing for other kernels.
+/// The work of a launch of one of attention's kernels, including products
+/// repeated by the gradient's other kernel; nothing for other kernels.
 std::optional<Work> getAttentionWork(exec::LaunchOp launch);
 
 } // namespace mlir::optimus

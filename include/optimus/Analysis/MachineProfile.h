@@ -38,7 +38,6 @@ struct AttentionPoint {
   double seconds;
 };
 
-/// Products and attention of factors of one type.
 /// op(B)[rows,cols] of products, packed from where no cache has it.
 struct PackPoint {
   int64_t rows, cols;
@@ -46,6 +45,7 @@ struct PackPoint {
   double seconds;
 };
 
+/// Products and attention of factors of one type.
 struct ProductRates {
   /// Where no point was measured: the rate of a large product, and the extents
   /// at which m, n and k each halve it.
@@ -69,7 +69,7 @@ struct ComputeProfile : ProductRates {
   /// The rates of other types than f32, by MLIR's names; what is not here is
   /// priced as f32.
   std::vector<std::pair<std::string, ProductRates>> otherTypes;
-  /// What a byte of a product's operands costs that no cache has.
+  /// The cost of a byte of a product's operands outside of every cache.
   double coldSecondsPerByte = 0;
   /// Where none was measured, packing is priced as a copy.
   std::vector<PackPoint> packs;
@@ -94,9 +94,8 @@ struct ComputeProfile : ProductRates {
   }
 };
 
-/// Links that join up to `ranks` ranks whose numbers follow each other, as
-/// those of a node: a step of a collective takes alpha, and a byte that a rank
-/// sends beta.
+/// Links that join up to `ranks` ranks with consecutive numbers, as those of a
+/// node: a step of a collective takes alpha, and a byte that a rank sends beta.
 struct LinkTier {
   int64_t ranks;
   double alpha, beta;
@@ -115,8 +114,8 @@ struct GpuProfile {
 };
 
 /// What a collective of S bytes costs among `ranks` ranks, alpha + beta·S, with
-/// S the whole tensor: what a broadcast delivers, what an all-gather leaves
-/// everywhere and what a reduce-scatter reads.
+/// S the whole tensor: the tensor delivered by a broadcast, left everywhere by
+/// an all-gather, or read by a reduce-scatter.
 struct CollectiveProfile {
   std::string backend;
   std::string collective;
@@ -128,7 +127,7 @@ struct CollectiveProfile {
   std::vector<std::pair<double, double>> points;
 };
 
-/// What collectives cost, and the links that they go over.
+/// The costs of collectives, and their links.
 struct CommunicationProfile {
   std::vector<CollectiveProfile> collectives;
   /// Of the profile's back-ends, the one that collectives are priced for.

@@ -35,10 +35,10 @@ public:
   static llvm::Expected<std::shared_ptr<const MeasuredCosts>>
   load(StringRef path);
 
-  /// What a command took, one that is no wait; a collective, from its start to
-  /// its end. The mean of those of the same function, path and work; else of
-  /// the same path and work, as for what is recomputed now and was not then;
-  /// else of the same work. Nothing where none was measured.
+  /// The time of a command, waits excepted; a collective, from its start to its
+  /// end. The mean of those of the same function, path and work; else of the
+  /// same path and work, as for what is recomputed now and was not then; else
+  /// of the same work. Nothing where none was measured.
   std::optional<double> getSeconds(exec::CommandOpInterface command) const;
 
   /// Whether the run had this mesh and this strategy, on such a device.

@@ -24,8 +24,8 @@ public:
 
   bool isMeasured() const { return measured != nullptr; }
 
-  /// The costs of a function on its mesh, or an error on it that says what the
-  /// run was of otherwise.
+  /// The costs of a function on its mesh. If the run was of another function or
+  /// mesh, an error on it describes the run.
   FailureOr<CostModel> getCosts(func::FuncOp function) const;
 
 private:

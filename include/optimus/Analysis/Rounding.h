@@ -14,11 +14,11 @@
 namespace mlir::optimus {
 
 /// How many roundings an element of an operation's result goes through, at
-/// most: the lengths of the sums that it is made by, and a few for what is
-/// computed element by element. Nothing for what only moves elements. What is
-/// rounded to a narrow type counts as all the roundings to f32 that would do as
-/// much: (u'/u)^2 of them, where u' is its unit roundoff. Expects one rank's
-/// program on local tensors, or whole ones.
+/// most: the lengths of the sums in its making, and a few for elementwise
+/// computation. Nothing for what only moves elements. A rounding to a narrow
+/// type counts as the equivalent number of roundings to f32: (u'/u)^2 of them,
+/// where u' is its unit roundoff. Expects one rank's program on local tensors,
+/// or whole ones.
 double countRoundings(OpResult result);
 
 /// The relative rounding errors of what a straight-line function returns, in

@@ -32,8 +32,8 @@ struct MeasuredCommand {
   std::string kind, kernel;
   /// "h.0.mlp.up" or "h.0.mlp.up backward"; empty where there is none.
   std::string path;
-  /// What it reads and writes, what it updates counted twice; and what of
-  /// that it writes, which is not known of collectives.
+  /// Bytes read and written, those of an update counted twice; of these, the
+  /// bytes written, unknown for collectives.
   int64_t bytes = 0, written = 0;
   /// Those of its largest operand, which of a collective is the whole tensor.
   int64_t largest = 0;
@@ -78,8 +78,8 @@ struct RunProfile {
   double getFlopsPerSecond() const;
 
   /// Reads the last steps of a profile, without the first of the run if it has
-  /// others. InvalidArgument for what is no profile of this version or has no
-  /// step, DataLoss for one that is damaged or was not closed.
+  /// others. InvalidArgument if the file is no profile of this version or has
+  /// no step, DataLoss if it is damaged or was not closed.
   static optimus_support::StatusOr<RunProfile> read(const std::string &path);
 
   /// Takes in what another process of the run measured: of collectives the

@@ -12,17 +12,17 @@
 // code with the passes that make, order and place commands, nor with the
 // runtime.
 //
-// Every byte of every buffer knows which command wrote it, as which buffer, and
-// who has read it since. It is an error, on the command and with a note on the
-// other one where there is one,
+// Every byte of every buffer remembers its last writer, the buffer of that
+// write, and its readers since. It is an error, on the command and with a note
+// on the other one where there is one,
 //  * to read what nothing has written: arenas begin poisoned;
 //  * to read as one buffer what was written as another;
-//  * to read or write what another command writes, or to write what another
-//    reads, without an order between the two. The order is the declared one:
-//    queues, `after` and waits, or before --optimus-order-commands the order
-//    of the text. When the interpreter executes a command does not matter;
-//  * to touch what the command's accesses do not say, or to write an argument
-//    that may only be read.
+//  * to read or write another command's writes, or to write another's reads,
+//    without an order between the two. The order is the declared one: queues,
+//    `after` and waits, or before --optimus-order-commands the order of the
+//    text. When the interpreter executes a command does not matter;
+//  * to touch memory outside of the command's accesses, or to write a read-only
+//    argument.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +47,8 @@ bool isDeviceProgram(func::FuncOp function);
 /// arena, and for what the function only writes.
 RankedTensorType getInputType(func::FuncOp function, unsigned argument);
 
-/// The names of what it leaves in arguments, each that of the result of the
-/// partitioned function that it was.
+/// The names of its results in arguments: those of the partitioned function's
+/// results.
 SmallVector<std::string> getResultNames(func::FuncOp function);
 
 /// Executes a function of commands. `arguments` are whole tensors without

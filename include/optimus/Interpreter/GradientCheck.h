@@ -32,10 +32,10 @@ struct GradientCheck {
   bool passed() const;
 };
 
-/// Compares the gradients that `grad` returns after loss_sum and real_count
-/// with central differences of what `loss` returns first, for each argument
-/// with `optimus.param`. At most `limit` elements a parameter are checked,
-/// evenly spread.
+/// Compares the gradients from `grad` (its results after loss_sum and
+/// real_count) with central differences of the first result of `loss`, for each
+/// argument with `optimus.param`. At most `limit` elements a parameter are
+/// checked, evenly spread.
 FailureOr<SmallVector<GradientCheck>> checkGradients(func::FuncOp loss,
                                                      func::FuncOp grad,
                                                      ArrayRef<Tensor> arguments,

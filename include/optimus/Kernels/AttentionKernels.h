@@ -13,8 +13,8 @@
 //   T = P * (dout V^T - delta),  dV = P^T dout,
 //   dQ = T K / sqrt(headDim),  dK = T^T Q / sqrt(headDim)
 //
-// A gradient takes two launches: that of queries, which writes delta too, and
-// that of keys and values, which reads it.
+// A gradient takes two launches: one for queries, which also writes delta, and
+// one for keys and values, which reads it.
 //
 // q, k and v, and their gradients, may be parts of one tensor. What is given
 // begins with the part's first element and has as many as are needed:

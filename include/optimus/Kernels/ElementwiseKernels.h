@@ -38,7 +38,8 @@ private:
 /// elements.
 Elementwise elementwise(StringAttr op, DictionaryAttr attributes,
                         ArrayRef<int64_t> operands, int64_t numResults);
-/// That of an operation that names its operands, of so many, on n elements.
+/// The kernel of an operation with named operands, as many as names, on n
+/// elements.
 Elementwise elementwise(StringAttr op, DictionaryAttr attributes, int64_t n,
                         unsigned numOperands);
 /// That of an operation on local tensors.
@@ -58,8 +59,8 @@ struct SumLeading {
 };
 
 /// x[n], i32 random[5] -> result[n]; scalars stream and then `addends` more,
-/// the sum of which is the whole tensor's element that x begins with; in place.
-/// x is [local], a part of a tensor [whole], n elements in all.
+/// whose sum is the index in the whole tensor of x's first element; in place. x
+/// is [local], a part of a tensor [whole], n elements in all.
 struct Dropout {
   SmallVector<int64_t> local, whole;
   int64_t addends;

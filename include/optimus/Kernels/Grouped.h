@@ -20,7 +20,7 @@ namespace mlir::optimus::kernels {
 /// `buffers` names each operand of a piece. Those in `shared` are the same for
 /// all pieces and come first; `name` of others is `name.0`, `name.1`, … of the
 /// pieces, all of one after those of another. Operands of one name are one
-/// buffer, so that what works in place is handed over once.
+/// buffer, so an in-place operand is handed over once.
 struct Grouped {
   SmallVector<Kernel> pieces;
   SmallVector<std::string> buffers, shared;

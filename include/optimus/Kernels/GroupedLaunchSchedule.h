@@ -37,8 +37,8 @@ public:
   /// Covers the elements of an iteration.
   virtual void forElements(KernelBuilder &k, const GroupedIteration &piece,
                            ElementsFn body) const = 0;
-  /// That of these arguments of the function which has this number; they lie
-  /// equally far apart among all, and have one element type.
+  /// The argument with this number among `arguments` of the function; these lie
+  /// equally far apart among all of its arguments, and have one element type.
   virtual Value choose(KernelBuilder &k, ArrayRef<Value> arguments,
                        Value number) const = 0;
 };

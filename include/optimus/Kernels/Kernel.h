@@ -97,11 +97,11 @@ struct IterationSpace {
   /// Of rows that several kernels do one after the other, the elements of the
   /// longest; 0 where that is `cols`.
   int64_t longest = 0;
-  /// Of rows, how many follow each other that read the same, so that a target
-  /// may do some of them together; 0 where none do.
+  /// Of rows, the number of consecutive ones with the same reads, so that a
+  /// target may do some of them together; 0 where none do.
   int64_t group = 0;
-  /// Of rows that are summed in columns too, how many are done together before
-  /// that; 0 elsewhere.
+  /// Of rows with sums over columns too, the number done together before such a
+  /// sum; 0 elsewhere.
   int64_t together = 0;
   /// Of a launch that does several pieces, the elements, rows or items of each;
   /// empty elsewhere.
@@ -143,8 +143,8 @@ public:
   KernelDescription &update(StringRef name, int64_t extent, Type type = {}) {
     return add(name, extent, KernelAccess::Update, type);
   }
-  /// Adds an operand of this name that is like `operand`, or lets the one that
-  /// has the name be used as that is, too.
+  /// Adds an operand of this name like `operand`, or widens the access of the
+  /// present one to include it.
   void share(StringRef name, const KernelOperand &operand);
   /// The last operand may be in place of these.
   KernelDescription &inPlaceOf(ArrayRef<StringRef> names);
@@ -211,7 +211,7 @@ public:
   FunctionType getFunctionType() const;
 
 private:
-  /// The types of all that are read, or of all that are written: `bf16_f32`.
+  /// The types of all read operands, or of all written ones: `bf16_f32`.
   std::string listTypes(KernelAccess access) const;
   KernelDescription &add(StringRef name, int64_t extent, KernelAccess access,
                          Type type);

@@ -23,8 +23,8 @@ public:
   /// Kernels go to the end of `module`, which must outlive this.
   explicit KernelDeclarations(ModuleOp module);
 
-  /// The function of a kernel, which says in `exec.computes` what it is to
-  /// compute; equal kernels share it.
+  /// The function of a kernel, described by its `exec.computes`; equal kernels
+  /// share it.
   func::FuncOp declare(const Kernel &kernel,
                        const KernelDescription &description);
 
@@ -42,8 +42,7 @@ private:
   llvm::StringMap<func::FuncOp> known;
 };
 
-/// A kernel that a function is to compute, and what it takes, with the elements
-/// of the function.
+/// A function's kernel, with its operands and their element types.
 struct DeclaredKernel {
   Kernel kernel;
   KernelDescription description;

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The bodies of kernels are written once, over a KernelBuilder. What differs by
-// target is here: how many elements an iteration covers, the vectors or threads
-// that cover a row, and the order in which sums are added. Each function writes
-// code at the builder's place and calls `body` for what is computed there, with
-// the offset of its first element and a type, f32 or a vector of it.
+// target is here: the elements of an iteration, the vectors or threads of a
+// row, and the order of sums. Each function writes code at the builder's place
+// and calls `body` for what is computed there, with the offset of its first
+// element and a type, f32 or a vector of it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -26,7 +26,8 @@ struct KernelTraffic {
   KernelTraffic &operator+=(const KernelTraffic &other);
 };
 
-/// Of a kernel that says what it computes; its pieces count one by one.
+/// Of a function that describes its kernel (`exec.computes`); its pieces count
+/// one by one.
 FailureOr<KernelTraffic> countTraffic(func::FuncOp kernel);
 
 } // namespace mlir::optimus

@@ -23,8 +23,7 @@ struct RowStage {
 /// Kernels over the same rows as one: all of them do a row before the next, and
 /// what one stores the others load while the row is in the cache. Each is
 /// written as it is alone, so that its results have the same bits. A chain's
-/// operands are the buffers that its stages name, in the order in which they
-/// first do.
+/// operands are the buffers named by its stages, in order of first appearance.
 struct RowChain {
   SmallVector<RowStage> stages;
 

@@ -27,8 +27,9 @@ struct Embedding {
 
 /// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar first. Adds to
 /// what the table holds, or to zeros if `zero`; nothing where a token is `pad`.
-/// Tokens are added in their order: by columns, each of which goes through all
-/// tokens, or if `byRows` by rows of the table, which look for theirs.
+/// Tokens are added in their order: by columns, each with a pass over all
+/// tokens, or if `byRows` by rows of the table, each with a search for its
+/// tokens.
 struct EmbeddingGrad {
   int64_t count, rows, cols;
   bool zero;
@@ -39,8 +40,8 @@ struct EmbeddingGrad {
 };
 
 /// i32 tokens[rows*cols], with `masked` i32 targets[rows*cols] -> i32
-/// result[rows]: one more than the last column below `real` whose token is not
-/// `pad` or whose target is not negative, 1 at least; scalar real.
+/// result[rows]: one more than the last column below `real` with a token other
+/// than `pad` or a target that is not negative, 1 at least; scalar real.
 struct Lengths {
   int64_t rows, cols, pad;
   bool masked = false;

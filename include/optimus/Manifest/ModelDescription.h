@@ -13,7 +13,7 @@
 
 namespace mlir::optimus {
 
-/// What `optimus.model` has that every manifest needs.
+/// The keys of `optimus.model` required by every manifest.
 inline constexpr llvm::StringLiteral kModelKeys[] = {"batch", "sequence",
                                                      "vocabulary"};
 

@@ -1,4 +1,4 @@
-//===- ModelFunction.h - What decides what a model computes -----*- C++ -*-===//
+//===- ModelFunction.h - The facts and the hash of a model ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -15,9 +15,10 @@ def RecordFunctionPass : Pass<"optimus-record-function", "::mlir::ModuleOp"> {
   let summary = "Keeps for the manifest what decides the function of the model";
   let description = [{
     Runs on the program as its builder wrote it. The module gets `optimus.function`:
-    what the operations of `@loss` state of the model, and a hash of what computes its
-    results. The hash is of operations, attributes, parameters and how values flow. It does not
-    depend on batch, sequence, names of values, dropout, precision and the head's chunk.
+    the facts of the model stated by the operations of `@loss`, and a hash of
+    the computation of its results. The hash is of operations, attributes,
+    parameters and how values flow. It does not depend on batch, sequence, names
+    of values, dropout, precision and the head's chunk.
 
     ```mlir
     module attributes {optimus.model = {…}}

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Places buffers whose lifetimes are known into one arena, so that no two
-// buffers alive at the same time share a byte. Knows nothing of the IR: live
-// ranges in, offsets out. The same input gives the same plan on every machine
-// unless a time limit is asked for.
+// Places buffers with known lifetimes into one arena: no two buffers alive at
+// the same time share a byte. Knows nothing of the IR: live ranges in, offsets
+// out. The same input gives the same plan on every machine unless a time limit
+// is asked for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,14 +79,13 @@ struct Options {
   /// buffers, of the order of 100,000 a second. The default is the node limit,
   /// or none where there is a time limit.
   std::optional<int64_t> moveLimit;
-  /// What a node must be worth: beyond the first 20,000, each search for an
-  /// arena that is good enough places one buffer for each so many bytes that it
-  /// could save, and repair before them has a like limit. 0: all go on for a
-  /// single byte.
+  /// What a node must be worth: beyond the first 20,000, a search for a good
+  /// enough arena places one buffer for every so many bytes it could save, and
+  /// the repair before it has a like limit. 0: all go on for a single byte.
   int64_t bytesPerNode = 0;
-  /// Seconds after which the searches end, counted from the end of the portfolio
-  /// and repair, which take about half a second for 20,000 buffers. With a time
-  /// limit the plan depends on the speed of the machine; the default is none.
+  /// Seconds before the searches end, counted from the end of the portfolio and
+  /// repair (about half a second for 20,000 buffers). With a time limit the
+  /// plan depends on the speed of the machine; the default is none.
   std::optional<double> timeout;
 };
 
@@ -113,9 +112,9 @@ struct Plan {
 
 /// The problem with the ranges as the caller gave them, if any: a negative
 /// size, an upper before the lower, an alignment that is no power of two, an id
-/// given twice, sizes that overflow, gaps out of order, fixed offsets that are
-/// no multiples of the alignment or at which buffers meet. plan() and
-/// lowerBound() need ranges that pass.
+/// given twice, sizes that overflow, gaps out of order, fixed offsets off the
+/// alignment or with overlapping buffers. plan() and lowerBound() need ranges
+/// that pass.
 std::optional<std::string> checkRanges(std::span<const LiveRange> ranges);
 
 /// The most bytes alive at one time, counted in padded sizes, or where the last

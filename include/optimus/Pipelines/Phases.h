@@ -48,8 +48,8 @@ struct PhaseOptions {
   std::string schedule = "time";
   std::string extraWorkspace = "10%";
   std::string machineProfile;
-  /// What optimus-run train --profile wrote, and that read; empty and null
-  /// without.
+  /// A profile written by optimus-run train --profile, and its contents; empty
+  /// and null without.
   std::string profile;
   std::shared_ptr<const MeasuredCosts> measured;
   /// As the options of --optimus-offload are; it does not run where the first,
@@ -57,8 +57,8 @@ struct PhaseOptions {
   std::string offload, offloadTo = "file", offloadBandwidth;
   int64_t offloadWindow = 0;
   /// As the option of --optimus-tune-products is, where one was given, and
-  /// whether it runs otherwise: unless that was said, where there is a machine
-  /// profile or a run that was measured.
+  /// whether it runs otherwise: without it, if there is a machine profile or a
+  /// measured run.
   std::string move;
   std::optional<bool> tuneProducts;
   /// As its option is.
@@ -80,11 +80,11 @@ struct PhaseOptions {
   std::shared_ptr<const DeviceImages> images;
   /// As the option of --optimus-exec-to-llvm is.
   bool kernelsApart = false;
-  /// The phase that made the program which was read; empty for "input".
+  /// The phase of the program read; empty for "input".
   std::string from;
   /// As the option of --optimus-verify-partition is.
   std::string serial;
-  /// What the compiled program is compared with, where that is not null.
+  /// The reference for the compiled program, unless null.
   std::shared_ptr<ccl::SerialProgram> serialProgram;
 
   /// The option of --optimus-tune-products; it does not run if empty.

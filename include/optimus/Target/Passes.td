@@ -15,10 +15,11 @@ def ChainLaunchesPass : Pass<"optimus-chain-launches", "::mlir::ModuleOp"> {
   let summary = "Lets one launch do what launches after each other do to the same rows";
   let description = [{
     Runs after `--optimus-to-exec`, where the target has a row in a cache while a launch does
-    it. Launches that follow each other become one where each reads rows that one before it wrote,
-    row by row: dropout, the residual's sum and the norm of a transformer. A launch of elements does
-    them as rows then. What is passed on is stored as before; who reads it has it from the
-    cache. What is computed has the same bits.
+    it. Consecutive launches become one where each reads rows written by an
+    earlier one, row by row: dropout, the residual's sum and the norm of a
+    transformer. A launch of elements does them as rows then. What is passed on
+    is stored as before; who reads it has it from the cache. What is computed
+    has the same bits.
 
     A sum of columns joins launches whose rows it reads, if the target does a few rows by turns as rows and as
     columns: the launch stores the sums of each few rows, and another one adds these, in another order than before.
@@ -50,10 +51,11 @@ def ChainLaunchesPass : Pass<"optimus-chain-launches", "::mlir::ModuleOp"> {
 def GroupLaunchesPass : Pass<"optimus-group-launches", "::mlir::ModuleOp"> {
   let summary = "Lets one launch do what many launches do to a tensor each";
   let description = [{
-    Runs after `--optimus-to-exec`, where the target's launches take several pieces: launches
-    of kernels that differ in their extents alone, and touch nothing that another
-    of them writes, become one. Each piece keeps its buffers, those that all read are handed over once,
-    and so are those that a kernel updates in place. What is computed has the same bits.
+    Runs after `--optimus-to-exec`, where the target's launches take several
+    pieces: launches of kernels that differ in their extents alone, and are
+    independent, become one. Each piece keeps its buffers, those read by all are
+    handed over once, and so are the in-place ones of a kernel. What is computed
+    has the same bits.
 
     Launches that are not next to each other are moved together where no command in between
     minds, and where no more than 64 KiB are in use for longer.

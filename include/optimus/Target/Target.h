@@ -84,9 +84,8 @@ public:
   /// The processor of a name that --mcpu takes, or why there is none.
   virtual llvm::Expected<Processor> getProcessor(StringRef name) const = 0;
 
-  /// Where such a product is faster from a weight B that was packed before, so
-  /// much that packing it once a call pays: how many elements the packed B
-  /// takes at most. Nothing elsewhere.
+  /// If a prepacked weight B makes such a product faster, even with one packing
+  /// a call: how many elements the packed B takes at most. Nothing elsewhere.
   virtual std::optional<int64_t>
   getPackedElements(const GemmShape &shape,
                     const Processor &processor) const = 0;
@@ -117,7 +116,7 @@ public:
   /// columns, of which there are few for a GPU.
   virtual bool addsEmbeddingsByRows() const { return false; }
 
-  /// Whether ranks that share such a device add what they have by a kernel; on
+  /// Whether ranks with a common such device add their parts by a kernel; on
   /// others the host adds.
   virtual bool reducesByKernels() const { return false; }
 
@@ -139,8 +138,7 @@ const Target *findTarget(StringRef name);
 /// The names of all targets, sorted.
 SmallVector<StringRef> getTargetNames();
 
-/// What a pass answers that was given the name of its target: an error that
-/// lists those there are where there is none of that name.
+/// Fails if no target has this name, with an error that lists the known names.
 LogicalResult checkTarget(MLIRContext *context, StringRef name);
 
 } // namespace mlir::optimus

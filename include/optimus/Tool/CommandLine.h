@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // For optimus-opt, the language server and the flags of MLIR in
-// optimus-compile. What a user may get wrong is checked before LLVM parses, so
-// that every mistake is one message of ours.
+// optimus-compile. Mistakes of a user are caught before LLVM parses, so that
+// each is one message of ours.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +36,8 @@ struct ToolUsage {
 
 /// Gives flags their values. Returns an exit code where there is nothing left
 /// to do: after --help, --version or a message about a mistake. Mistakes are
-/// flags that nobody knows (with what may have been meant), flags given twice
-/// that have one value, values that are missing, and more than one input.
+/// unknown flags (a suggestion is given), single-valued flags given twice,
+/// missing values, and more than one input.
 std::optional<int> parseCommandLine(int argc, const char *const *argv,
                                     const ToolUsage &usage);
 
@@ -45,7 +45,7 @@ std::optional<int> parseCommandLine(int argc, const char *const *argv,
 std::optional<int> checkCommandLine(int argc, const char *const *argv,
                                     const ToolUsage &usage);
 
-/// The lines of `--help` that name those of MLIR's flags that most people use.
+/// The lines of `--help` on the most used flags of MLIR.
 std::string listMlirFlags();
 
 } // namespace mlir::optimus

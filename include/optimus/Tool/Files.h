@@ -29,14 +29,15 @@ class SourceMgr;
 
 namespace mlir::optimus {
 
-/// Reads a program as readInput() does, up to 1 GiB. One that is nested so deep
-/// that parsers would run out of stack is refused.
+/// Reads a program as readInput() does, up to 1 GiB. A program nested too deep
+/// for the stack of a parser is refused.
 optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
 readProgram(const std::string &path);
 
-/// Lets diagnostics quote of a long line, such as the signature of a function
-/// of thousands of parameters, only what lies about the place, and of files
-/// that locations name and the tool has not read nothing.
+/// Makes diagnostics quote briefly. Of a long line, such as the signature of a
+/// function of thousands of parameters, they quote only the surroundings of the
+/// place. Of files named by locations but not read by the tool, they quote
+/// nothing.
 void quoteBriefly(llvm::SourceMgr &sources);
 
 /// Reads a program for a parser, with diagnostics that quote briefly.

@@ -22,8 +22,8 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
     * a kernel, a function with `exec.kernel`, takes plain pointers, and a
       wrapper with the type of `optrt_kernel` unpacks its arguments;
     * `optimus_model_query` checks the version and returns the
-      model: the tables, the kernels that they name, and the manifest, which is the text of the module
-      attribute `exec.manifest`, empty where that is absent.
+      model: the tables, their kernels, and the manifest, which is the text of
+      the module attribute `exec.manifest`, empty where that is absent.
 
     Where the target is a device with code of its own, kernels have no function here:
     their entries say by what name, with how many threads and for how many iterations a
@@ -53,9 +53,9 @@ def KernelsToLLVMPass : Pass<"optimus-kernels-to-llvm", "::mlir::ModuleOp"> {
   let summary = "Lowers a program's kernels and nothing else to the LLVM dialect";
   let description = [{
     Leaves of a module its kernels, the functions with `exec.kernel`, and their wrappers,
-    as `--optimus-exec-to-llvm` makes them. What launches them may change meanwhile: with
-    the option `kernels-apart` that pass only declares the wrappers, which are visible
-    to what is linked with them and to nobody else.
+    as `--optimus-exec-to-llvm` makes them. What launches them may change
+    meanwhile: with the option `kernels-apart` that pass only declares the
+    wrappers. Only modules linked with the wrappers see them.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::cf::ControlFlowDialect"];

@@ -16,8 +16,8 @@ def PrintCommandsPass : Pass<"optimus-print-commands", "::mlir::ModuleOp"> {
   let description = [{
     The table of every function of commands as `optimus-run inspect --commands` prints it,
     after the checks that a runtime makes when it loads one: indices, bounds on
-    every rank of the mesh, shapes, and that queues and edges order all that
-    touches the same memory. The module stays as it is.
+    every rank of the mesh, shapes, and an order by queues and edges between any
+    two commands on the same memory. The module stays as it is.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",

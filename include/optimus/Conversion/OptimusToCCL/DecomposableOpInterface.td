@@ -14,9 +14,9 @@ include "mlir/IR/OpBase.td"
 def DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation that reduces a dimension in its middle, or that is better
-    spread over ranks in another way than its rule says. Operations get it as
-    an external model.
+    An operation with another computation on shards than its rule: it reduces a
+    dimension in its middle, or another distribution is cheaper. Operations get
+    it as an external model.
   }];
   let methods = [
     InterfaceMethod<[{

@@ -32,8 +32,8 @@ struct LayoutStep {
 std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
                                                   ShardingAttr to);
 
-/// For each whole value of the function that is partitioned, the local values
-/// that stand for it, by layout.
+/// For each whole value of the partitioned function, the local values in its
+/// place, by layout.
 class LocalValues {
 public:
   LocalValues(OpBuilder &builder, MeshOp mesh, const DimensionClasses &classes,

@@ -61,11 +61,11 @@ public:
 private:
   /// What `partition` does but for locations.
   LogicalResult rewrite(Operation *op);
-  /// What stands for results of `op` among `created` gets their location, the
-  /// rest that of parts of it.
+  /// Operations among `created` with the results of `op` get its location; the
+  /// others get that of a part of it.
   void setLocations(Operation *op, ArrayRef<Operation *> created);
-  /// Adds what are partial sums alike where they lie, so that their sum is
-  /// reduced once. Fails where they are not.
+  /// Adds partial sums of the same layout locally, so that their sum is reduced
+  /// once. Fails where they are not.
   LogicalResult addPartialSums(SumOpInterface op);
   /// Runs on parts, as the rule says.
   LogicalResult partitionByRule(Operation *op);

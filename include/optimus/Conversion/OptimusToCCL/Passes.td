@@ -19,11 +19,11 @@ def PartitionPass : Pass<"optimus-partition", "::mlir::ModuleOp"> {
     class divides, and sharded. The type's encoding, `#ccl.local`, keeps the whole shape.
 
     * An operation runs on parts where its rule allows: operands are brought to
-      the layout that the result's sharding asks of them. Where a factor that is
-      sharding does not reach a result, that result is a partial sum: it is *unreduced* over the
-      factor's axes.
+      the layout that the result's sharding asks of them. If a sharded factor
+      does not reach a result, the result is a partial sum: it is *unreduced*
+      over the factor's axes.
     * A product whose three tensors agree on every index but one is a
-      `ccl.matmul`: the tensor that lacks that index stays in place. Where all
+      `ccl.matmul`: the tensor without that index stays in place. Where all
       agree it is local, and unreduced if the contracted index is sharded.
     * Operations that reduce in the middle (norms, embeddings, head and loss,
       the global norm) are decomposed.

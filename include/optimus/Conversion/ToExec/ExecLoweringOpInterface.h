@@ -15,7 +15,7 @@ namespace mlir::optimus {
 
 class Lowering;
 
-/// An operand that an operation has room for, and what it becomes there.
+/// An operand that fusion can add to an operation, and its role there.
 struct FusionSlot {
   enum Kind { Bias, Residual, Scale };
   Kind kind;
@@ -25,8 +25,8 @@ struct FusionSlot {
 /// Lets the operations of the optimus and ccl dialects be lowered and fused.
 void registerExecLowerings(DialectRegistry &registry);
 
-/// Gives a lowering to every operation that has an ElementwiseBodyOpInterface,
-/// whose dialect is loaded. A dialect of one's own calls it when it has added its
+/// Gives a lowering to every operation with an ElementwiseBodyOpInterface of
+/// the loaded dialects. A dialect of one's own calls it when it has added its
 /// operations.
 void attachElementwiseLowerings(MLIRContext &context);
 

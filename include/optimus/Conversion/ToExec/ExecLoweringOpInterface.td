@@ -47,8 +47,8 @@ def ExecLoweringOpInterface : OpInterface<"ExecLoweringOpInterface"> {
 def FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation that can take in the sum or product that its result goes into.
-    Operations get it as an external model.
+    An operation that can absorb the sum or product behind its result (an
+    epilogue). Operations get it as an external model.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -68,7 +68,7 @@ def FusibleOpInterface : OpInterface<"FusibleOpInterface"> {
 def AbsorbableOpInterface : OpInterface<"AbsorbableOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    A sum or product of two tensors, which what makes one of them can take in.
+    A sum or product of two tensors, fusible into the producer of either.
     Operations get it as an external model.
   }];
   let methods = [

@@ -44,11 +44,11 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
   let description = [{
     Every function whose signature has tensors becomes one on flat buffers: its
     arguments stay in order, and after them comes an output argument for each
-    result that is not donated to. A result that an argument donates to
+    result that is not donated to. A result to which an argument donates
     (`optimus.donates`) is written into that argument's buffer; where that would
-    need a copy, because the argument is used later or the operation cannot
-    work in place, it is an error. Attributes of arguments stay; those of a
-    result move to its output argument.
+    need a copy, because the argument is used later or the operation cannot work
+    in place, it is an error. Attributes of arguments stay; those of a result
+    move to its output argument.
 
     Each tensor gets a buffer: that of an operand where this is the operand's
     last use and the operation can work in place, the output's if it is
@@ -60,11 +60,13 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     into their chunks. Commands are numbered from 0 in each function.
 
     What depends on the device is asked of the target:
-    the alignment of buffers, tokens in a chunk of the loss, which products of a parameter are
-    faster from a packed copy on the processor that is compiled for, which collectives move
-    rows that lie apart (those of others are packed first), what a product can do with its
-    result (launches do the rest), and whether attention is a command or launches. With `attention` it is a command of the
-    target's library, with the workspace that the target says it takes at most; what the library does not compute is an error. A parameter is packed by one
+    the alignment of buffers, tokens in a chunk of the loss, the products of a
+    parameter with a faster packed copy on the processor compiled for, the
+    collectives of strided rows (other collectives get packed rows), the
+    epilogues of a product (launches do the rest), and whether attention is a
+    command or launches. With `attention` it is a command of the target's
+    library, with the workspace that the target says it takes at most; what the
+    library does not compute is an error. A parameter is packed by one
     `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,

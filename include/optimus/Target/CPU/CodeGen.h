@@ -47,8 +47,8 @@ struct CpuTarget {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine() const;
 };
 
-/// Writes model libraries. What that needs of the machine is looked for when
-/// one is made, before anything is compiled.
+/// Writes model libraries. Its needs of the machine are looked up at creation,
+/// before any compilation.
 class LibraryWriter {
 public:
   /// `tool` begins the name of the folder for temporary files. Errors name what

@@ -21,7 +21,7 @@ namespace mlir::optimus {
 /// The architectures that kernels are compiled for unless told otherwise.
 inline constexpr llvm::StringLiteral kCudaArchitectures = "sm_80,sm_90,sm_100";
 
-/// The oldest whose tensor cores multiply what kernels need: bf16.
+/// The oldest with tensor cores for the kernels' type: bf16.
 inline constexpr unsigned kOldestArchitecture = 80;
 
 /// What stands for an architecture where kernels are emulated on the host.
@@ -42,11 +42,11 @@ unsigned getArchitectureNumber(StringRef name);
 optimus_support::StatusOr<std::vector<std::string>>
 readCudaArchitectures(StringRef text);
 
-/// That of them whose PTX runs on the most GPUs to come.
+/// The one whose PTX runs on the most GPUs to come.
 StringRef getNewestArchitecture(ArrayRef<std::string> architectures);
 
-/// The LLVM IR, optimised, of what convertKernelsToNVVM left: what PTX is made
-/// from, and what emulateCudaCode() takes.
+/// The LLVM IR, optimised, of what convertKernelsToNVVM left: the source of the
+/// PTX, and the input of emulateCudaCode().
 optimus_support::StatusOr<std::string>
 generateCudaIR(ModuleOp module, const std::string &architecture);
 

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Takes the LLVM IR that PTX is made from, replaces what a GPU has and the host
-// has not (who a thread is, barriers, shuffles) by calls, drops address spaces,
-// and announces every load and store. What NVPTX and ptxas make of the IR is
-// not seen.
+// Takes the LLVM IR of the PTX and replaces the features of a GPU missing on
+// the host (thread ids, barriers, shuffles) by calls, drops address spaces, and
+// announces every load and store. What NVPTX and ptxas make of the IR is not
+// seen.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,9 +30,8 @@ namespace mlir::optimus {
 /// The architecture whose IR is emulated.
 inline constexpr llvm::StringLiteral kEmulatedArchitecture = "sm_90";
 
-/// The host's module for what generateCudaIR() returns, with what
-/// emulator_abi.h says that an image has. The error says which part of the IR
-/// has no emulation.
+/// The host's module for the IR of generateCudaIR(), an image as emulator_abi.h
+/// defines it. The error says which part of the IR has no emulation.
 optimus_support::StatusOr<std::unique_ptr<llvm::Module>>
 emulateCudaCode(llvm::StringRef ir, llvm::LLVMContext &context,
                 const llvm::TargetMachine &host);

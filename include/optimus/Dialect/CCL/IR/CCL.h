@@ -69,10 +69,10 @@ struct ProductForm {
 /// How the groups of dimensions (0 M, 1 K, 2 N) of a product's tensors (A, B,
 /// C) are sharded. Axes of one rank shard nothing.
 struct ProductSharding {
-  /// The axes that shard group g alike in both tensors that have it.
+  /// The axes that shard group g alike in both of its tensors.
   SmallVector<StringRef> shared[3];
-  /// The axis that shards group g in tensor t beyond what is shared: the
-  /// fastest of its dimension. Empty where there is none.
+  /// The axis that shards group g in tensor t beyond `shared`: the fastest of
+  /// its dimension. Empty where there is none.
   StringRef axes[3][3];
   /// The dimension of tensor t that `axes[t][g]` shards, or -1.
   int64_t dims[3][3];
@@ -80,13 +80,13 @@ struct ProductSharding {
   bool isAlike(int group) const;
 
   /// The tensor that can stay in place: exactly the group that it lacks is
-  /// sharded differently in the two others. A result that moves is summed over
-  /// its axis, so that axis must shard K. Nothing if no tensor can stay, or
-  /// none must move.
+  /// sharded differently in the two others. A moving result is summed over its
+  /// axis, so its axis must shard K. Nothing if no tensor can stay, or none
+  /// must move.
   std::optional<ProductForm::Tensor> getStationary() const;
 
   /// The axes over which the result holds partial sums while `stationary`
-  /// stays: those that shard K and that nothing is summed over on its way.
+  /// stays: the axes of K over which no tensor is summed on its way.
   SmallVector<StringRef> getUnreduced(ProductForm::Tensor stationary) const;
 };
 

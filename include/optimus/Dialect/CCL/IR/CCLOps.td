@@ -187,18 +187,18 @@ def CCL_MatmulOp : CCL_Op<"matmul", [
     Axes that shard a group alike in both of its tensors, as a data axis and
     `row` shard the batch, move nothing; axes of one rank shard nothing.
 
-    Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor
-    is sharded by one axis at most in each group, which is the fastest of its
-    dimension, and both by it along the same dimension of the group; (C3)
-    `panels` is at most 64, a multiple of the size of each axis that a tensor moves over
-    and divides the padded streamed dimension, or what the axes that shard it
-    alike leave of it; (C4) the two tensors that have a group have it with
-    equal whole and padded extents; (C5) a group that the stationary tensor
-    shares is sharded alike in both; (C6) the operands hold no partial sums; a result
-    that moves does so over an axis that shards the contracted index alike in
-    both operands, over which it is summed; over all other such axes it is
-    unreduced; (C7) a and b have one element type, and the result has it or f32. A
-    narrow result that stays is rounded once, after all panels; one that moves is
+    Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor is
+    sharded by one axis at most in each group, the fastest of its dimension, and
+    both tensors by it along the same dimension of the group; (C3) `panels` is
+    at most 64 and a multiple of the size of each axis of a moving tensor. It
+    divides the padded streamed dimension, or the rest of it after axes that
+    shard it alike; (C4) the two tensors that have a group have it with equal
+    whole and padded extents; (C5) a group that the stationary tensor shares is
+    sharded alike in both; (C6) the operands hold no partial sums; a moving
+    result moves over an axis that shards the contracted index alike in both
+    operands, and is summed over it; over all other such axes it is unreduced;
+    (C7) a and b have one element type, and the result has it or f32. A narrow
+    result that stays is rounded once, after all panels; one that moves is
     rounded on each rank before ranks' parts are added up.
   }];
   let arguments = (ins CCL_FloatTensor:$a, CCL_FloatTensor:$b,

@@ -38,8 +38,8 @@ std::unique_ptr<Pass>
 createVerifyPartitionPass(std::shared_ptr<SerialProgram> kept,
                           const VerifyPartitionPassOptions &options);
 
-/// With what was measured of these functions, where that is not null, instead
-/// of the profile in the options.
+/// Uses the measurements of these functions, unless null, instead of the
+/// profile in the options.
 std::unique_ptr<Pass>
 createTuneProductsPass(const TuneProductsPassOptions &options,
                        std::shared_ptr<const optimus::MeasuredCosts> measured);

@@ -14,12 +14,13 @@ include "mlir/Pass/PassBase.td"
 def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
   let summary = "Chooses how what moves in each distributed product does";
   let description = [{
-    By predicted times (see docs/cost-model.md), a `ccl.matmul` keeps its
-    least number of panels, gets a multiple of it, so that less of the first and last
-    panel is waited for, or becomes a local product between an all-gather of each
-    operand that moves and a reduce-scatter of a result that does: fewer, larger
-    messages, and more memory. Products of a group (see `--optimus-group-products`)
-    are treated alike, by the sum of their times. One that carries `optimus.move` is left alone.
+    By predicted times (see docs/cost-model.md), a `ccl.matmul` keeps its least
+    number of panels, gets a multiple of it, or becomes a local product. A
+    multiple shortens the wait for the first and last panel. A local product
+    stands between an all-gather of each moving operand and a reduce-scatter of
+    a moving result: fewer, larger messages, and more memory. Products of a
+    group (see `--optimus-group-products`) are treated alike, by the sum of
+    their times. One that carries `optimus.move` is left alone.
 
     ```mlir
     %y = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : …
@@ -58,14 +59,14 @@ def KeepSerialPass : Pass<"optimus-keep-serial", "::mlir::ModuleOp"> {
   let summary = "Keeps a copy of the program for --optimus-verify-partition";
   let description = [{
     The program is copied as it is, for a pass later in the same compilation, and
-    not changed. `optimus-compile` and `--optimus-pipeline` do that before the
-    first phase that says where tensors live. By itself it keeps nothing: there,
+    not changed. `optimus-compile` and `--optimus-pipeline` copy it before the
+    first phase that places tensors. By itself it keeps nothing: there,
     `--optimus-verify-partition` reads the serial program from a file.
   }];
 }
 
 def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::ModuleOp"> {
-  let summary = "Proves that a partitioned program computes what the serial one does";
+  let summary = "Proves a partitioned program equal to the serial one";
   let description = [{
     Collectives and distributed products verify their own types. This pass
     checks those of every `optimus` operation (`#ccl.local` C3 and C4) and holds
@@ -73,21 +74,21 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::ModuleOp"> {
 
     * (V1) a factor has one whole extent, and the same axes shard it, wherever it
       occurs;
-    * (V2) a factor that is reduced in the middle of the operation, or that is
-      never sharded, is whole;
-    * (V3) a result is unreduced over exactly the axes that shard what does not
-      reach it: no partial sum is read as a sum, nor a sum as a partial sum; a
-      constant, which all ranks have, is a partial sum only if it is zero;
-    * (V4) only what is linear in an operand takes partial sums there, and what adds
-      operands up takes all of them as partial sums over the same axes, so that
-      none is counted twice;
+    * (V2) a factor reduced in the middle of the operation, or never sharded, is
+      whole;
+    * (V3) a result is unreduced over exactly the sharding axes of the factors
+      that do not reach it: no partial sum is read as a sum, nor a sum as a
+      partial sum; a constant, which all ranks have, is a partial sum only if it
+      is zero;
+    * (V4) only linear operands take partial sums; the terms of a sum are all
+      partial sums over the same axes, so that none is counted twice;
     * (V5) nothing unreduced leaves the function, unless an argument of the
       same type is donated to it: a sum that goes on;
-    * (V6) a function is one block of operations on tensors, each of which has a
-      sharding rule or says what it means on whole tensors.
+    * (V6) a function is one block of operations on tensors, each with a
+      sharding rule or with a meaning on whole tensors.
 
     Then values are compared with those of the serial program, that of `serial`
-    or the one that the compilation has kept ([docs/proof.md](../../docs/proof.md)):
+    or the one kept by the compilation ([docs/proof.md](../../docs/proof.md)):
 
     * (V7) both have the same functions, with the same arguments and results;
     * (V8) each result is the same expression of whole tensors, by a list of

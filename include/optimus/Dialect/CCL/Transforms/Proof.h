@@ -23,10 +23,10 @@ namespace mlir::ccl {
 /// on tensors that have a meaning. An error on the operation (V6) if not.
 LogicalResult checkMeanings(func::FuncOp function);
 
-/// Whether `partitioned` returns what `serial` does on whole tensors, by the
-/// lemmas, whose use is added to `lemmas`. Both have passed `checkMeanings`,
-/// and every operation of `partitioned` fits its rule. Errors (V7, V8) are on
-/// its operations, with notes on those of `serial`.
+/// Whether `partitioned` returns the whole tensors of `serial`, by the lemmas;
+/// those used are added to `lemmas`. Both have passed `checkMeanings`, and
+/// every operation of `partitioned` fits its rule. Errors (V7, V8) are on its
+/// operations, with notes on those of `serial`.
 LogicalResult proveEqual(func::FuncOp serial, func::FuncOp partitioned,
                          optimus::LemmaSet *lemmas = nullptr);
 

@@ -31,9 +31,9 @@ class CollectiveStartOp;
 /// What addresses in an arena are multiples of at least, in bytes.
 inline constexpr int64_t kLeastAlignment = 64;
 
-/// The queue of everything that is neither a collective nor a copy between
-/// memory spaces, that of copies into the device's memory, and that of copies
-/// out of it: one does not hold up the other.
+/// The queue of every command except collectives and copies between memory
+/// spaces, the queue of copies into the device's memory, and the queue of
+/// copies out of it. None holds up another.
 inline constexpr llvm::StringLiteral kComputeQueue = "compute";
 inline constexpr llvm::StringLiteral kFetchQueue = "fetch";
 inline constexpr llvm::StringLiteral kStoreQueue = "store";
@@ -83,7 +83,7 @@ struct CommunicationResource
 };
 
 /// The memory effects of a command: those of its accesses, and where it starts
-/// or awaits another what that does meanwhile.
+/// or awaits another command, those of that command meanwhile.
 void addCommandEffects(
     Operation *command,
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>

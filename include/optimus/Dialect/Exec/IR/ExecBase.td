@@ -21,10 +21,11 @@ def Exec_Dialect : Dialect {
   let summary = "The device program: commands on flat buffers";
   let description = [{
     The program of one rank as the runtime executes it. Every buffer is a flat
-    `memref<NxT>` of f32, f64, bf16, f16 or i32, with N from 1 (a scalar) to 2^48; the shapes and leading
-    dimensions of matrices are attributes of the commands, in elements, and
-    mean what `support/schema/program.fbs` says of the action
-    that a command becomes. One program serves all ranks.
+    `memref<NxT>` of f32, f64, bf16, f16 or i32, with N from 1 (a scalar) to
+    2^48; the shapes and leading dimensions of matrices are attributes of the
+    commands, in elements, with the meanings given in
+    `support/schema/program.fbs` for the action of the command. One program
+    serves all ranks.
 
     A buffer lies in the device's memory, or with `#exec<space host>` or
     `#exec<space file>` in the host's or in a file. Only copies reach these; one
@@ -40,19 +41,19 @@ def Exec_Dialect : Dialect {
     buffers, and every buffer is an allocation of its own, in an arena too: `--canonicalize` and `--cse`
     leave all commands where they are, and merge no two buffers.
 
-    `--optimus-schedule` leaves on a function `exec.schedule`, a dictionary of
-    predicted times and of what the schedule costs, and `--optimus-offload`
-    `exec.paging`, what it copies between memory spaces and how long that takes.
+    On a function, `--optimus-schedule` leaves `exec.schedule`, a dictionary of
+    predicted times and of the cost of the schedule, and `--optimus-offload`
+    leaves `exec.paging`, its copies between memory spaces and their time.
     `--optimus-place-buffers` leaves on a function `exec.arena_bytes`,
-    `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at the
-    time of the peak), `exec.communication` (per mesh axis, bytes and messages)
-    and `exec.commands`. For the manifest, the module keeps `exec.source_hash`
-    and `exec.rounding`, arguments of functions `exec.local_type`, the type of the
-    tensor that a buffer holds, and `exec.access`, what commands do to it (`read`,
-    `write`, `update`), and `exec.kernel` marks what commands launch, and
-    `exec.computes` says what that computes: its kind and parameters.
-    Types and bounds of all of them are verified, and other names that begin with
-    `exec.` are errors.
+    `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at
+    the time of the peak), `exec.communication` (per mesh axis, bytes and
+    messages) and `exec.commands`. For the manifest, the module keeps
+    `exec.source_hash` and `exec.rounding`. Arguments of functions keep
+    `exec.local_type`, the type of the tensor in a buffer, and `exec.access`,
+    how commands access it (`read`, `write`, `update`). `exec.kernel` marks
+    functions for launches, and `exec.computes` describes their kernel: its kind
+    and parameters. Types and bounds of all of them are verified, and other
+    names that begin with `exec.` are errors.
   }];
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;

@@ -20,8 +20,8 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
     only. `src` may be `dst` for all_reduce, and on the root of a broadcast or reduce.
     Between start and wait nothing may write `src` or touch `dst`. `src` of a broadcast
     is read on the root only, `dst` of a reduce is written on the root only. Reductions
-    add in rank order, narrow elements in f32, and round the sum once. `kernel` does that
-    where ranks share a device that adds by kernels.
+    add in rank order, narrow elements in f32, and round the sum once. `kernel`
+    adds them where ranks share a device whose sums are by kernels.
 
     ```mlir
     %t = exec.collective_start all_reduce sum over "col", %x to %x

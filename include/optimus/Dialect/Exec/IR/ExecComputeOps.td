@@ -57,9 +57,9 @@ def Exec_PackOp : Exec_Command<"pack", [DeclareOpInterfaceMethods<WorkOpInterfac
     ["needsOperandsApart"]> {
   let summary = "Writes B of products in the device's own layout";
   let description = [{
-    op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The layout follows
-    from the size and the device, and takes at most all of dst, for which the target has
-    said how many elements that is.
+    op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The
+    layout follows from the size and the device. It takes at most all of dst,
+    sized by the target.
 
     ```mlir
     exec.pack %w into %p {rows = 32, cols = 60, ld = 60} : memref<1920xf32>, memref<2048xf32>

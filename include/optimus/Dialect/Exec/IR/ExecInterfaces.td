@@ -22,7 +22,7 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
     InterfaceMethod<"The buffers this command reads and writes.",
       "::llvm::SmallVector<::mlir::exec::Access>", "getAccesses">,
     InterfaceMethod<[{
-        Whether what this command writes must lie apart from what it reads as
+        Whether the writes of this command must lie apart from its reads of
         another operand: it does not read an element just before it writes it.
       }],
       "bool", "needsOperandsApart", (ins), "", [{
@@ -33,13 +33,13 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
         return ::mlir::exec::kComputeQueue;
       }]>,
     InterfaceMethod<[{
-        The command that waits for what this one starts; what this one touches is
-        in use until then. Null where it is done when it has run.
+        The command that waits for the work started by this one; what this one
+        touches is in use until then. Null where it is done when it has run.
       }],
       "::mlir::Operation *", "getWaitingCommand", (ins), "", [{
         return nullptr;
       }]>,
-    InterfaceMethod<"The command that started what this one waits for, or null.",
+    InterfaceMethod<"The command that started the work awaited by this one, or null.",
       "::mlir::Operation *", "getAwaitedCommand", (ins), "", [{
         return nullptr;
       }]>,

@@ -21,9 +21,9 @@ def Exec_AllocOp : Exec_Op<"alloc", [DeclareOpInterfaceMethods<BufferOpInterface
   let description = [{
     Uninitialised. `category` is what the planned peak is broken down by.
     There is no deallocation: a buffer lives from the first to the last command
-    that uses it or a view of it. `values` are the ids of the values that it
-    holds, one after another (`docs/provenance.md`), `name` is what a workspace is for.
-    Its address is a multiple of `alignment` bytes, of 64 where there is none.
+    that uses it or a view of it. `values` are the ids of its values, one after
+    another (`docs/provenance.md`), `name` is the purpose of a workspace. Its
+    address is a multiple of `alignment` bytes, of 64 where there is none.
 
     ```mlir
     %h = exec.alloc "activation" {values = ["h.0.mlp.up_product:0", "h.0.mlp.up:0"]} : memref<16384xf32>

@@ -33,7 +33,7 @@ computeLiveIntervals(func::FuncOp function);
 /// The bytes of a buffer.
 int64_t getBufferBytes(Value buffer);
 
-/// What the address of a buffer that is no view is a multiple of, in bytes.
+/// The alignment of a buffer, views excepted, in bytes.
 int64_t getBufferAlignment(Value buffer);
 
 /// The bytes that a buffer takes in an arena, where it begins at a multiple of
@@ -44,8 +44,8 @@ int64_t getPlacedBytes(Value buffer);
 /// what of them is alive can be added up then.
 LogicalResult verifyAllocations(func::FuncOp function);
 
-/// At each command of a function the bytes that are alive, of the buffers that
-/// `counts` takes.
+/// The bytes alive at each command of a function, over the buffers accepted by
+/// `counts`.
 llvm::SmallVector<int64_t>
 computeAliveBytes(func::FuncOp function,
                   llvm::function_ref<bool(Value)> counts);

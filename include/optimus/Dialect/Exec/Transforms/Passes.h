@@ -20,8 +20,8 @@ namespace mlir::exec {
 #define GEN_PASS_DECL
 #include "optimus/Dialect/Exec/Transforms/Passes.h.inc"
 
-/// With what was measured of these functions, where that is not null, instead
-/// of the profile in the options.
+/// Uses the measurements of these functions, unless null, instead of the
+/// profile in the options.
 std::unique_ptr<Pass>
 createSchedulePass(const SchedulePassOptions &options,
                    std::shared_ptr<const optimus::MeasuredCosts> measured);

@@ -27,8 +27,8 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
     by mesh axis and kind of collective: how many are waited for, for how long in
     all (`ms`), and of this what passes because the axis carries earlier ones
     (`queued_ms`) or because nothing is computed between start and wait
-    (`idle_ms`). With a profile, `measured` says how many of the commands that
-    are no wait have measured times, and how much of all their time that is.
+    (`idle_ms`). With a profile, `measured` has the number of commands, waits
+    excepted, with measured times, and their share of all the time.
 
     ```mlir
     exec.gemm %a, %w, %c …
@@ -57,7 +57,7 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
            "(default: a built-in profile)">,
     Option<"profile", "profile", "std::string", "\"\"",
            "What optimus-run train --profile wrote of a run on the same mesh: "
-           "what it measured of a command is that command's time">,
+           "its times of commands replace predicted ones">,
     Option<"report", "report", "bool", "false",
            "Remark on functions with collectives that are not overlapped">
   ];
@@ -81,8 +81,8 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     the device's memory, fetched before the first use and stored after the last where it
     was written; the home of an argument is the argument, whose type changes. Fetches
     begin so early that they are done in time by predicted times and bandwidths, as
-    far as the window has room: bytes that were fetched and are not yet used, and as
-    many that were stored and stay in place until that is done. Results keep their
+    far as the window has room: so many bytes fetched but not yet used, and as
+    many stored but still in place until the store is done. Results keep their
     bits. See docs/paging.md.
 
     `values` are kinds: `state` and `parameters`, which are arguments; `gradients`
@@ -91,12 +91,12 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     or patterns of values' ids, as `h.*.mlp.gelu:*`. Buffers below `least` bytes
     stay.
 
-    What reads an offloaded buffer only to sum it up moves up to where that was
-    written, so that it is not fetched for it.
+    A command that only reads an offloaded buffer to sum it up moves up to the
+    write of that buffer, so that it needs no fetch.
 
     On the function it leaves `exec.paging`: bytes and predicted milliseconds of
-    fetches and stores and what of that is exposed; `exec.schedule`'s predicted
-    step grows by the latter.
+    fetches and stores and, of these, the exposed time; `exec.schedule`'s
+    predicted step grows by the latter.
 
     ```mlir
     exec.gemm %a, %b, %h …
@@ -128,7 +128,7 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
            "(default: a built-in profile)">,
     Option<"profile", "profile", "std::string", "\"\"",
            "What optimus-run train --profile wrote of a run on the same mesh: "
-           "what it measured of a command is that command's time">
+           "its times of commands replace predicted ones">
   ];
   let statistics = [
     Statistic<"numOffloaded", "offloaded", "Buffers that have a home elsewhere">,
@@ -145,7 +145,8 @@ def PlaceBuffersPass : Pass<"optimus-place-buffers", "::mlir::func::FuncOp"> {
     view of it; one that a collective touches lives until its `exec.wait`. The
     planner gives offsets to these live ranges, and each `exec.alloc` becomes an
     `exec.arena_slot` of the arena of its memory space, a new first argument of the function. An allocation
-    that nothing uses goes. What the function says of its arena is about that of the device.
+    that nothing uses goes. The function's attributes on its arena are about the
+    device's.
 
     On the function it leaves `exec.arena_bytes`, `exec.lower_bound_bytes` (the most bytes
     alive at once), `exec.peak_bytes` (these, by category), `exec.communication` (counted
@@ -181,8 +182,8 @@ def OrderCommandsPass : Pass<"optimus-order-commands", "::mlir::func::FuncOp"> {
     `compute`; commands of the last three are done one after the other. A command
     comes after the last one of another queue
     that touches the same memory, a reuse of the arena included, unless other edges
-    say so already; what needs a collective's
-    result comes after its `exec.wait`, which is a command of `compute`.
+    say so already; a user of a collective's result comes after its `exec.wait`,
+    a command of `compute`.
 
     ```mlir
     exec.gemm %a, %b, %c {…, id = 4 : i32}
@@ -213,8 +214,8 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
       axis was waited for (`OPTRT_MAX_IN_FLIGHT`);
     * (V6) the first argument of a function with `exec.arena_bytes` is an arena of so
       many bytes of the device's memory, those of other memory spaces follow, one a space, and all slots are in them;
-    * (V7) `exec.commands` and `exec.communication` are what the function has,
-      `exec.lower_bound_bytes` is at least what is alive at once and at most the
+    * (V7) `exec.commands` and `exec.communication` equal the function's,
+      `exec.lower_bound_bytes` is between the most bytes alive at once and the
       arena, and `exec.peak_bytes` adds up to it;
     * (V8) a product or copy writes nothing that it reads as another operand;
     * (V9) all commands have a queue, or none has: that of its axis for a collective, `fetch` or `store` for

@@ -40,8 +40,7 @@ SmallVector<MemoryRegion> getRegions(Value buffer);
 /// The regions that a command touches by an access.
 SmallVector<MemoryRegion> getRegions(const Access &access);
 
-/// The regions of the accesses of a command: what it only reads, and what it
-/// writes.
+/// The regions of the accesses of a command: read-only ones, and written ones.
 struct CommandRegions {
   SmallVector<MemoryRegion> read, written;
 };

@@ -31,8 +31,8 @@ BufferAttr getInputBuffer(MLIRContext *context, StringRef name);
 /// The buffer of an argument, null where it is bound to none.
 BufferAttr getArgumentBuffer(FunctionOpInterface function, unsigned argument);
 
-/// The buffer of a result: that of the argument that donates to it, or what it
-/// is bound to. Null where there is neither.
+/// The buffer of a result: the buffer of the argument that donates to it, or
+/// its binding. Null where there is neither.
 BufferAttr getResultBuffer(FunctionOpInterface function, unsigned result);
 
 /// The argument that donates its buffer to a result, if one does.

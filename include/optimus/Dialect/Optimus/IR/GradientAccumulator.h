@@ -42,7 +42,7 @@ public:
 
 private:
   /// Numbers the results of the operation that makes `gradient`, once, by the
-  /// operand that it is a gradient of.
+  /// operands they are gradients of.
   void number(Value value, Value gradient);
 
   OpBuilder &builder;

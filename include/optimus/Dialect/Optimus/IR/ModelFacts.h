@@ -17,19 +17,19 @@
 
 namespace mlir::optimus {
 
-/// Collects what the operations of a program say of its model, by names that
-/// people know: "heads" of 6. Where a model builder has a flag for the same
-/// thing, the name is the flag's: "kv_heads" for --kv-heads.
+/// Collects the facts of a model stated by its operations, under names known to
+/// people: "heads" of 6. Where a model builder has a flag for the same thing,
+/// the name is the flag's: "kv_heads" for --kv-heads.
 class ModelFacts {
 public:
   explicit ModelFacts(MLIRContext *context) : builder(context) {}
 
-  /// Something that decides what the model computes.
+  /// A fact on which the model's function depends.
   template <typename T>
   void decide(StringRef name, T value) {
     deciding[name].push_back(toAttribute(value));
   }
-  /// Something that does not, and that people may want to know of.
+  /// A fact of interest to people, on which the function does not depend.
   template <typename T>
   void mention(StringRef name, T value) {
     mentioned[name].push_back(toAttribute(value));

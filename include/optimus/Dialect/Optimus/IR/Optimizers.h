@@ -47,8 +47,8 @@ struct OptimizerForm {
 };
 
 /// Before the role of a parameter, the role of its gradient's sum over
-/// microbatches. It lies as the parameter does, but ranks that have different
-/// tokens may each hold a partial sum of it, so that it is reduced once a step.
+/// microbatches. It lies as the parameter does, but ranks with different tokens
+/// may each hold a partial sum of it, reduced once a step.
 inline constexpr StringLiteral kSumRole = "sum:";
 
 /// The names of all optimizers; the default comes first.

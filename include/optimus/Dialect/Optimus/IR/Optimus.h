@@ -81,8 +81,9 @@ bool isProduct(Operation *op);
 LogicalResult verifyChunks(Operation *op, StringRef label, Value targets,
                            Value table, int64_t chunk);
 
-/// Checks that `value`, named `what` in errors on `op`, is a sharding for a
-/// tensor of this type and, where the module has a mesh, on that mesh.
+/// Checks that `value` is a sharding for a tensor of this type and, where the
+/// module has a mesh, on its mesh. Errors are on `op` and call the value
+/// `what`.
 LogicalResult verifySharding(Operation *op, const Twine &what, Type type,
                              Attribute value);
 

@@ -30,7 +30,7 @@ def Optimus_MeshAxisAttr : Optimus_Attr<"MeshAxis", "axis"> {
 }
 
 def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
-  let summary = "Which mesh axes shard which dimension of a tensor";
+  let summary = "The mesh axes that shard each dimension of a tensor";
   let description = [{
     For each dimension the list of mesh axes that shard it, slowest first; axes
     that appear nowhere replicate. `unreduced` axes hold partial sums: the value is
@@ -141,9 +141,9 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
   let description = [{
     `optimus.binding` on an argument or a result of a function says with this
     attribute which buffer of the model the runtime passes there. All functions
-    that name a buffer, by its role and by the parameter that it belongs to, share
-    it and say the same of it. The manifest lists them (`docs/manifest.md`), and
-    nothing later looks at a name to know what a buffer is.
+    that name a buffer, by its role and its parameter, share it and describe it
+    alike. The manifest lists them (`docs/manifest.md`), and nothing later looks
+    at a name to know what a buffer is.
 
     ```mlir
     #optimus.buffer<role = "tokens", lifetime = call, filled_by = data>
@@ -162,12 +162,12 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
 
     Constraints: (C1) `role` and `of` are names of 1 to 255 bytes of UTF-8 without
     control characters and colons; (C2) the lifetime is `parameter` exactly where
-    the role is "parameter", and that has `of`, its own name; (C3) what lives for
-    a sequence is reset every step or sequence, a state perhaps, what lives for a
-    call perhaps at each call, and a parameter never; (C4) what is reset has an
-    initial value, and that is not drawn; (C5) data and host fill what lives for a
-    call, has no initial value and belongs to no parameter, and data tokens and
-    targets; (C6) what is saved is a parameter or a state.
+    the role is "parameter", and that has `of`, its own name; (C3) the lifetime
+    bounds the resets: a sequence's is reset every step or sequence, a state's
+    perhaps, a call's perhaps at each call, and a parameter's never; (C4) a
+    reset buffer has an initial value, not a drawn one; (C5) data and host fill
+    what lives for a call, has no initial value and belongs to no parameter, and
+    data tokens and targets; (C6) what is saved is a parameter or a state.
   }];
   let parameters = (ins
     StringRefParameter<>:$role,
@@ -198,16 +198,16 @@ def Optimus_ProgramPhase : I32EnumAttr<"ProgramPhase", "which part of a step an 
 }
 
 def Optimus_OriginAttr : Optimus_Attr<"Origin", "origin"> {
-  let summary = "What a pass has made of what stands at a location";
+  let summary = "The transformation behind an operation at a location";
   let description = [{
     The metadata of a fused location; [docs/provenance.md](../../docs/provenance.md)
     tells how passes keep it. The location inside names a module path and a line of source.
 
     * `phase`: `forward`, `backward`, `recomputed` or `optimizer`;
-    * `result`: the number that the operation's first result has among those of
-      the operation that it stands for. The gradient of operand k is
-      result k of the backward;
-    * `part`: what the operation computes for the one that it stands for, as
+    * `result`: the number of the operation's first result among those of the
+      operation it stands for. The gradient of operand k is result k of the
+      backward;
+    * `part`: the part of the other operation's work done by this one, as
       `"row_moments"`: its results are none of that operation's;
     * `ordinal`: tells operations apart of which all this is equal.
 

@@ -19,13 +19,13 @@ def Optimus_Dialect : Dialect {
   let description = [{
     The level at which a model is written: values are whole tensors and every
     operation has its serial meaning, whatever mesh the program will run on.
-    Shardings are annotations that change where values live, never what they
-    are.
+    Shardings are annotations: they change the place of values, never the
+    values.
 
     A builder writes one function,
-    `@loss(params…, tokens, targets) -> (loss_sum, real_count)`; a program that
-    draws random numbers has one more argument, `random`, the words that they
-    depend on (`optimus.dropout`). Arguments that are parameters carry
+    `@loss(params…, tokens, targets) -> (loss_sum, real_count)`; a program with
+    random draws has one more argument, `random`, the words they depend on
+    (`optimus.dropout`). Arguments that are parameters carry
 
     * `optimus.param`: the parameter's name in a checkpoint;
     * `optimus.hf_shape`: its shape there, where that differs;
@@ -65,9 +65,9 @@ def Optimus_Dialect : Dialect {
       and, once the module has a mesh, its axes.
     * (A8) `optimus.donates` is the number of a result.
     * (A9) `optimus.binding`, what an argument or a result is, is an
-      `#optimus.buffer`; on an argument that a builder writes it may be `"tokens"`,
-      `"targets"` or `"random"`, which are short for one. A result is filled by the
-      program.
+      `#optimus.buffer`; on an argument written by a builder it may be
+      `"tokens"`, `"targets"` or `"random"`, which are short for one. A result
+      is filled by the program.
     * (A10) `optimus.move`, on a product, is `"panels"` or `"whole"`.
     * (A11) `optimus.compilation`, in which `optimus-compile` keeps its flags in the
       IR of a phase, is a dictionary of strings.
@@ -75,9 +75,10 @@ def Optimus_Dialect : Dialect {
       with an integer `version`, a string `hash`, and the dictionaries `facts` and
       `incidental`. `--optimus-record-function` writes it.
     * (A12) there are no other attributes whose names begin with `optimus.`.
-    * (A13) `optimus.binding` does not stand beside `optimus.param`, which is short
-      for the buffer of a parameter, nor `optimus.init`, which is the parameter's; nor
-      on a result that an argument donates to, which has that argument's buffer.
+    * (A13) `optimus.binding` does not stand beside `optimus.param`, which is
+      short for the buffer of a parameter, nor beside `optimus.init`, which
+      belongs to a parameter; nor on a result with a donated buffer, which is
+      the argument's.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -101,7 +102,7 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kMoveWhole = "whole";
     /// On an operation of the backward that makes a value of the forward again.
     static constexpr llvm::StringLiteral kRecomputed = "optimus.recomputed";
-    /// What precedes the role of a parameter in that of its optimizer's state.
+    /// The prefix of a parameter's role in the role of its optimizer's state.
     static constexpr llvm::StringLiteral kStateRole = "state:";
     static constexpr llvm::StringLiteral kDims = "optimus.dims";
     static constexpr llvm::StringLiteral kSharding = "optimus.sharding";

@@ -30,7 +30,7 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
     reverse program order with the gradients of its results (null where a
     result has none). It adds the gradients of its operands to the
     accumulator. The forward operation may be replaced by a form that also
-    yields what the gradient needs.
+    yields values for the gradient.
   }];
   let methods = [
     InterfaceMethod<"Builds the gradient of the operands.",
@@ -54,13 +54,13 @@ def StochasticOpInterface : OpInterface<"StochasticOpInterface"> {
 }
 
 // What an operation says of itself. Passes ask these interfaces and know no list
-// of operations; docs/add-an-op.md says who asks what.
+// of operations; docs/add-an-op.md lists the users of each.
 
 def SumOpInterface : OpInterface<"SumOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation whose result is a sum that has operands as terms: some of them
-    may be partial sums. Without this interface every operand is a factor.
+    An operation whose result is a sum with operands as terms: some of them may
+    be partial sums. Without this interface every operand is a factor.
   }];
   let methods = [
     InterfaceMethod<"What an operand is in the sum.",
@@ -89,8 +89,8 @@ def MeaningOpInterface : OpInterface<"MeaningOpInterface"> {
 def OperandShardsOpInterface : OpInterface<"OperandShardsOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation that shards operands otherwise than they lie while it computes,
-    so that they need padding for that, too.
+    An operation that shards operands otherwise during its computation than
+    before it; they need padding for both shardings.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -104,7 +104,7 @@ def OperandShardsOpInterface : OpInterface<"OperandShardsOpInterface"> {
 def RoundingOpInterface : OpInterface<"RoundingOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation that rounds otherwise than its rule says, or that has no rule.
+    An operation without a rule, or with other rounding than its rule implies.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -164,16 +164,17 @@ def TokenTableOpInterface : OpInterface<"TokenTableOpInterface"> {
 def ModelFactsOpInterface : OpInterface<"ModelFactsOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation that says of its model what checkpoints keep: heads, epsilons,
-    masks. Without this interface an operation decides what the model computes by
-    its name, its attributes and its operands, and people have no name for it.
+    An operation that states facts of its model for checkpoints: heads,
+    epsilons, masks. Without this interface an operation decides what the model
+    computes by its name, its attributes and its operands, and people have no
+    name for it.
   }];
   let methods = [
-    InterfaceMethod<"States what the operation decides, and what else is of note.",
+    InterfaceMethod<"States the facts that the operation decides, and others of note.",
       "void", "stateFacts", (ins "::mlir::optimus::ModelFacts &":$facts), [{}], [{
       static_cast<void>(facts);
     }]>,
-    InterfaceMethod<"The attributes that do not change what is computed.",
+    InterfaceMethod<"The attributes without influence on the results.",
       "::llvm::SmallVector<::llvm::StringRef>", "getIncidentalAttributes", (ins), [{}], [{
       return {};
     }]>,

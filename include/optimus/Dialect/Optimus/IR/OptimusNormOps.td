@@ -74,10 +74,10 @@ def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_Meaning]> {
   let summary = "Mean and sum of squared deviations of each row's real elements";
   let description = [{
     For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
-    elements of the local row; a row without real elements gives (0, 0). It
-    is what a rank can say of its part of a row that is sharded. The moments of all
-    n parts are one tensor [rows…, 2·n], sharded as the row is; gathered, they are
-    merged by `optimus.merge_moments`.
+    elements of the local row; a row without real elements gives (0, 0). They
+    summarise a rank's part of a sharded row. The moments of all n parts are one
+    tensor [rows…, 2·n], sharded as the row is; gathered, they are merged by
+    `optimus.merge_moments`.
 
     ```mlir
     %moments = optimus.row_moments %x : (tensor<2x8x16xf32>) -> tensor<2x8x2xf32>
@@ -94,8 +94,8 @@ def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments", [Optimus_Meaning]
   let summary = "Mean and reciprocal standard deviation from the moments of parts";
   let description = [{
     `moments` is [rows…, 2·parts]: (mean, M2) of each part in rank order; the
-    parts have `counts` real elements. They are merged in that order by Chan's
-    formula, which adds no squares of large means:
+    parts have `counts` real elements. They are merged in rank order by Chan's
+    formula, without squares of large means:
     `δ = mean_b − mean_a; mean = mean_a + δ·n_b/n; M2 = M2_a + M2_b + δ²·n_a·n_b/n`.
     Then `rstd = 1/√(M2/n + epsilon)`.
 

@@ -77,8 +77,9 @@ def Optimus_MovesInPanels : NativeOpTrait<"MovesInPanels"> {
 /// The types of the results, where they follow from the operands: C++ expressions
 /// in order, each an operand whose type it is (`adaptor.getX()`, nothing where an
 /// optional one is absent, several of a variadic one) or a type. So builders need
-/// not name them. What a rank has may carry another layout than its operands, so
-/// what does not fit is for the operation's verifier to say, by its constraints.
+/// not name them. A rank's tensors may carry other layouts than those of the
+/// operands, so a misfit is an error of the operation's verifier, by its
+/// constraints.
 class Optimus_ResultTypes<list<string> types> : TraitList<[
     DeclareOpInterfaceMethods<InferTypeOpInterface>,
     NativeOpTrait<"InferTypeOpAdaptor", [], [{

@@ -209,8 +209,8 @@ def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [
   let summary = "GELU and its derivative in one pass";
   let description = [{
     `result` is that of `optimus.gelu`, `slope` its derivative at the input.
-    What training keeps is the slope, so that the gradient is one product,
-    which can ride on the matrix product that makes its other factor.
+    Training keeps the slope: the gradient is then one product, which can be an
+    epilogue of the matrix product behind its other factor.
 
     ```mlir
     %y, %slope = optimus.gelu_with_slope %x : tensor<2x8x64xf32>
@@ -314,10 +314,10 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [
 def Optimus_LengthsOp : Optimus_TensorOp<"lengths", [Optimus_Facts<>]> {
   let summary = "How many tokens of each sequence come before its padding";
   let description = [{
-    One more than the last position whose token is not `pad`, and 1 at least, so
-    that no sequence is empty. With `targets`, a position whose target is not
-    negative counts too: its token was another one before it was hidden, even
-    where `pad` stands for it.
+    One more than the position of the last token other than `pad`, and 1 at
+    least, so that no sequence is empty. With `targets`, a position whose target
+    is not negative counts too: its token was another one before it was hidden,
+    even where `pad` stands for it.
 
     ```mlir
     %lengths = optimus.lengths %tokens targets(%targets) {pad = 0 : i64} : (tensor<2x8xi32>, tensor<2x8xi32>) -> tensor<2xi32>

@@ -104,9 +104,10 @@ class Optimus_NameList<string constant, list<string> names> {
                 # !interleave(names, "\", \"") # "\"};\n";
 }
 
-/// What an operation computes of each element of some tensors and of numbers that
-/// all elements share, by names: OptimizerSteps.h has the formula. The first result
-/// may be in place of `places`, the preferred first; `new_x` is in place of `x`.
+/// The names of an operation's operands and results: tensors, taken element by
+/// element, and numbers, shared by all elements. OptimizerSteps.h has the
+/// formula. The first result may be in place of `places`, the preferred first;
+/// `new_x` is in place of `x`.
 class Optimus_StepNames<list<string> tensors, list<string> numbers, list<string> results, list<string> places> {
   string text = Optimus_NameList<"kTensors", tensors>.text # Optimus_NameList<"kNumbers", numbers>.text
                 # Optimus_NameList<"kResults", results>.text # Optimus_NameList<"kPlaces", places>.text;

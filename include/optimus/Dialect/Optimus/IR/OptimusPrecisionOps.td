@@ -19,9 +19,9 @@ def Optimus_CastOp : Optimus_DifferentiableOp<"cast", [
     Each element rounded to the nearest number of the result's type, of two the even
     one; NaN stays NaN. To a wider type it is exact. Its gradient is a cast back.
 
-    A partial sum is never cast, although it is a linear map of numbers: what is
-    rounded before it is added up is not what is rounded after. So casts are `Factor`s,
-    and partitioning reduces their operand first.
+    A partial sum is never cast, although it is a linear map of numbers:
+    rounding before a sum and rounding after it give different results. So casts
+    are `Factor`s, and partitioning reduces their operand first.
 
     ```mlir
     %y = optimus.cast %x : (tensor<2x8x16xf32>) -> tensor<2x8x16xbf16>

@@ -18,10 +18,10 @@ def Optimus_DropoutOp : Optimus_DifferentiableOp<"dropout", [
   let summary = "Zeroes elements at random and enlarges the others";
   let description = [{
     An element is kept and divided by 1 − `rate`, or becomes 0 with probability
-    `rate`. Which one is a function of the seed, the step, `stream` and the
-    element's index in the *whole* tensor alone, so that every mesh drops the
-    same elements, and the gradient is the same operation on the gradient of
-    the result: no mask is stored. `docs/dropout.md` defines the draws.
+    `rate`. The choice is a function of the seed, the step, `stream` and the
+    element's index in the *whole* tensor alone. So every mesh drops the same
+    elements, and the gradient is the same operation on the gradient of the
+    result: no mask is stored. `docs/dropout.md` defines the draws.
 
     `random` holds the words of a step: the seed's low and high half, the
     step's, and the number m of the microbatch, which makes of index e of a

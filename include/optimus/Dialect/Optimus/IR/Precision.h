@@ -13,8 +13,8 @@
 
 namespace mlir::optimus {
 
-/// The element type of an operand or result in a program of mixed precision,
-/// which has a narrow type, as bf16, for what is large and harmless.
+/// The element type of an operand or result in a program of mixed precision.
+/// The narrow type, as bf16, is for large and harmless tensors.
 enum class Precision {
   /// f32: parameters, their gradients, statistics, sums over tokens.
   Full,
@@ -35,8 +35,8 @@ namespace detail {
 template <typename ConcreteType>
 class HasPrecisions : public OpTrait::TraitBase<ConcreteType, HasPrecisions> {};
 
-/// The entry of the group that `number` is in, of `count` groups which
-/// `getGroup` describes by their first member and their size.
+/// The entry of the group with `number` among `count` groups; `getGroup`
+/// describes a group by its first member and its size.
 template <typename GetGroup>
 Precision findPrecision(unsigned number, ArrayRef<Precision> groups,
                         GetGroup getGroup) {

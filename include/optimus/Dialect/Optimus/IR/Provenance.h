@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A location tells where an operation comes from: the path of the module in
-// which the model calls for it, the line of source, and what a pass has made
-// of it (`#optimus.origin`). Ids of values are made of these and of nothing
-// else. See docs/provenance.md.
+// A location tells where an operation comes from: the path of the calling
+// module in the model, the line of source, and the transformation by a pass
+// (`#optimus.origin`). Ids of values are made of these and of nothing else. See
+// docs/provenance.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@
 
 namespace mlir::optimus {
 
-/// The module path, as "h.3.mlp.up"; empty where the location has none. That of
-/// an operation that others were fused with is the path of what it computes.
+/// The module path, as "h.3.mlp.up"; empty where the location has none. A fused
+/// operation has the path of its result.
 StringRef getPath(Location loc);
 
 ProgramPhase getPhase(Location loc);
@@ -46,8 +46,8 @@ Location withPart(Location loc, StringRef part);
 /// one at `loc`.
 Location withResult(Location loc, int64_t number);
 
-/// The location of an operation that computes what the one at `result` did and
-/// does the work of the one at `other` too.
+/// The location of a fused operation with the result of the one at `result`,
+/// and with the work of the one at `other`.
 Location fuseLocations(Location result, Location other);
 
 /// Where the results of an operation stand among those of the operation that

@@ -36,7 +36,7 @@ enum class DimensionClass {
   Sequence,
   /// Heads of an attention; of keys and values where queries are in groups.
   Heads,
-  /// What a head holds, which attention reads whole.
+  /// The channels of a head, read whole by attention.
   Channels,
   /// The width of the residual stream.
   Hidden,
@@ -48,16 +48,16 @@ enum class DimensionClass {
 struct Factor {
   int64_t size;
   FactorKind kind;
-  /// Whether a Whole factor may be padded: what is computed from padding never
-  /// reaches what is not.
+  /// Whether a Whole factor may be padded: values computed from padding never
+  /// reach the others.
   bool allowsPadding = false;
-  /// Whether a Reduced or Whole factor may be sharded after all: what each rank
-  /// makes of its shard alone stands beside that of the others in the result.
+  /// Whether a Reduced or Whole factor may be sharded after all: the results of
+  /// the ranks' own shards stand side by side in the result.
   bool standsAlone = false;
   DimensionClass dimension = DimensionClass::Other;
 };
 
-/// What an operand is in the sum that a result is.
+/// The place of an operand in the sum of a result.
 enum class Contribution {
   /// With all other factors it makes one term.
   Factor,

@@ -23,11 +23,11 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
     The values of `@loss` get the roles that follow from the program, where they
     have none (`docs/strategies.md`). Then its
     body is cloned and walked backwards; each operation builds
-    the gradient of its operands through `DifferentiableOpInterface`. Every
-    operation that makes a gradient gets the role of the value it is the
-    gradient of, so that both are sharded alike. Operations with several
-    results carry `optimus.result_roles`, a name for each result, empty where
-    the result has no role.
+    the gradient of its operands through `DifferentiableOpInterface`. The
+    operation of a gradient gets the role of the differentiated value, so that
+    both are sharded alike. Operations with several results carry
+    `optimus.result_roles`, a name for each result, empty where the result has
+    no role.
 
     Fails where `@loss` has not this form, where an operation between a
     parameter and the loss is not differentiable, and where the loss does not
@@ -51,8 +51,8 @@ def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
     (`optimus.cast`) stand where a value is read otherwise than it is made. So factors of
     products, activations with the residual stream, and their gradients are of the narrow type;
     parameters, their gradients, statistics of normalisations, the logarithms of sums of
-    exponentials and losses are f32. A value that somebody needs in f32 is made in f32 where
-    the operation that makes it can do that, as the gradient of a weight, and else widened.
+    exponentials and losses are f32. A value with a reader in f32 is made in f32
+    where its operation can, as the gradient of a weight, and else widened.
 
     Operations without the interface compute in f32.
 
@@ -88,8 +88,8 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
       the mean loss, before clipping. A parameter whose Hugging Face shape has
       fewer than two dimensions does not decay, and LAMB moves it by the
       learning rate alone.
-    * `@eval_step`: `@loss`, with operations that draw random numbers replaced
-      by what they are on average, and without `random`.
+    * `@eval_step`: `@loss` without `random`, every random draw replaced by its
+      mean.
     * `@grad_step`: `@grad`.
 
     With `accumulate`, for microbatches:
@@ -140,14 +140,14 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     1. the annotation that it carries already;
     2. what the option `layouts` says of its path;
     3. what the strategy's rules say of its role: the classes of its dimensions,
-       and the linear that it is the weight of. A function with parameters whose
-       values have no roles gets those that follow from the program;
-    4. what follows from its neighbours along factors of rules that are not
-       contracted, from operands to results and back, until nothing more does;
+       and the linear that it is the weight of. In a function with parameters,
+       values without roles get roles inferred from the program;
+    4. its neighbours, along factors of rules except contracted ones, from
+       operands to results and back, up to a fixed point;
     5. whole on every rank.
 
-    Where a value would follow two neighbours that lie otherwise, the error says
-    on which two paths.
+    If two neighbours of a value have conflicting shardings, the error names
+    both paths.
 
     Results that belong to a parameter (its update, moments and gradient) are
     sharded as it is. An axis of one rank shards nothing.
@@ -160,9 +160,9 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
     tensor of each product in place; `summa-paper` lays every weight out as the
     Optimus paper does; `megatron` is 1D tensor parallelism over `col` and data
     parallelism over `row`; `megatron-sp` is the same with the sequence sharded
-    over `col` between products, and marks products with `optimus.move = "whole"`, so
-    that what differs is gathered before them or reduced after, not streamed in
-    panels; `data` shards the batch over `data`.
+    over `col` between products, and marks products with
+    `optimus.move = "whole"`: tensors that move are all-gathered before them or reduced after,
+    not streamed in panels; `data` shards the batch over `data`.
 
     Each of them but `serial` takes an axis `data` besides its own: it shards the
     batch, parameters are replicated over it, and the optimizer's state is sharded

@@ -24,8 +24,8 @@ enum class Position {
   Tokens,
   /// A parameter outside products: a bias, a gain, a table of positions.
   Vector,
-  /// The weight of a linear that leads from the residual stream to what a
-  /// second one contracts.
+  /// The weight of a linear that leads from the residual stream to the
+  /// contracted dimension of a second one.
   First,
   /// The weight of a linear that leads back.
   Second,
@@ -58,7 +58,7 @@ struct Role {
   std::string toString() const;
 };
 
-/// Gives every value of the forward `function` that has no role the one that
+/// Gives every value of the forward `function` without a role the one that
 /// follows from the program: classes of dimensions from what operations know of
 /// theirs, spread by rules; the position of a linear from the classes that it
 /// leads from and to. `optimus.role` that are there stay.

@@ -30,7 +30,7 @@ enum : unsigned {
   Hidden = 1 << 3,
   Ffn = 1 << 4,
   Vocabulary = 1 << 5,
-  /// What a linear contracts, and what it makes.
+  /// The contracted dimension of a linear, and its result's.
   In = 1 << 6,
   Out = 1 << 7,
   /// What is between the linears of a pair.
@@ -53,7 +53,7 @@ struct StrategyRule {
 struct Strategy {
   StringRef name;
   ArrayRef<StrategyRule> rules;
-  /// What holds at positions of which `rules` say nothing.
+  /// The rules at positions not in `rules`.
   ArrayRef<StrategyRule> base;
   /// How what moves in a product does: `optimus.move` where the program does
   /// not say.
@@ -66,8 +66,8 @@ struct Strategy {
   /// The rules that hold at a position. The earlier ones choose first: an axis
   /// shards one dimension.
   ArrayRef<StrategyRule> getRules(Position position) const;
-  /// The axes that shard each dimension of what has `role`, among those that
-  /// `shards` says do anything.
+  /// The axes that shard each dimension of a value with `role`, among those
+  /// accepted by `shards`.
   SmallVector<SmallVector<StringRef>>
   layOut(const Role &role, llvm::function_ref<bool(StringRef)> shards) const;
   /// The axes over which tokens differ.
@@ -79,7 +79,7 @@ struct Strategy {
   bool isOptional(StringRef axis) const;
 };
 
-/// A layout that the user chose for what has a path, in place of the
+/// A layout chosen by the user for the values of a path, in place of the
 /// strategy's.
 struct ChosenLayout {
   /// A path in the model, in which `*` stands for any part of it.
